@@ -1,0 +1,1 @@
+"""minova: a small, faithful OpenStack Nova."""

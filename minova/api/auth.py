@@ -1,0 +1,165 @@
+"""Who asks. `noauth` believes everybody, on loopback only; `http_basic` checks an htpasswd file of bcrypt hashes."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import bcrypt
+import falcon
+import msgspec
+from oslo_config import cfg
+
+from minova import errors
+
+CHALLENGE = 'Basic realm="minova", charset="UTF-8"'
+# A checked password is believed for so long, in seconds: bcrypt takes 50 to 200 ms of a CPU, for each request.
+REMEMBERED_FOR = 300.0
+REMEMBERED_MOST = 1000
+# Compared with when there is no such user, so that the time taken does not tell whether there is one.
+_NOBODY = bcrypt.hashpw(os.urandom(16).hex().encode(), bcrypt.gensalt(10))
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """`project_id` None: the request's path says."""
+
+    user_id: str
+    project_id: str | None
+    is_admin: bool
+
+
+class Unauthenticated(errors.Unauthorized):
+    """Answered with a challenge."""
+
+
+class Authenticator(Protocol):
+    def __call__(self, request: falcon.Request) -> Identity: ...
+
+
+def authenticator(conf: cfg.ConfigOpts) -> Authenticator:
+    """InvalidConfiguration names the option that does not fit."""
+    if conf.api.auth_strategy == "noauth":
+        if not is_loopback(conf.api.osapi_compute_listen):
+            raise errors.InvalidConfiguration(
+                f"[api] auth_strategy = noauth lets everybody in as administrator, so that [api] osapi_compute_listen "
+                f"must be a loopback address, and is {conf.api.osapi_compute_listen}. Set auth_strategy = http_basic, "
+                f"or listen on 127.0.0.1."
+            )
+        return noauth
+    return HttpBasic(Path(conf.api.http_basic_auth_user_file), frozenset(conf.api.admin_users))
+
+
+def is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def noauth(request: falcon.Request) -> Identity:
+    """X-Auth-Token may be `user:project`, as for Nova's noauth2."""
+    user, _, project = (request.get_header("X-Auth-Token") or "").partition(":")
+    return Identity(user_id=user or "admin", project_id=project or None, is_admin=True)
+
+
+class HttpBasic:
+    """Users of an htpasswd file, each the only member of a project of the same name. The file is read again when it changes."""
+
+    def __init__(self, path: Path, admins: frozenset[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._admins = admins
+        self._clock = clock
+        self._secret = os.urandom(32)
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, int, int] | None = None
+        self._hashes: dict[str, bytes] = {}
+        self._remembered: dict[bytes, float] = {}
+        self._load()
+
+    def __call__(self, request: falcon.Request) -> Identity:
+        user, password = credentials(request.get_header("Authorization"))
+        self._load()
+        if not self._right(user, password):
+            raise Unauthenticated("The user name or the password is wrong.")
+        return Identity(user_id=user, project_id=user, is_admin=user in self._admins)
+
+    def _right(self, user: str, password: bytes) -> bool:
+        with self._lock:
+            hashed = self._hashes.get(user)
+        # The hash is part of the key: a changed password is forgotten with it. Kept as a keyed digest, never as text.
+        message = b"\0".join((hashed or b"", user.encode(), password))
+        key = hmac.new(self._secret, message, hashlib.sha256).digest()
+        with self._lock:
+            if self._remembered.get(key, 0.0) > self._clock():
+                return True
+        right = _matches(password, hashed or _NOBODY) and hashed is not None
+        if right:
+            with self._lock:
+                if len(self._remembered) >= REMEMBERED_MOST:
+                    self._remembered.clear()
+                self._remembered[key] = self._clock() + REMEMBERED_FOR
+        return right
+
+    def _load(self) -> None:
+        try:
+            status = self._path.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if stamp == self._stamp:
+                return
+            hashes = parse_htpasswd(self._path.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise errors.InvalidConfiguration(
+                f"[api] http_basic_auth_user_file = {self._path} cannot be read: {error}"
+            ) from None
+        with self._lock:
+            self._stamp, self._hashes = stamp, hashes
+            self._remembered.clear()
+
+
+def _matches(password: bytes, hashed: bytes) -> bool:
+    try:
+        # bcrypt looks at 72 bytes, and newer versions refuse more.
+        return bcrypt.checkpw(password[:72], hashed)
+    except ValueError:
+        return False
+
+
+def credentials(header: str | None) -> tuple[str, bytes]:
+    """User and password of an Authorization header."""
+    kind, _, encoded = (header or "").partition(" ")
+    if kind.lower() != "basic":
+        raise Unauthenticated("This service asks for a user name and a password (HTTP Basic).")
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        name = user.decode()
+    except (binascii.Error, UnicodeDecodeError):
+        colon = b""
+    if not colon:
+        raise Unauthenticated("The Authorization header is malformed.")
+    return name, password
+
+
+def parse_htpasswd(text: str) -> dict[str, bytes]:
+    """Lines `user:hash`; empty ones and comments are skipped. InvalidConfiguration: a hash other than bcrypt's."""
+    hashes = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        user, _, hashed = line.partition(":")
+        if not user or not hashed.startswith(("$2a$", "$2b$", "$2y$")):
+            raise errors.InvalidConfiguration(
+                f"[api] http_basic_auth_user_file: line {number} is not `user:hash` with a bcrypt hash; "
+                f"`htpasswd -B FILE USER` writes such lines."
+            )
+        hashes[user] = hashed.encode()
+    return hashes

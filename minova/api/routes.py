@@ -1,0 +1,72 @@
+"""The one route table. Paths with a project id (`/v2.1/{project_id}/...`) and `/compute`, `/image` before them mean the same."""
+
+from typing import Any
+
+from minova.api import (
+    diagnosis,
+    flavors,
+    hypervisors,
+    image_data,
+    images,
+    server_actions,
+    server_create,
+    server_view,
+    servers,
+    services,
+    versions,
+)
+from minova.api.query import Page
+from minova.api.route import Route
+from minova.api.server_filter import ServersQuery
+
+_FLAVOR = "/v2.1/flavors/{flavor_id}"
+_SERVER = "/v2.1/servers/{server_id}"
+_IMAGE = "/v2/images/{image_id}"
+
+ROUTES: tuple[Route, ...] = (
+    Route(method="GET", path="/", handler=versions.compute_versions),
+    Route(method="GET", path="/compute", handler=versions.compute_versions),
+    Route(method="GET", path="/v2.1", handler=versions.compute_version),
+    Route(method="GET", path="/image", handler=versions.image_versions, status=300),
+    Route(method="GET", path="/versions", handler=versions.image_versions),
+    Route(method="GET", path="/v2", handler=versions.image_versions, status=300),
+    # -- servers
+    Route(method="GET", path="/v2.1/servers", handler=servers.list_servers, query=ServersQuery),
+    Route(method="GET", path="/v2.1/servers/detail", handler=servers.list_detail, query=ServersQuery),
+    Route(
+        method="POST",
+        path="/v2.1/servers",
+        handler=server_create.create,
+        body=server_create.CreateServer,
+        answer=server_create.CreatedServer,
+        status=202,
+    ),
+    Route(method="GET", path=_SERVER, handler=servers.show, answer=server_view.ServerView),
+    Route(method="DELETE", path=_SERVER, handler=servers.delete, status=204),
+    Route(method="POST", path=f"{_SERVER}/action", handler=server_actions.act, body=dict[str, Any]),
+    Route(method="GET", path=f"{_SERVER}/diagnosis", handler=diagnosis.show),
+    # -- flavors
+    Route(method="GET", path="/v2.1/flavors", handler=flavors.list_flavors, query=flavors.FlavorsQuery),
+    Route(method="GET", path="/v2.1/flavors/detail", handler=flavors.list_detail, query=flavors.FlavorsQuery),
+    Route(method="POST", path="/v2.1/flavors", handler=flavors.create, body=flavors.CreateFlavor, admin=True),
+    Route(method="GET", path=_FLAVOR, handler=flavors.show, answer=flavors.FlavorView),
+    Route(method="DELETE", path=_FLAVOR, handler=flavors.delete, status=202, admin=True),
+    Route(method="GET", path=f"{_FLAVOR}/os-extra_specs", handler=flavors.extra_specs),
+    # -- operators
+    Route(method="GET", path="/v2.1/os-hypervisors", handler=hypervisors.list_hypervisors, query=Page, admin=True),
+    Route(method="GET", path="/v2.1/os-hypervisors/detail", handler=hypervisors.list_detail, query=Page, admin=True),
+    Route(method="GET", path="/v2.1/os-hypervisors/statistics", handler=hypervisors.statistics, admin=True),
+    Route(method="GET", path="/v2.1/os-hypervisors/{hypervisor_id}", handler=hypervisors.show, admin=True),
+    Route(
+        method="GET", path="/v2.1/os-services", handler=services.list_services, query=services.ServicesQuery, admin=True
+    ),
+    Route(method="PUT", path="/v2.1/os-services/{action}", handler=services.switch, body=services.Switch, admin=True),
+    # -- images
+    Route(method="GET", path="/v2/images", handler=images.list_images, query=images.ImagesQuery),
+    Route(method="POST", path="/v2/images", handler=images.create, body=dict[str, Any], status=201),
+    Route(method="GET", path=_IMAGE, handler=images.show),
+    Route(method="DELETE", path=_IMAGE, handler=images.delete, status=204),
+    Route(method="PUT", path=f"{_IMAGE}/file", handler=image_data.upload, status=204, streams=True),
+    Route(method="GET", path=f"{_IMAGE}/file", handler=image_data.download, streams=True),
+    Route(method="GET", path="/v2/schemas/image", handler=image_data.schema),
+)

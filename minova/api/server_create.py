@@ -1,0 +1,230 @@
+"""`POST /servers`: what may be asked, whether it fits together, and the request to the conductor."""
+
+import hashlib
+import re
+import uuid
+from typing import Annotated, Any
+
+import msgspec
+
+from minova import errors
+from minova.api import flavors, images, links, names
+from minova.api.call import Api, Call
+from minova.api.place import place_of
+from minova.db import read_flavors, read_images, read_instances, read_services
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.server_request import CreatedServers, CreateServers
+from minova.virt.image_format import unfit
+
+REQUEST_UUID = "X-Minova-Request-UUID"
+# Beyond, one transaction and one scheduling decision would take too long for the client to wait for.
+MOST_SERVERS = 1000
+METADATA_ITEMS = 128  # Nova's default quota
+METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Text255 = Annotated[str, msgspec.Meta(max_length=255)]
+
+
+class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields from `user_data` on are taken only with values that change nothing: see `_refuse_unserved`."""
+
+    name: str
+    flavor_ref: str | int = msgspec.field(name="flavorRef")
+    image_ref: str = msgspec.field(name="imageRef", default="")
+    min_count: Count | None = None
+    max_count: Count | None = None
+    return_reservation_id: bool = False
+    availability_zone: str | None = None
+    availability_zone_old: str | None = msgspec.field(name="os-availability-zone:availability_zone", default=None)
+    metadata: dict[str, Text255] = {}
+    user_data: str | None = None
+    config_drive: bool | None = None
+    key_name: str | None = None
+    networks: list[dict[str, Any]] | str | None = None
+    security_groups: list[dict[str, Any]] | None = None
+    block_device_mapping: list[dict[str, Any]] | None = None
+    block_device_mapping_v2: list[dict[str, Any]] | None = None
+    personality: list[dict[str, Any]] | None = None
+    admin_password: str | None = msgspec.field(name="adminPass", default=None)
+    disk_config: str = msgspec.field(name="OS-DCF:diskConfig", default="MANUAL")
+    access_ipv4: str = msgspec.field(name="accessIPv4", default="")
+    access_ipv6: str = msgspec.field(name="accessIPv6", default="")
+
+
+class CreateServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    server: NewServer
+    hints: dict[str, Any] | None = msgspec.field(name="os:scheduler_hints", default=None)
+    hints_old: dict[str, Any] | None = msgspec.field(name="OS-SCH-HNT:scheduler_hints", default=None)
+
+
+class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
+    """Without `adminPass`, as Nova answers with `enable_instance_password = False`: no password is set in the guest."""
+
+    id: str
+    links: tuple[links.Link, ...]
+    disk_config: str = msgspec.field(name="OS-DCF:diskConfig", default="MANUAL")
+    security_groups: tuple[dict[str, str], ...] = ({"name": "default"},)
+
+
+def create(api: Api, call: Call) -> dict[str, Any]:
+    """Repeated with the same X-Minova-Request-UUID and body, it answers what it made the first time."""
+    asked: NewServer = call.body.server
+    request_uuid, body_hash = _identity(call)
+    made = _made_before(api, call, request_uuid, body_hash) if request_uuid else None
+    if made is None:
+        made = api.conductor.create_servers(call.ctx, request=_request(api, call, asked, request_uuid, body_hash))
+    if asked.return_reservation_id:
+        return {"reservation_id": made.reservation_id}
+    first = made.instance_uuids[0]
+    call.response.set_header("Location", call.url(f"/v2.1/servers/{first}"))
+    return {"server": CreatedServer(id=first, links=links.of_thing(call, "servers", first))}
+
+
+def _identity(call: Call) -> tuple[str | None, str]:
+    """The client's own UUID, and a hash that tells a repetition from another request: the order of keys is no difference."""
+    canonical = msgspec.json.encode(msgspec.json.decode(call.raw), order="deterministic")
+    body_hash = hashlib.sha256(canonical).hexdigest()
+    given = call.request.get_header(REQUEST_UUID)
+    if not given:
+        return None, body_hash
+    try:
+        return str(uuid.UUID(given)), body_hash
+    except ValueError:
+        raise errors.BadRequest(f"{REQUEST_UUID}: '{given[:64]}' is not a UUID.") from None
+
+
+def _made_before(api: Api, call: Call, request_uuid: str, body_hash: str) -> CreatedServers | None:
+    """So that a repetition is answered although its flavor or image has gone meanwhile. The conductor looks again."""
+    with api.db.read() as session:
+        row = read_instances.create_request(session, request_uuid, call.ctx.project_id)
+    if row is None:
+        return None
+    if row.body_hash != body_hash:
+        raise errors.Conflict(f"{REQUEST_UUID} {request_uuid} was used before for another request.")
+    return CreatedServers(reservation_id=row.reservation_id, instance_uuids=tuple(row.instance_uuids))
+
+
+def _request(api: Api, call: Call, asked: NewServer, request_uuid: str | None, body_hash: str) -> CreateServers:
+    least, most = _counts(asked)
+    place = place_of(asked.availability_zone or asked.availability_zone_old)
+    if place.forced and not call.ctx.is_admin:
+        raise errors.Forbidden(
+            "Policy does not allow os_compute_api:servers:create:forced_host to be performed: "
+            "only administrators may name a host in availability_zone."
+        )
+    flavor, image = _flavor_and_image(api, call, asked)
+    faults = unfit(image, flavor)
+    if faults:
+        raise errors.BadRequest(
+            f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
+        )
+    _check_zone(api, place.zone if not place.forced else None)
+    _refuse_unserved(asked)
+    return CreateServers(
+        name=_name(asked, most),
+        flavor=flavor,
+        image=image,
+        min_count=least,
+        max_count=most,
+        request_uuid=request_uuid,
+        body_hash=body_hash,
+        availability_zone=place.zone,
+        force_host=place.host,
+        force_node=place.node,
+        scheduler_hints=_hints(call),
+        metadata=_metadata(asked.metadata),
+    )
+
+
+def _counts(asked: NewServer) -> tuple[int, int]:
+    least = asked.min_count or 1
+    most = asked.max_count or least
+    if least > most:
+        raise errors.BadRequest(f"min_count must be <= max_count, and {least} is more than {most}.")
+    if most > MOST_SERVERS:
+        raise errors.Forbidden(f"Quota exceeded for instances: requested {most}, but one request makes {MOST_SERVERS}.")
+    return least, most
+
+
+def _name(asked: NewServer, most: int) -> str:
+    name = names.checked("Server name", asked.name)
+    longest = names.LONGEST - (len(f"-{most}") if most > 1 else 0)
+    if len(name) > longest:
+        raise errors.BadRequest(f"Server name is not valid: with the numbers of {most} servers it is too long.")
+    return name
+
+
+def _flavor_and_image(api: Api, call: Call, asked: NewServer) -> tuple[Flavor, Image]:
+    flavorid = str(asked.flavor_ref).rstrip("/").rpartition("/")[2]
+    image_id = asked.image_ref.rstrip("/").rpartition("/")[2]
+    if not image_id:
+        raise errors.BadRequest("imageRef is missing: booting from a volume is not served yet, so give an image.")
+    with api.db.read() as session:
+        flavor = flavors.visible(read_flavors.flavor(session, flavorid), call)
+        image = images.visible(read_images.image(session, image_id), call)
+    if flavor is None:
+        raise errors.BadRequest(f"Invalid flavorRef provided: flavor {flavorid[:255]} could not be found.")
+    if image is None:
+        raise errors.BadRequest(f"Can not find requested image: {image_id}.")
+    if image.status != "active":
+        raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
+    return flavor, image
+
+
+def _check_zone(api: Api, zone: str | None) -> None:
+    if zone is None:
+        return
+    with api.db.read() as session:
+        known = read_services.zones(session, api.conf.scheduler.default_availability_zone)
+    if zone not in known:
+        raise errors.BadRequest(f"The requested availability zone is not available: {zone[:255]}.")
+
+
+def _hints(call: Call) -> dict[str, Any]:
+    """BadRequest: a server group, of which there are none yet; its servers would stand anywhere."""
+    hints: dict[str, Any] = call.body.hints or call.body.hints_old or {}
+    if "group" in hints:
+        raise errors.BadRequest(f"Server group {str(hints['group'])[:255]} could not be found.")
+    return hints
+
+
+def _metadata(metadata: dict[str, str]) -> dict[str, str]:
+    if len(metadata) > METADATA_ITEMS:
+        raise errors.Forbidden(f"Maximum number of metadata items exceeds {METADATA_ITEMS}.")
+    for key in metadata:
+        if not METADATA_KEY.fullmatch(key):
+            raise errors.BadRequest(
+                "Invalid input for field server.metadata: keys are 1 to 255 letters, digits, spaces, or any of - _ : ."
+            )
+    return metadata
+
+
+def _refuse_unserved(asked: NewServer) -> None:
+    """What cannot be done yet is refused, never dropped in silence; what asks for nothing is fine."""
+    unserved = {
+        "networks": asked.networks not in (None, [], "none", "auto"),
+        "security_groups": any(group != {"name": "default"} for group in asked.security_groups or []),
+        "block_device_mapping": bool(asked.block_device_mapping),
+        "block_device_mapping_v2": any(not _is_the_image(asked, one) for one in asked.block_device_mapping_v2 or []),
+        # No guest could read these: it has neither a config drive nor a metadata service.
+        "user_data": bool(asked.user_data),
+        "config_drive": asked.config_drive is True,
+        "personality": bool(asked.personality),
+        "adminPass": asked.admin_password is not None,
+        "key_name": asked.key_name is not None,
+        "accessIPv4": bool(asked.access_ipv4),
+        "accessIPv6": bool(asked.access_ipv6),
+        "OS-DCF:diskConfig AUTO": asked.disk_config != "MANUAL",
+    }
+    refused = [name for name, is_asked in unserved.items() if is_asked]
+    if refused:
+        raise errors.BadRequest(f"Not served yet: {', '.join(refused)}. Ask again without.")
+
+
+def _is_the_image(asked: NewServer, mapping: dict[str, Any]) -> bool:
+    """Clients spell out the root disk that a server has anyway."""
+    plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": asked.image_ref}
+    rest = {key: value for key, value in mapping.items() if key != "delete_on_termination"}
+    return rest == plain and mapping.get("delete_on_termination", True) is True

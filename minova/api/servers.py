@@ -1,0 +1,78 @@
+"""`/servers`: list, show, delete; `create` has a file of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api import links, server_filter
+from minova.api.call import Api, Call
+from minova.api.query import page_size
+from minova.api.server_view import WITH_FAULT, ServerView, brief, status_of, view
+from minova.db import models, read_instances
+
+
+def list_servers(api: Api, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        rows, more = _rows(api, call, session)
+    return _page(call, [brief(call, row) for row in rows], rows, more)
+
+
+def list_detail(api: Api, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        rows, more = _rows(api, call, session)
+        shown = _views(api, call, session, rows)
+    return _page(call, shown, rows, more)
+
+
+def show(api: Api, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        row = find(call, session)
+        return {"server": _views(api, call, session, [row])[0]}
+
+
+def delete(api: Api, call: Call) -> None:
+    with api.db.read() as session:
+        row = find(call, session)
+    api.conductor.delete_server(call.ctx, instance_uuid=row.uuid)
+
+
+def find(call: Call, session: Session) -> models.Instance:
+    """The server in the path, if the asker may see it. NotFound otherwise: others' servers do not exist for them."""
+    wanted = call.path["server_id"]
+    row = None
+    if len(wanted) <= 36:
+        row = read_instances.instance(session, wanted, None if call.ctx.is_admin else call.ctx.project_id)
+    if row is None:
+        raise errors.NotFound(f"Instance {wanted[:255]} could not be found.")
+    return row
+
+
+def _rows(api: Api, call: Call, session: Session) -> tuple[Sequence[models.Instance], bool]:
+    """A page of rows, and whether more follow."""
+    query: server_filter.ServersQuery = call.query
+    size = page_size(query.limit, api.conf.api.max_limit)
+    wanted = server_filter.wanted(query, call.ctx.project_id, is_admin=call.ctx.is_admin)
+    order = server_filter.order(query)
+    if wanted is None or size == 0:
+        return [], False
+    try:
+        rows = read_instances.instances(session, wanted, order, query.marker, size + 1)
+    except LookupError:
+        raise errors.BadRequest(f"marker [{query.marker}] not found") from None
+    return rows[:size], len(rows) > size
+
+
+def _page(call: Call, shown: list[Any], rows: Sequence[models.Instance], more: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {"servers": shown}
+    if more:
+        answer["servers_links"] = links.next_page(call, rows[-1].uuid)
+    return answer
+
+
+def _views(api: Api, call: Call, session: Session, rows: Sequence[models.Instance]) -> list[ServerView]:
+    broken = [row.uuid for row in rows if status_of(row) in WITH_FAULT]
+    faults = read_instances.last_faults(session, broken)
+    zone = api.conf.scheduler.default_availability_zone
+    return [view(call, row, faults.get(row.uuid), zone) for row in rows]

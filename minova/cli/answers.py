@@ -1,0 +1,61 @@
+"""What is read out of an API's answer, or out of there being none."""
+
+import json
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+SECRET = {"user_data", "adminPass", "password", "personality"}
+
+
+def next_marker(page: dict[str, Any], key: str) -> str | None:
+    """OpenStack Compute links with `servers_links`, Image with `next`; both carry a marker."""
+    href: str | None = page.get("next")
+    for link in page.get(f"{key}_links", []):
+        if link.get("rel") == "next":
+            href = link.get("href")
+    if not href:
+        return None
+    markers = parse_qs(urlsplit(href).query).get("marker")
+    return markers[0] if markers else None
+
+
+def message_of(data: bytes) -> str:
+    """The text of an error in any of OpenStack's forms, else the body's first line."""
+    text = data.decode(errors="replace").strip()
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return "" if text.startswith("<") else text.partition("\n")[0][:300]
+    if not isinstance(answer, dict):
+        return ""
+    inner = next((value for value in answer.values() if isinstance(value, dict) and "message" in value), answer)
+    return str(inner.get("message") or inner.get("description") or inner.get("title") or "")
+
+
+def reason_of(error: BaseException) -> str:
+    """The innermost cause in the system's words: `Connection refused`, not urllib3's object names."""
+    inner: BaseException = error
+    while (deeper := getattr(inner, "reason", None) or inner.__cause__ or _last_cause(inner)) is not None:
+        if not isinstance(deeper, BaseException):
+            break
+        inner = deeper
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror
+    return str(inner).partition("): ")[2] or str(inner)
+
+
+def _last_cause(error: BaseException) -> BaseException | None:
+    """urllib3 hands some causes over as the last argument."""
+    last = error.args[-1] if error.args else None
+    return last if isinstance(last, BaseException) else None
+
+
+def without_secrets(body: dict[str, Any]) -> str:
+    """A request's body for --debug."""
+
+    def cleaned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: "***" if key in SECRET else cleaned(inner) for key, inner in value.items()}
+        return value
+
+    return json.dumps(cleaned(body))

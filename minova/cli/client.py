@@ -1,0 +1,237 @@
+"""HTTP to minova-api: JSON in and out, answers checked, every failure a line for people."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from copy import copy
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote, urlencode, urlsplit
+
+import urllib3
+from urllib3.exceptions import (
+    HTTPError,
+    LocationParseError,
+    NewConnectionError,
+    ProtocolError,
+    SSLError,
+    TimeoutError,
+)
+
+from minova.cli.answers import message_of, next_marker, reason_of, without_secrets
+from minova.cli.errors import ApiError, CliError, Unreachable, UsageError
+
+COMPUTE = "/v2.1"
+IMAGE = "/v2"
+CONNECT_TIMEOUT = 10.0  # seconds
+READ_TIMEOUT = 60.0  # seconds; an image's last byte may be followed by checks, so uploads wait longer
+UPLOAD_TIMEOUT = 900.0  # seconds
+# Seconds between repetitions of a request that may be repeated.
+PAUSES: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+PAGE = 1000  # items: as many as an API gives; the Image API gives 25 when it is not told
+REPEAT_FOR = 30.0  # seconds: then the failure that comes next is told
+
+Json = dict[str, Any]
+
+
+class Client:
+    """`debug` prints each request and answer on stderr, without passwords."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        username: str | None = None,
+        password: str | None = None,
+        cacert: str | None = None,
+        debug: bool = False,
+    ) -> None:
+        self.url = _checked_url(url)
+        self._debug = debug
+        self._pauses = PAUSES
+        self._username = username
+        self._headers = {"Accept": "application/json", "User-Agent": "minova"}
+        if username is not None:
+            self._headers |= _basic(username, password or "")
+        _check_readable(cacert)
+        self._pool = urllib3.PoolManager(
+            retries=False,
+            ca_certs=cacert,
+            cert_reqs="CERT_REQUIRED",
+            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
+        )
+
+    def impatient(self) -> "Client":
+        """The same, but nothing is repeated: for whoever asks again and again anyhow."""
+        other = copy(self)
+        other._pauses = ()
+        return other
+
+    def get(self, path: str, **query: Any) -> Json:
+        """Asking twice does no harm, so it is repeated when the connection is lost or the API says 503."""
+        answered = {key: value for key, value in query.items() if value is not None}
+        return self._repeated("GET", f"{path}?{urlencode(answered)}" if answered else path, None, {})
+
+    def post(self, path: str, body: Json, headers: Mapping[str, str] | None = None, *, repeat: bool = False) -> Json:
+        """`repeat` only where the API tells a repetition from a second request."""
+        ask = self._repeated if repeat else self._once
+        return ask("POST", path, body, headers or {})
+
+    def put(self, path: str, body: Json) -> Json:
+        return self._once("PUT", path, body, {})
+
+    def delete(self, path: str) -> None:
+        """Repeated as a GET is: what a lost first time has deleted answers 404, which is then no error."""
+        try:
+            self._once("DELETE", path, None, {})
+        except Unreachable as lost:
+            if isinstance(lost.__cause__, NewConnectionError):
+                raise
+            try:
+                self._repeated("DELETE", path, None, {})
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+
+    def upload(self, path: str, data: BinaryIO, size: int) -> None:
+        """PUT `size` bytes of `data` as they are read."""
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+        timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=UPLOAD_TIMEOUT)
+        self._send("PUT", path, data, headers, timeout=timeout)
+
+    def pages(self, path: str, key: str, *, limit: int | None = None, **query: Any) -> Iterator[Json]:
+        """Every item of a listing, page after page by OpenStack's `next` links; at most `limit` of them."""
+        left = limit
+        while True:
+            page = self.get(path, limit=PAGE if left is None else min(left, PAGE), **query)
+            items = page.get(key, [])
+            yield from items if left is None else items[:left]
+            marker = next_marker(page, key)
+            left = None if left is None else left - len(items)
+            if not items or marker is None or marker == query.get("marker") or (left is not None and left <= 0):
+                return
+            query["marker"] = marker
+
+    def _repeated(self, method: str, path: str, body: Json | None, headers: Mapping[str, str]) -> Json:
+        until = time.monotonic() + REPEAT_FOR
+        for number, pause in enumerate(self._pauses):
+            try:
+                return self._once(method, path, body, headers)
+            except Unreachable as lost:
+                # Nobody there at all is told at once; but a service that was there a moment ago may be restarting.
+                nobody = isinstance(lost.__cause__, (NewConnectionError, SSLError)) and number == 0
+                if nobody or time.monotonic() > until:
+                    raise
+                if number == 1:
+                    print(f"minova: {lost} Asking again ...", file=sys.stderr)
+            time.sleep(pause)
+        return self._once(method, path, body, headers)
+
+    def _once(self, method: str, path: str, body: Json | None, headers: Mapping[str, str]) -> Json:
+        data = None if body is None else json.dumps(body).encode()
+        extra = dict(headers) if body is None else {**headers, "Content-Type": "application/json"}
+        return self._send(method, path, data, extra, shown=body)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        data: bytes | BinaryIO | None,
+        headers: Mapping[str, str],
+        *,
+        shown: Json | None = None,
+        timeout: urllib3.Timeout | None = None,
+    ) -> Json:
+        url = self.url + path
+        self._say(f"> {method} {url}{'' if shown is None else ' ' + without_secrets(shown)}")
+        started = time.monotonic()
+        more: Any = {} if timeout is None else {"timeout": timeout}
+        try:
+            answer = self._pool.request(
+                method, url, body=data, headers={**self._headers, **headers}, redirect=False, **more
+            )
+        except (HTTPError, OSError) as error:
+            self._say(f"< {type(error).__name__}: {error}")
+            raise self._unreachable(error) from error
+        milliseconds = (time.monotonic() - started) * 1000
+        self._say(f"< {answer.status} in {milliseconds:.0f} ms, {len(answer.data)} bytes {_request_id(answer)}")
+        return self._understood(answer.status, answer.data)
+
+    def _understood(self, status: int, data: bytes) -> Json:
+        if status == 401:
+            raise ApiError(status, self._unauthorized())
+        if status == 503:
+            raise Unreachable(f"minova cannot do that now: {(message_of(data) or 'it is busy').rstrip('.')}.")
+        if status >= 400:
+            raise ApiError(status, message_of(data) or f"{self.url} answered {status} and no reason.")
+        if not data.strip():
+            return {}
+        try:
+            answer = json.loads(data)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or (status >= 300 and "versions" not in answer):
+            raise CliError(f"{self.url} did not answer as minova does: is it minova-api?")
+        return answer
+
+    def _unauthorized(self) -> str:
+        if self._username is None:
+            return f"{self.url} asks who you are: give --username or MINOVA_USERNAME, and MINOVA_PASSWORD."
+        return f"{self.url} refused user {self._username} with this password."
+
+    def _unreachable(self, error: Exception) -> CliError:
+        if isinstance(error, SSLError):
+            return Unreachable(
+                f"Cannot speak TLS with minova at {self.url}: {reason_of(error)}. "
+                "--cacert or MINOVA_CACERT names the certificates to trust."
+            )
+        if isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError):  # urllib3 has it as a kind of
+            return Unreachable(f"minova at {self.url} did not answer in time: {_sentence(error)}")
+        if isinstance(error, ProtocolError):
+            return Unreachable(f"The connection to minova at {self.url} was lost: {_sentence(error)}")
+        return Unreachable(f"Cannot reach minova at {self.url}: {reason_of(error)}; is minova-api running?")
+
+    def _say(self, line: str) -> None:
+        if self._debug:
+            print(line, file=sys.stderr)
+
+
+def part(text: str) -> str:
+    """Text as one segment of a path."""
+    return quote(text, safe="")
+
+
+def _sentence(error: Exception) -> str:
+    return reason_of(error).rstrip(".") + "."
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except (ValueError, LocationParseError):
+        good = False
+    if not good:
+        raise UsageError(f"'{url}' is not a URL such as http://127.0.0.1:8774 (--url or MINOVA_URL).")
+    if parts.username is not None:
+        raise UsageError("The URL holds a user name: give it with --username, and the password with MINOVA_PASSWORD.")
+    return url.rstrip("/").removesuffix(COMPUTE)
+
+
+def _check_readable(cacert: str | None) -> None:
+    try:
+        if cacert is not None:
+            Path(cacert).open("rb").close()
+    except OSError as error:
+        raise CliError(f"Cannot read the certificates {cacert}: {error.strerror}.") from None
+
+
+def _basic(username: str, password: str) -> dict[str, str]:
+    from base64 import b64encode  # noqa: PLC0415 - only with a password
+
+    return {"Authorization": "Basic " + b64encode(f"{username}:{password}".encode()).decode()}
+
+
+def _request_id(answer: Any) -> str:
+    return str(answer.headers.get("X-OpenStack-Request-ID") or "")

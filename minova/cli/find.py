@@ -1,0 +1,66 @@
+"""Names or IDs, anywhere: which thing a user means."""
+
+import re
+from collections.abc import Iterable
+from uuid import UUID
+
+from minova.cli.client import COMPUTE, IMAGE, Client, Json, part
+from minova.cli.errors import ApiError, CliError
+
+
+def server(client: Client, name_or_id: str) -> Json:
+    """The server, whole. CliError: there is none, or several have the name."""
+    if _is_uuid(name_or_id) and (found := _by_id(client, f"{COMPUTE}/servers/", name_or_id)):
+        return dict(found["server"])
+    pages = client.pages(f"{COMPUTE}/servers/detail", "servers", name=f"^{re.escape(name_or_id)}$")
+    return _only("server", name_or_id, (one for one in pages if one["name"] == name_or_id))
+
+
+def flavor(client: Client, name_or_id: str) -> Json:
+    """The flavor, private ones too. An ID wins over another flavor's name."""
+    every = list(client.pages(f"{COMPUTE}/flavors/detail", "flavors", is_public="None"))
+    by_id = [one for one in every if one["id"] == name_or_id]
+    return _only("flavor", name_or_id, by_id or [one for one in every if one["name"] == name_or_id])
+
+
+def image(client: Client, name_or_id: str) -> Json:
+    if _is_uuid(name_or_id) and (found := _by_id(client, f"{IMAGE}/images/", name_or_id)):
+        return found
+    pages = client.pages(f"{IMAGE}/images", "images", name=name_or_id)
+    return _only("image", name_or_id, (one for one in pages if one["name"] == name_or_id))
+
+
+def hypervisor(client: Client, name_or_id: str) -> Json:
+    """Also by the name of its compute service's host, as `service list` and a server show it, if it has one node."""
+    every = list(client.pages(f"{COMPUTE}/os-hypervisors/detail", "hypervisors"))
+    by_id = [one for one in every if str(one["id"]) == name_or_id]
+    by_name = [one for one in every if one["hypervisor_hostname"] == name_or_id]
+    by_host = (one for one in every if (one.get("service") or {}).get("host") == name_or_id)
+    return _only("hypervisor", name_or_id, by_id or by_name or by_host)
+
+
+def _only(kind: str, wanted: str, found: Iterable[Json]) -> Json:
+    matches = list(found)
+    if not matches:
+        raise CliError(f"There is no {kind} with the name or ID '{wanted}'. 'minova {kind} list' shows what there is.")
+    if len(matches) > 1:
+        ids = ", ".join(str(one["id"]) for one in matches)
+        raise CliError(f"{len(matches)} {kind}s have the name '{wanted}'. Say which by ID: {ids}")
+    return matches[0]
+
+
+def _by_id(client: Client, path: str, identity: str) -> Json | None:
+    try:
+        return client.get(path + part(identity))
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""`minova help`, `--help` anywhere, and `minova complete`."""
+
+import argparse
+from typing import Any
+
+import cliff.complete
+
+from minova.cli.command import Command
+from minova.cli.commands import SPELLINGS
+from minova.cli.errors import UsageError
+
+
+def print_help(app: Any, words: list[str]) -> int:
+    """Help on a command, on the commands that begin with these words, or on minova itself."""
+    if not words:
+        app.stdout.write(app.parser.format_help())
+        app.stdout.write("\nCommands:\n")
+        _list_commands(app, [])
+        return 0
+    try:
+        factory, name, _ = app.command_manager.find_command(words)
+    except ValueError:
+        return _help_of_noun(app, words)
+    parser = factory(app, app.options, cmd_name=name).get_parser(f"{app.NAME} {name}")
+    app.stdout.write(parser.format_help())
+    return 0
+
+
+def _help_of_noun(app: Any, words: list[str]) -> int:
+    if not any(name.split()[: len(words)] == words for name, _ in app.command_manager):
+        raise UsageError(app.unknown_command(words))
+    app.stdout.write(f"Commands of '{app.NAME} {' '.join(words)}':\n")
+    _list_commands(app, words)
+    return 0
+
+
+def _list_commands(app: Any, words: list[str]) -> None:
+    for name, entry in sorted(app.command_manager):
+        if name.split()[: len(words)] == words and name not in SPELLINGS:
+            first_line = (entry.load().__doc__ or "").strip().split("\n")[0].rstrip(".")
+            app.stdout.write(f"  {name:<20}  {first_line}\n")
+
+
+class Help(Command):
+    """Show the help of a command."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("words", nargs="*", metavar="WORD", help="the command's words, or the first of them")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        return print_help(self.app, parsed_args.words)
+
+
+class Complete(cliff.complete.CompleteCommand, Command):
+    """Print a script for bash that completes minova's commands: source <(minova complete)."""

@@ -1,0 +1,51 @@
+"""The `minova` command. What it needs is imported when it needs it: most of a short command's time is imports."""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; answers the exit code: 0, 1 (it failed), 2 (wrong usage), 130 (Ctrl-C)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _version() if arguments == ["--version"] else _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_stdout()
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _version() -> int:
+    from minova.cli.version import show_version  # noqa: PLC0415 - see the module's first line
+
+    return show_version()
+
+
+def _run(arguments: list[str]) -> int:
+    from minova.cli.shell import Shell  # noqa: PLC0415 - see the module's first line
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
+    try:
+        return Shell().run(arguments)
+    except SystemExit as stop:  # argparse's way to end
+        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+
+
+def _forget_stdout() -> None:
+    """Whoever read has gone. Python would write what is left when it ends, and complain."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""The argument parser of every command: wrong usage ends in one line that says what would be right."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from cliff import _argparse
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """` Did you mean X or Y?`, or nothing when no word is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only when somebody mistyped
+
+    near = get_close_matches(word, list(words), n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+class Parser(_argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Print one line, and how to learn more; exit code 2."""
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        print(f"See '{self.prog} --help'.", file=sys.stderr)
+        raise SystemExit(2)
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """As argparse, but an unknown option is told before arguments that miss because of it."""
+        for argument in args or ():
+            if argument == "--":
+                break
+            self._refuse_unknown(argument.partition("=")[0])
+        return super().parse_args(args, namespace)
+
+    def _refuse_unknown(self, option: str) -> None:
+        known = self._option_string_actions
+        if option.startswith("--") and not any(name.startswith(option) for name in known):
+            self.error(f"unknown option {option}.{did_you_mean(option, known)}")
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """The type of `--property k=v`."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
+    return key.strip(), value
+
+
+def positive(text: str) -> int:
+    """The type of a count or size that must be 1 or more."""
+    return _at_least(text, 1)
+
+
+def natural(text: str) -> int:
+    """The type of a size that may be 0."""
+    return _at_least(text, 0)
+
+
+def seconds(text: str) -> float:
+    """The type of a time limit: a finite number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
+    return value
+
+
+def _at_least(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number") from None
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{value} is below {least}")
+    return value

@@ -1,0 +1,196 @@
+"""`minova server create`."""
+
+import argparse
+import sys
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from minova.cli import find
+from minova.cli.client import COMPUTE, Client, Json
+from minova.cli.command import Lister
+from minova.cli.errors import CliError, UsageError
+from minova.cli.parser import key_value, positive, seconds
+from minova.cli.server_fields import COLUMNS, Names, OneServer, fields, row
+from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server, wait_for_builds
+
+REQUEST_UUID = "X-Minova-Request-UUID"
+USER_DATA_LIMIT = 65535  # bytes of base64, as Nova has it
+FEW = 3  # servers whose IDs are said in a sentence
+Columns = tuple[Sequence[str], Iterable[Any]]
+
+
+class ServerCreate(Lister):
+    """Create one server, or several of the same kind."""
+
+    _failed: Sequence[str] = ()
+    _description = """Create one server, or several of the same kind. Shows the server; with --min or --max a list.
+With --wait it ends when every server is ACTIVE (exit code 0) or one has failed (exit code 1, with the reason)."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME", help="the server's name; of several: NAME-1, NAME-2 ...")
+        parser.add_argument("--flavor", required=True, help="its size: name or ID of a flavor")
+        parser.add_argument("--image", required=True, help="what it boots from: name or ID of an image")
+        parser.add_argument("--min", type=positive, metavar="N", help="at least N servers, or none")
+        parser.add_argument("--max", type=positive, metavar="N", help="at most N servers")
+        parser.add_argument("--availability-zone", metavar="ZONE", help="ZONE, or ZONE:HOST (administrators)")
+        parser.add_argument("--host", help="on this host (administrators)")
+        parser.add_argument(
+            "--hint",
+            type=key_value,
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="for the scheduler's filters; may be repeated, also with the same key",
+        )
+        parser.add_argument(
+            "--property",
+            type=key_value,
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="metadata; may be repeated",
+        )
+        parser.add_argument("--user-data", metavar="FILE", help="a script or cloud-config that the guest runs")
+        parser.add_argument("--config-drive", action="store_true", help="give user data and metadata on a disk, too")
+        parser.add_argument("--wait", action="store_true", help="until it is built, with progress on stderr")
+        parser.add_argument(
+            "--timeout",
+            type=seconds,
+            default=600.0,
+            metavar="SECONDS",
+            help="how long --wait waits (default: 600)",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        body = self._body(parsed_args)
+        several = parsed_args.min is not None or parsed_args.max is not None
+        created = _create(self.client, body)
+        try:
+            servers = _asking(self.client, created)()
+            if parsed_args.wait:
+                servers = self._wait(_asking(self.client.impatient(), created), servers, parsed_args.timeout)
+        except Gone as gone:
+            raise CliError(f"Server {gone} was deleted while it was being built.") from None
+        if several:
+            names = Names(self.client)
+            return COLUMNS, [row(server, names, long=False) for server in servers]
+        shown = fields(servers[0], OneServer(self.client))
+        if "adminPass" in created.get("server", {}):
+            shown["adminPass"] = created["server"]["adminPass"]
+        return tuple(shown), [tuple(shown.values())]
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any) -> int:
+        """One server as `show` has it; the reasons of failed builds follow the table."""
+        if parsed_args.min is None and parsed_args.max is None and parsed_args.formatter != "csv":
+            chosen, selector = self._generate_columns_and_selector(parsed_args, column_names)
+            (values,) = data
+            kept = list(self._compress_iterable(values, selector)) if selector else values
+            self.formatter.emit_one(chosen, kept, self.app.stdout, parsed_args)  # type: ignore[attr-defined]
+        else:
+            super().produce_output(parsed_args, column_names, data)
+        if self._failed:
+            self.app.stdout.flush()
+            raise CliError("\n".join(self._failed))
+        return 0
+
+    def _body(self, parsed_args: argparse.Namespace) -> Json:
+        least, most = parsed_args.min or 1, parsed_args.max or parsed_args.min or 1
+        if least > most:
+            raise UsageError(f"--min {least} is above --max {most}.")
+        if parsed_args.host and parsed_args.availability_zone and ":" in parsed_args.availability_zone:
+            raise UsageError("--host and a host in --availability-zone say the same thing: give one.")
+        zone = parsed_args.availability_zone
+        server: Json = {
+            "name": parsed_args.name,
+            "min_count": least,
+            "max_count": most,
+            "metadata": dict(parsed_args.property),
+        }
+        if parsed_args.user_data:
+            server["user_data"] = _user_data(parsed_args.user_data)
+        server["flavorRef"] = find.flavor(self.client, parsed_args.flavor)["id"]
+        server["imageRef"] = find.image(self.client, parsed_args.image)["id"]
+        if parsed_args.host:
+            zone = f"{zone or ''}:{parsed_args.host}"
+        if zone:
+            server["availability_zone"] = zone
+        if parsed_args.config_drive:
+            server["config_drive"] = True
+        if most > 1:
+            server["return_reservation_id"] = True
+        body: Json = {"server": server}
+        if parsed_args.hint:
+            body["os:scheduler_hints"] = _hints(parsed_args.hint)
+        return body
+
+    def _wait(self, ask: Ask, servers: list[Json], timeout: float) -> list[Json]:
+        ids = [server["id"] for server in servers]
+        look = f"'minova server show {ids[0]}'" if len(ids) == 1 else "'minova server list'"
+        try:
+            built = wait_for_builds(ask, servers, Progress.on(sys.stderr), timeout)
+        except KeyboardInterrupt:
+            undo = f", or undo with 'minova server delete {' '.join(ids)}'" if len(ids) <= FEW else ""
+            print(f"\nStopped waiting: {_them(ids)} still being built. Look with {look}{undo}.", file=sys.stderr)
+            raise
+        except TimedOut as late:
+            raise CliError(f"Waited {timeout:g} s: {late}; {_them(ids)} still being built. Look with {look}.") from None
+        self._failed = failures(built)
+        return built
+
+
+def _create(client: Client, body: Json) -> Json:
+    """POST with a UUID of our own, so that repeating it after a lost answer makes nothing twice."""
+    try:
+        return client.post(f"{COMPUTE}/servers", body, {REQUEST_UUID: str(uuid4())}, repeat=True)
+    except KeyboardInterrupt:
+        print("\nStopped; it may have been asked for already. 'minova server list' shows whether.", file=sys.stderr)
+        raise
+
+
+def _asking(client: Client, answer: Json) -> Ask:
+    """Asks for the servers of a POST's answer, in the order in which they were made."""
+    if "reservation_id" not in answer:
+        return one_server(client, answer["server"]["id"])
+
+    def ask() -> list[Json]:
+        made = client.pages(f"{COMPUTE}/servers/detail", "servers", reservation_id=answer["reservation_id"])
+        return sorted(made, key=_launch_order)
+
+    return ask
+
+
+def _launch_order(server: Json) -> tuple[str, int, str]:
+    stem, _, number = server["name"].rpartition("-")
+    return (stem, int(number), "") if number.isdigit() else (server["name"], 0, server["id"])
+
+
+def _them(ids: list[str]) -> str:
+    return f"server {ids[0]} is" if len(ids) == 1 else f"{len(ids)} servers are"
+
+
+def _hints(pairs: list[tuple[str, str]]) -> Json:
+    """A key given more than once becomes a list, as `different_host` takes it."""
+    hints: Json = {}
+    for key, value in pairs:
+        if key not in hints:
+            hints[key] = value
+        elif isinstance(hints[key], list):
+            hints[key].append(value)
+        else:
+            hints[key] = [hints[key], value]
+    return hints
+
+
+def _user_data(path: str) -> str:
+    try:
+        encoded = b64encode(Path(path).read_bytes()).decode()
+    except OSError as error:
+        raise CliError(f"Cannot read the user data {path}: {error.strerror}.") from None
+    if len(encoded) > USER_DATA_LIMIT:
+        raise CliError(f"The user data {path} are too long: {len(encoded)} bytes in base64, at most {USER_DATA_LIMIT}.")
+    return encoded

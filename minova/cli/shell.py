@@ -1,0 +1,146 @@
+"""The `minova` program: its global options, its commands, and how an error looks."""
+
+import argparse
+import logging
+import os
+import sys
+import traceback
+from functools import cached_property
+from typing import Any
+
+from cliff.app import App
+
+from minova.cli.commands import SPELLINGS, Commands
+from minova.cli.errors import CliError, UsageError
+from minova.cli.parser import Parser, did_you_mean
+from minova.cli.text import printable
+
+DEFAULT_URL = "http://127.0.0.1:8774"
+DESCRIPTION = """Run virtual machines with minova. Every name may be a name or an ID;
+'minova help COMMAND' or 'minova COMMAND --help' tells more."""
+
+
+class Shell(App):
+    NAME = "minova"
+
+    def __init__(self) -> None:
+        super().__init__(DESCRIPTION, None, Commands(), deferred_help=True)
+
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        # Without abbreviations: `--user-data` of a command is not `--username`.
+        parser = Parser(
+            prog=self.NAME,
+            usage="minova [options] COMMAND ...",
+            description=description,
+            add_help=False,
+            allow_abbrev=False,
+        )
+        parser.add_argument("-h", "--help", action="store_true", dest="wants_help", help="show this help")
+        parser.add_argument("--version", action="store_true", dest="wants_version", help="show the version")
+        parser.add_argument(
+            "--url",
+            default=os.environ.get("MINOVA_URL") or DEFAULT_URL,
+            help=f"where minova-api listens; or MINOVA_URL, else {DEFAULT_URL}",
+        )
+        parser.add_argument(
+            "--username",
+            metavar="NAME",
+            default=os.environ.get("MINOVA_USERNAME"),
+            help="for HTTP basic; or MINOVA_USERNAME. The password comes from MINOVA_PASSWORD or is asked for",
+        )
+        parser.add_argument(
+            "--cacert",
+            metavar="FILE",
+            default=os.environ.get("MINOVA_CACERT"),
+            help="certificates (PEM) to trust for https; or MINOVA_CACERT",
+        )
+        parser.add_argument("--debug", action="store_true", help="show HTTP requests, and tracebacks of errors")
+        return parser
+
+    @cached_property
+    def client(self) -> Any:
+        """The connection to minova-api, made when a command first asks for it."""
+        from minova.cli.client import Client  # noqa: PLC0415 - imports urllib3, which `help` does without
+        from minova.cli.password import password_for  # noqa: PLC0415
+
+        username = self.options.username
+        return Client(
+            self.options.url,
+            username=username,
+            password=password_for(username) if username else None,
+            cacert=self.options.cacert,
+            debug=self.options.debug,
+        )
+
+    def run(self, argv: list[str]) -> int:
+        """Parse the global options, wherever they stand, and run the command named by the rest."""
+        self.options, words = self.parser.parse_known_args(argv)
+        logging.getLogger().addHandler(logging.NullHandler())
+        try:
+            return self._dispatch(words)
+        except CliError as error:
+            if self.options.debug:
+                traceback.print_exc()
+            print("minova:", "\n".join(map(printable, str(error).split("\n"))), file=sys.stderr)
+            return 2 if isinstance(error, UsageError) else 1
+
+    def _dispatch(self, words: list[str]) -> int:
+        if self.options.wants_version:
+            from minova.cli.version import show_version  # noqa: PLC0415
+
+            return show_version()
+        if self.options.wants_help or not words:
+            from minova.cli.help import print_help  # noqa: PLC0415
+
+            return print_help(self, words)
+        return self.run_subcommand(words)
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """Run one command; a bug in it ends in one line too, unless --debug."""
+        try:
+            factory, name, rest = self.command_manager.find_command(argv)
+        except ValueError:
+            raise UsageError(self.unknown_command(argv)) from None
+        command = factory(self, self.options, cmd_name=name)
+        arguments = command.get_parser(f"{self.NAME} {name}").parse_args(rest)
+        try:
+            return int(command.run(arguments))
+        except (CliError, BrokenPipeError):
+            raise
+        except Exception as error:
+            if isinstance(error, ValueError) and "column names" in str(error):  # cliff's word on -c
+                raise UsageError(str(error)) from None
+            raise CliError(_unexpected(error)) from error
+
+    def unknown_command(self, argv: list[str]) -> str:
+        """What to say of words that name no command: the near ones, or those that begin so."""
+        words = []
+        for word in argv:
+            if word.startswith("-"):
+                break
+            words.append(word)
+        if not words:
+            return f"unknown option {argv[0]}.{did_you_mean(argv[0], self.parser._option_string_actions)}"
+        names = [name for name, _ in self.command_manager if name not in SPELLINGS]
+        begun = sorted(name for name in names if name.split()[: len(words)] == words)
+        if begun:
+            return f"'{' '.join(words)}' is not complete. Its commands: {', '.join(begun)}."
+        said = " ".join(words[:3])
+        hint = next(filter(None, (did_you_mean(" ".join(words[:n]), names) for n in (3, 2, 1))), "")
+        return f"'{said}' is not a command.{hint or self._of_noun(words[0], names)} See 'minova --help'."
+
+    @staticmethod
+    def _of_noun(noun: str, names: list[str]) -> str:
+        same = sorted(name for name in names if name.split()[0] == noun)
+        return f" There are: {', '.join(same)}." if same else ""
+
+
+def _unexpected(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return f"unexpected {type(error).__name__}: {error} (--debug shows where)"

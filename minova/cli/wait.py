@@ -1,0 +1,197 @@
+"""Waiting for servers: what is known of each, told as it changes."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TextIO
+
+from minova.cli.client import COMPUTE, Client, Json, part
+from minova.cli.errors import ApiError, CliError, Unreachable
+from minova.cli.server_fields import HOST, STATE, TASK_STATE, fault_text
+from minova.cli.text import printable
+
+FIRST_POLL, LAST_POLL = 0.1, 1.0  # seconds: often at first, as most changes come soon, then less and less
+STATE_WIDTH = 36  # letters: the longest task state and a short host name
+PATIENCE = 60.0  # seconds without any answer from the API before waiting is given up
+
+Ask = Callable[[], list[Json]]
+
+
+class Gone(Exception):
+    """The server does not exist any more."""
+
+
+class TimedOut(Exception):
+    """Time is up; the text says where the servers are."""
+
+
+class Progress:
+    """Plain lines: one for each change."""
+
+    def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._out = out
+        self._clock = clock
+        self._began = clock()
+        self._said: dict[str, str] = {}
+
+    @staticmethod
+    def on(out: TextIO) -> "Progress":
+        """Lines that rewrite themselves on a terminal, plain ones anywhere else."""
+        return LiveProgress(out) if out.isatty() and os.environ.get("TERM") != "dumb" else Progress(out)
+
+    def show(self, servers: Sequence[Json]) -> None:
+        for server in servers:
+            state = printable(_state(server))
+            if self._said.get(server["id"]) != state:
+                self._said[server["id"]] = state
+                print(f"{self._elapsed():6.1f} s  {printable(server['name'])}: {state}", file=self._out, flush=True)
+
+    def say(self, line: str) -> None:
+        """Something that happened to the waiting itself."""
+        print(f"{self._elapsed():6.1f} s  {line}", file=self._out, flush=True)
+
+    def _elapsed(self) -> float:
+        return self._clock() - self._began
+
+
+class LiveProgress(Progress):
+    """One line for each server, rewritten in place; of very many, those that are not done yet, and a sum."""
+
+    _lines = 0
+
+    def show(self, servers: Sequence[Json]) -> None:
+        size = shutil.get_terminal_size()
+        lines = self._table(servers, max(size.lines - 2, 1), size.columns)
+        # Cursor up over what was written last; each line is cleared to its end before it is written.
+        up = f"\x1b[{self._lines}A" if self._lines else ""
+        text = "".join(f"\x1b[2K{line[: size.columns - 1]}\n" for line in lines)
+        self._out.write(f"{up}\r{text}\x1b[J")
+        self._out.flush()
+        self._lines = len(lines)
+
+    def say(self, line: str) -> None:
+        super().say(line)
+        self._lines = 0
+
+    def _table(self, servers: Sequence[Json], room: int, columns: int) -> list[str]:
+        shown = list(servers)
+        total = []
+        if len(shown) > room:
+            shown = [server for server in shown if not _done(server)][: room - 1]
+            total = [_sum(servers) + f"  {self._elapsed():.1f} s"]
+        longest = max((len(server["name"]) for server in shown), default=0)
+        width = max(min(longest, columns - STATE_WIDTH - 12), 8)
+        return [self._line(server, width) for server in shown] + total
+
+    def _line(self, server: Json, width: int) -> str:
+        name = printable(server["name"])[:width]
+        return f"{name:<{width}}  {printable(_state(server)):<{STATE_WIDTH}}  {self._elapsed():.1f} s"
+
+
+def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeout: float) -> list[Json]:
+    """Ask until each is ACTIVE or ERROR; answers them whole, in their order. Gone, TimedOut (after `timeout` seconds)."""
+    deadline = time.monotonic() + timeout
+    pauses = _pauses()
+    progress.show(servers)
+    while waiting := [server for server in servers if not _done(server)]:
+        if time.monotonic() >= deadline:
+            raise TimedOut(_where(waiting))
+        time.sleep(min(next(pauses), max(deadline - time.monotonic(), 0)))
+        now = {server["id"]: server for server in _asked(ask, progress, deadline)}
+        if missing := [server["name"] for server in servers if server["id"] not in now]:
+            raise Gone(", ".join(missing))
+        servers = [now[server["id"]] for server in servers]
+        progress.show(servers)
+    return list(servers)
+
+
+def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: float) -> None:
+    """Ask until the server is no more. CliError: deleting it failed; TimedOut."""
+    deadline = time.monotonic() + timeout
+    for pause in _pauses():
+        try:
+            (server,) = _asked(one_server(client.impatient(), server["id"]), progress, deadline)
+        except Gone:
+            return
+        if server["status"] == "DELETED":
+            return
+        if server["status"] == "ERROR" and server.get(TASK_STATE) is None and fault_text(server):
+            raise CliError(f"Server {server['name']} was not deleted: {fault_text(server)}")
+        progress.show([server])
+        if time.monotonic() >= deadline:
+            raise TimedOut(_where([server]))
+        time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
+
+
+def failures(servers: Iterable[Json]) -> list[str]:
+    """One line for each server that failed: its reason, and where to learn more."""
+    return [
+        f"Server {printable(server['name'])} ({server['id']}) failed: "
+        f"{printable(fault_text(server) or 'the API gives no reason').rstrip('.')}. "
+        f"See 'minova server explain {server['id']}'."
+        for server in servers
+        if server["status"] == "ERROR"
+    ]
+
+
+def one_server(client: Client, uuid: str) -> Ask:
+    """Asks for this server. Gone: there is none."""
+
+    def ask() -> list[Json]:
+        try:
+            return [dict(client.get(f"{COMPUTE}/servers/{part(uuid)}")["server"])]
+        except ApiError as error:
+            if error.status == 404:
+                raise Gone(uuid) from None
+            raise
+
+    return ask
+
+
+def _asked(ask: Ask, progress: Progress, deadline: float) -> list[Json]:
+    """The servers as they are now; an API that is away for a while is waited for."""
+    patience = min(time.monotonic() + PATIENCE, deadline)
+    told = False
+    while True:
+        try:
+            return ask()
+        except Unreachable as lost:
+            if time.monotonic() >= patience:
+                raise
+            if not told:
+                progress.say(f"{lost} Still waiting.")
+                told = True
+            time.sleep(LAST_POLL)
+
+
+def _pauses() -> Iterator[float]:
+    pause = FIRST_POLL
+    while True:
+        yield pause
+        pause = min(pause * 1.5, LAST_POLL)
+
+
+def _done(server: Json) -> bool:
+    return server["status"] in {"ACTIVE", "ERROR", "DELETED"} and server.get(TASK_STATE) != "deleting"
+
+
+def _state(server: Json) -> str:
+    """`BUILD spawning on host1`."""
+    doing = server.get(TASK_STATE)
+    host = server.get(HOST)
+    words = [str(server["status"]), str(doing) if doing else "", f"on {host}" if host else ""]
+    return " ".join(filter(None, words))
+
+
+def _where(servers: Sequence[Json]) -> str:
+    first = servers[0]
+    state = f"{first['name']} is {_state(first)} ({first.get(STATE)})"
+    return state if len(servers) == 1 else f"{len(servers)} servers are not done, {state}"
+
+
+def _sum(servers: Sequence[Json]) -> str:
+    counts: dict[str, int] = {}
+    for server in servers:
+        counts[server["status"]] = counts.get(server["status"], 0) + 1
+    return "  ".join(f"{status} {count}" for status, count in sorted(counts.items()))

@@ -1,0 +1,28 @@
+"""minova-api: the one door for people and tools."""
+
+import threading
+from collections.abc import Sequence
+from typing import NoReturn
+
+from oslo_config import cfg
+
+from minova.api.app import make_app
+from minova.api.server import ApiService
+from minova.cmd import clients, database
+from minova.cmd.launch import launch
+from minova.rpc import Rpc
+from minova.service import Running
+
+
+def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> ApiService:
+    db = database.connect(conf, stopping, readonly=True)
+    tries = clients.TOLD_AFTER_TRIES
+    return ApiService(conf, make_app(conf, db, clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries)))
+
+
+def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+    return [compose(conf, Rpc(conf), stopping)]
+
+
+def main() -> NoReturn:
+    launch("minova-api", alone)

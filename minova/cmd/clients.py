@@ -1,0 +1,33 @@
+"""RPC clients as the executables hand them to their services."""
+
+from collections.abc import Callable
+from functools import cache
+
+from minova.contracts.compute import ComputeApi
+from minova.contracts.conductor import ConductorApi
+from minova.contracts.scheduler import SchedulerApi
+from minova.rpc import Rpc
+
+# Seconds. Every call is safe to repeat, so a caller does better to ask again than to wait long for one who has died.
+CALL_TIMEOUT = 15.0
+SCHEDULE_TIMEOUT = 30.0
+# People are told after a few seconds that the broker is away; services wait until it is back, and go on.
+TOLD_AFTER_TRIES = 2
+
+
+def conductor(rpc: Rpc, *, retry: int | None = None) -> ConductorApi:
+    return rpc.client(ConductorApi, timeout=CALL_TIMEOUT, retry=retry)
+
+
+def scheduler(rpc: Rpc) -> SchedulerApi:
+    return rpc.client(SchedulerApi, timeout=SCHEDULE_TIMEOUT)
+
+
+def compute(rpc: Rpc, *, retry: int | None = None) -> Callable[[str], ComputeApi]:
+    """A client for each host, made on first use."""
+
+    @cache
+    def of_host(host: str) -> ComputeApi:
+        return rpc.client(ComputeApi, server=host, timeout=CALL_TIMEOUT, retry=retry)
+
+    return of_host

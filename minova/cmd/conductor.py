@@ -1,0 +1,36 @@
+"""minova-conductor."""
+
+import threading
+from collections.abc import Sequence
+from typing import NoReturn
+
+from oslo_config import cfg
+
+from minova.cmd import clients, database
+from minova.cmd.launch import launch
+from minova.conductor.manager import ConductorManager
+from minova.contracts.conductor import ConductorApi
+from minova.rpc import Rpc
+from minova.service import Running, Service
+
+
+def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
+    db = database.connect(conf, stopping)
+    manager = ConductorManager(
+        conf,
+        db,
+        clients.scheduler(rpc),
+        clients.compute(rpc),
+        host=conf.host,
+        stopping=stopping,
+        over_the_bus=clients.conductor(rpc),
+    )
+    return Service("minova-conductor", manager, lambda: rpc.server(ConductorApi, manager, host=conf.host), stopping)
+
+
+def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+    return [compose(conf, Rpc(conf), stopping)]
+
+
+def main() -> NoReturn:
+    launch("minova-conductor", alone)

@@ -1,0 +1,22 @@
+"""Opens the database of a service, waiting for it when it is away."""
+
+import threading
+
+from oslo_config import cfg
+
+from minova.db.engine import Database
+from minova.db.schema import require_schema
+from minova.service import until_available
+
+
+def connect(conf: cfg.ConfigOpts, stopping: threading.Event, *, readonly: bool = False) -> Database:
+    """One log line for each vain try. SchemaMismatch: it answers, but its schema is absent or too old."""
+    database = opened(conf, readonly=readonly)
+    until_available("database", lambda: require_schema(database), stopping)
+    return database
+
+
+def opened(conf: cfg.ConfigOpts, *, readonly: bool = False) -> Database:
+    """Nothing is connected yet."""
+    options = conf.database
+    return Database(options.connection, readonly=readonly, pool_size=options.max_pool_size)

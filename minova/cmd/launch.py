@@ -1,0 +1,65 @@
+"""What every executable does around its own composition: read options, log, start, stop, and fail with one clear line."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from oslo_config import cfg
+
+from minova import conf as configuration
+from minova import errors, log, service
+from minova.context import service_context
+
+# Seconds that a service which is still starting has to stop.
+START_GRACE = 5.0
+Compose = Callable[[cfg.ConfigOpts, threading.Event], Sequence[service.Running]]
+
+
+def launch(
+    prog: str,
+    compose: Compose,
+    *,
+    cli: Sequence[cfg.Opt] = (),
+    prepare: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
+    ready: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
+) -> NoReturn:
+    """Run until SIGTERM or SIGINT; exit 0, or 1 with the reason on standard error.
+
+    `prepare` may change defaults once the command line is read; `ready` is called when every service has started.
+    """
+    stopping, started = threading.Event(), threading.Event()
+    service.stop_on_signals(stopping)
+
+    def every_service_started() -> None:
+        started.set()
+        ready(conf)
+
+    threading.Thread(target=_end_a_start, args=(prog, stopping, started), daemon=True).start()
+    try:
+        conf = configuration.load(sys.argv[1:], prog, cli=cli)
+        prepare(conf)
+        log.setup(conf)
+        with log.bound_request(service_context()):
+            services = compose(conf, stopping)
+            configuration.check(conf)  # again, with the options that oslo.messaging has added
+            service.run(services, stopping, every_service_started)
+    except cfg.ConfigFilesNotFoundError as error:
+        _fail(prog, str(error))
+    except (errors.MinovaError, cfg.ConfigFileParseError) as error:
+        _fail(prog, str(error))
+    sys.exit(0)
+
+
+def _end_a_start(prog: str, stopping: threading.Event, started: threading.Event) -> None:
+    """oslo.messaging waits for a broker that is away, and nothing wakes it. Who is not started has nothing to finish."""
+    stopping.wait()
+    if not started.wait(START_GRACE):
+        print(f"{prog}: stopped while it was starting", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def _fail(prog: str, reason: str) -> NoReturn:
+    print(f"{prog}: {reason}", file=sys.stderr)
+    sys.exit(1)

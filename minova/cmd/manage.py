@@ -1,0 +1,68 @@
+"""minova-manage: the operator's tool for the database."""
+
+import sys
+from argparse import _SubParsersAction
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_config import cfg
+
+from minova import conf as configuration
+from minova import errors, log
+from minova.db import schema
+from minova.db.engine import Database
+
+PROG = "minova-manage"
+
+
+def db_upgrade(conf: cfg.ConfigOpts) -> None:
+    """Make or update the tables; say which revision they have now."""
+    print(schema.upgrade(conf.database.connection))
+
+
+def db_version(conf: cfg.ConfigOpts) -> None:
+    """Say which revision the tables have; an error when there are none."""
+    database = Database(conf.database.connection)
+    try:
+        found = schema.version(database)
+    finally:
+        database.close()
+    if found is None:
+        raise errors.SchemaMismatch(f"The database has no tables of minova. Run: {schema.COMMAND}")
+    print(found)
+
+
+COMMANDS = {
+    "db": {
+        "help": "Tables of the database.",
+        "upgrade": (db_upgrade, "Make the tables, or bring them up to date; data are kept."),
+        "version": (db_version, "Print the revision of the tables."),
+    }
+}
+
+
+def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
+    for noun, verbs in COMMANDS.items():
+        parser = subparsers.add_parser(noun, help=str(verbs["help"]))
+        below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+        for verb, found in verbs.items():
+            if isinstance(found, tuple):
+                work, said = found
+                below.add_parser(verb, help=said, description=said).set_defaults(work=work)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Exit code 0, or 1 with the reason on standard error."""
+    command = cfg.SubCommandOpt("command", title="commands", handler=_add_commands)
+    try:
+        conf = configuration.load(arguments, PROG, cli=[command])
+        log.setup(conf)
+        conf.command.work(conf)
+    except (errors.MinovaError, cfg.ConfigFilesNotFoundError, cfg.ConfigFileParseError) as error:
+        print(f"{PROG}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,28 @@
+"""minova-scheduler."""
+
+import threading
+from collections.abc import Sequence
+from typing import NoReturn
+
+from oslo_config import cfg
+
+from minova.cmd import clients, database
+from minova.cmd.launch import launch
+from minova.contracts.scheduler import SchedulerApi
+from minova.rpc import Rpc
+from minova.scheduler.manager import SchedulerManager
+from minova.service import Running, Service
+
+
+def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
+    db = database.connect(conf, stopping)
+    manager = SchedulerManager(conf, db, clients.conductor(rpc), host=conf.host, stopping=stopping)
+    return Service("minova-scheduler", manager, lambda: rpc.server(SchedulerApi, manager, host=conf.host), stopping)
+
+
+def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+    return [compose(conf, Rpc(conf), stopping)]
+
+
+def main() -> NoReturn:
+    launch("minova-scheduler", alone)

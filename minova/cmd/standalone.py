@@ -1,0 +1,102 @@
+"""minova-standalone: all four services in one process, over an in-memory bus and SQLite, with the same code."""
+
+import fcntl
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.cmd import api, clients, compute, conductor, scheduler
+from minova.cmd.launch import launch
+from minova.context import service_context
+from minova.contracts.conductor import ConductorApi
+from minova.db import schema
+from minova.objects.flavor import Flavor
+from minova.rpc import Rpc
+from minova.service import Running
+
+CLI = [
+    cfg.StrOpt("state-dir", default="/var/lib/minova", help="Folder of everything it keeps: database, images, disks."),
+]
+
+# The sizes that OpenStack's users know by heart, and two small ones for small guests.
+FLAVORS = (
+    Flavor(flavorid="42", name="m1.nano", vcpus=1, memory_mb=128, root_gb=1),
+    Flavor(flavorid="84", name="m1.micro", vcpus=1, memory_mb=192, root_gb=1),
+    Flavor(flavorid="1", name="m1.tiny", vcpus=1, memory_mb=512, root_gb=1),
+    Flavor(flavorid="2", name="m1.small", vcpus=1, memory_mb=2048, root_gb=20),
+    Flavor(flavorid="3", name="m1.medium", vcpus=2, memory_mb=4096, root_gb=40),
+    Flavor(flavorid="4", name="m1.large", vcpus=4, memory_mb=8192, root_gb=80),
+    Flavor(flavorid="5", name="m1.xlarge", vcpus=8, memory_mb=16384, root_gb=160),
+)
+
+
+class ReadyMadeFlavors:
+    """Makes FLAVORS once in the life of a state folder: whoever deletes one does not get it back."""
+
+    binary = "ready-made flavors"
+
+    def __init__(self, conductor: ConductorApi, marker: Path) -> None:
+        self._conductor = conductor
+        self._marker = marker
+
+    def start(self) -> None:
+        if self._marker.exists():
+            return
+        for flavor in FLAVORS:
+            try:
+                self._conductor.create_flavor(service_context(), flavor=flavor)
+            except errors.Conflict:  # made before a crash
+                continue
+        self._marker.touch()
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+def prepare(conf: cfg.ConfigOpts) -> None:
+    """The state folder is where every path begins; only one process may work in it."""
+    state_dir = Path(conf.state_dir).absolute()
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        conf.set_override("state_path", str(state_dir))
+        _lock(state_dir)
+    except OSError as error:
+        raise errors.InvalidConfiguration(f"--state-dir {state_dir}: {error.strerror}") from error
+    # Its own images, and not those of whoever listens on the usual port.
+    conf.set_default("endpoint_override", _url(conf), group="glance")
+
+
+def _lock(state_dir: Path) -> None:
+    # Held by the open file until the process ends, however it ends.
+    handle = os.open(state_dir / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise errors.InvalidConfiguration(f"--state-dir {state_dir}: another minova-standalone works there") from None
+
+
+def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+    schema.upgrade(conf.database.connection)
+    rpc = Rpc(conf, "kombu+memory://localhost/")
+    marker = Path(conf.state_path) / "flavors-made"
+    parts = [part.compose(conf, rpc, stopping) for part in (conductor, scheduler, api, compute)]
+    return [*parts[:1], ReadyMadeFlavors(clients.conductor(rpc), marker), *parts[1:]]
+
+
+def _url(conf: cfg.ConfigOpts) -> str:
+    scheme = "https" if conf.api.ssl_cert_file else "http"
+    return f"{scheme}://{conf.api.osapi_compute_listen}:{conf.api.osapi_compute_listen_port}"
+
+
+def ready(conf: cfg.ConfigOpts) -> None:
+    print(f"minova-standalone is ready: {_url(conf)}", file=sys.stderr, flush=True)
+
+
+def main() -> NoReturn:
+    launch("minova-standalone", compose, cli=CLI, prepare=prepare, ready=ready)

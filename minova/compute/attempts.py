@@ -1,0 +1,90 @@
+"""Which build attempts this host has seen, and how they ended: what makes builds idempotent by (uuid, attempt).
+
+      begin             end
+    (nothing) --> RUNNING --> SUCCEEDED | FAILED | STALE      a higher attempt begins anew; a lower one is ignored
+
+It lives in memory only: after a restart `init_host` and the first audit find out from domains and rows.
+"""
+
+import threading
+from collections.abc import Container
+from enum import Enum
+
+import msgspec
+
+from minova.objects.states import PowerState
+
+
+class End(Enum):
+    """How an attempt stands."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STALE = "stale"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What is reported to the conductor of an ended attempt, again if nobody heard it."""
+
+    end: End
+    power_state: PowerState = PowerState.NOSTATE
+    reason: str = ""
+    retriable: bool = True
+
+
+class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+    attempt: int
+    node: str
+    outcome: Outcome
+
+
+RUNNING = Outcome(end=End.RUNNING)
+
+
+class Attempts:
+    """Safe for threads."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, instance_uuid: str, attempt: int, node: str) -> bool:
+        """Whether this attempt is new here; then it counts as running from now on."""
+        with self._lock:
+            seen = self._seen.get(instance_uuid)
+            if seen is not None and attempt <= seen.attempt:
+                return False
+            self._seen[instance_uuid] = _Seen(attempt=attempt, node=node, outcome=RUNNING)
+            return True
+
+    def end(self, instance_uuid: str, attempt: int, node: str, outcome: Outcome) -> None:
+        with self._lock:
+            seen = self._seen.get(instance_uuid)
+            if seen is None or attempt >= seen.attempt:
+                self._seen[instance_uuid] = _Seen(attempt=attempt, node=node, outcome=outcome)
+
+    def outcome(self, instance_uuid: str, attempt: int) -> Outcome | None:
+        """How this very attempt stands; nothing when it was not seen."""
+        with self._lock:
+            seen = self._seen.get(instance_uuid)
+            return seen.outcome if seen is not None and seen.attempt == attempt else None
+
+    def newer(self, instance_uuid: str, attempt: int | None) -> bool:
+        """Whether a later attempt than this one runs or succeeded here."""
+        with self._lock:
+            seen = self._seen.get(instance_uuid)
+            alive = seen is not None and seen.outcome.end in {End.RUNNING, End.SUCCEEDED}
+            return seen is not None and alive and attempt is not None and seen.attempt > attempt
+
+    def forget_ended(self, node: str, still_open: Container[str]) -> None:
+        """Drop ended attempts of a node that the conductor does not count as open: they are heard and settled.
+
+        A late repetition of a dropped one is refused by `claim_instance`.
+        """
+        with self._lock:
+            self._seen = {
+                uuid: seen
+                for uuid, seen in self._seen.items()
+                if seen.node != node or seen.outcome.end is End.RUNNING or uuid in still_open
+            }

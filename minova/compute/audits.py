@@ -1,0 +1,107 @@
+"""Audits every node of the host and does what they find to be done."""
+
+import logging
+from collections.abc import Callable, Hashable
+
+from minova import errors
+from minova.compute.attempts import End
+from minova.compute.audit import Finding
+from minova.compute.builds import Builder
+from minova.compute.nodes import Nodes
+from minova.compute.power_states import PowerStates
+from minova.context import RequestContext
+from minova.objects.build import BuildMessage
+from minova.objects.states import PowerState
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+
+Build = Callable[[RequestContext, BuildMessage], None]
+InBackground = Callable[[RequestContext, Hashable, Callable[[], None]], None]
+
+
+class Auditor:
+    """`build` takes a build message as if it came by cast; `in_background` runs what may wait for an instance's lock,
+    each thing once at a time.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        nodes: Nodes,
+        builder: Builder,
+        power_states: PowerStates,
+        *,
+        build: Build,
+        in_background: InBackground,
+    ) -> None:
+        self._driver = driver
+        self._nodes = nodes
+        self._builder = builder
+        self._power_states = power_states
+        self._build = build
+        self._in_background = in_background
+
+    def update_available_resource(self, ctx: RequestContext) -> tuple[Exception, ...]:
+        """Audit each node. A node's failure is logged, and is no other node's; answers the failures."""
+        if not self._driver.reports_resources:
+            return ()
+        try:
+            available = self._driver.available_nodes()
+        except errors.HypervisorUnavailable as error:
+            LOG.warning("Resources cannot be updated: %s", error)
+            return (error,)
+        failures: list[Exception] = []
+        in_rows: set[str] = set()
+        for nodename in available:
+            try:
+                in_rows.update(self._audit(ctx, nodename))
+            except (errors.ServiceUnavailable, errors.HypervisorUnavailable) as error:
+                LOG.warning("Error updating resources for node %s: %s", nodename, error)
+                failures.append(error)
+            except Exception as error:
+                LOG.exception("Error updating resources for node %s", nodename)
+                failures.append(error)
+        self._nodes.drop_vanished(ctx, available, in_rows)
+        for instance_uuid in self._builder.domains.left():
+            self._in_background(
+                ctx,
+                ("left", instance_uuid),
+                lambda uuid=instance_uuid: self._builder.remove_left(ctx, uuid),  # type: ignore[misc]
+            )
+        return tuple(failures)
+
+    def _audit(self, ctx: RequestContext, nodename: str) -> tuple[str, ...]:
+        finding, host_nodes = self._nodes.tracker(nodename).update_available_resource(ctx)
+        self._heal_attempts(ctx, nodename, finding)
+        for domain in finding.strays:
+            self._in_background(
+                ctx,
+                ("stray", domain.uuid, domain.attempt),
+                lambda one=domain: self._builder.remove_stray(ctx, one.uuid, one.attempt),  # type: ignore[misc]
+            )
+        self._compare_power_states(finding)
+        return host_nodes
+
+    def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:
+        """Begin builds whose cast was lost; say again how those ended whose report was lost."""
+        attempts = self._builder.attempts
+        attempts.forget_ended(nodename, {message.instance.uuid for message in finding.attempts})
+        for message in finding.attempts:
+            outcome = attempts.outcome(message.instance.uuid, message.attempt)
+            if outcome is None:
+                self._build(ctx, message)
+            elif outcome.end in {End.SUCCEEDED, End.FAILED}:
+                self._in_background(
+                    ctx,
+                    ("report", message.instance.uuid, message.attempt),
+                    lambda one=message: self._builder.report(ctx, one),  # type: ignore[misc]
+                )
+
+    def _compare_power_states(self, finding: Finding) -> None:
+        """The view is older than the rows it was compared with: ask again before anything is said."""
+        for instance_uuid, in_row in finding.power_states.items():
+            now = self._driver.power_state(instance_uuid)
+            state = PowerState.NOSTATE if now is None else now
+            if state != in_row:
+                self._power_states.changed(instance_uuid, state)

@@ -1,0 +1,227 @@
+"""How an instance is built here, and how it is removed.
+
+claim -> image -> disks and domain -> domain runs -> build_succeeded
+  any error: domain removed, claim given back -> build_failed (or nothing, when the attempt is stale)
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from minova import errors
+from minova.compute.attempts import Attempts, End, Outcome
+from minova.compute.domains import Domains
+from minova.compute.nodes import Nodes
+from minova.compute.repeat import repeated
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.objects.build import BuildMessage
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.states import PowerState, TaskState, VmState
+from minova.virt.driver import Driver
+from minova.virt.image_format import inspect, unfit
+
+LOG = logging.getLogger(__name__)
+
+
+class Images(Protocol):
+    """Where base images come from."""
+
+    def fetch(self, image: Image) -> Path:
+        """The file of the checked image. ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none."""
+        ...
+
+
+class Builder:
+    """Builds and removes instances, one thing at a time for each instance."""
+
+    def __init__(
+        self,
+        host: str,
+        driver: Driver,
+        conductor: ConductorApi,
+        images: Images,
+        nodes: Nodes,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.attempts = Attempts()
+        self.domains = Domains(driver)
+        self._host = host
+        self._driver = driver
+        self._conductor = conductor
+        self._images = images
+        self._nodes = nodes
+        self._clock = clock
+
+    # -- build -----------------------------------------------------------------------------------------------------
+
+    def build(self, ctx: RequestContext, message: BuildMessage) -> None:
+        """Build and report. Call it once for each attempt that `attempts.begin` called new."""
+        instance_uuid = message.instance.uuid
+        with self.domains.locked(instance_uuid):
+            outcome = self._outcome(ctx, message)
+            self.attempts.end(instance_uuid, message.attempt, message.node, outcome)
+            self._report(ctx, message, outcome)
+
+    def report(self, ctx: RequestContext, message: BuildMessage) -> None:
+        """Say again how an attempt ended: the conductor has not heard of it."""
+        with self.domains.locked(message.instance.uuid):
+            outcome = self.attempts.outcome(message.instance.uuid, message.attempt)
+            if outcome is not None:
+                self._report(ctx, message, outcome)
+
+    def _outcome(self, ctx: RequestContext, message: BuildMessage) -> Outcome:
+        instance_uuid, attempt = message.instance.uuid, message.attempt
+        begun = self._clock()
+        try:
+            power_state = self._build(ctx, message)
+        except errors.StaleAttempt as error:
+            LOG.info("Attempt %d of instance %s is not ours any more: %s", attempt, instance_uuid, error)
+            return Outcome(end=End.STALE)
+        except errors.MinovaError as error:
+            LOG.warning("Attempt %d of instance %s failed: %s", attempt, instance_uuid, error)
+            retriable = not isinstance(error, errors.ImageUnacceptable)
+            return Outcome(end=End.FAILED, reason=str(error), retriable=retriable)
+        except Exception as error:
+            LOG.exception("Attempt %d of instance %s failed", attempt, instance_uuid)
+            return Outcome(end=End.FAILED, reason=str(error) or type(error).__name__)
+        LOG.info("Took %.2f seconds to build instance %s", self._clock() - begun, instance_uuid)
+        return Outcome(end=End.SUCCEEDED, power_state=power_state)
+
+    def _build(self, ctx: RequestContext, message: BuildMessage) -> PowerState:
+        tracker = self._nodes.tracker(message.node)
+        known = tracker.holds(message.instance.uuid)
+        if known is not None and known.vm_state is not VmState.BUILDING:
+            raise errors.StaleAttempt(f"instance {known.uuid} is {known.vm_state} here")
+        with tracker.instance_claim(ctx, message.instance, message.attempt, message.limits) as claim:
+            try:
+                return self._spawn(ctx, message, claim.instance)
+            except BaseException:
+                # Before the claim is given back: what the domain takes must be free by then.
+                self.domains.try_destroy(message.instance.uuid)
+                raise
+
+    def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance) -> PowerState:
+        # The claim has noted that image and disks come first, and that this attempt is ours.
+        path = self._image_path(instance)
+        self.domains.reused(instance.uuid)
+        self._driver.prepare(instance, message.node, message.attempt, path)
+        self._begin(ctx, message, TaskState.SPAWNING)
+        return self._driver.start(instance)
+
+    def _image_path(self, instance: Instance) -> Path | None:
+        if not self._driver.needs_image():
+            return None
+        image = instance.image
+        if image is None:
+            raise errors.ImageUnacceptable(f"Instance {instance.uuid} names no image, and this host needs one")
+        refuse(unfit(image, instance.flavor), image)  # by its record, before anything is fetched
+        path = self._images.fetch(image)
+        facts = inspect(path, image.disk_format)
+        refuse(unfit(image, instance.flavor, facts.virtual_size), image)
+        return path
+
+    def _begin(self, ctx: RequestContext, message: BuildMessage, step: TaskState) -> None:
+        repeated(
+            "begin_attempt",
+            lambda: self._conductor.begin_attempt(
+                ctx, instance_uuid=message.instance.uuid, attempt=message.attempt, host=self._host, step=step
+            ),
+        )
+
+    # -- reports ---------------------------------------------------------------------------------------------------
+
+    def _report(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
+        """Nothing is lost when no conductor answers: the attempt stays open there, and an audit says it again."""
+        try:
+            if outcome.end is End.SUCCEEDED:
+                self._succeeded(ctx, message, outcome)
+            elif outcome.end is End.FAILED:
+                self._failed(ctx, message, outcome)
+        except errors.StaleAttempt as error:
+            LOG.info("Instance %s was given up meanwhile and is removed: %s", message.instance.uuid, error)
+            stale = Outcome(end=End.STALE)
+            self.attempts.end(message.instance.uuid, message.attempt, message.node, stale)
+            if self.domains.try_destroy(message.instance.uuid):
+                self._nodes.release(ctx, message.instance.uuid)
+        except Exception as error:  # noqa: BLE001  - whatever came back, the audit goes on from here
+            LOG.warning("How the build of %s ended is said again by an audit: %s", message.instance.uuid, error)
+
+    def _succeeded(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
+        repeated(
+            "build_succeeded",
+            lambda: self._conductor.build_succeeded(
+                ctx,
+                instance_uuid=message.instance.uuid,
+                attempt=message.attempt,
+                host=self._host,
+                power_state=int(outcome.power_state),
+            ),
+        )
+        tracker = self._nodes.tracker(message.node)
+        tracker.count_build(succeeded=True)
+        held = tracker.holds(message.instance.uuid)
+        if held is not None:
+            tracker.note(
+                msgspec.structs.replace(held, vm_state=VmState.ACTIVE, task_state=None, power_state=outcome.power_state)
+            )
+
+    def _failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
+        repeated(
+            "build_failed",
+            lambda: self._conductor.build_failed(
+                ctx,
+                instance_uuid=message.instance.uuid,
+                attempt=message.attempt,
+                host=self._host,
+                reason=outcome.reason,
+                retriable=outcome.retriable,
+            ),
+        )
+        # An audit between the clean-up and this report took it in again from the row.
+        self._nodes.release(ctx, message.instance.uuid)
+        for tracker in self._nodes.trackers():
+            if tracker.nodename == message.node:
+                tracker.count_build(succeeded=False)
+
+    # -- removal ---------------------------------------------------------------------------------------------------
+
+    def terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """Remove domain and disks, give back what it held, report. Raises what the driver raises: it is asked again."""
+        with self.domains.locked(instance_uuid):
+            self.domains.destroy(instance_uuid)
+            self._nodes.release(ctx, instance_uuid)
+            repeated(
+                "instance_deleted",
+                lambda: self._conductor.instance_deleted(ctx, instance_uuid=instance_uuid, host=self._host),
+            )
+            # An audit between the two took it in again from the row.
+            self._nodes.release(ctx, instance_uuid)
+            LOG.info("Instance %s is removed", instance_uuid)
+
+    def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """Try again to remove what could not be removed, unless a build has made it anew."""
+        with self.domains.locked(instance_uuid):
+            if instance_uuid in self.domains.left() and self.domains.try_destroy(instance_uuid):
+                self._nodes.release(ctx, instance_uuid)
+
+    def remove_stray(self, ctx: RequestContext, instance_uuid: str, attempt: int | None) -> None:
+        """Remove a domain that must not be here, unless a later attempt has begun here since it was found."""
+        with self.domains.locked(instance_uuid):
+            if self.attempts.newer(instance_uuid, attempt):
+                return
+            LOG.info("Removing domain of instance %s, which must not run here", instance_uuid)
+            if self.domains.try_destroy(instance_uuid):
+                self._nodes.release(ctx, instance_uuid)
+
+
+def refuse(reasons: tuple[str, ...], image: Image) -> None:
+    """ImageUnacceptable, if there is any reason."""
+    if reasons:
+        raise errors.ImageUnacceptable(f"Image {image.id} does not fit the flavor: {'; '.join(reasons)}")

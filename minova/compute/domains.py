@@ -1,0 +1,52 @@
+"""What builds, deletions and audits share of a host: locks by instance, and domains that could not be removed yet."""
+
+import logging
+import threading
+from contextlib import AbstractContextManager
+
+from oslo_concurrency import lockutils
+
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+
+
+class Domains:
+    """Removes domains; those that would not go are remembered and tried again. Safe for threads."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._left: set[str] = set()
+        self._lock = threading.Lock()
+        self._by_instance = lockutils.Semaphores()
+
+    def locked(self, instance_uuid: str) -> AbstractContextManager[object]:
+        """While it is held nobody else builds or removes this instance here."""
+        return lockutils.lock(instance_uuid, semaphores=self._by_instance, do_log=False)
+
+    def destroy(self, instance_uuid: str) -> None:
+        """Raises what the driver raises; then the domain is remembered."""
+        with self._lock:
+            self._left.add(instance_uuid)
+        self._driver.destroy(instance_uuid)
+        with self._lock:
+            self._left.discard(instance_uuid)
+
+    def try_destroy(self, instance_uuid: str) -> bool:
+        """Whether it is gone. Never raises: an error is logged, and an audit tries again."""
+        try:
+            self.destroy(instance_uuid)
+        except Exception as error:  # noqa: BLE001  - a clean-up that fails must not hide why it was needed
+            LOG.warning("Domain of instance %s could not be removed, an audit tries again: %s", instance_uuid, error)
+            return False
+        return True
+
+    def reused(self, instance_uuid: str) -> None:
+        """A build makes the domain anew: what was left of it needs no removal any more."""
+        with self._lock:
+            self._left.discard(instance_uuid)
+
+    def left(self) -> tuple[str, ...]:
+        """Those that could not be removed yet."""
+        with self._lock:
+            return tuple(sorted(self._left))

@@ -1,0 +1,244 @@
+"""The base images of this host: fetched once over HTTP, checked, and kept under the digest of what they hold.
+
+    image service --> DIGEST.part --size, sha256, format--> DIGEST, then DIGEST.json (its mark: size and time)
+
+A name is never given to half a file, and overlays name a file that never changes. One lock per image holds across
+processes, since several computes may share a cache.
+"""
+
+import contextlib
+import hashlib
+import logging
+import math
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import urllib3
+from oslo_concurrency import lockutils
+from oslo_config import cfg
+
+from minova import errors
+from minova.objects.image import Image
+from minova.virt import image_format
+from minova.virt.disk_space import disk_full
+
+LOG = logging.getLogger(__name__)
+CHUNK = 1 << 20
+LONGEST_PAUSE = 5.0
+ALGORITHMS = ("sha256", "sha512")
+_DIGEST = re.compile(r"[0-9a-f]{64,128}")
+_UUID_LIKE = re.compile(r"[0-9A-Za-z-]{1,64}")
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """How a cached file looked when its digest was checked."""
+
+    size: int
+    mtime_ns: int
+
+
+class Broken(Exception):
+    """A download that may succeed when it is tried again."""
+
+
+class Mismatch(Broken):
+    """All bytes came, and they are not the image's."""
+
+
+class ImageCache:
+    """Safe for threads and processes. `pause` waits so many seconds between tries."""
+
+    def __init__(self, conf: cfg.ConfigOpts, *, pause: Callable[[float], None] = time.sleep) -> None:
+        self.folder = Path(conf.instances_path) / conf.image_cache_subdirectory_name
+        self._url = conf.glance.endpoint_override.rstrip("/")
+        self._tries = conf.glance.num_retries + 1
+        self._pause = pause
+        self._http = urllib3.PoolManager(
+            timeout=urllib3.Timeout(connect=conf.glance.timeout, read=conf.glance.timeout),
+            retries=False,
+            ca_certs=conf.glance.cafile or None,
+            headers=_headers(conf),
+        )
+
+    def fetch(self, image: Image) -> Path:
+        """The checked file of the image, from the cache if it is there.
+
+        ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none.
+        """
+        digest = _digest(image)
+        refused = image_format.format_refused(image.disk_format, image.container_format or "bare")
+        if refused:
+            raise errors.ImageUnacceptable(f"Image {image.id}: {refused}")
+        path = self.folder / digest
+        with disk_full(f"Image {image.id} cannot be kept in {self.folder}"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with _locked(self.folder, digest):
+                if not self._holds(path, image):
+                    self._download(path, image)
+                return _inspected(path, image)
+
+    def _holds(self, path: Path, image: Image) -> bool:
+        """Whether the cached file is the image: by its mark, or by its digest where the mark does not tell."""
+        try:
+            found = _mark_of(path)
+        except FileNotFoundError:
+            return False
+        if image.size in {None, found.size} and _read_mark(path) == found:
+            return True
+        with path.open("rb") as file:
+            matches = hashlib.file_digest(file, image.os_hash_algo or ALGORITHMS[0]).hexdigest() == path.name
+        if matches:
+            _write_mark(path)
+        else:
+            LOG.warning("Cached image %s was changed on disk (%d bytes): it is fetched again", path, found.size)
+        return matches
+
+    # -- download --------------------------------------------------------------------------------------------------
+
+    def _download(self, path: Path, image: Image) -> None:
+        part = path.with_name(f"{path.name}.part")
+        try:
+            self._patiently(part, image)
+            _inspected(part, image)
+            part.rename(path)
+        finally:
+            part.unlink(missing_ok=True)
+        _write_mark(path)
+        _sync_folder(path.parent)
+        LOG.info("Image %s is cached: %d bytes", image.id, path.stat().st_size)
+
+    def _patiently(self, part: Path, image: Image) -> None:
+        for number in range(1, self._tries + 1):
+            try:
+                self._try(part, image)
+                return
+            except (Broken, urllib3.exceptions.HTTPError) as error:
+                LOG.warning("Download %d of %d of image %s failed: %s", number, self._tries, image.id, error)
+                last = error
+            if number < self._tries:
+                self._pause(min(LONGEST_PAUSE, 0.2 * 2**number))
+        if isinstance(last, Mismatch):
+            raise errors.ImageUnacceptable(f"Image {image.id}: {last}") from last
+        raise errors.ServiceUnavailable(f"Image {image.id} cannot be fetched from {self._url}: {last}") from last
+
+    def _try(self, part: Path, image: Image) -> None:
+        # The id comes from the image service itself, yet what would lead elsewhere has no place in a URL.
+        if not _UUID_LIKE.fullmatch(image.id):
+            raise errors.ImageUnacceptable(f"Image id {image.id!r} is none")
+        with self._get(f"{self._url}/v2/images/{image.id}/file") as response, part.open("wb") as file:
+            _refuse_status(response.status, image, self._url)
+            _room_for(file, image)
+            found = _save(response, file, image)
+            file.flush()
+            os.fsync(file.fileno())
+        if found != image.os_hash_value:
+            raise Mismatch(f"{image.os_hash_algo} expected {image.os_hash_value}, got {found}")
+
+    @contextlib.contextmanager
+    def _get(self, url: str) -> Iterator[urllib3.BaseHTTPResponse]:
+        response = self._http.request("GET", url, preload_content=False, redirect=False)
+        try:
+            yield response
+        finally:
+            # What was not read to its end cannot serve another request.
+            response.close()
+
+
+def _headers(conf: cfg.ConfigOpts) -> dict[str, str]:
+    headers = {"User-Agent": "minova-compute"}
+    if conf.glance.username:
+        headers |= urllib3.make_headers(basic_auth=f"{conf.glance.username}:{conf.glance.password or ''}")
+    return headers
+
+
+def _digest(image: Image) -> str:
+    """The name in the cache. ImageUnacceptable: the image has no bytes yet, or nothing to check them by."""
+    if image.os_hash_algo not in ALGORITHMS or not _DIGEST.fullmatch(image.os_hash_value or ""):
+        raise errors.ImageUnacceptable(
+            f"Image {image.id} has no os_hash_value by {' or '.join(ALGORITHMS)} to check it against"
+        )
+    return str(image.os_hash_value)
+
+
+def _locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[object]:
+    return lockutils.lock(f"image-{digest}", external=True, lock_path=str(folder / "locks"), do_log=False)
+
+
+def _refuse_status(status: int, image: Image, url: str) -> None:
+    if status == 200:
+        return
+    if status in {404, 410}:
+        raise errors.ImageUnacceptable(f"Image {image.id} is not at {url} (HTTP {status})")
+    if status in {401, 403}:
+        raise errors.ServiceUnavailable(
+            f"{url} refuses image {image.id} (HTTP {status}): see [glance] username and password"
+        )
+    raise Broken(f"HTTP {status}")
+
+
+def _room_for(file: BinaryIO, image: Image) -> None:
+    """Better said at once than after the disk was filled."""
+    free = shutil.disk_usage(file.name).free
+    if image.size is not None and image.size > free:
+        raise errors.DiskFull(f"Image {image.id} of {image.size} bytes > {free} bytes free beside {file.name}")
+
+
+def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image) -> str:
+    """The digest of what came. Broken: too many bytes came, or too few."""
+    digest = hashlib.new(image.os_hash_algo or ALGORITHMS[0])
+    limit = math.inf if image.size is None else image.size
+    for chunk in response.stream(CHUNK, decode_content=False):
+        digest.update(chunk)
+        file.write(chunk)
+        if file.tell() > limit:
+            raise Mismatch(f"size expected {image.size} bytes, got more")
+    if image.size is not None and file.tell() != image.size:
+        raise Broken(f"size expected {image.size} bytes, got {file.tell()}")
+    return digest.hexdigest()
+
+
+def _inspected(path: Path, image: Image) -> Path:
+    try:
+        image_format.inspect(path, image.disk_format)
+    except errors.ImageUnacceptable as error:
+        raise errors.ImageUnacceptable(f"Image {image.id}: {error}") from error
+    return path
+
+
+# -- marks -------------------------------------------------------------------------------------------------------------
+
+
+def _mark_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _mark_of(path: Path) -> Mark:
+    found = path.stat()
+    return Mark(size=found.st_size, mtime_ns=found.st_mtime_ns)
+
+
+def _read_mark(path: Path) -> Mark | None:
+    try:
+        return msgspec.json.decode(_mark_file(path).read_bytes(), type=Mark)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def _write_mark(path: Path) -> None:
+    half = _mark_file(path).with_suffix(".json.part")
+    half.write_bytes(msgspec.json.encode(_mark_of(path)))
+    half.rename(_mark_file(path))
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

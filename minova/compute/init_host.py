@@ -1,0 +1,34 @@
+"""What a compute finds at its start: which domains are finished builds, which are half of one. Pure."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from minova.objects.build import BuildMessage, HostInstances
+from minova.objects.compute_node import DomainView
+from minova.objects.states import PowerState
+
+
+class Adoption(msgspec.Struct, frozen=True, kw_only=True):
+    """`finished`: their domain runs, and only the report is missing. `half_built`: their domain is undone, and the
+    first audit begins them again, as it begins those that have no domain at all.
+    """
+
+    finished: tuple[BuildMessage, ...] = ()
+    half_built: tuple[str, ...] = ()
+
+
+def adopt(known: HostInstances, domains: Iterable[DomainView]) -> Adoption:
+    """Which open attempts of this host ended before its restart. Domains of no open attempt are the audit's."""
+    found = {domain.uuid: domain for domain in domains}
+    finished = []
+    half_built = []
+    for message in known.attempts:
+        domain = found.get(message.instance.uuid)
+        if domain is None:
+            continue
+        if domain.attempt == message.attempt and domain.power_state == PowerState.RUNNING:
+            finished.append(message)
+        else:
+            half_built.append(message.instance.uuid)
+    return Adoption(finished=tuple(finished), half_built=tuple(half_built))

@@ -1,0 +1,48 @@
+"""What a node offers to Placement. Pure."""
+
+import msgspec
+
+from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+
+
+class Reserved(msgspec.Struct, frozen=True, kw_only=True):
+    """What the host keeps for itself (`reserved_host_*`)."""
+
+    memory_mb: int = 0
+    disk_gb: int = 0
+    vcpus: int = 0
+
+
+class Ratios(msgspec.Struct, frozen=True, kw_only=True):
+    """Allocation ratios: `None` or 0 where the operator set none, and the ones that a new node begins with."""
+
+    cpu: float | None = None
+    ram: float | None = None
+    disk: float | None = None
+    initial_cpu: float = 4.0
+    initial_ram: float = 1.0
+    initial_disk: float = 1.0
+
+
+def ratios_for(ratios: Ratios, row: ComputeNode | None) -> tuple[float, float, float]:
+    """(cpu, ram, disk) by Nova's rule: the operator's; else what the node has; else the initial one."""
+    known = (
+        (row.cpu_allocation_ratio, row.ram_allocation_ratio, row.disk_allocation_ratio)
+        if row is not None
+        else (ratios.initial_cpu, ratios.initial_ram, ratios.initial_disk)
+    )
+    return (ratios.cpu or known[0], ratios.ram or known[1], ratios.disk or known[2])
+
+
+def inventories_of(view: HypervisorView, node: ComputeNode, reserved: Reserved) -> tuple[Inventory, ...]:
+    """One for each resource class of which the node has any, with the node's ratios."""
+    offered = (
+        ("VCPU", view.vcpus, reserved.vcpus, node.cpu_allocation_ratio),
+        ("MEMORY_MB", view.memory_mb, reserved.memory_mb, node.ram_allocation_ratio),
+        ("DISK_GB", view.local_gb, reserved.disk_gb, node.disk_allocation_ratio),
+    )
+    return tuple(
+        Inventory(resource_class=name, total=total, reserved=min(kept, total), max_unit=total, allocation_ratio=ratio)
+        for name, total, kept, ratio in offered
+        if total > 0
+    )

@@ -1,0 +1,226 @@
+"""The compute: what arrives for it, what it does at its start and from time to time."""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.compute.attempts import End, Outcome
+from minova.compute.audits import Auditor
+from minova.compute.builds import Builder, Images
+from minova.compute.init_host import adopt
+from minova.compute.nodes import Nodes, settings_from
+from minova.compute.power_states import PowerStates
+from minova.compute.workers import Spawn, Workers
+from minova.context import RequestContext, service_context
+from minova.contracts.compute import ComputeApi
+from minova.contracts.conductor import ConductorApi
+from minova.log import bound_request
+from minova.objects.build import BuildMessage
+from minova.objects.service import Service, ServiceInstructions
+from minova.objects.states import PowerState
+from minova.service import PeriodicTask, until_available
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+BINARY = "minova-compute"
+AUDIT_INTERVAL = 60.0
+# Changes of a burst of builds go out together.
+REPORT_INTERVAL = 3.0
+STOP_WITHIN = 30.0
+
+
+class ComputeManager:
+    """Implements `contracts.compute.ComputeApi` and `service.Manager`.
+
+    `spawn` runs work in the background; without it the manager has threads of its own, bounded by
+    `max_concurrent_builds`. `stopping` ends the waits of the start.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        driver: Driver,
+        conductor: ConductorApi,
+        *,
+        host: str,
+        images: Images,
+        clock: Callable[[], float] = time.time,
+        spawn: Spawn | None = None,
+        stopping: threading.Event | None = None,
+    ) -> None:
+        self.host = host
+        self._driver = driver
+        self._conductor = conductor
+        self._stopping = stopping or threading.Event()
+        self._workers = Workers(conf.max_concurrent_builds, spawn)
+        self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
+        self._heartbeat_interval = float(conf.report_interval)
+        self._down_reason: str | None = None
+        self._audit_due = False
+        self._nodes = Nodes(settings_from(conf, host), driver, conductor)
+        self._power_states = PowerStates(host, conductor)
+        self._builder = Builder(host, driver, conductor, images, self._nodes, clock=clock)
+        self._auditor = Auditor(
+            driver,
+            self._nodes,
+            self._builder,
+            self._power_states,
+            build=self.build_and_run_instance,
+            in_background=self._remove,
+        )
+
+    # -- what arrives ----------------------------------------------------------------------------------------------
+
+    def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
+        """Begin the build, unless this or a later attempt has begun here."""
+        if not self._builder.attempts.begin(build.instance.uuid, build.attempt, build.node):
+            LOG.debug("Attempt %d of instance %s has been seen here", build.attempt, build.instance.uuid)
+            return
+        work = self._builder.build
+        try:
+            self._workers.build(lambda: _in_request(ctx, lambda own: work(own, build)))
+        except RuntimeError as error:  # no thread can be had; an audit says so to the conductor
+            failed = Outcome(end=End.FAILED, reason=f"The build could not begin: {error}")
+            self._builder.attempts.end(build.instance.uuid, build.attempt, build.node, failed)
+            raise
+
+    def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
+        """Begin the removal. What fails is asked for again by the conductor."""
+        self._remove(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid))
+
+    def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
+        return self._driver.console_output(instance_uuid, tail_length)
+
+    def _terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
+        try:
+            self._builder.terminate(ctx, instance_uuid)
+        except (errors.HypervisorUnavailable, errors.ServiceUnavailable) as error:
+            LOG.warning("Removal of instance %s is not done yet: %s", instance_uuid, error)
+
+    def _remove(self, ctx: RequestContext, what: Hashable, work: Callable[[], None]) -> None:
+        self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
+
+    # -- the life of the service -----------------------------------------------------------------------------------
+
+    def init_host(self) -> None:
+        """Register, connect to the hypervisor, adopt what runs. While the hypervisor is away the service says so."""
+        ctx = service_context()
+        self._patiently("Hypervisor", lambda: self._driver.init_host(self.host))
+        self._down_reason = None
+        self._patiently("Registration", lambda: self._register(ctx))
+        self._driver.watch(self._power_states.changed)
+        self._patiently("Adoption of domains", lambda: self._adopt(ctx))
+
+    def pre_start_hook(self) -> None:
+        """The first audit, so that the nodes are known before a message can come."""
+        self._patiently("First audit", self._first_audit)
+
+    def post_start_hook(self) -> None:
+        """Everything is done by then."""
+
+    def periodic_tasks(self) -> Sequence[PeriodicTask]:
+        tasks = [
+            PeriodicTask(name="heartbeat", interval=self._heartbeat_interval, work=self.heartbeat),
+            PeriodicTask(name="report_changes", interval=REPORT_INTERVAL, work=self.report_changes),
+        ]
+        if self._audit_interval > 0:
+            work = self.update_available_resource
+            tasks.append(PeriodicTask(name="update_available_resource", interval=self._audit_interval, work=work))
+        return tasks
+
+    def stop(self) -> None:
+        """Builds that run may end, for half a minute; those that wait are begun again after the next start."""
+        self._stopping.set()
+        self._workers.stop(STOP_WITHIN)
+        self._driver.close()
+
+    # -- periodic work ---------------------------------------------------------------------------------------------
+
+    def heartbeat(self) -> float:
+        """Alive, and able to work or not. Answers the seconds to the next one, as the conductor wants it."""
+        ctx = service_context()
+        was_down = self._down_reason is not None
+        self._down_reason = self._probe()
+        self._audit_due |= was_down and self._down_reason is None
+        try:
+            instructions = self._conductor.heartbeat(ctx, host=self.host, binary=BINARY, down_reason=self._down_reason)
+        except errors.NotFound:
+            instructions = self._register(ctx)
+        if self._audit_due:
+            LOG.info("The hypervisor is back")
+            self._audit_due = bool(self._auditor.update_available_resource(ctx))
+        return instructions.heartbeat_interval
+
+    def report_changes(self) -> None:
+        """Power states of domains that changed, and rows of nodes whose usage did: nothing is sent when none did."""
+        ctx = service_context()
+        self._power_states.send(ctx)
+        self._nodes.save(ctx)
+
+    def update_available_resource(self) -> None:
+        """The audit of every node."""
+        self._auditor.update_available_resource(service_context())
+
+    # -- the start -------------------------------------------------------------------------------------------------
+
+    def _patiently(self, what: str, ask: Callable[[], T]) -> T:
+        """Repeat while conductor or hypervisor is away; of the hypervisor the service says so meanwhile."""
+
+        def once() -> T:
+            try:
+                return ask()
+            except errors.HypervisorUnavailable as error:
+                self._down_reason = str(error)
+                self._register(service_context())
+                raise errors.ServiceUnavailable(str(error)) from error
+
+        return until_available(what, once, self._stopping)
+
+    def _register(self, ctx: RequestContext) -> ServiceInstructions:
+        service = Service(
+            uuid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{self.host}")),
+            host=self.host,
+            binary=BINARY,
+            topic=ComputeApi.TOPIC,
+            down_reason=self._down_reason,
+        )
+        instructions = self._conductor.register_service(ctx, service=service)
+        self._heartbeat_interval = instructions.heartbeat_interval
+        return instructions
+
+    def _adopt(self, ctx: RequestContext) -> None:
+        known = self._conductor.instances_of_host(ctx, host=self.host)
+        adoption = adopt(known, self._driver.domains())
+        for message in adoption.finished:
+            LOG.info("Adopting the running domain of instance %s", message.instance.uuid)
+            outcome = Outcome(end=End.SUCCEEDED, power_state=PowerState.RUNNING)
+            self._builder.attempts.end(message.instance.uuid, message.attempt, message.node, outcome)
+            self._builder.report(ctx, message)
+        for instance_uuid in adoption.half_built:
+            LOG.info("Undoing the half-built domain of instance %s", instance_uuid)
+            self._builder.domains.try_destroy(instance_uuid)
+
+    def _first_audit(self) -> None:
+        for failure in self._auditor.update_available_resource(service_context()):
+            if isinstance(failure, (errors.ServiceUnavailable, errors.HypervisorUnavailable)):
+                raise failure
+
+    def _probe(self) -> str | None:
+        """Why the hypervisor cannot work now, or nothing."""
+        try:
+            self._driver.available_nodes()
+        except errors.HypervisorUnavailable as error:
+            return str(error)
+        return None
+
+
+def _in_request(ctx: RequestContext, work: Callable[[RequestContext], None]) -> None:
+    with bound_request(ctx):
+        work(ctx)

@@ -1,0 +1,90 @@
+"""The ResourceTrackers of a host: one for each node of its driver, made on first use."""
+
+import logging
+import threading
+from collections.abc import Iterable
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.compute.audit import NodeSettings
+from minova.compute.inventories import Ratios, Reserved
+from minova.compute.resource_tracker import ResourceTracker
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+MB_IN_GB = 1024
+
+
+def settings_from(conf: cfg.ConfigOpts, host: str) -> NodeSettings:
+    """What the configuration says of the nodes of this host."""
+    return NodeSettings(
+        host=host,
+        host_ip=str(conf.my_ip),
+        reserved=Reserved(
+            memory_mb=conf.reserved_host_memory_mb,
+            disk_gb=-(-conf.reserved_host_disk_mb // MB_IN_GB),
+            vcpus=conf.reserved_host_cpus,
+        ),
+        ratios=Ratios(
+            cpu=conf.cpu_allocation_ratio,
+            ram=conf.ram_allocation_ratio,
+            disk=conf.disk_allocation_ratio,
+            initial_cpu=conf.initial_cpu_allocation_ratio,
+            initial_ram=conf.initial_ram_allocation_ratio,
+            initial_disk=conf.initial_disk_allocation_ratio,
+        ),
+    )
+
+
+class Nodes:
+    """Safe for threads."""
+
+    def __init__(self, settings: NodeSettings, driver: Driver, conductor: ConductorApi) -> None:
+        self._settings = settings
+        self._driver = driver
+        self._conductor = conductor
+        self._trackers: dict[str, ResourceTracker] = {}
+        self._lock = threading.Lock()
+
+    def tracker(self, nodename: str) -> ResourceTracker:
+        """NotFound: the driver does not report this node."""
+        with self._lock:
+            known = self._trackers.get(nodename)
+        if known is not None:
+            return known
+        if nodename not in self._driver.available_nodes():
+            raise errors.NotFound(f"Node {nodename} is not one of host {self._settings.host}")
+        with self._lock:
+            made = ResourceTracker(self._settings, nodename, self._driver, self._conductor)
+            return self._trackers.setdefault(nodename, made)
+
+    def trackers(self) -> tuple[ResourceTracker, ...]:
+        """Those in use."""
+        with self._lock:
+            return tuple(self._trackers.values())
+
+    def release(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """Wherever the instance is in the books, as held or as an orphan: it is there no more."""
+        for tracker in self.trackers():
+            tracker.release(ctx, instance_uuid)
+
+    def save(self, ctx: RequestContext) -> None:
+        """Write the rows whose usage changed since they were written."""
+        for tracker in self.trackers():
+            tracker.save(ctx)
+
+    def drop_vanished(self, ctx: RequestContext, available: Iterable[str], in_rows: Iterable[str]) -> None:
+        """Forget what the driver no longer reports: trackers here, rows and providers through the conductor."""
+        remaining = set(available)
+        with self._lock:
+            gone = (set(self._trackers) | set(in_rows)) - remaining
+            for nodename in gone:
+                self._trackers.pop(nodename, None)
+        if not gone:
+            return
+        for nodename in sorted(gone):
+            LOG.info("Deleting orphan compute node %s of host %s", nodename, self._settings.host)
+        self._conductor.delete_compute_nodes(ctx, host=self._settings.host, nodes=tuple(sorted(gone)))

@@ -1,0 +1,36 @@
+"""Power states on their way to the conductor: many domain events, few messages."""
+
+import threading
+
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.objects.states import PowerState
+
+
+class PowerStates:
+    """The newest state of each instance that changed. `changed` is called from the driver's own thread."""
+
+    def __init__(self, host: str, conductor: ConductorApi) -> None:
+        self._host = host
+        self._conductor = conductor
+        self._waiting: dict[str, PowerState] = {}
+        self._lock = threading.Lock()
+
+    def changed(self, instance_uuid: str, state: PowerState) -> None:
+        with self._lock:
+            self._waiting[instance_uuid] = state
+
+    def send(self, ctx: RequestContext) -> None:
+        """One message with all that waits, none when nothing does; what cannot be delivered waits on."""
+        with self._lock:
+            states, self._waiting = self._waiting, {}
+        if not states:
+            return
+        try:
+            self._conductor.report_power_states(
+                ctx, host=self._host, states={uuid: int(state) for uuid, state in states.items()}
+            )
+        except BaseException:
+            with self._lock:
+                self._waiting = {**states, **self._waiting}
+            raise

@@ -1,0 +1,106 @@
+"""What instances take from a node. Pure; the audit and the bookkeeping between audits use the same steps."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from minova.objects.compute_node import ComputeNode
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.objects.states import VmState
+
+Overhead = tuple[int, int, int]
+
+# Counted in the stats but never 0 there, so that an idle node says so.
+ALWAYS = ("failed_builds", "io_workload", "num_instances")
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What one instance takes."""
+
+    memory_mb: int
+    disk_gb: int
+    vcpus: int
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance that holds resources here, and how much."""
+
+    instance: Instance
+    usage: Usage
+
+
+def usage_of(flavor: Flavor, overhead: Overhead) -> Usage:
+    """The flavor and what the hypervisor itself spends on it: (memory_mb, disk_gb, vcpus)."""
+    memory_mb, disk_gb, vcpus = overhead
+    return Usage(
+        memory_mb=flavor.memory_mb + memory_mb,
+        disk_gb=flavor.disk_gb + disk_gb,
+        vcpus=flavor.vcpus + vcpus,
+    )
+
+
+def with_added(node: ComputeNode, held: Held) -> ComputeNode:
+    """The node after an instance came."""
+    return _changed(node, held, +1)
+
+
+def with_removed(node: ComputeNode, held: Held) -> ComputeNode:
+    """The node after an instance went: exactly what it was before it came."""
+    return _changed(node, held, -1)
+
+
+def with_memory(node: ComputeNode, memory_mb: int) -> ComputeNode:
+    """The node with `memory_mb` more in use, by a domain that no row knows (Nova counts its memory only)."""
+    used = node.memory_mb_used + memory_mb
+    return msgspec.structs.replace(node, memory_mb_used=used, free_ram_mb=node.memory_mb - used)
+
+
+def with_failed_builds(node: ComputeNode, count: int) -> ComputeNode:
+    """The node with its builds failed in a row, from which schedulers take warning."""
+    return msgspec.structs.replace(node, stats={**node.stats, "failed_builds": str(count)})
+
+
+def empty_stats(failed_builds: int) -> dict[str, str]:
+    """The stats of a node without instances."""
+    return {**dict.fromkeys(ALWAYS, "0"), "failed_builds": str(failed_builds)}
+
+
+def _changed(node: ComputeNode, held: Held, sign: int) -> ComputeNode:
+    used = held.usage
+    memory_mb_used = node.memory_mb_used + sign * used.memory_mb
+    local_gb_used = node.local_gb_used + sign * used.disk_gb
+    return msgspec.structs.replace(
+        node,
+        vcpus_used=node.vcpus_used + sign * used.vcpus,
+        memory_mb_used=memory_mb_used,
+        local_gb_used=local_gb_used,
+        free_ram_mb=node.memory_mb - memory_mb_used,
+        free_disk_gb=node.local_gb - local_gb_used,
+        running_vms=node.running_vms + sign,
+        current_workload=node.current_workload + sign * (held.instance.task_state is not None),
+        stats=_counted(node.stats, _keys_of(held.instance), sign),
+    )
+
+
+def _keys_of(instance: Instance) -> Iterable[str]:
+    """The counters that an instance is in, by Nova's names; the architecture's is our own."""
+    properties = instance.image.properties if instance.image is not None else {}
+    yield "num_instances"
+    yield f"num_vm_{instance.vm_state}"
+    yield f"num_task_{instance.task_state}"
+    yield f"num_proj_{instance.project_id}"
+    yield f"num_os_type_{properties.get('os_type')}"
+    yield f"num_arch_{properties.get('hw_architecture') or properties.get('architecture')}"
+    if instance.vm_state is VmState.BUILDING:
+        yield "io_workload"
+
+
+def _counted(stats: dict[str, str], keys: Iterable[str], sign: int) -> dict[str, str]:
+    counted = dict(stats)
+    for key in keys:
+        count = int(counted.get(key, "0")) + sign
+        counted[key] = str(count)
+        if count == 0 and key not in ALWAYS:
+            del counted[key]
+    return counted

@@ -1,0 +1,97 @@
+"""Messages to computes. Each only hints at a row that is written already, so a lost one costs time and nothing else."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova.context import RequestContext
+from minova.contracts.compute import ComputeApi
+from minova.db import instances, request_specs
+from minova.db.models import Instance, Task
+from minova.objects.build import BuildMessage
+from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection
+
+LOG = logging.getLogger(__name__)
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A build task's payload: the limits of its host, what is left to be tried, and what was tried before."""
+
+    limits: HostLimits = HostLimits()
+    alternates: tuple[Selection, ...] = ()
+    tried: tuple[tuple[str, str], ...] = ()
+
+
+class Carried(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a request is stored and handed to the compute as it is."""
+
+    requested_networks: tuple[dict[str, Any], ...] = ()
+    security_groups: tuple[str, ...] = ()
+    block_device_mapping: tuple[dict[str, Any], ...] = ()
+    injected_files: tuple[dict[str, str], ...] = ()
+    admin_password: str | None = None
+
+
+# By reservation: what was asked, and what is carried along.
+Specs = Mapping[str, tuple[RequestSpec, dict[str, Any]]]
+
+
+class Build(NamedTuple):
+    host: str
+    message: BuildMessage
+
+
+def choice_of(task: Task) -> Choice:
+    return msgspec.convert(task.payload, Choice)
+
+
+def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = None) -> list[Build]:
+    """The messages of tasks whose builds are committed to hosts. `specs` are read if they are not given."""
+    by_uuid = {task.instance_uuid: task for task in tasks if task.host is not None}
+    if not by_uuid:
+        return []
+    known = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
+    found = []
+    for chunk in instances.chunked(sorted(by_uuid)):
+        for instance in instances.load(session, Instance.uuid.in_(chunk)):
+            task = by_uuid[instance.uuid]
+            spec, carried = known[task.reservation_id]
+            choice = choice_of(task)
+            message = BuildMessage(
+                instance=instance,
+                attempt=task.attempt,
+                node=task.node or "",
+                limits=choice.limits,
+                alternates=choice.alternates,
+                request_spec=msgspec.structs.replace(
+                    spec,
+                    retry=Retry(num_attempts=task.attempt, hosts=(*choice.tried, (task.host or "", task.node or ""))),
+                ),
+                **msgspec.structs.asdict(msgspec.convert(carried, Carried)),
+            )
+            found.append(Build(task.host or "", message))
+    return found
+
+
+class Casts:
+    """`compute` answers the client of a host."""
+
+    def __init__(self, compute: Callable[[str], ComputeApi]) -> None:
+        self._compute = compute
+
+    def build(self, ctx: RequestContext, builds: Iterable[Build]) -> None:
+        for host, message in builds:
+            work = lambda client, m=message: client.build_and_run_instance(ctx, build=m)  # noqa: E731
+            self._cast(host, work)
+
+    def terminate(self, ctx: RequestContext, host: str, instance_uuid: str, node: str | None) -> None:
+        self._cast(host, lambda client: client.terminate_instance(ctx, instance_uuid=instance_uuid, node=node))
+
+    def _cast(self, host: str, send: Callable[[ComputeApi], None]) -> None:
+        try:
+            send(self._compute(host))
+        except Exception as error:  # noqa: BLE001  - whatever it is, the row is looked at again
+            LOG.warning("A message to %s could not be sent: %s", host, error)

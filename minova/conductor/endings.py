@@ -1,0 +1,61 @@
+"""How builds and deletions end in the tables: what an error and an end must write together, in one transaction."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from minova.db import actions, instances, services, tasks
+from minova.db.instances import Standing
+from minova.db.models import Task
+from minova.objects.states import BUILD_STEPS, State, TaskState, VmState
+from minova.placement import allocations, changes
+
+# An instance whose build goes on is in one of these.
+BUILDING: tuple[State, ...] = tuple((VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS))
+
+
+def announce_hosts(session: Session, hosts: Iterable[str | None], now: ColumnElement[float]) -> None:
+    """What host tables show of these hosts has changed."""
+    ids = [node_id for host in {*hosts} - {None} for node_id in services.node_ids(session, str(host))]
+    changes.append(session, ids, now)
+
+
+def fail_builds(
+    session: Session,
+    standings: Mapping[str, Standing],
+    ended: Collection[Task],
+    kind: str,
+    message: str,
+    at: datetime,
+    now: ColumnElement[float],
+) -> None:
+    """These locked build tasks and instances end in ERROR with the reason; what they hold is given back.
+
+    `kind` names the error for people. The claim number on the release refuses claims that are still under way.
+    """
+    uuids = [task.instance_uuid for task in ended]
+    if not uuids:
+        return
+    instances.move(session, uuids, BUILDING, (VmState.ERROR, None), host=None, node=None, power_state=0, updated_at=at)
+    actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=message)
+    actions.add_faults(session, uuids, at, message, kind)
+    tasks.remove(session, uuids)
+    announce_hosts(session, {standings[uuid].host for uuid in uuids}, now)
+    allocations.release(session, uuids, now, claim_no=max(task.claim_no for task in ended))
+
+
+def finish_delete(
+    session: Session, standing: Standing, claim_no: int, action_id: int | None, at: datetime, now: ColumnElement[float]
+) -> None:
+    """A locked instance that is being deleted is gone; what it held is given back, and its task ends."""
+    uuid = standing.uuid
+    before = [(standing.state[0], TaskState.DELETING)]
+    values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
+    instances.move(session, [uuid], before, (VmState.DELETED, None), **values)
+    if action_id is not None:
+        actions.end(session, [action_id], at, event=False)
+    tasks.remove(session, [uuid])
+    announce_hosts(session, [standing.host], now)
+    allocations.release(session, [uuid], now, claim_no=claim_no)

@@ -1,0 +1,205 @@
+"""The conductor: what it is asked (each method delegates to the file that knows), and its life as a service."""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+
+from oslo_config import cfg
+
+from minova.conductor.build_instances import BuildInstances
+from minova.conductor.build_reports import BuildReports
+from minova.conductor.bus import TRY_INTERVAL, Bus
+from minova.conductor.casts import Casts
+from minova.conductor.catalogue import Catalogue
+from minova.conductor.computes import Computes
+from minova.conductor.liveness import Liveness
+from minova.conductor.reconcile import PURGE_INTERVAL, Reconcile
+from minova.conductor.servers import Servers
+from minova.conductor.services import FLUSH_INTERVAL, Services
+from minova.conductor.terminate import Terminate
+from minova.conductor.worker import Spawn, Worker
+from minova.context import RequestContext
+from minova.contracts.compute import ComputeApi
+from minova.contracts.conductor import ConductorApi
+from minova.contracts.scheduler import SchedulerApi
+from minova.db.engine import Database
+from minova.objects.build import AuditInputs, HostInstances
+from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.server_request import CreatedServers, CreateServers
+from minova.objects.service import Service, ServiceInstructions
+from minova.service import PeriodicTask, until_available
+
+LOG = logging.getLogger(__name__)
+BINARY = "minova-conductor"
+
+
+class ConductorManager:
+    """Implements `contracts.conductor.ConductorApi` and `service.Manager`.
+
+    `compute` answers the client of a host. `spawn` runs work in the background; without it the manager has threads of
+    its own. `clock` is for what people read and for what is done now and then; leases go by the database's.
+    `over_the_bus` is a client of its own topic, to try out whether messages come through.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        db: Database,
+        scheduler: SchedulerApi,
+        compute: Callable[[str], ComputeApi],
+        *,
+        host: str,
+        clock: Callable[[], float] = time.time,
+        spawn: Spawn | None = None,
+        stopping: threading.Event | None = None,
+        over_the_bus: ConductorApi | None = None,
+    ) -> None:
+        self.host = host
+        self._task_interval = float(conf.conductor.task_interval)
+        self._stopping = stopping or threading.Event()
+        options = conf.conductor
+        self.worker = Worker(
+            db, host=host, lease=float(options.worker_lease), threads=options.workers, clock=clock, spawn=spawn
+        )
+        casts = Casts(compute)
+        liveness = Liveness(db, down_time=float(conf.service_down_time), clock=clock)
+        builds = BuildInstances(conf, self.worker, scheduler, casts)
+        named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
+        own = Service(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC)
+        self._bus = Bus(over_the_bus, host=host, binary=BINARY, clock=clock)
+        self._services = Services(conf, self.worker, liveness, own=own, clock=clock, bus_works=self._bus.works)
+        self._servers = Servers(conf, self.worker, builds)
+        self._reports = BuildReports(conf, self.worker, casts, liveness)
+        self._terminate = Terminate(conf, self.worker, casts, liveness)
+        self._computes = Computes(self.worker)
+        self._catalogue = Catalogue(self.worker)
+        self._reconcile = Reconcile(conf, self.worker, builds, self._reports, self._terminate, casts, liveness)
+
+    # -- the life of the service -----------------------------------------------------------------------------------
+
+    def init_host(self) -> None:
+        """Become a worker that is known and alive. While the database is away, wait."""
+        until_available("Registering as a worker", self._register, self._stopping)
+
+    def pre_start_hook(self) -> None:
+        """Nothing."""
+
+    def post_start_hook(self) -> None:
+        """Take over what this conductor's predecessor, or another one, has left."""
+        until_available("Taking over tasks", self._reconcile.take_over, self._stopping)
+
+    def periodic_tasks(self) -> Sequence[PeriodicTask]:
+        work = self._reconcile
+        return [
+            PeriodicTask(name="flush_heartbeats", interval=FLUSH_INTERVAL, work=self._services.flush),
+            PeriodicTask(name="try_out_bus", interval=TRY_INTERVAL, work=self._bus.try_out),
+            PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
+            PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=work.purge),
+        ]
+
+    def stop(self) -> None:
+        """Tasks that run may end; what is left goes to others at once."""
+        self._stopping.set()
+        self.worker.stop()
+
+    def _register(self) -> None:
+        self.worker.register()
+        self._services.flush()
+
+    # -- asked by the API ------------------------------------------------------------------------------------------
+
+    def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+        return self._servers.create_servers(ctx, request)
+
+    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
+        self._terminate.delete_server(ctx, instance_uuid)
+
+    def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
+        return self._catalogue.create_flavor(flavor)
+
+    def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None:
+        self._catalogue.delete_flavor(flavorid)
+
+    def create_image(self, ctx: RequestContext, image: Image) -> Image:
+        return self._catalogue.create_image(image)
+
+    def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
+        return self._catalogue.update_image(image, expected_status)
+
+    def delete_image(self, ctx: RequestContext, image_id: str) -> None:
+        self._catalogue.delete_image(image_id)
+
+    def update_service(
+        self,
+        ctx: RequestContext,
+        service_uuid: str,
+        disabled: bool | None = None,
+        disabled_reason: str | None = None,
+        forced_down: bool | None = None,
+    ) -> Service:
+        return self._services.update_service(service_uuid, disabled, disabled_reason, forced_down)
+
+    # -- asked by every service ------------------------------------------------------------------------------------
+
+    def register_service(self, ctx: RequestContext, service: Service) -> ServiceInstructions:
+        return self._services.register_service(service)
+
+    def heartbeat(
+        self, ctx: RequestContext, host: str, binary: str, down_reason: str | None = None
+    ) -> ServiceInstructions:
+        return self._services.heartbeat(host, binary, down_reason)
+
+    # -- asked by the computes: each message is a sign of life too -------------------------------------------------
+
+    def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
+        self._services.heard(host)
+        return self._computes.instances_of_host(host)
+
+    def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
+        self._services.heard(host)
+        return self._computes.begin_audit(host, view)
+
+    def finish_audit(self, ctx: RequestContext, node: ComputeNode, inventories: tuple[Inventory, ...]) -> ComputeNode:
+        self._services.heard(node.host)
+        return self._computes.finish_audit(node, inventories)
+
+    def delete_compute_nodes(self, ctx: RequestContext, host: str, nodes: tuple[str, ...]) -> None:
+        self._services.heard(host)
+        self._computes.delete_compute_nodes(host, nodes)
+
+    def save_compute_node(self, ctx: RequestContext, node: ComputeNode) -> ComputeNode:
+        self._services.heard(node.host)
+        return self._computes.save_compute_node(node)
+
+    def claim_instance(self, ctx: RequestContext, instance_uuid: str, attempt: int, node: ComputeNode) -> Instance:
+        self._services.heard(node.host)
+        return self._reports.claim_instance(instance_uuid, attempt, node)
+
+    def begin_attempt(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, step: str) -> None:
+        self._services.heard(host)
+        self._reports.begin_attempt(instance_uuid, attempt, host, step)
+
+    def build_succeeded(
+        self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
+    ) -> None:
+        self._services.heard(host)
+        self._reports.build_succeeded(instance_uuid, attempt, host, power_state)
+
+    def build_failed(
+        self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool
+    ) -> None:
+        self._services.heard(host)
+        self._reports.build_failed(ctx, instance_uuid, attempt, host, reason, retriable)
+
+    def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
+        self._services.heard(host)
+        self._terminate.instance_deleted(instance_uuid, host)
+
+    def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
+        self._services.heard(host)
+        self._computes.report_power_states(host, states)

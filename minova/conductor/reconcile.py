@@ -1,0 +1,144 @@
+"""What is done from time to time, so that nothing waits for ever: leases, take-over, tasks past their time, purges."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova.conductor.build_instances import BuildInstances
+from minova.conductor.build_reports import BuildReports
+from minova.conductor.casts import Casts, builds_of
+from minova.conductor.liveness import Liveness
+from minova.conductor.terminate import Terminate
+from minova.conductor.worker import Worker
+from minova.context import service_context
+from minova.db import purge, tasks
+from minova.db.models import Task
+from minova.placement import allocations
+
+LOG = logging.getLogger(__name__)
+
+# Tasks looked at in one round; the next round is only seconds away.
+MOST = 500
+PURGE_INTERVAL = 600.0
+# Rows of each kind removed in one transaction.
+PURGE_BATCH = 1000
+
+
+class Reconcile:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        builds: BuildInstances,
+        reports: BuildReports,
+        terminate: Terminate,
+        casts: Casts,
+        liveness: Liveness,
+    ) -> None:
+        self._conf = conf
+        self._worker = worker
+        self._builds = builds
+        self._reports = reports
+        self._terminate = terminate
+        self._casts = casts
+        self._liveness = liveness
+        self._build_timeout = conf.conductor.build_timeout
+
+    def look_after_tasks(self) -> None:
+        """Renew the lease; take over what has lost its owner; look at what has waited too long or for a dead host."""
+        self.take_over()
+        down = self._liveness.down_hosts()
+        with self._worker.db.read() as session:
+            due = list(tasks.due(session, self._worker.id, self._worker.now(), MOST))
+            stuck = [task for task in tasks.on_hosts(session, self._worker.id, down, MOST) if task.step == "build"]
+        seen = {task.id for task in due}
+        self._go_on(due, f"not built within {self._build_timeout} s")
+        self._go_on([task for task in stuck if task.id not in seen], "the host is down")
+
+    def take_over(self) -> None:
+        """Show that this worker lives; tasks whose owner's lease is over go on from their rows: whatever it had not sent yet is sent."""
+        taken = self._worker.run(self._renew_and_take)
+        if not taken:
+            return
+        LOG.info("Taking over %d tasks", len(taken))
+        building = [task for task in taken if task.step == "build"]
+        with self._worker.db.read() as session:
+            builds = builds_of(session, building)
+        by_uuid = {task.instance_uuid: task for task in building}
+        for build in builds:
+            self._casts.build(service_context(by_uuid[build.message.instance.uuid].request_id), [build])
+        self._go_on([task for task in taken if task.step != "build"], "")
+
+    def _renew_and_take(self, session: Session) -> list[Task]:
+        self._worker.renew_lease(session)
+        return tasks.take_over(session, self._worker.id, self._worker.now(), MOST)
+
+    def _go_on(self, found: Iterable[Task], reason: str) -> None:
+        to_schedule: dict[str, list[Task]] = defaultdict(list)
+        for task in found:
+            if task.step == "schedule":
+                to_schedule[task.reservation_id].append(task)
+            elif task.step == "build":
+                self._give_up_attempt(task, reason)
+            elif task.step == "delete":
+                self._delete_again(task)
+        for reservation_id, together in to_schedule.items():
+            self._schedule_again(reservation_id, together)
+
+    def _give_up_attempt(self, task: Task, reason: str) -> None:
+        ctx = service_context(task.request_id)
+        uuid, attempt, host = task.instance_uuid, task.attempt, task.host or ""
+        self._worker.in_background(
+            ctx,
+            ("build", uuid, attempt),
+            lambda: self._reports.build_failed(ctx, uuid, attempt, host, reason, retriable=True),
+        )
+
+    def _delete_again(self, task: Task) -> None:
+        ctx = service_context(task.request_id)
+        uuid, epoch = task.instance_uuid, task.epoch
+        self._worker.in_background(ctx, ("delete", uuid, epoch), lambda: self._terminate.go_on(ctx, uuid, epoch))
+
+    def _schedule_again(self, reservation_id: str, together: list[Task]) -> None:
+        ctx = service_context(together[0].request_id)
+        epochs = {task.instance_uuid: task.epoch for task in together}
+        # By their epochs too: what was begun before a task was lost and taken back is void.
+        what = ("schedule", reservation_id, frozenset(epochs.values()))
+        self._worker.in_background(ctx, what, lambda: self._schedule(reservation_id, epochs))
+
+    def _schedule(self, reservation_id: str, epochs: dict[str, int]) -> None:
+        ctx = service_context()
+        expired = self._worker.run(lambda session: self._expired(session, epochs))
+        if expired:
+            self._builds.expire({uuid: epochs[uuid] for uuid in expired}, "No scheduler has answered in time.")
+        left = {uuid: epoch for uuid, epoch in epochs.items() if uuid not in expired}
+        if left:
+            self._builds.again(ctx, reservation_id, left)
+
+    def _expired(self, session: Session, epochs: dict[str, int]) -> set[str]:
+        return tasks.past_deadline(session, epochs, self._worker.now())
+
+    # -- purge -----------------------------------------------------------------------------------------------------
+
+    def purge(self) -> None:
+        """Remove what is older than the retentions, a batch at a time; 0 keeps it for ever."""
+        at = self._worker.at()
+        for kind, seconds in (
+            (_deleted_instances, self._conf.conductor.deleted_retention),
+            (purge.diagnoses, self._conf.conductor.diagnosis_retention),
+        ):
+            while seconds and self._worker.run(
+                lambda session, k=kind, s=seconds: k(session, at - timedelta(seconds=s), PURGE_BATCH)  # type: ignore[misc]
+            ):
+                LOG.debug("Purged a batch by %s", kind.__name__)
+        self._worker.run(lambda session: tasks.forget_workers(session, self._worker.now() - 3600.0))
+
+
+def _deleted_instances(session: Session, before: datetime, limit: int) -> int:
+    gone = purge.deleted_instances(session, before, limit)
+    allocations.forget(session, gone)
+    return len(gone)

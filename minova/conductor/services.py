@@ -1,0 +1,216 @@
+"""Services: who is there, who has been heard, and who says that it cannot work."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from oslo_config import cfg
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.liveness import COMPUTE, Liveness
+from minova.conductor.worker import Worker
+from minova.db import services
+from minova.db.models import Service
+from minova.objects import service as objects
+from minova.placement import changes
+
+LOG = logging.getLogger(__name__)
+
+FLUSH_INTERVAL = 1.0
+# All services together beat so often a second at most; beyond that each is told to beat less often.
+MOST_BEATS = 500
+# Seconds between countings of the services.
+COUNT_INTERVAL = 60.0
+# Seconds between this conductor's own beats, and between looks at what other conductors have written.
+OWN_INTERVAL = 5.0
+# Seconds without any beat written by any conductor after which the pause is nobody's silence.
+PAUSE = 15.0
+
+Key = tuple[str, str]
+
+
+class Services:
+    """Beats are gathered in memory and written once a second, in one statement."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        liveness: Liveness,
+        *,
+        own: objects.Service,
+        clock: Callable[[], float],
+        bus_works: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._report_interval = float(conf.report_interval)
+        self._worker = worker
+        self._liveness = liveness
+        self._own = own
+        self._clock = clock
+        self._bus_works = bus_works
+        self._lock = threading.Lock()
+        self._known: dict[Key, tuple[int, str]] = {}  # (host, binary): id, uuid
+        self._heard: dict[Key, bool] = {}  # whether the service itself said that it can work
+        self._reasons: dict[int, str] = {}
+        self._counted_at = float("-inf")
+        self._own_beat_at = float("-inf")
+        self._wrote_at = float("-inf")
+        self._count = 1
+
+    # -- what services say -----------------------------------------------------------------------------------------
+
+    def register_service(self, service: objects.Service) -> objects.ServiceInstructions:
+        row = self._worker.run(lambda session: self._ensure(session, service))
+        self._learn(row)
+        self._liveness.forget()
+        return self._instructions(row.uuid)
+
+    def heartbeat(self, host: str, binary: str, down_reason: str | None) -> objects.ServiceInstructions:
+        """NotFound: it never registered. A change of `down_reason` is written at once."""
+        service_id, uuid = self._find(host, binary)
+        with self._lock:
+            self._heard[host, binary] = down_reason is None
+            as_known = self._reasons.get(service_id) == down_reason
+        if not as_known:
+            self._worker.run(lambda session: self._set_reason(session, service_id, host, down_reason))
+        return self._instructions(uuid)
+
+    def heard(self, host: str) -> None:
+        """Any message of a host shows that its compute lives."""
+        with self._lock:
+            self._heard.setdefault((host, COMPUTE), False)
+
+    def update_service(
+        self, service_uuid: str, disabled: bool | None, disabled_reason: str | None, forced_down: bool | None
+    ) -> objects.Service:
+        """NotFound: no such service."""
+
+        def work(session: Session) -> objects.Service:
+            row = services.by_uuid(session, service_uuid)
+            if row is None:
+                raise errors.NotFound(f"Service {service_uuid} could not be found.")
+            if disabled is not None:
+                row.disabled = disabled
+            if disabled is False:
+                row.disabled_reason = None
+            elif disabled_reason is not None:
+                row.disabled_reason = disabled_reason
+            if forced_down is not None:
+                row.forced_down = forced_down
+            row.updated_at = self._worker.at()
+            session.flush()
+            self._announce(session, row.host)
+            return services.to_object(row, services.last_seen(session).get(row.id))
+
+        changed = self._worker.run(work)
+        self._liveness.forget()
+        return changed
+
+    # -- once a second ---------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write who was heard since the last time; now and then this conductor itself, which nobody else hears.
+
+        While the bus is broken it does not count itself as heard, for then everybody else would seem to fall silent.
+        """
+        own_turn = self._clock() - self._own_beat_at >= OWN_INTERVAL and self._bus_works()
+        with self._lock:
+            heard, self._heard = self._heard, {}
+        if not heard and not own_turn:
+            return
+        try:
+            self._worker.run(lambda session: self._write(session, heard, own_turn))
+        except BaseException:
+            with self._lock:
+                self._heard = {**heard, **self._heard}
+            raise
+        self._wrote_at = self._clock()
+        if own_turn:
+            self._own_beat_at = self._wrote_at
+
+    def _write(self, session: Session, heard: dict[Key, bool], own_turn: bool) -> None:
+        now = self._worker.now()
+        ids = {self._known[key][0] for key in heard if self._look_up(session, key)}
+        if own_turn or self._clock() - self._wrote_at > PAUSE:
+            self._skip_pause(session, now)
+        if own_turn:
+            self._withdraw_reasons(session, heard)
+            ids.add(self._own_id(session, now))
+        services.set_last_seen(session, ids, now)
+        if self._clock() - self._counted_at >= COUNT_INTERVAL:
+            self._counted_at = self._clock()
+            self._count = services.count(session)
+
+    def _skip_pause(self, session: Session, now: ColumnElement[float]) -> None:
+        """While no conductor could write or hear, no service could be heard: nobody may look silent for that."""
+        pause = services.seconds_since_last_beat(session, now)
+        if pause > PAUSE:
+            LOG.info("No heartbeat could be written for %.0f s, which counts as nobody's silence", pause)
+            services.skip_time(session, pause - FLUSH_INTERVAL, now)
+            self._liveness.forget()
+
+    def _withdraw_reasons(self, session: Session, heard: dict[Key, bool]) -> None:
+        """Another conductor wrote that a service cannot work, and this one hears that it can."""
+        self._reasons = services.down_reasons(session)
+        for key, works in heard.items():
+            service_id = self._known[key][0] if key in self._known else 0
+            if works and service_id in self._reasons:
+                self._set_reason(session, service_id, key[0], None)
+
+    def _own_id(self, session: Session, now: ColumnElement[float]) -> int:
+        own = (self._own.host, self._own.binary)
+        if own not in self._known:
+            self._learn(services.ensure(session, self._own, self._worker.at(), now))
+        return self._known[own][0]
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _ensure(self, session: Session, service: objects.Service) -> Service:
+        at = self._worker.at()
+        row = services.ensure(session, service, at, self._worker.now())
+        told = {"topic": service.topic, "version": service.version, "down_reason": service.down_reason}
+        if any(getattr(row, name) != value for name, value in told.items()):
+            services.change(session, row.id, updated_at=at, **told)
+        # The host's nodes may have been left out of host tables for want of a service.
+        self._announce(session, row.host)
+        return row
+
+    def _find(self, host: str, binary: str) -> tuple[int, str]:
+        known = self._known.get((host, binary))
+        if known is None:
+            with self._worker.db.read() as session:
+                row = services.find(session, host, binary)
+            if row is None:
+                raise errors.NotFound(f"Service {binary} of host {host} has not registered")
+            known = self._learn(row)
+        return known
+
+    def _look_up(self, session: Session, key: Key) -> bool:
+        if key not in self._known:
+            row = services.find(session, *key)
+            if row is not None:
+                self._learn(row)
+        return key in self._known
+
+    def _learn(self, row: Service) -> tuple[int, str]:
+        with self._lock:
+            self._known[row.host, row.binary] = (row.id, row.uuid)
+            return row.id, row.uuid
+
+    def _set_reason(self, session: Session, service_id: int, host: str, reason: str | None) -> None:
+        LOG.info("Compute of host %s: %s", host, f"cannot work: {reason}" if reason else "works again")
+        services.change(session, service_id, down_reason=reason and reason[:255], updated_at=self._worker.at())
+        self._announce(session, host)
+        self._reasons = {k: v for k, v in self._reasons.items() if k != service_id} | (
+            {service_id: reason} if reason is not None else {}
+        )
+        self._liveness.forget()
+
+    def _announce(self, session: Session, host: str) -> None:
+        changes.append(session, services.node_ids(session, host), self._worker.now())
+
+    def _instructions(self, uuid: str) -> objects.ServiceInstructions:
+        interval = max(self._report_interval, self._count / MOST_BEATS)
+        return objects.ServiceInstructions(service_uuid=uuid, heartbeat_interval=interval)

@@ -1,0 +1,99 @@
+"""Every option, in oslo.config groups, with Nova's names and defaults where Nova has the option.
+
+The object is made once per process by `load` and handed to the rooms that need it: nothing reads it as a global.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from oslo_config import cfg
+
+from minova import errors, log
+from minova.conf import (
+    api,
+    compute,
+    conductor,
+    database,
+    glance,
+    libvirt,
+    messaging,
+    scheduler,
+    scheduling,
+    service,
+    vnc,
+)
+
+MODULES: tuple[Any, ...] = (
+    service,
+    database,
+    api,
+    glance,
+    conductor,
+    scheduling,
+    scheduler,
+    compute,
+    libvirt,
+    vnc,
+)
+
+
+def sample_options() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo-config-generator, by group (entry point `oslo.config.opts`)."""
+    groups: dict[str, list[cfg.Opt]] = {}
+    for module in MODULES:
+        groups.setdefault(module.GROUP or "DEFAULT", []).extend(module.OPTS)
+    for group, options in messaging.SAMPLE.items():
+        groups.setdefault(group, []).extend(options)
+    return list(groups.items())
+
+
+def new() -> cfg.ConfigOpts:
+    """A configuration with every option registered and nothing read yet."""
+    conf = cfg.ConfigOpts()
+    log.register(conf)
+    for module in MODULES:
+        conf.register_opts(module.OPTS, group=module.GROUP)
+    return conf
+
+
+def load(
+    args: Sequence[str],
+    prog: str,
+    *,
+    files: Sequence[str] | None = None,
+    cli: Sequence[cfg.Opt] = (),
+    usage: str | None = None,
+) -> cfg.ConfigOpts:
+    """Read the command line and the files it names (default: /etc/minova/minova.conf and its kin).
+
+    InvalidConfiguration names the option whose value is wrong.
+    """
+    conf = new()
+    conf.register_cli_opts(cli)
+    conf(
+        list(args),
+        project="minova",
+        prog=prog,
+        version=version("minova"),
+        default_config_files=None if files is None else list(files),
+        usage=usage,
+    )
+    check(conf)
+    return conf
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Look at every value once, because oslo.config finds a wrong one only when it is read."""
+    for name in conf:
+        value = _read(conf, name, name)
+        if isinstance(value, cfg.ConfigOpts.GroupAttr):
+            for option in value:
+                _read(value, option, f"[{name}] {option}")
+
+
+def _read(options: Mapping[str, Any], name: str, shown: str) -> Any:
+    try:
+        return options[name]
+    except (cfg.Error, ValueError) as error:
+        raise errors.InvalidConfiguration(f"{shown}: {error}") from None

@@ -1,0 +1,52 @@
+"""Options of minova-api."""
+
+from oslo_config import cfg
+
+GROUP = "api"
+
+OPTS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "auth_strategy",
+        default="noauth",
+        choices=["noauth", "http_basic"],
+        help="Who may ask. noauth lets everybody in as administrator and is refused on any address but "
+        "loopback; http_basic checks user and password against http_basic_auth_user_file.",
+    ),
+    cfg.StrOpt(
+        "http_basic_auth_user_file",
+        default="/etc/minova/htpasswd",
+        help="htpasswd file with bcrypt hashes, for auth_strategy http_basic.",
+    ),
+    cfg.ListOpt(
+        "admin_users",
+        default=["admin"],
+        help="Users of http_basic who are administrators. Every other one sees and changes only what is of the project "
+        "that bears the user's name.",
+    ),
+    cfg.HostAddressOpt(
+        "osapi_compute_listen",
+        default="127.0.0.1",
+        deprecated_group="DEFAULT",
+        help="Address that minova-api listens on.",
+    ),
+    cfg.PortOpt(
+        "osapi_compute_listen_port",
+        default=8774,
+        deprecated_group="DEFAULT",
+        help="Port that minova-api listens on; 0 takes a free one.",
+    ),
+    cfg.StrOpt(
+        "ssl_cert_file",
+        help="Certificate (PEM) to serve HTTPS with; together with ssl_key_file.",
+    ),
+    cfg.StrOpt("ssl_key_file", help="Private key (PEM) of ssl_cert_file."),
+    cfg.IntOpt("max_limit", default=1000, min=1, help="Most items in one page of a listing."),
+    cfg.IntOpt(
+        "max_request_body_size",
+        default=114688,
+        min=1024,
+        help="Most bytes of a request body; image data are not counted.",
+    ),
+    cfg.IntOpt("threads", default=16, min=1, help="Requests served at the same time."),
+    cfg.StrOpt("images_path", default="$state_path/images", help="Folder of the image store."),
+]

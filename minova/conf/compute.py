@@ -1,0 +1,106 @@
+"""Options of minova-compute, in Nova's group [DEFAULT]."""
+
+from oslo_config import cfg
+
+GROUP = None
+
+OPTS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "compute_driver",
+        default="libvirt",
+        choices=["libvirt", "fake"],
+        help="Hypervisor driver. `fake` keeps books and runs nothing: for tests.",
+    ),
+    cfg.StrOpt(
+        "instances_path",
+        default="$state_path/instances",
+        help="Folder of the instances' disks and of the image cache.",
+    ),
+    cfg.StrOpt(
+        "image_cache_subdirectory_name",
+        default="_base",
+        deprecated_group="image_cache",
+        help="Folder of cached base images below instances_path.",
+    ),
+    cfg.IntOpt(
+        "update_resources_interval",
+        default=0,
+        help="Seconds between audits; 0 means 60, negative switches them off.",
+    ),
+    cfg.IntOpt(
+        "max_concurrent_builds",
+        default=10,
+        min=0,
+        help="Builds at the same time on this host; 0 is unlimited.",
+    ),
+    cfg.IntOpt(
+        "reserved_host_memory_mb",
+        default=512,
+        min=0,
+        help="Memory (MB) kept for the host itself.",
+    ),
+    cfg.IntOpt(
+        "reserved_host_disk_mb",
+        default=0,
+        min=0,
+        help="Disk (MB) kept for the host itself.",
+    ),
+    cfg.IntOpt("reserved_host_cpus", default=0, min=0, help="CPUs kept for the host itself."),
+    cfg.FloatOpt(
+        "cpu_allocation_ratio",
+        min=0.0,
+        help="Virtual to physical CPUs; unset: initial_cpu_allocation_ratio.",
+    ),
+    cfg.FloatOpt(
+        "ram_allocation_ratio",
+        min=0.0,
+        help="Virtual to physical memory; unset: initial_ram_allocation_ratio.",
+    ),
+    cfg.FloatOpt(
+        "disk_allocation_ratio",
+        min=0.0,
+        help="Virtual to physical disk; unset: initial_disk_allocation_ratio.",
+    ),
+    cfg.FloatOpt(
+        "initial_cpu_allocation_ratio",
+        default=4.0,
+        min=0.0,
+        help="cpu_allocation_ratio of a new node (Nova's since 27.0.0).",
+    ),
+    cfg.FloatOpt(
+        "initial_ram_allocation_ratio",
+        default=1.0,
+        min=0.0,
+        help="ram_allocation_ratio of a new node.",
+    ),
+    cfg.FloatOpt(
+        "initial_disk_allocation_ratio",
+        default=1.0,
+        min=0.0,
+        help="disk_allocation_ratio of a new node.",
+    ),
+    cfg.StrOpt("vcpu_pin_set", help="CPUs for guests, such as 0-3,^2,8; unset: all."),
+    cfg.IntOpt("fake_vcpus", default=32, min=0, help="vCPUs of the fake driver's node."),
+    cfg.IntOpt(
+        "fake_memory_mb",
+        default=65536,
+        min=0,
+        help="Memory (MB) of the fake driver's node.",
+    ),
+    cfg.IntOpt(
+        "fake_local_gb",
+        default=1000,
+        min=0,
+        help="Disk (GB) of the fake driver's node.",
+    ),
+    cfg.ListOpt(
+        "fake_nodes",
+        default=[],
+        help="Nodes of the fake driver; unset: one, named as the host.",
+    ),
+    cfg.BoolOpt(
+        "fake_persistent",
+        default=True,
+        help="Keep the fake driver's domains in a file below instances_path, so that they outlive the process.",
+    ),
+]

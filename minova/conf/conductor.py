@@ -1,0 +1,44 @@
+"""Options of minova-conductor."""
+
+from oslo_config import cfg
+
+GROUP = "conductor"
+
+OPTS: list[cfg.Opt] = [
+    cfg.IntOpt(
+        "workers",
+        default=16,
+        min=1,
+        help="Tasks that one conductor process runs at the same time.",
+    ),
+    cfg.IntOpt(
+        "worker_lease",
+        default=30,
+        min=2,
+        help="Seconds without a sign of life after which another conductor takes over the tasks of this one.",
+    ),
+    cfg.IntOpt(
+        "task_interval",
+        default=5,
+        min=1,
+        help="Seconds between looks for tasks that have waited too long or lost their owner.",
+    ),
+    cfg.IntOpt(
+        "build_timeout",
+        default=1800,
+        min=10,
+        help="Seconds that one attempt to build an instance may take on a host before the next alternate is tried.",
+    ),
+    cfg.IntOpt(
+        "diagnosis_retention",
+        default=604800,
+        min=0,
+        help="Seconds that the record of a scheduling decision is kept; 0 keeps it for ever.",
+    ),
+    cfg.IntOpt(
+        "deleted_retention",
+        default=2592000,
+        min=0,
+        help="Seconds that deleted instances are kept before they are purged; 0 keeps them for ever.",
+    ),
+]

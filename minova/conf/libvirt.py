@@ -1,0 +1,39 @@
+"""Options of the libvirt driver."""
+
+from oslo_config import cfg
+
+GROUP = "libvirt"
+
+OPTS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "connection_uri", default="", help="libvirt URI; empty: qemu:///system, or test:///default with virt_type test."
+    ),
+    cfg.StrOpt(
+        "virt_type",
+        default="kvm",
+        choices=["kvm", "qemu", "test"],
+        help="Domain type. Never guessed from the machine: /dev/kvm may be there and not work. `test` is for "
+        "test:///default.",
+    ),
+    cfg.StrOpt(
+        "cpu_mode",
+        choices=["host-model", "host-passthrough", "custom", "none"],
+        help="CPU of the guests; unset: host-model with kvm and qemu.",
+    ),
+    cfg.ListOpt(
+        "cpu_models",
+        default=[],
+        help="With cpu_mode custom: the named model of the guests.",
+    ),
+    cfg.ListOpt(
+        "hw_machine_type",
+        default=[],
+        help="Machine types by architecture, such as x86_64=q35; unset: libvirt's default.",
+    ),
+    cfg.ListOpt(
+        "disk_cachemodes",
+        default=[],
+        help="Cache modes by disk type, such as file=writeback; unset: none where the file system has O_DIRECT, "
+        "else writeback.",
+    ),
+]

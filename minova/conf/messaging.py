@@ -1,0 +1,28 @@
+"""The few of oslo.messaging's options that every operator sets, for the sample file only: oslo.messaging registers them.
+
+All of its options: https://docs.openstack.org/oslo.messaging/latest/configuration/opts.html
+"""
+
+from oslo_config import cfg
+
+SAMPLE: dict[str, list[cfg.Opt]] = {
+    "DEFAULT": [
+        cfg.StrOpt(
+            "transport_url",
+            default="rabbit://",
+            secret=True,
+            help="The message broker: rabbit://USER:PASSWORD@HOST:5672/VHOST, several as USER:PASSWORD@HOST,USER:...",
+        ),
+        cfg.IntOpt(
+            "executor_thread_pool_size", default=64, min=1, help="Messages that one service works on at the same time."
+        ),
+    ],
+    "oslo_messaging_rabbit": [
+        cfg.BoolOpt(
+            "rabbit_quorum_queue",
+            default=False,
+            help="Replicated quorum queues; the same value on every host. Needs a RabbitMQ cluster of 3.8 or newer.",
+        ),
+        cfg.BoolOpt("ssl", default=False, help="Connect to the broker over TLS."),
+    ],
+}

@@ -1,0 +1,38 @@
+"""Options of every service."""
+
+import socket
+
+from oslo_config import cfg
+
+GROUP = None
+
+OPTS: list[cfg.Opt] = [
+    cfg.HostAddressOpt(
+        "host",
+        default=socket.gethostname(),
+        sample_default="<current_hostname>",
+        help="Name of this host as a service; must be unique among the hosts of a kind.",
+    ),
+    cfg.HostAddressOpt(
+        "my_ip",
+        default="127.0.0.1",
+        help="Address of this host, stored as host_ip of its compute nodes.",
+    ),
+    cfg.StrOpt(
+        "state_path",
+        default="/var/lib/minova",
+        help="Top folder of what minova keeps on this host.",
+    ),
+    cfg.IntOpt(
+        "report_interval",
+        default=10,
+        min=1,
+        help="Seconds between heartbeats; stretched by the conductor when there are many hosts.",
+    ),
+    cfg.IntOpt(
+        "service_down_time",
+        default=60,
+        min=1,
+        help="Seconds after its last heartbeat until a service counts as down.",
+    ),
+]

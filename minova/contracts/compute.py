@@ -1,0 +1,28 @@
+"""Topic `compute`, one server per host: `compute.<host>`."""
+
+from typing import ClassVar, Protocol
+
+from minova.context import RequestContext
+from minova.contracts.base import call, cast
+from minova.objects.build import BuildMessage
+
+
+class ComputeApi(Protocol):
+    TOPIC: ClassVar[str] = "compute"
+    VERSION: ClassVar[str] = "1.0"
+    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first"}
+
+    @cast
+    def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
+        """Idempotent by (instance uuid, attempt)."""
+        ...
+
+    @cast
+    def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
+        """Idempotent: what is not there counts as terminated and is reported so."""
+        ...
+
+    @call
+    def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
+        """The serial console's log, its last `tail_length` lines or all. NotFound: no such domain here."""
+        ...

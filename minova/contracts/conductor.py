@@ -1,0 +1,164 @@
+"""Topic `conductor`: what the API and the computes ask of a conductor."""
+
+from typing import ClassVar, Protocol
+
+from minova.context import RequestContext
+from minova.contracts.base import call
+from minova.objects.build import AuditInputs, HostInstances
+from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.server_request import CreatedServers, CreateServers
+from minova.objects.service import Service, ServiceInstructions
+
+
+class ConductorApi(Protocol):
+    TOPIC: ClassVar[str] = "conductor"
+    VERSION: ClassVar[str] = "1.0"
+    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first"}
+
+    # -- asked by the API ------------------------------------------------------------------------------------------
+
+    @call
+    def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+        """Write instances, specs, actions and tasks in one transaction; answer before they are built.
+
+        Conflict: the same `request_uuid` came before with another body. Repeated with the same one: the same answer.
+        """
+        ...
+
+    @call
+    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """NotFound when there is none. Deleting what is being deleted is no error."""
+        ...
+
+    @call
+    def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
+        """Conflict: name or flavorid is taken."""
+        ...
+
+    @call
+    def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None: ...
+
+    @call
+    def create_image(self, ctx: RequestContext, image: Image) -> Image: ...
+
+    @call
+    def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
+        """Replace the row if its status is the expected one; Conflict otherwise."""
+        ...
+
+    @call
+    def delete_image(self, ctx: RequestContext, image_id: str) -> None: ...
+
+    @call
+    def update_service(
+        self,
+        ctx: RequestContext,
+        service_uuid: str,
+        disabled: bool | None = None,
+        disabled_reason: str | None = None,
+        forced_down: bool | None = None,
+    ) -> Service:
+        """`None` leaves a field as it is; enabling clears the reason."""
+        ...
+
+    # -- asked by every service ------------------------------------------------------------------------------------
+
+    @call
+    def register_service(self, ctx: RequestContext, service: Service) -> ServiceInstructions:
+        """Make or refresh the row of (host, binary); whether it is disabled stays as operators set it."""
+        ...
+
+    @call
+    def heartbeat(
+        self, ctx: RequestContext, host: str, binary: str, down_reason: str | None = None
+    ) -> ServiceInstructions:
+        """Alive; `down_reason` says why it cannot work all the same. NotFound: it never registered, and should."""
+        ...
+
+    # -- asked by the computes -------------------------------------------------------------------------------------
+
+    @call
+    def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
+        """For `init_host`: what this host should have."""
+        ...
+
+    @call
+    def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
+        """First of the audit's two calls: the driver's view in, what the database knows of the node out."""
+        ...
+
+    @call
+    def finish_audit(self, ctx: RequestContext, node: ComputeNode, inventories: tuple[Inventory, ...]) -> ComputeNode:
+        """Second call: write the node, made on first use, and its provider's inventories, where they changed.
+
+        Allocations on this provider of instances that are gone are removed. Answers the row with its id and generation.
+        """
+        ...
+
+    @call
+    def delete_compute_nodes(self, ctx: RequestContext, host: str, nodes: tuple[str, ...]) -> None:
+        """The driver no longer reports these nodes (hypervisor host names): their rows and providers go."""
+        ...
+
+    @call
+    def save_compute_node(self, ctx: RequestContext, node: ComputeNode) -> ComputeNode:
+        """Usage changed between audits, by a claim dropped or an instance removed."""
+        ...
+
+    @call
+    def claim_instance(self, ctx: RequestContext, instance_uuid: str, attempt: int, node: ComputeNode) -> Instance:
+        """The host's claim stands: write host and node to the instance and the usage to the node's row, at once.
+
+        StaleAttempt: this attempt is no longer that host's; the claim must be given back.
+        """
+        ...
+
+    @call
+    def begin_attempt(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        step: str,
+    ) -> None:
+        """Is attempt N still mine? Also notes the step (a task_state). StaleAttempt: it is not; stop and clean up."""
+        ...
+
+    @call
+    def build_succeeded(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        power_state: int,
+    ) -> None:
+        """The domain runs. StaleAttempt: it must be removed. Said twice, it is heard once."""
+        ...
+
+    @call
+    def build_failed(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        reason: str,
+        retriable: bool,
+    ) -> None:
+        """The host has cleaned up. A stale report is ignored."""
+        ...
+
+    @call
+    def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
+        """Domain and disks are gone from this host. Said twice, it is heard once."""
+        ...
+
+    @call
+    def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
+        """{instance uuid: PowerState} of domains whose state changed. Instances of other hosts are left alone."""
+        ...

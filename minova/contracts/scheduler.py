@@ -1,0 +1,30 @@
+"""Topic `scheduler`."""
+
+from typing import ClassVar, Protocol
+
+from minova.context import RequestContext
+from minova.contracts.base import call
+from minova.objects.diagnosis import ScheduleAnswer
+from minova.objects.request_spec import RequestSpec
+
+
+class SchedulerApi(Protocol):
+    TOPIC: ClassVar[str] = "scheduler"
+    VERSION: ClassVar[str] = "1.0"
+    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first"}
+
+    @call
+    def select_destinations(
+        self,
+        ctx: RequestContext,
+        spec: RequestSpec,
+        instance_uuids: tuple[str, ...],
+        claim_no: int,
+        alternates: int,
+    ) -> ScheduleAnswer:
+        """Choose a host for each instance and write its allocation; up to `alternates` further hosts for each.
+
+        `claim_no` rises with every asking: a claim below what the consumer has seen is refused (StaleClaim).
+        "No" is an answer with a Diagnosis, not an error.
+        """
+        ...

@@ -1,0 +1,99 @@
+"""Compute nodes as the conductor writes them. `generation` counts the writes."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova.db.models import ComputeNode
+from minova.objects import compute_node as objects
+
+_OWN = ("id", "generation")
+_FIELDS = [name for name in objects.ComputeNode.__struct_fields__ if name not in _OWN]
+# What changes between audits, by claims and removals.
+_USAGE = (
+    "vcpus_used",
+    "memory_mb_used",
+    "local_gb_used",
+    "free_ram_mb",
+    "free_disk_gb",
+    "disk_available_least",
+    "current_workload",
+    "running_vms",
+    "stats",
+    "numa_topology",
+    "pci_device_pools",
+)
+
+
+def find(session: Session, host: str, nodename: str, *, lock: bool = False) -> ComputeNode | None:
+    query = select(ComputeNode).where(ComputeNode.host == host, ComputeNode.hypervisor_hostname == nodename)
+    if lock:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalar(query)
+
+
+def names_of(session: Session, host: str) -> tuple[str, ...]:
+    query = select(ComputeNode.hypervisor_hostname).where(ComputeNode.host == host)
+    return tuple(session.scalars(query.order_by(ComputeNode.id)))
+
+
+def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> tuple[ComputeNode, bool]:
+    """The node's row, locked, and whether it was made now. LookupError: its uuid is another node's."""
+    row = find(session, node.host, node.hypervisor_hostname, lock=True)
+    if row is not None:
+        return row, False
+    made = True
+    try:
+        with session.begin_nested():
+            values = {**_values(node, _FIELDS), "generation": 1, "created_at": at}
+            session.connection().execute(insert(ComputeNode).values(**values))
+    except IntegrityError:  # two first audits at the same time
+        made = False
+    row = find(session, node.host, node.hypervisor_hostname, lock=True)
+    if row is None:
+        raise LookupError(f"{node.uuid} is another compute node than {node.hypervisor_hostname} of {node.host}")
+    return row, made
+
+
+def write_if_changed(session: Session, row: ComputeNode, node: objects.ComputeNode, at: datetime) -> bool:
+    """Write the whole node over its locked row; False when nothing differs."""
+    wanted = _values(node, [name for name in _FIELDS if name != "uuid"])
+    differing = {name: value for name, value in wanted.items() if getattr(row, name) != value}
+    if not differing:
+        return False
+    for name, value in differing.items():
+        setattr(row, name, value)
+    row.generation += 1
+    row.updated_at = at
+    session.flush()
+    return True
+
+
+def write_usage(session: Session, node: objects.ComputeNode, at: datetime) -> bool:
+    """Write what instances take; False when the node has no row."""
+    statement = (
+        update(ComputeNode)
+        .where(ComputeNode.host == node.host, ComputeNode.hypervisor_hostname == node.hypervisor_hostname)
+        .values(generation=ComputeNode.generation + 1, updated_at=at, **_values(node, _USAGE))
+    )
+    result: Any = session.connection().execute(statement)
+    return bool(result.rowcount)
+
+
+def remove(session: Session, row: ComputeNode) -> None:
+    session.connection().execute(delete(ComputeNode).where(ComputeNode.id == row.id))
+
+
+def to_object(row: ComputeNode) -> objects.ComputeNode:
+    return msgspec.convert({name: getattr(row, name) for name in (*_OWN, *_FIELDS)}, objects.ComputeNode)
+
+
+def _values(node: objects.ComputeNode, names: Sequence[str]) -> dict[str, Any]:
+    """As they are read back from JSON columns: lists, where the object has tuples."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode({name: getattr(node, name) for name in names}))
+    return plain

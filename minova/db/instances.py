@@ -1,0 +1,219 @@
+"""Instances as the conductor reads and changes them. A change of state is one conditional update."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import ColumnElement, and_, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.models import Instance, RequestSpecRow
+from minova.objects import instance as objects
+from minova.objects.image import Image
+from minova.objects.states import PowerState, State, TaskState, VmState, allowed
+
+# Fewer than SQLite's limit of variables in one statement.
+CHUNK = 1000
+
+T = TypeVar("T")
+
+_STRAIGHT = (
+    "uuid",
+    "display_name",
+    "flavor",
+    "project_id",
+    "user_id",
+    "hostname",
+    "image_ref",
+    "host",
+    "node",
+    "availability_zone",
+    "attempt",
+    "launch_index",
+    "reservation_id",
+    "system_metadata",
+    "user_data",
+    "key_name",
+    "config_drive",
+    "numa_topology",
+    "progress",
+    "created_at",
+    "updated_at",
+    "launched_at",
+    "terminated_at",
+)
+_COLUMNS = [
+    *(getattr(Instance, name) for name in _STRAIGHT),
+    Instance.metadata_.label("metadata"),
+    Instance.vm_state,
+    Instance.task_state,
+    Instance.power_state,
+    Instance.deleted_at,
+    RequestSpecRow.spec,
+]
+
+
+class Standing(NamedTuple):
+    """Where an instance stands, read under its lock."""
+
+    uuid: str
+    state: State
+    attempt: int
+    host: str | None
+    node: str | None
+    user_id: str
+    project_id: str
+    deleted: bool
+
+    @property
+    def deleting(self) -> bool:
+        return self.state[1] is TaskState.DELETING
+
+
+def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    session.connection().execute(insert(Instance), list(rows))
+
+
+def lock(session: Session, uuids: Iterable[str]) -> dict[str, Standing]:
+    """Of those that have a row, deleted or not. Every transaction that locks takes instances first, then tasks."""
+    model = Instance
+    query = (
+        select(
+            model.uuid,
+            model.vm_state,
+            model.task_state,
+            model.attempt,
+            model.host,
+            model.node,
+            model.user_id,
+            model.project_id,
+            model.deleted_at,
+        )
+        .order_by(model.uuid)
+        .with_for_update()
+    )
+    found = {}
+    for chunk in chunked(sorted(uuids)):
+        for row in session.execute(query.where(model.uuid.in_(chunk))):
+            state = state_of(row.vm_state, row.task_state)
+            found[row.uuid] = Standing(
+                row.uuid,
+                state,
+                row.attempt,
+                row.host,
+                row.node,
+                row.user_id,
+                row.project_id,
+                row.deleted_at is not None,
+            )
+    return found
+
+
+def move(
+    session: Session,
+    uuids: Collection[str],
+    before: Collection[State],
+    after: State,
+    *conditions: ColumnElement[bool],
+    **values: Any,
+) -> int:
+    """Change state where it is one of `before` and `conditions` hold; answers how many did.
+
+    AssertionError: the table of states does not allow such a move.
+    """
+    assert all(allowed(state, after) for state in before), (before, after)
+    model = Instance
+    statement = (
+        update(model)
+        .where(model.uuid.in_(sorted(uuids)), model.deleted_at.is_(None), is_one_of(before), *conditions)
+        .values(vm_state=after[0].value, task_state=after[1] and after[1].value, **values)
+    )
+    result: Any = session.connection().execute(statement)
+    return int(result.rowcount)
+
+
+def begin_attempt(session: Session, uuids: Collection[str], attempt: int, at: datetime) -> None:
+    """From now on reports of lower attempts are stale."""
+    statement = update(Instance).where(Instance.uuid.in_(sorted(uuids))).values(attempt=attempt, updated_at=at)
+    session.connection().execute(statement)
+
+
+def set_power_states(session: Session, host: str, states: Mapping[str, int], at: datetime) -> None:
+    """Of the host's own instances, where they differ."""
+    for state in sorted(set(states.values())):
+        for chunk in chunked(sorted(uuid for uuid in states if states[uuid] == state)):
+            statement = update(Instance).where(
+                Instance.uuid.in_(chunk),
+                Instance.host == host,
+                Instance.deleted_at.is_(None),
+                Instance.power_state != state,
+            )
+            session.connection().execute(statement.values(power_state=state, updated_at=at))
+
+
+def is_one_of(states: Collection[State]) -> ColumnElement[bool]:
+    """The condition that a row is in one of these states."""
+    by_vm_state: dict[VmState, list[TaskState | None]] = {}
+    for vm_state, task_state in states:
+        by_vm_state.setdefault(vm_state, []).append(task_state)
+    choices = []
+    for vm_state, task_states in sorted(by_vm_state.items()):
+        named = sorted(state.value for state in task_states if state is not None)
+        fits: list[ColumnElement[bool]] = [Instance.task_state.is_(None)] if None in task_states else []
+        fits += [Instance.task_state.in_(named)] if named else []
+        choices.append(and_(Instance.vm_state == vm_state.value, or_(*fits)))
+    return or_(*choices)
+
+
+def load(session: Session, *conditions: ColumnElement[bool]) -> list[objects.Instance]:
+    """As the services tell each other of them, with the image of their request."""
+    query = (
+        select(*_COLUMNS)
+        .outerjoin(RequestSpecRow, RequestSpecRow.reservation_id == Instance.reservation_id)
+        .where(*conditions)
+        .order_by(Instance.id)
+    )
+    return [to_object(row._mapping) for row in session.execute(query)]
+
+
+def to_object(row: Mapping[Any, Any]) -> objects.Instance:
+    spec = row["spec"]
+    image: Image | None = spec.image if spec is not None else None
+    vm_state, task_state = state_of(row["vm_state"], row["task_state"])
+    return objects.Instance(
+        **{name: row[name] for name in _STRAIGHT},
+        metadata=row["metadata"],
+        image=image,
+        vm_state=vm_state,
+        task_state=task_state,
+        power_state=PowerState(row["power_state"]),
+        deleted=row["deleted_at"] is not None,
+    )
+
+
+def state_of(vm_state: str, task_state: str | None) -> State:
+    return VmState(vm_state), TaskState(task_state) if task_state is not None else None
+
+
+def existing(session: Session, uuids: Iterable[str]) -> set[str]:
+    """Those that have a row and are not deleted."""
+    found: set[str] = set()
+    for chunk in chunked(list(uuids)):
+        query = select(Instance.uuid).where(Instance.uuid.in_(chunk), Instance.deleted_at.is_(None))
+        found.update(session.scalars(query))
+    return found
+
+
+def whereabouts(session: Session, uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
+    """(host, node) of those that have a row; of the deleted and those without a host (None, None)."""
+    found: dict[str, tuple[str | None, str | None]] = {}
+    model = Instance
+    for chunk in chunked(list(uuids)):
+        query = select(model.uuid, model.host, model.node, model.deleted_at).where(model.uuid.in_(chunk))
+        for uuid, host, node, deleted_at in session.execute(query):
+            found[uuid] = (host, node) if deleted_at is None else (None, None)
+    return found
+
+
+def chunked(values: Sequence[T]) -> Iterable[Sequence[T]]:
+    return (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))

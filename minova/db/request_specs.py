@@ -1,0 +1,47 @@
+"""What a request asked for, kept for all its instances; the client's own UUID for it; and what the scheduler decided."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import bindparam, insert, select, type_coerce
+from sqlalchemy.orm import Session
+
+from minova.db.instances import chunked
+from minova.db.models import CreateRequest, DiagnosisRow, RequestSpecRow
+from minova.db.types import LongText
+from minova.objects.diagnosis import Diagnosis
+from minova.objects.request_spec import RequestSpec
+
+
+def add(session: Session, reservation_id: str, spec: RequestSpec, carried: dict[str, Any], at: datetime) -> None:
+    statement = insert(RequestSpecRow).values(reservation_id=reservation_id, spec=spec, carried=carried, created_at=at)
+    session.connection().execute(statement)
+
+
+def load(session: Session, reservation_ids: Collection[str]) -> dict[str, tuple[RequestSpec, dict[str, Any]]]:
+    """(spec, carried) by reservation id."""
+    model = RequestSpecRow
+    found = {}
+    for chunk in chunked(sorted(set(reservation_ids))):
+        query = select(model.reservation_id, model.spec, model.carried).where(model.reservation_id.in_(chunk))
+        found.update({row[0]: (row[1], row[2]) for row in session.execute(query)})
+    return found
+
+
+def find_create_request(session: Session, request_uuid: str, project_id: str) -> CreateRequest | None:
+    return session.get(CreateRequest, (request_uuid, project_id))
+
+
+def add_create_request(session: Session, **values: Any) -> None:
+    """IntegrityError: the same came in between."""
+    session.connection().execute(insert(CreateRequest).values(**values))
+
+
+def add_diagnoses(session: Session, instance_uuids: Collection[str], diagnosis: Diagnosis, at: datetime) -> None:
+    """One row for each instance; the text, which may be long, is made once."""
+    text = msgspec.json.encode(diagnosis).decode()
+    statement = insert(DiagnosisRow).values(value=type_coerce(bindparam("b_text"), LongText))
+    rows = [{"instance_uuid": uuid, "b_text": text, "created_at": at} for uuid in instance_uuids]
+    session.connection().execute(statement, rows)

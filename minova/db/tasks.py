@@ -1,0 +1,126 @@
+"""Tasks and the workers that own them. Times are the database's."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
+from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import set_committed_value
+
+from minova.db.instances import chunked
+from minova.db.models import Task, Worker
+
+
+def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: ColumnElement[float]) -> None:
+    """`wake_at` and `deadline` of the rows are seconds from now."""
+    statement = insert(Task).values(wake_at=now + bindparam("b_wake_in"), deadline=now + bindparam("b_deadline_in"))
+    renamed = {"wake_at": "b_wake_in", "deadline": "b_deadline_in"}
+    session.connection().execute(statement, [{renamed.get(k, k): v for k, v in row.items()} for row in rows])
+
+
+def lock(session: Session, instance_uuids: Iterable[str]) -> dict[str, Task]:
+    """By instance uuid. Their instances are locked already: see `instances.lock`."""
+    found = {}
+    for chunk in chunked(sorted(instance_uuids)):
+        query = select(Task).where(Task.instance_uuid.in_(chunk)).order_by(Task.instance_uuid).with_for_update()
+        # What the session may have read before the lock is old.
+        rows = session.scalars(query.execution_options(populate_existing=True))
+        found.update({task.instance_uuid: task for task in rows})
+    return found
+
+
+def change(
+    session: Session, changes: Sequence[tuple[Task, Mapping[str, Any]]], wake_in: float, now: ColumnElement[float]
+) -> None:
+    """Write the same fields of many locked tasks in one statement; they are looked at again in `wake_in` seconds."""
+    if not changes:
+        return
+    values = {name: bindparam(f"b_{name}", type_=getattr(Task, name).type) for name in changes[0][1]}
+    table: Any = Task.__table__  # not the mapped class, which would look for the rows in the session
+    statement = update(table).where(Task.id == bindparam("b_id")).values(wake_at=now + wake_in, **values)
+    rows = [{"b_id": task.id, **{f"b_{name}": value for name, value in new.items()}} for task, new in changes]
+    session.connection().execute(statement, rows)
+    for task, new in changes:
+        for name, value in new.items():
+            set_committed_value(task, name, value)
+
+
+def remove(session: Session, instance_uuids: Collection[str]) -> None:
+    for chunk in chunked(sorted(instance_uuids)):
+        session.connection().execute(delete(Task).where(Task.instance_uuid.in_(chunk)))
+
+
+def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> Sequence[Task]:
+    """The worker's own tasks whose time has come, those that wait longest first."""
+    query = select(Task).where(Task.worker_id == worker_id, Task.wake_at <= now).order_by(Task.wake_at, Task.id)
+    return session.scalars(query.limit(limit)).all()
+
+
+def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnElement[float]) -> set[str]:
+    """Instances of those tasks that have had all the time they were given."""
+    found: set[str] = set()
+    for chunk in chunked(sorted(instance_uuids)):
+        query = select(Task.instance_uuid).where(Task.instance_uuid.in_(chunk), Task.deadline <= now)
+        found.update(session.scalars(query))
+    return found
+
+
+def on_hosts(session: Session, worker_id: str, hosts: Collection[str], limit: int) -> Sequence[Task]:
+    """The worker's own tasks that wait for one of these hosts."""
+    found: list[Task] = []
+    for chunk in chunked(sorted(hosts)):
+        query = select(Task).where(Task.worker_id == worker_id, Task.host.in_(chunk)).order_by(Task.id)
+        found += session.scalars(query.limit(limit - len(found)))
+    return found
+
+
+def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[Task]:
+    """Builds committed to a host and open."""
+    query = select(Task).where(Task.host == host, Task.kind == "build", Task.step == "build")
+    return session.scalars(query if node is None else query.where(Task.node == node)).all()
+
+
+def hosts_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
+    """(host, node) that the tasks of these instances wait for."""
+    found: dict[str, tuple[str | None, str | None]] = {}
+    for chunk in chunked(list(instance_uuids)):
+        query = select(Task.instance_uuid, Task.host, Task.node).where(Task.instance_uuid.in_(chunk))
+        found.update({uuid: (host, node) for uuid, host, node in session.execute(query)})
+    return found
+
+
+# -- workers -----------------------------------------------------------------------------------------------------------
+
+
+def register_worker(session: Session, worker_id: str, host: str, now: ColumnElement[float], lease: float) -> None:
+    """Make the worker's row. One of the same host before it has ended, or is fenced off by the take-over of its tasks."""
+    session.connection().execute(update(Worker).where(Worker.host == host).values(lease_until=0.0))
+    session.connection().execute(insert(Worker).values(id=worker_id, host=host, lease_until=now + lease))
+
+
+def renew_lease(session: Session, worker_id: str, now: ColumnElement[float], lease: float) -> bool:
+    """Whether there was a row to renew."""
+    statement = update(Worker).where(Worker.id == worker_id).values(lease_until=now + lease)
+    result: Any = session.connection().execute(statement)
+    return bool(result.rowcount)
+
+
+def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> list[Task]:
+    """Make this the worker of tasks whose owner's lease is over, and raise their epoch; answers those it got.
+
+    The condition stands in the update itself: of two who try, one gets the task.
+    """
+    living = select(Worker.id).where(Worker.lease_until > now)
+    orphaned = (Task.worker_id != worker_id) & Task.worker_id.not_in(living)
+    ids = session.scalars(select(Task.id).where(orphaned).order_by(Task.id).limit(limit)).all()
+    if not ids:
+        return []
+    statement = update(Task).where(Task.id.in_(ids), orphaned).values(worker_id=worker_id, epoch=Task.epoch + 1)
+    session.connection().execute(statement)
+    return list(session.scalars(select(Task).where(Task.id.in_(ids), Task.worker_id == worker_id)))
+
+
+def forget_workers(session: Session, before: ColumnElement[float]) -> None:
+    """Remove workers whose lease was over by then and who own nothing."""
+    owners = select(Task.worker_id).distinct().scalar_subquery()
+    session.connection().execute(delete(Worker).where(Worker.lease_until < before, Worker.id.not_in(owners)))

@@ -1,0 +1,28 @@
+"""Column types of our own."""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Dialect, Text
+from sqlalchemy.dialects import mysql
+from sqlalchemy.types import TypeDecorator
+
+# MariaDB's TEXT ends at 64 KiB.
+LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+
+
+class StructType(TypeDecorator[Any]):
+    """One of our frozen objects, kept whole as JSON text. Old rows are read with the defaults of newer fields."""
+
+    impl = LongText
+    cache_ok = True
+
+    def __init__(self, struct: type[msgspec.Struct]) -> None:
+        super().__init__()
+        self.struct = struct
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else msgspec.json.encode(value).decode()
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return None if value is None else msgspec.json.decode(value, type=self.struct)

@@ -1,0 +1,88 @@
+"""The errors that cross a room's border. Each knows its HTTP status and says what to do.
+
+Inside a decision "no" is a value with a reason (`minova.objects.diagnosis`), never one of these.
+"""
+
+
+class MinovaError(Exception):
+    """Base of all; `code` is the HTTP status that the API answers with."""
+
+    code = 500
+
+
+class BadRequest(MinovaError):
+    """The request itself is wrong: its text names the field and what would be right."""
+
+    code = 400
+
+
+class Unauthorized(MinovaError):
+    code = 401
+
+
+class Forbidden(MinovaError):
+    code = 403
+
+
+class NotFound(MinovaError):
+    """No such thing; the text names the kind and what was asked for."""
+
+    code = 404
+
+
+class Conflict(MinovaError):
+    """The thing is not in the state that the change expects, or exists already."""
+
+    code = 409
+
+
+class StaleAttempt(Conflict):
+    """A compute reports on a build attempt that is no longer its own (fence of section 4 of the design)."""
+
+
+class StaleClaim(Conflict):
+    """An allocation with a lower claim number than its consumer has already seen."""
+
+
+class ServiceUnavailable(MinovaError):
+    """Nobody answers now; trying again later may help."""
+
+    code = 503
+
+
+class NoValidHost(MinovaError):
+    """Nova's word at the RPC edge for a Diagnosis."""
+
+
+class MaxRetriesExceeded(NoValidHost):
+    """Every attempt allowed by `max_attempts` was made and failed."""
+
+
+class ComputeResourcesUnavailable(MinovaError):
+    """A claim did not fit; the text joins every reason."""
+
+
+class ImageUnacceptable(MinovaError):
+    """An image that cannot be booted from: wrong format, checksum, size or structure."""
+
+    code = 400
+
+
+class HypervisorUnavailable(MinovaError):
+    """libvirt does not answer. The text carries the operation."""
+
+    code = 503
+
+
+class DiskFull(MinovaError):
+    """No room on the file system of the instances or images."""
+
+    code = 507
+
+
+class InvalidConfiguration(MinovaError):
+    """An option has a value that cannot work; the text names group, option and value."""
+
+
+class SchemaMismatch(MinovaError):
+    """The database schema is absent or too old; the text says which command to run."""

@@ -1,0 +1,62 @@
+"""Logging by oslo.log, with the request id of the work at hand in every line."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from oslo_config import cfg
+from oslo_context import context as oslo_context
+from oslo_log import log
+
+from minova.context import RequestContext
+
+# Chatty below a warning, and never about minova's own work.
+_NAMES = ("alembic", "amqp", "cheroot", "kombu", "oslo_concurrency", "oslo.messaging", "oslo_service", "sqlalchemy")
+_QUIET = [f"{name}=WARNING" for name in _NAMES]
+
+# The in-memory transport of minova-standalone makes oslo.messaging warn of itself at every connection. Nothing else of
+# that logger is hidden: it also reports a broker that cannot be reached.
+_RABBIT = "oslo.messaging._drivers.impl_rabbit"
+_OF_NO_USE = (
+    "Selecting the kombu transport",
+    "Heartbeat support requested but it is not supported by the kombu driver",
+)
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Add oslo.log's options; call before the configuration is read."""
+    log.register_options(conf)
+    log.set_defaults(default_log_levels=_QUIET)
+
+
+def setup(conf: cfg.ConfigOpts) -> None:
+    log.setup(conf, "minova")
+    hide_what_is_of_no_use()
+
+
+def hide_what_is_of_no_use() -> None:
+    logging.getLogger(_RABBIT).addFilter(_is_of_use)
+
+
+def _is_of_use(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_OF_NO_USE)
+
+
+@contextmanager
+def bound_request(ctx: RequestContext) -> Iterator[None]:
+    """While the block runs, this thread's log lines carry the request id of `ctx`."""
+    before = oslo_context.get_current()
+    bound = oslo_context.RequestContext(
+        request_id=ctx.request_id,
+        user_id=ctx.user_id or None,
+        project_id=ctx.project_id or None,
+        overwrite=False,
+    )
+    bound.update_store()
+    try:
+        yield
+    finally:
+        if before is not None:
+            before.update_store()
+        else:
+            del oslo_context._request_store.context

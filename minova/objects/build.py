@@ -1,0 +1,47 @@
+"""What the conductor asks of a compute, and what it knows of one."""
+
+from typing import Any
+
+import msgspec
+
+from minova.objects.compute_node import ComputeNode
+from minova.objects.instance import Instance
+from minova.objects.request_spec import HostLimits, RequestSpec, Selection
+
+
+class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """All of `build_and_run_instance`: carried whole, so that an audit can hand it out again when the cast was lost."""
+
+    instance: Instance
+    attempt: int
+    node: str
+    limits: HostLimits = HostLimits()
+    request_spec: RequestSpec
+    alternates: tuple[Selection, ...] = ()
+    requested_networks: tuple[dict[str, Any], ...] = ()
+    security_groups: tuple[str, ...] = ()
+    block_device_mapping: tuple[dict[str, Any], ...] = ()
+    injected_files: tuple[dict[str, str], ...] = ()
+    admin_password: str | None = None
+
+
+class HostInstances(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host should have. `instances` hold resources there; `attempts` are builds committed to it and open."""
+
+    instances: tuple[Instance, ...] = ()
+    attempts: tuple[BuildMessage, ...] = ()
+
+
+class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the conductor knows of one node, for the audit.
+
+    `strays` are domains of the handed-in view that must not run there: their instance is deleted, belongs to
+    another host, or its attempt here has been given up. `host_nodes` names every node that has a row for this service.
+    """
+
+    node: ComputeNode | None = None
+    instances: tuple[Instance, ...] = ()
+    attempts: tuple[BuildMessage, ...] = ()
+    migrations: tuple[dict[str, Any], ...] = ()
+    strays: tuple[str, ...] = ()
+    host_nodes: tuple[str, ...] = ()

@@ -1,0 +1,89 @@
+"""A hypervisor node, as the driver sees it and as the tracker keeps it."""
+
+from typing import Any
+
+import msgspec
+
+
+class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver reports of one node (`get_available_resource`). memory in MB, disk in GB.
+
+    `domains` are the UUIDs of every domain on the node with its memory in MB, known to minova or not.
+    """
+
+    node: str
+    vcpus: int
+    memory_mb: int
+    memory_mb_used: int
+    local_gb: int
+    local_gb_used: int
+    disk_available_least: int | None = None
+    hypervisor_type: str
+    hypervisor_version: int
+    hypervisor_hostname: str
+    cpu_info: str = ""
+    supported_instances: tuple[tuple[str, str, str], ...] = ()
+    numa_topology: dict[str, Any] | None = None
+    pci_devices: tuple[dict[str, Any], ...] = ()
+    domains: tuple["DomainView", ...] = ()
+
+
+class DomainView(msgspec.Struct, frozen=True, kw_only=True):
+    """One domain on the hypervisor; `ours` when it carries minova's mark, whether or not a row knows it."""
+
+    uuid: str
+    name: str
+    memory_mb: int
+    vcpus: int
+    power_state: int
+    ours: bool = True
+    attempt: int | None = None
+
+
+class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
+    """Nova's `compute_nodes` row. `uuid` is the node's resource provider too; `generation` counts its writes."""
+
+    uuid: str
+    host: str
+    hypervisor_hostname: str
+    id: int = 0
+    generation: int = 0
+    vcpus: int = 0
+    memory_mb: int = 0
+    local_gb: int = 0
+    vcpus_used: int = 0
+    memory_mb_used: int = 0
+    local_gb_used: int = 0
+    free_ram_mb: int = 0
+    free_disk_gb: int = 0
+    disk_available_least: int | None = None
+    current_workload: int = 0
+    running_vms: int = 0
+    hypervisor_type: str = ""
+    hypervisor_version: int = 0
+    cpu_info: str = ""
+    supported_instances: tuple[tuple[str, str, str], ...] = ()
+    host_ip: str | None = None
+    metrics: tuple[dict[str, Any], ...] = ()
+    stats: dict[str, str] = {}
+    numa_topology: dict[str, Any] | None = None
+    pci_device_pools: tuple[dict[str, Any], ...] = ()
+    cpu_allocation_ratio: float = 4.0
+    ram_allocation_ratio: float = 1.0
+    disk_allocation_ratio: float = 1.0
+
+
+class Inventory(msgspec.Struct, frozen=True, kw_only=True):
+    """Placement's record of one resource class of a provider. `capacity` = floor((total - reserved) * ratio)."""
+
+    resource_class: str
+    total: int
+    reserved: int = 0
+    min_unit: int = 1
+    max_unit: int
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+    @property
+    def capacity(self) -> int:
+        return int((self.total - self.reserved) * self.allocation_ratio)

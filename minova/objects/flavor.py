@@ -1,0 +1,25 @@
+"""What size of machine a user asks for."""
+
+import msgspec
+
+
+class Flavor(msgspec.Struct, frozen=True, kw_only=True):
+    """`swap` is in MB, the other disks in GB, as Nova has them."""
+
+    flavorid: str
+    name: str
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int = 0
+    swap: int = 0
+    rxtx_factor: float = 1.0
+    is_public: bool = True
+    disabled: bool = False
+    description: str | None = None
+    extra_specs: dict[str, str] = {}
+
+    @property
+    def disk_gb(self) -> int:
+        """Root and ephemeral, and swap rounded up to whole GB: what Placement calls DISK_GB."""
+        return self.root_gb + self.ephemeral_gb + -(-self.swap // 1024)

@@ -1,0 +1,33 @@
+"""What an instance boots from, as the image service tells it."""
+
+from datetime import datetime
+
+import msgspec
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """`size` and `virtual_size` are bytes; `min_ram` is MB and `min_disk` GB, as in the Image API.
+
+    `status` is Glance's: queued, saving, active, killed. `os_hash_value` is the bytes' hex digest by `os_hash_algo`.
+    """
+
+    id: str
+    name: str | None = None
+    status: str = "queued"
+    disk_format: str | None = None
+    container_format: str | None = None
+    size: int | None = None
+    virtual_size: int | None = None
+    checksum: str | None = None
+    os_hash_algo: str | None = None
+    os_hash_value: str | None = None
+    min_disk: int = 0
+    min_ram: int = 0
+    visibility: str = "shared"
+    protected: bool = False
+    os_hidden: bool = False
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+    properties: dict[str, str] = {}
+    created_at: datetime | None = None
+    updated_at: datetime | None = None

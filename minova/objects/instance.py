@@ -1,0 +1,57 @@
+"""One virtual machine, as the services tell each other of it."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.states import PowerState, TaskState, VmState
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong last, shown by `server show` (OpenStack's `fault`)."""
+
+    code: int
+    message: str
+    created_at: datetime
+    details: str = ""
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """`host` and `node` are set by the compute's claim, not by the scheduler's choice, as in Nova.
+
+    `attempt` is the number of the build attempt that the conductor has committed last (0: none yet).
+    """
+
+    uuid: str
+    display_name: str
+    flavor: Flavor
+    project_id: str = ""
+    user_id: str = ""
+    hostname: str = ""
+    image_ref: str = ""
+    image: Image | None = None
+    vm_state: VmState = VmState.BUILDING
+    task_state: TaskState | None = None
+    power_state: PowerState = PowerState.NOSTATE
+    host: str | None = None
+    node: str | None = None
+    availability_zone: str | None = None
+    attempt: int = 0
+    launch_index: int = 0
+    reservation_id: str = ""
+    metadata: dict[str, str] = {}
+    system_metadata: dict[str, str] = {}
+    user_data: str | None = None
+    key_name: str | None = None
+    config_drive: bool = False
+    numa_topology: dict[str, Any] | None = None
+    progress: int = 0
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    launched_at: datetime | None = None
+    terminated_at: datetime | None = None
+    deleted: bool = False
+    fault: Fault | None = None

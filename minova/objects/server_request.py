@@ -1,0 +1,42 @@
+"""What the API hands to the conductor when servers are to be made."""
+
+from typing import Any
+
+import msgspec
+
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+
+
+class CreateServers(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked request. `request_uuid` comes from the client, so that a repeated request makes nothing twice;
+    `body_hash` tells a repetition from another request with the same UUID.
+    """
+
+    name: str
+    flavor: Flavor
+    image: Image
+    min_count: int = 1
+    max_count: int = 1
+    request_uuid: str | None = None
+    body_hash: str = ""
+    availability_zone: str | None = None
+    force_host: str | None = None
+    force_node: str | None = None
+    scheduler_hints: dict[str, Any] = {}
+    metadata: dict[str, str] = {}
+    user_data: str | None = None
+    key_name: str | None = None
+    config_drive: bool = False
+    hostname: str | None = None
+    description: str | None = None
+    requested_networks: tuple[dict[str, Any], ...] = ()
+    security_groups: tuple[str, ...] = ()
+    block_device_mapping: tuple[dict[str, Any], ...] = ()
+    injected_files: tuple[dict[str, str], ...] = ()
+    admin_password: str | None = None
+
+
+class CreatedServers(msgspec.Struct, frozen=True, kw_only=True):
+    reservation_id: str
+    instance_uuids: tuple[str, ...]

@@ -1,0 +1,159 @@
+"""Allocations: where "yes" becomes true. The sum of a class's allocations on a provider is its inventory's `used`.
+
+Lock order of every writer: consumers by uuid, then inventories by (provider, class). Two claims on one inventory wait
+for each other; each then counts with what the other left.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import Allocation, ResourceProvider
+from minova.placement import allocation_rows as rows
+from minova.placement import changes
+from minova.placement.allocation_rows import Held, Holding, Key, Provider
+from minova.placement.candidates import refusals
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What one consumer shall hold, instead of all it holds now."""
+
+    consumer_uuid: str
+    claim_no: int
+    provider_uuid: str
+    resources: dict[str, int]
+    project_id: str = ""
+    user_id: str = ""
+
+
+def claim(session: Session, claims: Sequence[Claim], now: Any = None) -> dict[str, str]:
+    """Write what fits, in this order; answers {consumer uuid: reason} of those refused, who keep what they had.
+
+    One claim per consumer. Repeating a claim is fine. StaleClaim: one has a number below what its consumer has seen;
+    nothing may be kept of this transaction then.
+    """
+    if not claims:
+        return {}
+    session.flush()  # a node that the caller has just made must be found
+    _number(session, claims)
+    before = rows.holdings(session, [c.consumer_uuid for c in claims])
+    providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
+    left = _providers_in(before.values())
+    rooms = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
+    decided, refused = _decide(claims, before, providers, rooms)
+    if decided:
+        _write(session, decided, before)
+        entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
+        node_ids = [providers[uuid].node_id for uuid in entered]
+        node_ids += rows.node_ids_of(session, left - {provider.id for provider in providers.values()})
+        changes.append(session, [node_id for node_id in node_ids if node_id is not None], now)
+    return refused
+
+
+def release(
+    session: Session, consumer_uuids: Iterable[str], now: Any = None, *, claim_no: int | None = None
+) -> dict[str, int]:
+    """Give back all that these consumers hold. A claim that is still under way is refused from now on (StaleClaim):
+    one numbered up to what the consumer has seen, and up to `claim_no` where its number is known.
+
+    Answers the lowest number of each from which claims are taken.
+    """
+    wanted = sorted(set(consumer_uuids))
+    if not wanted:
+        return {}
+    session.flush()
+    if claim_no is not None:
+        rows.ensure_consumers(session, [(uuid, claim_no, "", "") for uuid in wanted])
+    seen = rows.lock_consumers(session, wanted)
+    if not seen:
+        return {}
+    before = rows.holdings(session, seen)
+    if before:
+        touched = _providers_in(before.values())
+        rows.lock_inventories(session, touched)
+        rows.change_used(session, Counter(), _total(before.values()))
+        rows.delete_allocations(session, before)
+        changes.append(session, rows.node_ids_of(session, touched), now)
+    numbers = {uuid: max(number, claim_no or 0) + 1 for uuid, number in seen.items()}
+    rows.renumber(session, numbers)
+    return numbers
+
+
+def forget(session: Session, consumer_uuids: Iterable[str]) -> None:
+    """Remove consumers that will never claim again, with their numbers; those that hold anything stay."""
+    rows.delete_consumers(session, consumer_uuids)
+
+
+def consumers_of(session: Session, provider_uuid: str) -> list[str]:
+    """Who holds anything of this provider."""
+    query = select(Allocation.consumer_uuid).join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+    return sorted(set(session.scalars(query.where(ResourceProvider.uuid == provider_uuid))))
+
+
+def _number(session: Session, claims: Sequence[Claim]) -> None:
+    """Lock the consumers, made where they are new, and note each claim's number; StaleClaim: it comes too late."""
+    rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_no, c.project_id, c.user_id) for c in claims])
+    seen = rows.lock_consumers(session, [c.consumer_uuid for c in claims])
+    for wanted in claims:
+        if wanted.claim_no < seen[wanted.consumer_uuid]:
+            raise errors.StaleClaim(
+                f"Claim {wanted.claim_no} of {wanted.consumer_uuid} comes after {seen[wanted.consumer_uuid]}."
+            )
+    rows.renumber(session, {c.consumer_uuid: c.claim_no for c in claims if c.claim_no != seen[c.consumer_uuid]})
+
+
+def _decide(
+    claims: Sequence[Claim],
+    before: Mapping[str, Holding],
+    providers: Mapping[str, Provider],
+    rooms: Mapping[Key, Held],
+) -> tuple[dict[str, Holding], dict[str, str]]:
+    """What each consumer shall hold, and why the others shall not: one after the other, counting with those before."""
+    decided: dict[str, Holding] = {}
+    refused: dict[str, str] = {}
+    by_provider: dict[int, dict[str, Held]] = defaultdict(dict)
+    for (provider_id, name), room in rooms.items():
+        by_provider[provider_id][name] = room
+    for wanted in claims:
+        provider = providers.get(wanted.provider_uuid)
+        if provider is None:
+            refused[wanted.consumer_uuid] = f"no resource provider {wanted.provider_uuid}"
+            continue
+        old = before.get(wanted.consumer_uuid, Counter())
+        held = {name: used for (provider_id, name), used in old.items() if provider_id == provider.id}
+        reasons = refusals(by_provider[provider.id], wanted.resources, held)
+        if reasons:
+            refused[wanted.consumer_uuid] = f"{provider.name}: {'; '.join(reasons)}"
+            continue
+        new = Counter({(provider.id, name): amount for name, amount in wanted.resources.items() if amount})
+        for key, amount in old.items():
+            rooms[key].used -= amount
+        for key, amount in new.items():
+            rooms[key].used += amount
+        decided[wanted.consumer_uuid] = new
+    return decided, refused
+
+
+def _write(session: Session, decided: Mapping[str, Holding], before: Mapping[str, Holding]) -> None:
+    changed = {uuid: new for uuid, new in decided.items() if new != before.get(uuid, Counter())}
+    given_back = {uuid: before[uuid] for uuid in changed if uuid in before}
+    rows.change_used(session, _total(changed.values()), _total(given_back.values()))
+    if given_back:
+        rows.delete_allocations(session, given_back)
+    rows.insert_allocations(session, changed)
+
+
+def _total(holdings: Iterable[Holding]) -> Holding:
+    total: Holding = Counter()
+    for held in holdings:
+        total.update(held)
+    return total
+
+
+def _providers_in(holdings: Iterable[Holding]) -> set[int]:
+    return {provider_id for held in holdings for provider_id, _ in held}

@@ -1,0 +1,27 @@
+"""Insert where absent, which every engine spells its own way."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Insert, insert
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+
+def insert_missing(session: Session, model: Any, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert `rows`, leaving those alone whose key (any unique one) is there already; waits for one being inserted."""
+    if rows:
+        statement: Insert = _STATEMENTS[session.get_bind().dialect.name](model)
+        session.connection().execute(statement, rows)
+
+
+def _ignore(model: Any) -> Insert:
+    return insert(model).prefix_with("IGNORE")
+
+
+_STATEMENTS: dict[str, Any] = {
+    "sqlite": lambda model: sqlite.insert(model).on_conflict_do_nothing(),
+    "postgresql": lambda model: postgresql.insert(model).on_conflict_do_nothing(),
+    "mysql": _ignore,
+    "mariadb": _ignore,
+}

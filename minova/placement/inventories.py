@@ -1,0 +1,69 @@
+"""What a provider has. Written by whoever publishes a node; `used` belongs to the claims alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db import models
+from minova.objects.compute_node import Inventory
+from minova.placement import changes
+
+_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
+
+
+def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[Inventory]) -> bool:
+    """Make these the provider's inventories; answers whether anything changed, and raises its generation if so.
+
+    A class that is gone but still used stays with a capacity of 0 until its last allocation is released.
+    NotFound: no such provider.
+    """
+    provider_id = session.scalar(
+        select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == provider_uuid)
+    )
+    if provider_id is None:
+        raise errors.NotFound(f"No resource provider {provider_uuid}.")
+    known = _known(session, provider_id)
+    wanted = {i.resource_class: {name: getattr(i, name) for name in _FIELDS} for i in inventories}
+    for resource_class, (used, values) in known.items():
+        if resource_class not in wanted and used:
+            wanted[resource_class] = {**values, "total": 0, "reserved": 0, "capacity": 0}
+    changed = [name for name in sorted({*known, *wanted}) if known.get(name, (0, None))[1] != wanted.get(name)]
+    if not changed:
+        return False
+    for resource_class in changed:
+        _write(session, provider_id, resource_class, wanted.get(resource_class), new=resource_class not in known)
+    provider = models.ResourceProvider
+    session.connection().execute(
+        update(provider).where(provider.id == provider_id).values(generation=provider.generation + 1)
+    )
+    changes.append_providers(session, [provider_uuid])
+    return True
+
+
+def _known(session: Session, provider_id: int) -> dict[str, tuple[int, dict[str, Any]]]:
+    model = models.Inventory
+    rows = session.execute(
+        select(model.resource_class, model.used, *(getattr(model, name) for name in _FIELDS))
+        .where(model.provider_id == provider_id)
+        .order_by(model.provider_id, model.resource_class)
+        .with_for_update()
+    )
+    return {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}
+
+
+def _write(
+    session: Session, provider_id: int, resource_class: str, values: dict[str, Any] | None, *, new: bool
+) -> None:
+    model = models.Inventory
+    key = (model.provider_id == provider_id, model.resource_class == resource_class)
+    if values is None:
+        session.connection().execute(delete(model).where(*key))
+    elif new:
+        session.connection().execute(
+            insert(model).values(provider_id=provider_id, resource_class=resource_class, used=0, **values)
+        )
+    else:
+        session.connection().execute(update(model).where(*key).values(**values))

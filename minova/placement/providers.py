@@ -1,0 +1,46 @@
+"""Resource providers. One per compute node so far, with the node's uuid."""
+
+from sqlalchemy import delete as delete_rows
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import Allocation, Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
+from minova.placement import changes
+from minova.placement.inserts import insert_missing
+
+
+def ensure(session: Session, uuid: str, name: str) -> int:
+    """The provider's id; made on first use, renamed when its name differs. Conflict: another provider has the name."""
+    found = _find(session, uuid)
+    if found is None:
+        insert_missing(session, ResourceProvider, [{"uuid": uuid, "name": name, "generation": 0}])
+        found = _find(session, uuid)
+    if found is None:
+        raise errors.Conflict(f"Another resource provider is named {name!r}; {uuid} cannot be made.")
+    provider_id, known_as = found
+    if known_as != name:
+        session.connection().execute(
+            update(ResourceProvider).where(ResourceProvider.id == provider_id).values(name=name)
+        )
+    return provider_id
+
+
+def _find(session: Session, uuid: str) -> tuple[int, str] | None:
+    row = session.execute(
+        select(ResourceProvider.id, ResourceProvider.name).where(ResourceProvider.uuid == uuid)
+    ).one_or_none()
+    return None if row is None else (row.id, row.name)
+
+
+def delete(session: Session, uuid: str) -> None:
+    """Remove the provider, its inventories and its allocations; one that is not there is fine."""
+    provider_id = session.scalar(select(ResourceProvider.id).where(ResourceProvider.uuid == uuid))
+    if provider_id is None:
+        return
+    connection = session.connection()
+    # The provider's row goes last: claims lock inventories first, then (by the foreign key) the provider.
+    for model in (Inventory, Allocation, ProviderTrait, ProviderAggregate):
+        connection.execute(delete_rows(model).where(model.provider_id == provider_id))
+    connection.execute(delete_rows(ResourceProvider).where(ResourceProvider.id == provider_id))
+    changes.append_providers(session, [uuid])

@@ -1,0 +1,62 @@
+"""The record of one decision while it is made: who was lost at which step, and why."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from minova.objects.diagnosis import FilterStep, LostHost, WeighedHost
+from minova.scheduler.host_table import HostTable, Mask, Rows
+from minova.scheduler.weights import Weighed
+
+# Reasons are worked out for this many lost hosts per step at most: when a host was found nobody may ever ask, and a
+# Diagnosis travels in a message. The counts are always whole.
+LOST_WHEN_FOUND = 50
+LOST_WHEN_NOT = 1000
+BEST = 10
+
+
+class Step(NamedTuple):
+    """One step as it was taken; the reasons are worked out when the record is written."""
+
+    name: str
+    before: Mask
+    after: Mask
+    reasons: Callable[[Rows], list[str]]
+
+
+def filter_steps(table: HostTable, steps: list[Step], most: int) -> tuple[FilterStep, ...]:
+    """Must be called before the table changes."""
+    return tuple(
+        FilterStep(
+            name=step.name,
+            before=int(np.count_nonzero(step.before)),
+            after=int(np.count_nonzero(step.after)),
+            lost=_lost(table, step, most),
+        )
+        for step in steps
+    )
+
+
+def _lost(table: HostTable, step: Step, most: int) -> tuple[LostHost, ...]:
+    rows = (step.before & ~step.after).nonzero()[0][:most]
+    if not len(rows):
+        return ()
+    records = [table.records[row] for row in rows.tolist()]
+    return tuple(
+        LostHost(host=record.host, node=record.node, reason=reason)
+        for record, reason in zip(records, step.reasons(rows), strict=True)
+    )
+
+
+def weighed_hosts(table: HostTable, rows: Rows, best: Rows, weighed: Weighed) -> tuple[WeighedHost, ...]:
+    """The best ten: `best` are indices into `rows`, best first."""
+    return tuple(
+        WeighedHost(
+            host=table.records[rows[i]].host,
+            node=table.records[rows[i]].node,
+            weight=float(weighed.total[i]),
+            weights={name: float(share[i]) for name, share in weighed.shares.items()},
+        )
+        for i in best[:BEST]
+    )

@@ -1,0 +1,137 @@
+"""How a filter is written: once, for the whole table (a mask) and for one host (a reason, or None).
+
+Three shapes: `NumericFilter` yields checks, `ClassFilter` judges each distinct value once, and `PerHostFilter` lifts a
+filter written for Nova (`host_passes(host_state, spec_obj)`). The README of the scheduler shows how to add one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from minova.objects.request_spec import RequestSpec
+from minova.placement.checks import Check, at_least, at_most
+from minova.scheduler.host_table import Hosts, HostState, HostTable, Mask, Rows
+
+__all__ = [
+    "BaseHostFilter",
+    "Check",
+    "ClassFilter",
+    "Filter",
+    "NumericFilter",
+    "PerHostFilter",
+    "Verdict",
+    "at_least",
+    "at_most",
+]
+
+
+class Verdict(NamedTuple):
+    """Who passes, and why those rows do not that do not. To be asked before the table changes."""
+
+    passed: Mask
+    reasons: Callable[[Rows], list[str]]
+
+    def reason(self, row: int) -> str:
+        return self.reasons(np.array([row]))[0]
+
+
+class Filter:
+    """`conf` is the configuration, for options of the filter's own. `name` is what people see."""
+
+    def __init__(self, conf: Any) -> None:
+        self.name = type(self).__name__
+
+    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+        """Judge the rows that are `left`; what it says of the others is of no account."""
+        raise NotImplementedError
+
+    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+        """Why this one host is lost, or None if it passes."""
+        raise NotImplementedError
+
+    def limits(self, host: HostState) -> dict[str, float]:
+        """How far the host may fill up by this filter: fields of HostLimits."""
+        return {}
+
+
+class NumericFilter(Filter):
+    """Yields checks, from which both mask and reason come."""
+
+    def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
+        raise NotImplementedError
+
+    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+        return all_of(list(self.checks(hosts, spec)), len(hosts))
+
+    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+        return "; ".join(check.reason() for check in self.checks(host, spec) if not check.passed) or None
+
+
+class ClassFilter(Filter):
+    """Judges each distinct value of a class column (`of`) that is left, once."""
+
+    of: ClassVar[str]
+
+    def verdict(self, value: Any, spec: RequestSpec) -> str | None:
+        raise NotImplementedError
+
+    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+        values, ids = hosts.class_column(self.of)
+        present = np.bincount(ids[left], minlength=len(values)).nonzero()[0].tolist()
+        reasons = {i: self.verdict(values[i], spec) for i in present}
+        passes = np.zeros(len(values), bool)
+        passes[[i for i, reason in reasons.items() if reason is None]] = True
+        return Verdict(passes[ids], lambda rows: [reasons[i] or "" for i in ids[rows].tolist()])
+
+    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+        return self.verdict(getattr(host, self.of), spec)
+
+
+class BaseHostFilter:
+    """Base of filters written for Nova: only its import changes."""
+
+    run_filter_once_per_request = False
+    RUN_ON_REBUILD = False
+
+    def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
+        raise NotImplementedError
+
+    def filter_all(self, filter_obj_list: Sequence[Any], spec_obj: Any) -> Iterator[Any]:
+        for host_state in filter_obj_list:
+            if self.host_passes(host_state, spec_obj):
+                yield host_state
+
+
+class PerHostFilter(Filter):
+    """Lifts a filter written for Nova: asks it about each host that is left."""
+
+    def __init__(self, lifted: Any) -> None:
+        self.name = type(lifted).__name__
+        self._lifted = lifted
+
+    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+        passed = np.zeros(len(hosts), bool)
+        for row in left.nonzero()[0]:
+            passed[row] = self._lifted.host_passes(hosts.host(int(row)), spec)
+        return Verdict(passed, lambda rows: [f"{self.name} said no"] * len(rows))
+
+    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+        return None if self._lifted.host_passes(host, spec) else f"{self.name} said no"
+
+
+def all_of(checks: Sequence[Check], length: int) -> Verdict:
+    """Every check must hold; a row's reason joins those that do not."""
+    passed = np.ones(length, bool)
+    for check in checks:
+        passed &= check.passed
+
+    def reasons(rows: Rows) -> list[str]:
+        of_row: dict[int, list[str]] = {row: [] for row in rows.tolist()}
+        for check in checks:
+            failed = rows[~np.broadcast_to(check.passed, length)[rows]]
+            for row, why in zip(failed.tolist(), check.reasons(failed), strict=True):
+                of_row[row].append(why)
+        return ["; ".join(why) for why in of_row.values()]
+
+    return Verdict(passed, reasons)

@@ -1,0 +1,130 @@
+"""What is known of one host: the values from which a row of the HostTable is made. memory in MB, disk in GB."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class AggregateFacts(msgspec.Struct, frozen=True):
+    """An aggregate as filters see it: `metadata` as sorted pairs, so that equal ones are told by their value."""
+
+    id: int
+    name: str
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    def values(self, key: str) -> set[str]:
+        """The metadata value, split at commas as Nova does; empty when there is none."""
+        return {part.strip() for name, value in self.metadata if name == key for part in value.split(",")}
+
+
+class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the host's compute service is like; its id stands apart, so that like ones are equal.
+
+    `silent_since`: its last heartbeat (epoch seconds) if it counts as silent; 0: it never beat.
+    """
+
+    disabled: bool = False
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    down_reason: str | None = None
+    silent_since: float | None = None
+
+
+class ImageSupport(msgspec.Struct, frozen=True, kw_only=True):
+    """`supported_instances` are (architecture, hypervisor type, vm mode)."""
+
+    hypervisor_type: str = ""
+    hypervisor_version: int = 0
+    supported_instances: tuple[tuple[str, str, str], ...] = ()
+
+
+class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One inventory. `pending` is the part of `used` that the node does not report yet: its claim is still to come."""
+
+    capacity: int
+    used: int
+    reserved: int = 0
+    pending: int = 0
+    min_unit: int = 1
+    max_unit: int
+    step_size: int = 1
+
+
+class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One compute node with its service, inventories, aggregates and instances, as last read."""
+
+    id: int
+    uuid: str
+    generation: int
+    host: str
+    node: str
+    service_id: int
+    service: ServiceFacts
+    memory_mb: int
+    memory_mb_used: int
+    vcpus: int
+    vcpus_used: int
+    local_gb: int
+    local_gb_used: int
+    free_disk_mb: int
+    num_instances: int = 0
+    num_io_ops: int = 0
+    ram_allocation_ratio: float = 1.0
+    cpu_allocation_ratio: float = 4.0
+    disk_allocation_ratio: float = 1.0
+    host_ip: str | None = None
+    image_support: ImageSupport = ImageSupport()
+    aggregates: tuple[AggregateFacts, ...] = ()
+    instances: tuple[str, ...] = ()
+    stats: dict[str, Any] = {}
+    rooms: dict[str, RoomFacts] = {}
+
+
+def effective_used(reported: int, room: RoomFacts | None) -> int:
+    """The larger of what the node says it uses, with the claims that it has not met yet, and what is allocated on it.
+
+    Each knows what the other does not: the node its orphaned domains, the inventory the newest claims.
+    """
+    if room is None:
+        return reported
+    return max(reported + room.pending, room.used + room.reserved)
+
+
+def free_disk_mb(free_disk_gb: int, disk_available_least: int | None, unreported_gb: int) -> int:
+    """Free disk by the books or by what thin disks may still take, the lesser, less what is claimed and not reported."""
+    least = free_disk_gb if disk_available_least is None else min(free_disk_gb, disk_available_least)
+    return (least - unreported_gb) * 1024
+
+
+def host_record(node: Mapping[str, Any], rooms: Mapping[str, RoomFacts], **facts: Any) -> HostRecord:
+    """From a `compute_nodes` row (by column name) and what else was read of the host."""
+    local_gb_used = effective_used(node["local_gb_used"], rooms.get("DISK_GB"))
+    unreported = local_gb_used - node["local_gb_used"]
+    return HostRecord(
+        id=node["id"],
+        uuid=node["uuid"],
+        generation=node["generation"],
+        host=node["host"],
+        node=node["hypervisor_hostname"],
+        memory_mb=node["memory_mb"],
+        memory_mb_used=effective_used(node["memory_mb_used"], rooms.get("MEMORY_MB")),
+        vcpus=node["vcpus"],
+        vcpus_used=effective_used(node["vcpus_used"], rooms.get("VCPU")),
+        local_gb=node["local_gb"],
+        local_gb_used=local_gb_used,
+        free_disk_mb=free_disk_mb(node["free_disk_gb"], node["disk_available_least"], unreported),
+        num_io_ops=node["current_workload"],
+        ram_allocation_ratio=node["ram_allocation_ratio"],
+        cpu_allocation_ratio=node["cpu_allocation_ratio"],
+        disk_allocation_ratio=node["disk_allocation_ratio"],
+        host_ip=node["host_ip"],
+        image_support=ImageSupport(
+            hypervisor_type=node["hypervisor_type"],
+            hypervisor_version=node["hypervisor_version"],
+            supported_instances=tuple(tuple(supported) for supported in node["supported_instances"]),
+        ),
+        stats=node["stats"],
+        rooms=dict(rooms),
+        **facts,
+    )

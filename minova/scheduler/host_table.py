@@ -1,0 +1,266 @@
+"""The HostTable: one NumPy column per attribute of a host; and HostState, the view of one of its rows.
+
+Filters and weighers read `hosts.memory_mb` and the like. On a table that is a column, on a HostState a number: one
+spelling serves both. Rows stand in the order of the nodes' ids, however they came.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.host_record import HostRecord
+
+Mask = NDArray[np.bool_]
+# Numbers of rows.
+Rows = NDArray[np.int64]
+
+WHOLE_COLUMNS = (
+    "memory_mb",
+    "memory_mb_used",
+    "vcpus",
+    "vcpus_used",
+    "local_gb",
+    "local_gb_used",
+    "free_disk_mb",
+    "num_instances",
+    "num_io_ops",
+)
+FLOAT_COLUMNS = ("ram_allocation_ratio", "cpu_allocation_ratio", "disk_allocation_ratio")
+# Few distinct values on many hosts: a column of numbers into a list of values.
+CLASS_COLUMNS = ("service", "aggregates", "image_support")
+ROOM_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
+
+
+class RoomColumns(NamedTuple):
+    """The inventories of one resource class over all hosts; all 0 where a host has none."""
+
+    capacity: Any
+    used: Any
+    min_unit: Any
+    max_unit: Any
+    step_size: Any
+
+
+class ClassColumn(NamedTuple):
+    values: Sequence[Any]
+    ids: NDArray[np.int64]
+
+
+class Hosts:
+    """What HostTable and HostState share: Nova's names of HostState for what is kept under the names of the database."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+    @property
+    def free_ram_mb(self) -> Any:
+        return self.memory_mb - self.memory_mb_used
+
+    @property
+    def total_usable_ram_mb(self) -> Any:
+        return self.memory_mb
+
+    @property
+    def total_usable_disk_gb(self) -> Any:
+        return self.local_gb
+
+    @property
+    def disk_mb_used(self) -> Any:
+        return self.local_gb_used * 1024
+
+    @property
+    def vcpus_total(self) -> Any:
+        return self.vcpus
+
+
+class HostTable(Hosts):
+    """Changed by `apply` and `set_silent` (what was read) and by `consume` (what was decided, until `restore`)."""
+
+    def __init__(self) -> None:
+        self.records: list[HostRecord] = []
+        self.row_of: dict[int, int] = {}
+        self.consumed: set[int] = set()
+        self._silent: dict[int, float] = {}
+        self._values: dict[str, list[Any]] = {name: [] for name in CLASS_COLUMNS}
+        self._value_ids: dict[str, dict[Any, int]] = {name: {} for name in CLASS_COLUMNS}
+        self._columns: dict[str, NDArray[Any]] = {
+            **{name: np.zeros(0, np.int64) for name in (*WHOLE_COLUMNS, *CLASS_COLUMNS)},
+            **{name: np.zeros(0, np.float64) for name in FLOAT_COLUMNS},
+        }
+        self._resource_classes: set[str] = set()
+        self._rooms: dict[str, RoomColumns] = {}
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getattr__(self, name: str) -> Any:
+        """A column by its name."""
+        column = self.__dict__["_columns"].get(name)
+        if column is None:
+            raise AttributeError(f"HostTable has no column {name!r}")
+        return column
+
+    def value(self, row: int, name: str) -> Any:
+        """What one host has under the name of a column or of a field of its record."""
+        if name in CLASS_COLUMNS:
+            return self._values[name][self._columns[name][row]]
+        if name in self._columns:
+            return self._columns[name][row].item()
+        return getattr(self.records[row], name)
+
+    def class_column(self, name: str) -> ClassColumn:
+        return ClassColumn(self._values[name], self._columns[name])
+
+    def room(self, resource_class: str) -> RoomColumns:
+        """Inventories of one class. Units that are the same on every host come as one number: cheaper to check."""
+        room = self._rooms.get(resource_class)
+        if room is None:
+            if resource_class in self._resource_classes:
+                columns = [self._columns[_key(resource_class, name)] for name in ROOM_COLUMNS]
+                room = RoomColumns(columns[0], columns[1], _one(columns[2]), columns[3], _one(columns[4]))
+            else:
+                none = np.zeros(len(self), np.int64)
+                room = RoomColumns(none, none, 0, none, 0)
+            self._rooms[resource_class] = room
+        return room
+
+    def host(self, row: int) -> "HostState":
+        return HostState(self, row)
+
+    # -- what was read ----------------------------------------------------------------------------------------------
+
+    def apply(self, changes: Mapping[int, HostRecord | None]) -> None:
+        """Take over records by node id; None takes the host away."""
+        gone = [
+            self.row_of[node_id] for node_id, record in changes.items() if record is None and node_id in self.row_of
+        ]
+        fresh = [record for node_id, record in changes.items() if record is not None and node_id not in self.row_of]
+        if gone or fresh:
+            self._reshape(gone, fresh)
+        for node_id, record in changes.items():
+            if record is not None:
+                row = self.row_of[node_id]
+                self.records[row] = record
+                self._write(row)
+        self._rooms.clear()
+        self._compact()
+
+    def set_silent(self, silent: Mapping[int, float]) -> None:
+        """{service id: last heartbeat} of all that count as silent now."""
+        changed = {key for key in {*silent, *self._silent} if silent.get(key) != self._silent.get(key)}
+        self._silent = dict(silent)
+        if changed:
+            for row, record in enumerate(self.records):
+                if record.service_id in changed:
+                    self._columns["service"][row] = self._intern("service", self._service(record))
+            self._compact()
+
+    def _reshape(self, gone: Sequence[int], fresh: Sequence[HostRecord]) -> None:
+        keep = np.ones(len(self.records), bool)
+        keep[list(gone)] = False
+        records = [record for record, kept in zip(self.records, keep, strict=True) if kept] + list(fresh)
+        order = np.argsort([record.id for record in records], kind="stable")
+        for name, column in self._columns.items():
+            self._columns[name] = np.concatenate([column[keep], np.zeros(len(fresh), column.dtype)])[order]
+        self.records = [records[i] for i in order]
+        self.row_of = {record.id: row for row, record in enumerate(self.records)}
+
+    def _write(self, row: int) -> None:
+        record = self.records[row]
+        columns = self._columns
+        for name in WHOLE_COLUMNS:
+            columns[name][row] = getattr(record, name)
+        for name in FLOAT_COLUMNS:
+            columns[name][row] = getattr(record, name)
+        columns["service"][row] = self._intern("service", self._service(record))
+        columns["aggregates"][row] = self._intern("aggregates", record.aggregates)
+        columns["image_support"][row] = self._intern("image_support", record.image_support)
+        for resource_class in record.rooms.keys() - self._resource_classes:
+            self._resource_classes.add(resource_class)
+            for name in ROOM_COLUMNS:
+                columns[_key(resource_class, name)] = np.zeros(len(self.records), np.int64)
+        for resource_class in self._resource_classes:
+            room = record.rooms.get(resource_class)
+            for name in ROOM_COLUMNS:
+                columns[_key(resource_class, name)][row] = 0 if room is None else getattr(room, name)
+
+    def _service(self, record: HostRecord) -> Any:
+        since = self._silent.get(record.service_id)
+        return record.service if since is None else msgspec.structs.replace(record.service, silent_since=since)
+
+    def _intern(self, name: str, value: Any) -> int:
+        known = self._value_ids[name]
+        if value not in known:
+            known[value] = len(self._values[name])
+            self._values[name].append(value)
+        return known[value]
+
+    def _compact(self) -> None:
+        """Drop values that no row has any more, before they outgrow the rows."""
+        for name in CLASS_COLUMNS:
+            if len(self._values[name]) > 2 * len(self.records) + 16:
+                old, ids = self._values[name], self._columns[name]
+                self._values[name], self._value_ids[name] = [], {}
+                self._columns[name] = np.array([self._intern(name, old[i]) for i in ids], np.int64)
+
+    # -- what was decided -------------------------------------------------------------------------------------------
+
+    def consume(self, row: int, spec: RequestSpec) -> None:
+        """The host takes one instance of `spec`; later decisions see it, until `restore`."""
+        self.consumed.add(self.records[row].id)
+        flavor, columns = spec.flavor, self._columns
+        columns["memory_mb_used"][row] += flavor.memory_mb
+        columns["vcpus_used"][row] += flavor.vcpus
+        columns["local_gb_used"][row] += flavor.root_gb + flavor.ephemeral_gb
+        columns["free_disk_mb"][row] -= (flavor.root_gb + flavor.ephemeral_gb) * 1024
+        columns["num_instances"][row] += 1
+        columns["num_io_ops"][row] += 1
+        for resource_class, amount in spec.resources.items():
+            if resource_class in self._resource_classes:
+                columns[_key(resource_class, "used")][row] += amount
+
+    def restore(self) -> set[int]:
+        """Forget what was consumed; answers the node ids of those rows, which are to be read afresh."""
+        touched, self.consumed = self.consumed, set()
+        for node_id in touched:
+            if node_id in self.row_of:
+                self._write(self.row_of[node_id])
+        return touched
+
+
+class HostState(Hosts):
+    """One host as it stands in the table now, under the names of its columns and of HostRecord, and Nova's."""
+
+    def __init__(self, table: HostTable, row: int) -> None:
+        self._table = table
+        self._row = row
+
+    def __getattr__(self, name: str) -> Any:
+        return self._table.value(self._row, name)
+
+    def __repr__(self) -> str:
+        """As Nova logs it."""
+        return (
+            f"({self.host}, {self.node}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB "
+            f"io_ops: {self.num_io_ops} instances: {self.num_instances}"
+        )
+
+    @property
+    def nodename(self) -> str:
+        return self._table.records[self._row].node
+
+    def room(self, resource_class: str) -> RoomColumns:
+        columns = self._table.room(resource_class)
+        return RoomColumns(*(value if isinstance(value, int) else value[self._row].item() for value in columns))
+
+
+def _key(resource_class: str, name: str) -> str:
+    return f"{resource_class}.{name}"
+
+
+def _one(column: NDArray[Any]) -> Any:
+    return int(column[0]) if len(column) and (column == column[0]).all() else column

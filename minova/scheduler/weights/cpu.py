@@ -1,0 +1,18 @@
+"""CPUWeigher: the host with the most free vCPUs first; with a negative multiplier, last."""
+
+from typing import Any
+
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.host_table import Hosts
+from minova.scheduler.weights import Weigher
+
+
+class CPUWeigher(Weigher):
+    minval = 0
+
+    def __init__(self, conf: Any) -> None:
+        super().__init__(conf)
+        self.multiplier = conf.filter_scheduler.cpu_weight_multiplier
+
+    def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
+        return hosts.vcpus * hosts.cpu_allocation_ratio - hosts.vcpus_used

@@ -1,0 +1,18 @@
+"""DiskWeigher: the host with the most free disk first; with a negative multiplier, last."""
+
+from typing import Any
+
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.host_table import Hosts
+from minova.scheduler.weights import Weigher
+
+
+class DiskWeigher(Weigher):
+    minval = 0
+
+    def __init__(self, conf: Any) -> None:
+        super().__init__(conf)
+        self.multiplier = conf.filter_scheduler.disk_weight_multiplier
+
+    def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
+        return hosts.free_disk_mb

@@ -1,0 +1,159 @@
+"""How a service lives: its start order, RPC server, periodic tasks, heartbeat and graceful stop.
+
+init_host -> pre_start_hook -> RPC server listens -> post_start_hook -> periodic tasks and heartbeat
+"""
+
+import logging
+import random
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from minova import errors
+from minova.context import service_context
+from minova.log import bound_request
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class PeriodicTask(msgspec.Struct, frozen=True, kw_only=True):
+    """`work` runs every `interval` seconds, jittered by a tenth. It may answer the interval to use from then on."""
+
+    name: str
+    interval: float
+    work: Callable[[], float | None]
+    at_once: bool = False
+
+
+class Manager(Protocol):
+    """What a service's own room gives. Every method may be called once, in the order of the start."""
+
+    def init_host(self) -> None: ...
+
+    def pre_start_hook(self) -> None: ...
+
+    def post_start_hook(self) -> None: ...
+
+    def periodic_tasks(self) -> Sequence[PeriodicTask]: ...
+
+    def stop(self) -> None:
+        """No new work; finish or hand back what runs."""
+        ...
+
+
+class Running(Protocol):
+    """Anything that `run` can start and stop."""
+
+    binary: str
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Service:
+    """One manager behind one RPC topic. `stopping` is shared by all that waits in this process."""
+
+    def __init__(self, binary: str, manager: Manager, server: Callable[[], Any], stopping: threading.Event) -> None:
+        self.binary = binary
+        self.stopping = stopping
+        self._manager = manager
+        self._make_server = server
+        self._server: Any = None
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        self._manager.init_host()
+        self._manager.pre_start_hook()
+        self._server = self._make_server()
+        self._server.start()
+        self._manager.post_start_hook()
+        for task in self._manager.periodic_tasks():
+            thread = threading.Thread(target=run_periodic, args=(task, self.stopping), name=task.name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        LOG.info("%s started", self.binary)
+
+    def stop(self) -> None:
+        """Stop listening first, so that nothing new comes in; then the periodic tasks; then the manager's own work."""
+        self.stopping.set()
+        if self._server is not None:
+            self._server.stop()
+            self._server.wait()
+        for thread in self._threads:
+            thread.join(timeout=10)
+        self._manager.stop()
+        LOG.info("%s stopped", self.binary)
+
+
+def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
+    """The thread of one periodic task. An error is logged and the task tried again next time."""
+    interval = task.interval
+    wait = 0.0 if task.at_once else interval
+    while not stopping.wait(wait * random.uniform(0.9, 1.0)):
+        ctx = service_context()
+        with bound_request(ctx):
+            try:
+                interval = task.work() or interval
+            except errors.ServiceUnavailable as error:
+                LOG.warning("%s: %s", task.name, error)
+            except Exception:
+                LOG.exception("Error during %s", task.name)
+        wait = interval
+
+
+def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) -> T:
+    """Repeat `ask` while nobody answers, with one log line for each try. ServiceUnavailable: stopped meanwhile."""
+    delay = 1.0
+    while True:
+        try:
+            return ask()
+        except errors.ServiceUnavailable as error:
+            LOG.warning("%s: %s; trying again in %.0f s", what, error, delay)
+        if stopping.wait(delay):
+            raise errors.ServiceUnavailable(f"{what}: stopped while waiting")
+        delay = min(delay * 2, 10.0)
+
+
+def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[[], None] = lambda: None) -> None:
+    """Start all in order, wait until `stopping` is set, stop all in reverse. A start that fails stops those before it."""
+    started: list[Running] = []
+    try:
+        for service in services:
+            started.append(service)
+            service.start()
+        ready()
+        while not stopping.wait(3600):
+            pass
+    except errors.ServiceUnavailable:
+        if not stopping.is_set():
+            raise
+    finally:
+        stopping.set()
+        for service in reversed(started):
+            _stop(service)
+
+
+def _stop(service: Running) -> None:
+    """One that fails to stop must not keep the others from stopping."""
+    try:
+        service.stop()
+    except Exception:
+        LOG.exception("%s did not stop cleanly", service.binary)
+
+
+def stop_on_signals(stopping: threading.Event) -> None:
+    """SIGTERM and SIGINT ask for a graceful stop; a second one does not wait for it."""
+
+    def ask(number: int, _frame: object) -> None:
+        if stopping.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask)

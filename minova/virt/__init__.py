@@ -1,0 +1,23 @@
+"""Hypervisor drivers. Only the one that is configured is imported: a controller, or a fake host, has no libvirt."""
+
+from oslo_config import cfg
+
+from minova.errors import InvalidConfiguration
+from minova.virt.driver import Driver
+
+
+def load(conf: cfg.ConfigOpts) -> Driver:
+    """The driver that `compute_driver` names, not connected yet. InvalidConfiguration: its library is missing."""
+    if conf.compute_driver == "fake":
+        from minova.virt.fake import FakeDriver  # noqa: PLC0415
+
+        return FakeDriver(conf)
+    try:
+        from minova.virt.libvirt.driver import LibvirtDriver  # noqa: PLC0415
+    except ImportError as error:
+        if error.name != "libvirt":
+            raise
+        raise InvalidConfiguration(
+            "[DEFAULT] compute_driver = libvirt: libvirt-python is not installed: pip install minova[libvirt]"
+        ) from error
+    return LibvirtDriver(conf)

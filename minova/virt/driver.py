@@ -1,0 +1,67 @@
+"""What a hypervisor driver does. The compute knows this interface and nothing behind it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.objects.states import PowerState
+
+
+class Driver(Protocol):
+    """Methods raise HypervisorUnavailable when the hypervisor does not answer, DiskFull when the disk is."""
+
+    reports_resources: ClassVar[bool]
+    """False switches tracking off: claims become NopClaims."""
+
+    def init_host(self, host: str) -> None:
+        """Connect and check the settings against the host. InvalidConfiguration: they cannot work here."""
+        ...
+
+    def available_nodes(self) -> tuple[str, ...]:
+        """Names of the nodes behind this service; most drivers have one."""
+        ...
+
+    def host_view(self, node: str) -> HypervisorView:
+        """The node's resources and domains now (Nova's `get_available_resource`)."""
+        ...
+
+    def domains(self) -> tuple[DomainView, ...]:
+        """Every domain on every node."""
+        ...
+
+    def needs_image(self) -> bool:
+        """Whether `spawn` wants the base image's file."""
+        ...
+
+    def prepare(self, instance: Instance, node: str, attempt: int, image_path: Path | None) -> None:
+        """Make disks and define the domain, marked with its attempt; nothing runs yet. Repeating it is harmless."""
+        ...
+
+    def start(self, instance: Instance) -> PowerState:
+        """Run the prepared domain; one that runs already is left running."""
+        ...
+
+    def destroy(self, instance_uuid: str) -> None:
+        """Stop and undefine the domain and remove its files; what is not there is fine."""
+        ...
+
+    def power_state(self, instance_uuid: str) -> PowerState | None:
+        """`None`: there is no such domain."""
+        ...
+
+    def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
+        """NotFound: no such domain. The last `tail_length` lines, or all that is kept."""
+        ...
+
+    def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
+        """(memory_mb, disk_gb, vcpus) that the hypervisor itself spends on one such instance."""
+        ...
+
+    def watch(self, changed: Callable[[str, PowerState], None]) -> None:
+        """Report lifecycle changes of domains (instance uuid, new state) as they come, from the driver's own thread."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,205 @@
+"""A hypervisor that runs nothing and keeps books: for tests, benchmarks and a look around."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+from oslo_config import cfg
+
+from minova import errors
+from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.objects.states import PowerState
+
+HYPERVISOR_VERSION = 1
+
+
+class Domain(msgspec.Struct, frozen=True, kw_only=True):
+    """What the books say of one domain."""
+
+    uuid: str
+    node: str
+    attempt: int
+    memory_mb: int
+    disk_gb: int
+    vcpus: int
+    power_state: PowerState = PowerState.SHUTDOWN
+    console: str = ""
+
+    @property
+    def view(self) -> DomainView:
+        return DomainView(
+            uuid=self.uuid,
+            name=f"instance-{self.uuid}",
+            memory_mb=self.memory_mb,
+            vcpus=self.vcpus,
+            power_state=self.power_state,
+            attempt=self.attempt,
+        )
+
+
+class FakeDriver:
+    """Implements `virt.driver.Driver`. The books outlive the process in a file, as real domains outlive it.
+
+    Safe for threads. Nodes are `fake_nodes`, or one named as the host.
+    """
+
+    reports_resources: ClassVar[bool] = True
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self.nodes: tuple[str, ...] = tuple(conf.fake_nodes) or (conf.host,)
+        self._vcpus = conf.fake_vcpus
+        self._memory_mb = conf.fake_memory_mb
+        self._local_gb = conf.fake_local_gb
+        self._file = Path(conf.instances_path) / "fake-domains.json" if conf.fake_persistent else None
+        self._lock = threading.RLock()
+        self._failures: dict[str, list[Exception]] = defaultdict(list)
+        self._changed: list[Callable[[str, PowerState], None]] = []
+        self._domains: dict[str, Domain] = self._read()
+
+    # -- what tests do ---------------------------------------------------------------------------------------------
+
+    def fail(self, operation: str, failures: Iterable[Exception]) -> None:
+        """The next calls of the operation, named as its method, raise these, one each; then it works again."""
+        with self._lock:
+            self._failures[operation].extend(failures)
+
+    def turn(self, instance_uuid: str, state: PowerState) -> None:
+        """The domain goes into another state by itself, as a guest that shuts down. NotFound: there is none."""
+        with self._lock:
+            self._write(msgspec.structs.replace(self._domain(instance_uuid), power_state=state))
+            watchers = tuple(self._changed)
+        for changed in watchers:
+            changed(instance_uuid, state)
+
+    # -- what a compute asks ---------------------------------------------------------------------------------------
+
+    def init_host(self, host: str) -> None:
+        self._begin("init_host")
+
+    def available_nodes(self) -> tuple[str, ...]:
+        self._begin("available_nodes")
+        return self.nodes
+
+    def host_view(self, node: str) -> HypervisorView:
+        """NotFound: no such node."""
+        with self._lock:
+            self._begin("host_view")
+            if node not in self.nodes:
+                raise errors.NotFound(f"Node {node} is not one of {', '.join(self.nodes)}")
+            here = [domain for domain in self._domains.values() if domain.node == node]
+        disk = sum(domain.disk_gb for domain in here)
+        return HypervisorView(
+            node=node,
+            vcpus=self._vcpus,
+            memory_mb=self._memory_mb,
+            memory_mb_used=sum(domain.memory_mb for domain in here),
+            local_gb=self._local_gb,
+            local_gb_used=disk,
+            disk_available_least=self._local_gb - disk,
+            hypervisor_type="fake",
+            hypervisor_version=HYPERVISOR_VERSION,
+            hypervisor_hostname=node,
+            supported_instances=(("x86_64", "fake", "hvm"),),
+            domains=tuple(domain.view for domain in here),
+        )
+
+    def domains(self) -> tuple[DomainView, ...]:
+        with self._lock:
+            self._begin("domains")
+            return tuple(domain.view for domain in self._domains.values())
+
+    def needs_image(self) -> bool:
+        return False
+
+    def prepare(self, instance: Instance, node: str, attempt: int, image_path: Path | None) -> None:
+        with self._lock:
+            self._begin("prepare")
+            known = self._domains.get(instance.uuid)
+            if known is not None and known.attempt == attempt:
+                return
+            flavor = instance.flavor
+            self._write(
+                Domain(
+                    uuid=instance.uuid,
+                    node=node,
+                    attempt=attempt,
+                    memory_mb=flavor.memory_mb,
+                    disk_gb=flavor.disk_gb,
+                    vcpus=flavor.vcpus,
+                )
+            )
+
+    def start(self, instance: Instance) -> PowerState:
+        with self._lock:
+            self._begin("start")
+            domain = self._domain(instance.uuid)
+            if domain.power_state is not PowerState.RUNNING:
+                console = f"{domain.console}{instance.hostname or instance.uuid} runs in a book only\n"
+                self._write(msgspec.structs.replace(domain, power_state=PowerState.RUNNING, console=console))
+            return PowerState.RUNNING
+
+    def destroy(self, instance_uuid: str) -> None:
+        with self._lock:
+            self._begin("destroy")
+            if self._domains.pop(instance_uuid, None) is not None:
+                self._save()
+
+    def power_state(self, instance_uuid: str) -> PowerState | None:
+        with self._lock:
+            self._begin("power_state")
+            domain = self._domains.get(instance_uuid)
+            return None if domain is None else domain.power_state
+
+    def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
+        with self._lock:
+            self._begin("console_output")
+            lines = self._domain(instance_uuid).console.splitlines(keepends=True)
+        return "".join(lines if tail_length is None else lines[max(0, len(lines) - tail_length) :])
+
+    def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
+        return (0, 0, 0)
+
+    def watch(self, changed: Callable[[str, PowerState], None]) -> None:
+        with self._lock:
+            self._changed.append(changed)
+
+    def close(self) -> None:
+        with self._lock:
+            self._changed.clear()
+
+    # -- the books -------------------------------------------------------------------------------------------------
+
+    def _begin(self, operation: str) -> None:
+        with self._lock:
+            planned = self._failures[operation]
+            if planned:
+                raise planned.pop(0)
+
+    def _domain(self, instance_uuid: str) -> Domain:
+        domain = self._domains.get(instance_uuid)
+        if domain is None:
+            raise errors.NotFound(f"Domain of instance {instance_uuid}")
+        return domain
+
+    def _write(self, domain: Domain) -> None:
+        self._domains[domain.uuid] = domain
+        self._save()
+
+    def _read(self) -> dict[str, Domain]:
+        if self._file is None or not self._file.exists():
+            return {}
+        known = msgspec.json.decode(self._file.read_bytes(), type=list[Domain])
+        return {domain.uuid: domain for domain in known}
+
+    def _save(self) -> None:
+        if self._file is None:
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        half = self._file.with_suffix(".part")
+        half.write_bytes(msgspec.json.encode(list(self._domains.values())))
+        half.rename(self._file)

@@ -1,0 +1,192 @@
+"""The disks of instances, as files: INSTANCES/UUID/disk, disk.eph0, disk.swap, console.log.
+
+Each is made under a temporary name and renamed, so that what has its final name is whole.
+"""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from minova.errors import DiskFull, HypervisorUnavailable, ImageUnacceptable, InvalidConfiguration
+from minova.objects.instance import Instance
+from minova.virt import image_format
+from minova.virt.disk_space import disk_full, says_disk_full
+from minova.virt.libvirt.guest_xml import Disk
+
+MB, GB = 1 << 20, 1 << 30
+# Seconds: none of these programs copies anything.
+WITHIN = 120.0
+CONSOLE_BYTES = 100 * 1024
+_PROGRAMS = {"qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs", "mkswap": "util-linux"}
+# Where Debian keeps what only administrators call.
+_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+_ROTATED = re.compile(r"console\.log\.\d+")
+
+
+class Disks:
+    """Those of one host. Errors: DiskFull; HypervisorUnavailable when a program fails."""
+
+    def __init__(self, instances_path: Path) -> None:
+        self.path = instances_path.absolute()
+
+    def check(self) -> None:
+        """InvalidConfiguration: a program or the folder cannot be used."""
+        for name, package in _PROGRAMS.items():
+            if shutil.which(name, path=_PATH) is None:
+                raise InvalidConfiguration(f"{name} is not installed (Debian package {package})")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidConfiguration(f"[DEFAULT] instances_path = {self.path}: {error.strerror}") from error
+
+    def folder(self, instance_uuid: str) -> Path:
+        """ValueError: the name is not a UUID, and could lead anywhere."""
+        return self.path / str(uuid.UUID(instance_uuid))
+
+    def console_log(self, instance_uuid: str) -> Path:
+        return self.folder(instance_uuid) / "console.log"
+
+    def plan(self, instance: Instance) -> tuple[Disk, ...]:
+        """The disks that the instance's flavor gives it."""
+        folder = self.folder(instance.uuid)
+        disks = [Disk(path=str(folder / "disk"), driver_format="qcow2")]
+        if instance.flavor.ephemeral_gb:
+            disks.append(Disk(path=str(folder / "disk.eph0"), driver_format="raw"))
+        if instance.flavor.swap:
+            disks.append(Disk(path=str(folder / "disk.swap"), driver_format="raw"))
+        return tuple(disks)
+
+    def make(self, instance: Instance, base: "Base") -> None:
+        """Make every disk anew."""
+        folder = self.folder(instance.uuid)
+        with disk_full(f"Disks of instance {instance.uuid} in {self.path}"):
+            folder.mkdir(parents=True, exist_ok=True)
+            # Made here, it can be read here, whoever QEMU runs as and appends to it.
+            self.console_log(instance.uuid).touch(mode=0o640)
+            _overlay(folder / "disk", base, instance.flavor.root_gb * GB)
+            if instance.flavor.ephemeral_gb:
+                mkfs = ("mkfs.ext4", "-q", "-F", "-L", "ephemeral0")
+                _formatted(folder / "disk.eph0", instance.flavor.ephemeral_gb * GB, *mkfs)
+            if instance.flavor.swap:
+                _formatted(folder / "disk.swap", instance.flavor.swap * MB, "mkswap")
+
+    def remove(self, instance_uuid: str) -> None:
+        """The folder with all in it; what is not there is fine."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.folder(instance_uuid))
+
+    def console_output(self, instance_uuid: str) -> str:
+        """The last of what the guest has printed, at most 100 kB of it, as Nova gives it."""
+        log = self.console_log(instance_uuid)
+        kept = b""
+        # virtlogd turns a log over to .0, .1 and so on, the oldest last.
+        rotated = sorted(path for path in log.parent.glob("console.log.*") if _ROTATED.fullmatch(path.name))
+        for path in (log, *rotated):
+            with suppress(FileNotFoundError):
+                kept = _tail(path, CONSOLE_BYTES - len(kept)) + kept
+        return kept.decode(errors="replace")
+
+    def usage(self) -> tuple[int, int, int]:
+        """(total, used, free) of the file system, bytes; free is what is not kept for root."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        found = shutil.disk_usage(self.path)
+        return found.total, found.used, found.free
+
+    def growth(self) -> int:
+        """Bytes that the thin disks here may still grow by."""
+        return sum(_growth(path) for path in self.path.glob("*/disk*"))
+
+    def direct_io(self) -> bool:
+        """Whether the file system can do O_DIRECT, which QEMU's cache mode none needs."""
+        probe = self.path / f".direct-io-{os.getpid()}"
+        try:
+            os.close(os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_DIRECT, 0o600))
+        except OSError:
+            return False
+        finally:
+            probe.unlink(missing_ok=True)
+        return True
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    """An image's file that an instance's disk may stand on."""
+
+    path: Path
+    disk_format: str
+    virtual_size: int
+
+    @classmethod
+    def of(cls, instance: Instance, path: Path | None) -> "Base":
+        """ImageUnacceptable: there is none, it is not what it says, or it is too large for the flavor."""
+        image, flavor = instance.image, instance.flavor
+        if image is None or path is None:
+            raise ImageUnacceptable(f"Instance {instance.uuid} names no image to boot from")
+        facts = image_format.inspect(path, image.disk_format)
+        reasons = image_format.unfit(image, flavor, facts.virtual_size)
+        if reasons:
+            raise ImageUnacceptable(f"Image {image.id} does not fit flavor {flavor.name}: {'; '.join(reasons)}")
+        return cls(path=path.absolute(), disk_format=facts.disk_format, virtual_size=facts.virtual_size)
+
+
+def _overlay(path: Path, base: Base, size: int) -> None:
+    part = path.with_name(f"{path.name}.part")
+    command = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", base.disk_format, "-b", str(base.path)]
+    try:
+        _run([*command, str(part), str(size or base.virtual_size)])
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _formatted(path: Path, size: int, *command: str) -> None:
+    """A thin raw file with a file system or swap area in it."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.truncate(size)
+        part.chmod(0o600)
+        _run([*command, str(part)])
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _run(command: list[str]) -> None:
+    environment = os.environ | {"LC_ALL": "C", "PATH": _PATH}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=WITHIN, env=environment, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired as error:
+        raise HypervisorUnavailable(f"{command[0]}: no end within {WITHIN:g} s") from error
+    if done.returncode == 0:
+        return
+    words = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+    if says_disk_full(words):
+        raise DiskFull(f"{command[0]}: {words}")
+    raise HypervisorUnavailable(f"{command[0]}: {words}")
+
+
+def _growth(path: Path) -> int:
+    try:
+        found = path.stat()
+        with path.open("rb") as file:
+            head = file.read(32)
+    except OSError:  # removed meanwhile
+        return 0
+    thin = len(head) == 32 and head.startswith(b"QFI\xfb")
+    size = struct.unpack_from(">Q", head, 24)[0] if thin else found.st_size
+    return max(0, int(size) - found.st_blocks * 512)
+
+
+def _tail(path: Path, length: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - length))
+        return file.read(length)

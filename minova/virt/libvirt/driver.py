@@ -1,0 +1,284 @@
+"""The driver for libvirt: QEMU and KVM, and libvirt's own test hypervisor.
+
+The domain is defined before its disks are made and undefined after they are removed. So wherever a crash falls, a
+domain tells of what is there, and whoever finds it can finish or undo the work.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import libvirt
+from oslo_config import cfg
+
+from minova import errors
+from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.objects.states import PowerState
+from minova.virt.libvirt import capabilities, power
+from minova.virt.libvirt.disks import Base, Disks
+from minova.virt.libvirt.guest_xml import NAMESPACE, HostSettings, Mark, domain_name, guest_xml, mark_of
+from minova.virt.libvirt.host import Host
+from minova.virt.libvirt.memory import used_mb
+from minova.virt.libvirt.settings import settings_from, uri_of
+
+LOG = logging.getLogger(__name__)
+KIB_IN_MB = 1024
+GB = 1 << 30
+_UNDEFINE = (
+    libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+    | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+)
+
+
+class LibvirtDriver:
+    """Implements `virt.driver.Driver`. Safe for threads."""
+
+    reports_resources: ClassVar[bool] = True
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._host = Host(uri_of(conf))
+        self._disks = Disks(Path(conf.instances_path))
+        self._real: bool = conf.libvirt.virt_type != "test"
+        self._settings: HostSettings | None = None
+        self._node: str | None = None
+        self._lock = threading.Lock()
+
+    # -- the host --------------------------------------------------------------------------------------------------
+
+    def init_host(self, host: str) -> None:
+        self._disks.check()
+        with self._host.asked("Reading the capabilities") as connection:
+            found = capabilities.parse(connection.getCapabilities())
+            cpus = _cpus(connection, found)
+        self._settings = settings_from(self._conf, host, found, cpus, direct_io=self._disks.direct_io())
+
+    def available_nodes(self) -> tuple[str, ...]:
+        # Asked each time: whoever asks wants to know whether the hypervisor answers, too.
+        with self._host.asked("Reading the host name") as connection:
+            name = str(connection.getHostname())
+        with self._lock:
+            if self._node is None:
+                self._node = name
+            elif self._node != name:
+                LOG.error(
+                    "The hypervisor's host name is now %s, not %s: a restart is needed to take it", name, self._node
+                )
+            return (self._node,)
+
+    def host_view(self, node: str) -> HypervisorView:
+        """NotFound: no such node."""
+        if node not in self.available_nodes():
+            raise errors.NotFound(f"Node {node} is not one of {', '.join(self.available_nodes())}")
+        with self._host.asked("Reading the host's resources") as connection:
+            found = capabilities.parse(connection.getCapabilities())
+            info = connection.getInfo()
+            domains = self._views(connection)
+            memory_mb_used = used_mb(connection, domains)
+            kind, version = str(connection.getType()), int(connection.getVersion())
+        pinned = self._ready().pinned
+        total, used, free = self._disks.usage()
+        return HypervisorView(
+            node=node,
+            vcpus=len(pinned) if pinned else info[2],
+            memory_mb=info[1],
+            memory_mb_used=memory_mb_used,
+            local_gb=total // GB,
+            local_gb_used=used // GB,
+            disk_available_least=(free - self._disks.growth()) // GB,
+            hypervisor_type=kind,
+            hypervisor_version=version,
+            hypervisor_hostname=node,
+            cpu_info=found.cpu_info,
+            supported_instances=found.supported_instances,
+            numa_topology=found.numa_topology,
+            domains=domains,
+        )
+
+    def domains(self) -> tuple[DomainView, ...]:
+        with self._host.asked("Listing domains") as connection:
+            return self._views(connection)
+
+    def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
+        return (0, 0, 0)
+
+    def needs_image(self) -> bool:
+        return self._real
+
+    # -- one instance ----------------------------------------------------------------------------------------------
+
+    def prepare(self, instance: Instance, node: str, attempt: int, image_path: Path | None) -> None:
+        name = domain_name(instance.uuid)
+        disks = self._disks.plan(instance) if self._real else ()
+        console = str(self._disks.console_log(instance.uuid)) if self._real else None
+        xml = guest_xml(instance, self._ready(), node=node, attempt=attempt, disks=disks, console_log=console)
+        base = Base.of(instance, image_path) if self._real else None
+        with self._host.asked("Preparing", name) as connection:
+            domain = _lookup(connection, instance.uuid)
+            if domain is not None:
+                mark = self._our_mark(domain)
+                if mark is None:
+                    raise errors.HypervisorUnavailable(
+                        f"Domain {domain.name()} has the UUID of {name}, but is not ours"
+                    )
+                if domain.isActive() and mark.attempt == attempt:
+                    return
+                self._destroy(domain, instance.uuid)
+            connection.defineXML(xml)
+        if base is not None:
+            self._disks.make(instance, base)
+
+    def start(self, instance: Instance) -> PowerState:
+        """NotFound: it was not prepared."""
+        with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
+            domain = _found(connection, instance.uuid)
+            try:
+                domain.create()
+            except libvirt.libvirtError:
+                if not domain.isActive():
+                    raise
+            return power.state_of(domain.state()[0])
+
+    def destroy(self, instance_uuid: str) -> None:
+        with self._host.asked("Destroying", domain_name(instance_uuid)) as connection:
+            domain = _lookup(connection, instance_uuid)
+            if domain is None:
+                self._remove_disks(instance_uuid)
+            elif self._our_mark(domain) is None:
+                LOG.warning("Domain %s has the UUID of instance %s, but is not ours", domain.name(), instance_uuid)
+            else:
+                self._destroy(domain, instance_uuid)
+
+    def power_state(self, instance_uuid: str) -> PowerState | None:
+        with self._host.asked("Reading the state", domain_name(instance_uuid)) as connection:
+            domain = _lookup(connection, instance_uuid)
+            try:
+                return None if domain is None else power.state_of(domain.state()[0])
+            except libvirt.libvirtError as error:
+                if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    return None
+                raise
+
+    def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
+        with self._host.asked("Reading the console", domain_name(instance_uuid)) as connection:
+            _found(connection, instance_uuid)
+        text = self._disks.console_output(instance_uuid)
+        if tail_length is None:
+            return text
+        return "".join(text.splitlines(keepends=True)[-tail_length:]) if tail_length > 0 else ""
+
+    def watch(self, changed: Callable[[str, PowerState], None]) -> None:
+        def lifecycle(domain: Any, event: int, detail: int) -> None:
+            state = power.state_after(event, detail)
+            if state is not None and domain.name() == domain_name(domain.UUIDString()):
+                changed(domain.UUIDString(), state)
+
+        def reconnected() -> None:
+            # What happened while nobody listened.
+            try:
+                for view in self.domains():
+                    if view.ours:
+                        changed(view.uuid, PowerState(view.power_state))
+            except errors.MinovaError as error:
+                LOG.warning("States of domains are not known yet: %s", error)
+
+        self._host.watch(lifecycle, reconnected)
+
+    def close(self) -> None:
+        self._host.close()
+
+    # -- parts -----------------------------------------------------------------------------------------------------
+
+    def _ready(self) -> HostSettings:
+        if self._settings is None:
+            raise errors.HypervisorUnavailable("The libvirt driver was not initialised")
+        return self._settings
+
+    def _destroy(self, domain: Any, instance_uuid: str) -> None:
+        with suppress(libvirt.libvirtError):  # it may end by itself at any time; what matters is asked below
+            domain.destroy()
+        if _exists(domain) and domain.isActive():
+            domain.destroy()
+        self._remove_disks(instance_uuid)
+        if not _exists(domain):
+            return
+        try:
+            domain.undefineFlags(_UNDEFINE)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() not in {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG}:
+                raise
+            domain.undefine()
+
+    def _views(self, connection: Any) -> tuple[DomainView, ...]:
+        found = []
+        for domain in connection.listAllDomains():
+            try:
+                found.append(self._view(domain))
+            except libvirt.libvirtError as error:
+                if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
+                    raise
+        return tuple(found)
+
+    def _view(self, domain: Any) -> DomainView:
+        state, memory_kib, _, vcpus, _ = domain.info()
+        mark = self._our_mark(domain)
+        return DomainView(
+            uuid=domain.UUIDString(),
+            name=domain.name(),
+            memory_mb=memory_kib // KIB_IN_MB,
+            vcpus=vcpus,
+            power_state=power.state_of(state),
+            ours=mark is not None,
+            attempt=mark.attempt if mark else None,
+        )
+
+    def _our_mark(self, domain: Any) -> Mark | None:
+        """Nothing for a domain of somebody else, be it another compute at the same libvirt."""
+        try:
+            mark = mark_of(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE))
+        except libvirt.libvirtError as error:
+            if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+                return None
+            raise
+        return mark if mark is not None and mark.host == self._ready().host else None
+
+    def _remove_disks(self, instance_uuid: str) -> None:
+        if self._real:
+            self._disks.remove(instance_uuid)
+
+
+def _cpus(connection: Any, found: capabilities.Capabilities) -> frozenset[int]:
+    return found.cpus or frozenset(range(connection.getInfo()[2]))
+
+
+def _lookup(connection: Any, instance_uuid: str) -> Any:
+    try:
+        return connection.lookupByUUIDString(instance_uuid)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def _found(connection: Any, instance_uuid: str) -> Any:
+    domain = _lookup(connection, instance_uuid)
+    if domain is None:
+        raise errors.NotFound(f"Instance {instance_uuid} has no domain on this host")
+    return domain
+
+
+def _exists(domain: Any) -> bool:
+    try:
+        domain.state()
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return False
+        raise
+    return True

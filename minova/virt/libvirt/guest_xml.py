@@ -1,0 +1,228 @@
+"""An instance as libvirt's domain XML, and back. Pure.
+
+What users chose stands in the metadata alone, as JSON strings: XML has no way to write every character, JSON has.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from minova.errors import ImageUnacceptable
+from minova.hardware import cpuset
+from minova.objects.instance import Instance
+from minova.virt.libvirt.capabilities import canonical_arch
+
+NAMESPACE = "urn:minova:instance:1"
+KIB_IN_MB = 1024
+# Seconds between the guest's reports of its memory.
+BALLOON_PERIOD = 10
+_DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "ide": "hd", "usb": "sd"}
+# Where firmware tables tell a guest who it is.
+_SMBIOS_ARCHES = {"x86_64", "i686", "aarch64"}
+_EMULATED = {"kvm", "qemu"}
+
+ET.register_namespace("minova", NAMESPACE)
+
+
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    driver_format: str
+
+
+class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration and the host say of every guest. `pinned` are the CPUs that guests may run on."""
+
+    host: str
+    arch: str
+    virt_type: str
+    cpu_mode: str | None = None
+    cpu_models: tuple[str, ...] = ()
+    machine_types: dict[str, str] = {}
+    disk_cache: str = "none"
+    pinned: frozenset[int] | None = None
+    vnc_listen: str | None = None
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """How a domain says that it is minova's: whose instance, on which host, by which attempt."""
+
+    uuid: str
+    host: str
+    node: str
+    attempt: int
+    display_name: str
+    project_id: str = ""
+    user_id: str = ""
+    flavor: str = ""
+    image: str = ""
+    metadata: dict[str, str] = {}
+
+
+def domain_name(instance_uuid: str) -> str:
+    """The domain's name: nothing that a user chose."""
+    return f"instance-{instance_uuid}"
+
+
+def guest_xml(
+    instance: Instance,
+    settings: HostSettings,
+    *,
+    node: str,
+    attempt: int,
+    disks: Sequence[Disk],
+    console_log: str | None,
+) -> str:
+    """The domain. ImageUnacceptable: a property of the image asks for what is not known."""
+    arch = canonical_arch(str(_property(instance, "hw_architecture", settings.arch)))
+    domain = ET.Element("domain", type=settings.virt_type)
+    _text(domain, "name", domain_name(instance.uuid))
+    _text(domain, "uuid", instance.uuid)
+    mark = _mark_of(instance, settings.host, node, attempt)
+    ET.SubElement(domain, "metadata").append(_mark_element(mark))
+    _text(domain, "memory", str(instance.flavor.memory_mb * KIB_IN_MB), unit="KiB")
+    _text(domain, "vcpu", str(instance.flavor.vcpus), **_cpuset(settings))
+    emulated = settings.virt_type in _EMULATED
+    smbios = emulated and arch in _SMBIOS_ARCHES
+    _os(domain, arch, _property(instance, "hw_machine_type", settings.machine_types.get(arch)), smbios=smbios)
+    if smbios:
+        _sysinfo(domain, instance)
+    if emulated:
+        features = ET.SubElement(domain, "features")
+        ET.SubElement(features, "acpi")
+        if arch in {"x86_64", "i686"}:
+            ET.SubElement(features, "apic")
+        _cpu(domain, settings, instance.flavor.vcpus)
+    ET.SubElement(domain, "clock", offset="utc")
+    _text(domain, "on_poweroff", "destroy")
+    _text(domain, "on_reboot", "restart")
+    _text(domain, "on_crash", "destroy")
+    _devices(domain, settings, disks, _disk_bus(instance), console_log, emulated=emulated)
+    ET.indent(domain)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def mark_of(xml: str) -> Mark | None:
+    """The mark in a domain's XML, or in the metadata element alone, of which libvirt drops the namespace.
+
+    Nothing when there is none that minova wrote.
+    """
+    root = ET.fromstring(xml)
+    tag = f"{{{NAMESPACE}}}instance"
+    element = root if root.tag in {tag, "instance"} else root.find(f"metadata/{tag}")
+    if element is None:
+        return None
+    try:
+        values = {child.tag.rpartition("}")[2]: json.loads(child.text or "") for child in element}
+        return msgspec.convert(values, Mark)
+    except (ValueError, msgspec.ValidationError):
+        return None
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
+    ET.SubElement(parent, tag, attributes).text = text
+
+
+def _property(instance: Instance, name: str, default: Any) -> Any:
+    return (instance.image.properties.get(name) if instance.image else None) or default
+
+
+def _disk_bus(instance: Instance) -> str:
+    bus = str(_property(instance, "hw_disk_bus", "virtio"))
+    if bus not in _DISK_BUSES:
+        raise ImageUnacceptable(f"The image's hw_disk_bus {bus!r} is not one of {', '.join(_DISK_BUSES)}")
+    return bus
+
+
+def _cpuset(settings: HostSettings) -> dict[str, str]:
+    return {"cpuset": cpuset.write(settings.pinned)} if settings.pinned else {}
+
+
+def _mark_of(instance: Instance, host: str, node: str, attempt: int) -> Mark:
+    return Mark(
+        uuid=instance.uuid,
+        host=host,
+        node=node,
+        attempt=attempt,
+        display_name=instance.display_name,
+        project_id=instance.project_id,
+        user_id=instance.user_id,
+        flavor=instance.flavor.name,
+        image=instance.image_ref,
+        metadata=instance.metadata,
+    )
+
+
+def _mark_element(mark: Mark) -> ET.Element:
+    element = ET.Element(f"{{{NAMESPACE}}}instance")
+    for key, value in msgspec.structs.asdict(mark).items():
+        _text(element, f"{{{NAMESPACE}}}{key}", json.dumps(value))
+    return element
+
+
+def _os(domain: ET.Element, arch: str, machine: str | None, *, smbios: bool) -> None:
+    element = ET.SubElement(domain, "os")
+    _text(element, "type", "hvm", arch=arch, **({"machine": machine} if machine else {}))
+    ET.SubElement(element, "boot", dev="hd")
+    if smbios:
+        ET.SubElement(element, "smbios", mode="sysinfo")
+
+
+def _sysinfo(domain: ET.Element, instance: Instance) -> None:
+    system = ET.SubElement(ET.SubElement(domain, "sysinfo", type="smbios"), "system")
+    # Guests (cloud-init) know by this product name that they run in an OpenStack cloud.
+    entries = {
+        "manufacturer": "minova",
+        "product": "OpenStack Nova",
+        "serial": instance.uuid,
+        "uuid": instance.uuid,
+        "family": "Virtual Machine",
+    }
+    for name, value in entries.items():
+        _text(system, "entry", value, name=name)
+
+
+def _cpu(domain: ET.Element, settings: HostSettings, vcpus: int) -> None:
+    # Nova's default with kvm and qemu.
+    mode = settings.cpu_mode or "host-model"
+    element = ET.SubElement(domain, "cpu")
+    if mode == "custom":
+        element.set("match", "exact")
+        _text(element, "model", settings.cpu_models[0])
+    if mode != "none":
+        element.set("mode", mode)
+    ET.SubElement(element, "topology", sockets=str(vcpus), cores="1", threads="1")
+
+
+def _devices(
+    domain: ET.Element,
+    settings: HostSettings,
+    disks: Sequence[Disk],
+    bus: str,
+    console_log: str | None,
+    *,
+    emulated: bool,
+) -> None:
+    devices = ET.SubElement(domain, "devices")
+    for number, disk in enumerate(disks):
+        element = ET.SubElement(devices, "disk", type="file", device="disk")
+        ET.SubElement(element, "driver", name="qemu", type=disk.driver_format, cache=settings.disk_cache)
+        ET.SubElement(element, "source", file=disk.path)
+        ET.SubElement(element, "target", dev=f"{_DISK_BUSES[bus]}{chr(ord('a') + number)}", bus=bus)
+    if not emulated:
+        return
+    serial = ET.SubElement(devices, "serial", type="pty")
+    if console_log:
+        ET.SubElement(serial, "log", file=console_log, append="on")
+    ET.SubElement(serial, "target", port="0")
+    if settings.vnc_listen:
+        graphics = ET.SubElement(devices, "graphics", type="vnc", autoport="yes", listen=settings.vnc_listen)
+        ET.SubElement(graphics, "listen", type="address", address=settings.vnc_listen)
+        ET.SubElement(ET.SubElement(devices, "video"), "model", type="virtio")
+    balloon = ET.SubElement(devices, "memballoon", model="virtio")
+    ET.SubElement(balloon, "stats", period=str(BALLOON_PERIOD))

@@ -1,0 +1,177 @@
+"""The connection to libvirt: made when needed, made again when lost, and never waited for without end.
+
+One thread per process runs libvirt's event loop, which brings the events and notices by keepalive when a daemon
+that still holds its socket answers no more.
+"""
+
+import concurrent.futures
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import libvirt
+
+from minova.errors import DiskFull, HypervisorUnavailable
+from minova.virt.disk_space import says_disk_full
+
+LOG = logging.getLogger(__name__)
+# Seconds between questions whether the daemon lives, and how many may stay unanswered.
+KEEPALIVE_INTERVAL = 5
+KEEPALIVE_COUNT = 3
+# Seconds that opening a connection may take; keepalive cannot help before it is open.
+OPEN_WITHIN = 20.0
+
+Lifecycle = Callable[[Any, int, int], None]
+_CLOSED_WHY = {
+    libvirt.VIR_CONNECT_CLOSE_REASON_ERROR: "error",
+    libvirt.VIR_CONNECT_CLOSE_REASON_EOF: "it has ended",
+    libvirt.VIR_CONNECT_CLOSE_REASON_KEEPALIVE: "it answers no more",
+    libvirt.VIR_CONNECT_CLOSE_REASON_CLIENT: "closed here",
+}
+
+
+class _EventLoop:
+    """libvirt's, once per process: it must be registered before the first connection, and cannot be taken back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = False
+
+    def run(self) -> None:
+        with self._lock:
+            if self._runs:
+                return
+            # Errors come as exceptions; libvirt would print them as well.
+            libvirt.registerErrorHandler(lambda _context, _error: None, None)
+            libvirt.virEventRegisterDefaultImpl()
+            threading.Thread(target=self._loop, name="libvirt-events", daemon=True).start()
+            self._runs = True
+
+    @staticmethod
+    def _loop() -> None:
+        while True:
+            with suppress(libvirt.libvirtError):
+                libvirt.virEventRunDefaultImpl()
+
+
+EVENT_LOOP = _EventLoop()
+
+
+class Host:
+    """Safe for threads. A daemon that gives no sign of life for about (KEEPALIVE_COUNT + 1) x `keepalive` seconds, or
+    none within `open_within` when a connection is opened, counts as gone.
+    """
+
+    def __init__(self, uri: str, *, keepalive: int = KEEPALIVE_INTERVAL, open_within: float = OPEN_WITHIN) -> None:
+        self.uri = uri
+        self._keepalive = keepalive
+        self._open_within = open_within
+        self._lock = threading.Lock()
+        self._connection: Any = None
+        self._opening: concurrent.futures.Future[Any] | None = None
+        self._open_until = 0.0
+        self._was_connected = False
+        self._closed = False
+        self._lifecycle: Lifecycle | None = None
+        self._reconnected: Callable[[], None] | None = None
+
+    @contextmanager
+    def asked(self, operation: str, domain: str | None = None) -> Iterator[Any]:
+        """The connection. libvirt's errors inside become HypervisorUnavailable or DiskFull, with operation and domain."""
+        what = f"{operation} of domain {domain}" if domain else operation
+        try:
+            yield self._connected()
+        except libvirt.libvirtError as error:
+            if says_disk_full(str(error)):
+                raise DiskFull(f"{what}: {error}") from error
+            raise HypervisorUnavailable(f"{what} at {self.uri}: {error}") from error
+
+    def watch(self, lifecycle: Lifecycle, reconnected: Callable[[], None]) -> None:
+        """Hand domain, event and detail of each lifecycle event to `lifecycle`, over this and all later connections."""
+        with self._lock:
+            self._lifecycle, self._reconnected = lifecycle, reconnected
+            if self._connection is not None:
+                with suppress(libvirt.libvirtError):
+                    self._register(self._connection)
+
+    def close(self) -> None:
+        """For good."""
+        with self._lock:
+            self._closed = True
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(libvirt.libvirtError):
+                connection.unregisterCloseCallback()
+            with suppress(libvirt.libvirtError):
+                connection.close()
+
+    # -- connecting ------------------------------------------------------------------------------------------------
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise HypervisorUnavailable(f"The connection to {self.uri} is closed")
+            if self._connection is not None and self._connection.isAlive():
+                return self._connection
+            self._connection = None
+            connection = self._opened()
+            with suppress(libvirt.libvirtError):  # test:///default knows no keepalive, and needs none
+                connection.setKeepAlive(self._keepalive, KEEPALIVE_COUNT)
+            with suppress(libvirt.libvirtError):
+                connection.registerCloseCallback(self._on_close, None)
+            if self._lifecycle is not None:
+                self._register(connection)
+            self._connection = connection
+            again, self._was_connected = self._was_connected, True
+            told = self._reconnected if again else None
+        LOG.info("Connected to libvirt at %s%s", self.uri, " again" if again else "")
+        if told is not None:
+            # Whoever needed the connection goes on; what happened meanwhile is found out beside.
+            threading.Thread(target=told, name="libvirt-reconnected", daemon=True).start()
+        return connection
+
+    def _opened(self) -> Any:
+        """A daemon that is stopped takes connections and never answers: a thread waits for it in our place."""
+        EVENT_LOOP.run()
+        if self._opening is None:
+            self._opening = concurrent.futures.Future()
+            self._open_until = time.monotonic() + self._open_within
+            threading.Thread(target=_open, args=(self.uri, self._opening), name="libvirt-open", daemon=True).start()
+        opening = self._opening
+        try:
+            # Once it has taken too long nobody waits any more, but whoever asks looks whether it came through.
+            connection = opening.result(max(0.0, self._open_until - time.monotonic()))
+        except TimeoutError:
+            raise HypervisorUnavailable(
+                f"No answer from libvirt at {self.uri} within {self._open_within:g} s"
+            ) from None
+        except libvirt.libvirtError as error:
+            self._opening = None
+            raise HypervisorUnavailable(f"Connecting to {self.uri}: {error}") from error
+        self._opening = None
+        return connection
+
+    def _register(self, connection: Any) -> None:
+        connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._on_event, None)
+
+    # -- in the event loop's thread --------------------------------------------------------------------------------
+
+    def _on_close(self, _connection: Any, reason: int, _opaque: object) -> None:
+        LOG.warning("Connection to libvirt at %s is lost: %s", self.uri, _CLOSED_WHY.get(reason, reason))
+
+    def _on_event(self, _connection: Any, domain: Any, event: int, detail: int, _opaque: object) -> None:
+        try:
+            if self._lifecycle is not None:
+                self._lifecycle(domain, event, detail)
+        except Exception:
+            LOG.exception("An event of libvirt was lost")
+
+
+def _open(uri: str, opening: concurrent.futures.Future[Any]) -> None:
+    try:
+        opening.set_result(libvirt.open(uri))
+    except BaseException as error:  # noqa: BLE001  - the one who waits raises it
+        opening.set_exception(error)

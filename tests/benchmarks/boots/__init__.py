@@ -1,0 +1,1 @@
+"""Boots over RabbitMQ and PostgreSQL: python -m tests.benchmarks.boots"""

@@ -1,0 +1,144 @@
+"""Boots per second and time to ACTIVE: conductor, scheduler and API as processes of their own, 50 fake computes in another.
+
+On SQLite, minova's default, and on PostgreSQL.
+
+python -m tests.benchmarks.boots [HOSTS [BOOTS]]
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import urllib3
+
+from tests.cluster import wait_for
+from tests.integration.deployment import Deployment
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.rabbitmq import RabbitMQ
+
+HTTP = urllib3.PoolManager()
+# A compute on libvirt that builds nothing: for its memory.
+IDLE = "compute"
+
+
+class Client:
+    """Speaks to the API as a tool does, over one connection."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        answer = HTTP.request(method, self._url + path, json=body)
+        assert answer.status < 300, (answer.status, answer.data)
+        return answer.json() if answer.data else None
+
+    def create(self, name: str, image: str, count: int = 1) -> list[str]:
+        server: dict[str, Any] = {"name": name, "flavorRef": "1", "imageRef": image, "networks": "none"}
+        if count == 1:
+            return [self.ask("POST", "/v2.1/servers", {"server": server})["server"]["id"]]
+        server |= {"min_count": count, "max_count": count, "return_reservation_id": True}
+        self.ask("POST", "/v2.1/servers", {"server": server})
+        return []
+
+    def image(self, name: str, disk_format: str, data: bytes) -> str:
+        """The id of an image with these bytes."""
+        body = {"name": name, "disk_format": disk_format, "container_format": "bare"}
+        image = str(self.ask("POST", "/v2/images", body)["id"])
+        headers = {"Content-Type": "application/octet-stream"}
+        answer = HTTP.request("PUT", f"{self._url}/v2/images/{image}/file", body=data, headers=headers)
+        assert answer.status == 204, (answer.status, answer.data)
+        return image
+
+    def status(self, server: str) -> str:
+        return str(self.ask("GET", f"/v2.1/servers/{server}")["server"]["status"])
+
+    def is_active(self, server: str) -> bool:
+        return self.status(server) == "ACTIVE"
+
+    def count(self, status: str) -> int:
+        servers = self.ask("GET", f"/v2.1/servers?limit=1000&status={status}")["servers"]
+        return len(servers)
+
+
+def one_by_one(client: Client, image: str, boots: int) -> list[float]:
+    """Seconds from asking to ACTIVE, each server asked for when the one before is ACTIVE."""
+    took = []
+    for number in range(boots):
+        begun = time.monotonic()
+        (server,) = client.create(f"one-{number}", image)
+        while (status := client.status(server)) != "ACTIVE":
+            assert status == "BUILD", status
+            time.sleep(0.005)
+        took.append(time.monotonic() - begun)
+    return took
+
+
+def all_at_once(client: Client, image: str, boots: int) -> float:
+    before = client.count("ACTIVE")
+    begun = time.monotonic()
+    client.create("many", image, boots)
+    while client.count("ACTIVE") < before + boots:
+        assert client.count("ERROR") == 0
+        time.sleep(0.02)
+    return time.monotonic() - begun
+
+
+def memory_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def main() -> None:
+    hosts, boots = (int(word) for word in (sys.argv[1:] + ["50", "100"][len(sys.argv) - 1 :]))
+    with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as folder:
+        for kind, url in (("SQLite", f"sqlite:///{folder}/minova.sqlite"), ("PostgreSQL", database.fresh_url())):
+            print(f"{kind}:")
+            benchmark(Path(folder) / kind, rabbit.fresh_url(), url, hosts, boots)
+
+
+def benchmark(folder: Path, transport_url: str, database_url: str, hosts: int, boots: int) -> None:
+    usual = {"DEFAULT": {"debug": "false", "report_interval": 10, "service_down_time": 60}}
+    with Deployment(folder, transport_url, database_url, **usual) as deployment:
+        deployment.compute(IDLE, **usual, libvirt={"connection_uri": "test:///default", "virt_type": "test"})
+        deployment.manage("db", "upgrade")
+        deployment.start()
+        deployment.wait_up(IDLE)
+        deployment.cli("service", "set", "--disable", IDLE)
+        words = [str(folder), transport_url, deployment.url, str(hosts)]
+        command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.boots.computes", *words]
+        with (folder / "computes.log").open("wb") as log:
+            computes = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        try:
+            measure(deployment, computes, hosts, boots)
+        finally:
+            computes.kill()  # stopping fifty services in order takes a minute
+            computes.wait(60)
+
+
+def measure(deployment: Deployment, computes: "subprocess.Popen[bytes]", hosts: int, boots: int) -> None:
+    assert computes.stdout is not None
+    assert computes.stdout.readline() == b"ready\n"
+    client = Client(deployment.url)
+    flavor = {"id": "1", "name": "m1", "vcpus": 1, "ram": 128, "disk": 1}
+    client.ask("POST", "/v2.1/flavors", {"flavor": flavor})
+    image = client.image("i", "raw", b"\0" * 1024 * 1024)
+    wait_for("all hosts", lambda: len(client.ask("GET", "/v2.1/os-hypervisors")["hypervisors"]) == hosts + 1)
+    for name, service in deployment.services.items():
+        print(f"minova-{name:10} {memory_mb(service.pid):4.0f} MB resident, idle")
+    one_by_one(client, image, 10)  # warm up
+    took = sorted(one_by_one(client, image, boots))
+    batch = all_at_once(client, image, boots)
+    print(f"{'way':12} {'hosts':>6} {'boots':>6} {'boots/s':>8} {'median':>9} {'p99':>9}")
+    print(
+        f"{'one by one':12} {hosts:6} {boots:6} {boots / sum(took):8.1f}"
+        f" {median(took) * 1000:6.0f} ms {took[int(boots * 0.99) - 1] * 1000:6.0f} ms"
+    )
+    print(f"{'one request':12} {hosts:6} {boots:6} {boots / batch:8.1f} {'':9} {batch * 1000:6.0f} ms (all ACTIVE)")
+
+
+if __name__ == "__main__":
+    main()

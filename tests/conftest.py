@@ -1,0 +1,102 @@
+"""Private servers for every test that asks for one. Each starts at the first use and runs until the last test.
+
+A missing program fails the test with the name of its Debian package: a test that is skipped shows nothing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from minova import threads
+from tests.servers.libvirtd import Libvirtd
+from tests.servers.mariadb import MariaDB
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.rabbitmq import RabbitMQ
+
+# Whichever test is collected first may import oslo.messaging before minova does.
+threads.use_native()
+
+BUILD_GUEST = Path(__file__).parents[1] / "tools" / "build-guest"
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitMQ]:
+    """The node itself, shared by all tests: whoever stops it must start it again."""
+    with RabbitMQ() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rabbit_url(rabbitmq: RabbitMQ) -> str:
+    """The transport URL of the shared virtual host."""
+    return rabbitmq.url
+
+
+@pytest.fixture(scope="session")
+def fresh_rabbit_url(rabbitmq: RabbitMQ) -> Callable[[], str]:
+    """Gives a transport URL with a virtual host nobody else uses, at each call."""
+    return rabbitmq.fresh_url
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    """The server itself, shared by all tests: whoever stops it must start it again."""
+    with PostgreSQL() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgresql_url(postgresql: PostgreSQL) -> str:
+    """The SQLAlchemy URL of the shared database."""
+    return postgresql.url
+
+
+@pytest.fixture(scope="session")
+def fresh_postgresql_url(postgresql: PostgreSQL) -> Callable[[], str]:
+    """Gives the SQLAlchemy URL of a new, empty database at each call."""
+    return postgresql.fresh_url
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDB]:
+    """The server itself, shared by all tests: whoever stops it must start it again."""
+    with MariaDB() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_url(mariadb: MariaDB) -> str:
+    """The SQLAlchemy URL of the shared database."""
+    return mariadb.url
+
+
+@pytest.fixture(scope="session")
+def fresh_mariadb_url(mariadb: MariaDB) -> Callable[[], str]:
+    """Gives the SQLAlchemy URL of a new, empty database at each call."""
+    return mariadb.fresh_url
+
+
+@pytest.fixture(scope="session")
+def libvirtd() -> Iterator[Libvirtd]:
+    """The daemon itself, shared by all tests: whoever stops it must start it again."""
+    with Libvirtd() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def libvirt_uri(libvirtd: Libvirtd) -> str:
+    """The connection URI of the shared libvirtd, which has real QEMU."""
+    return libvirtd.uri
+
+
+@pytest.fixture(scope="session")
+def guest_image() -> Path:
+    """A bootable qcow2 that prints MINOVA-GUEST READY on its serial console. Never written to: make overlays."""
+    result = subprocess.run([BUILD_GUEST], capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+    if result.returncode != 0:
+        pytest.fail(f"{BUILD_GUEST} failed\n{result.stderr}")
+    return Path(result.stdout.strip())

@@ -1,0 +1,150 @@
+"""A compute among fakes, whose background work waits until a test lets it run."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+
+from minova import conf as configuration
+from minova import errors
+from minova.compute.manager import ComputeManager
+from minova.context import service_context
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from tests.fakes.conductor import FakeConductor, nothing
+from tests.fakes.hypervisor import Hypervisor
+
+CTX = service_context("req-test")
+HOST = "host-1"
+NODE = "node-1"
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10)
+
+
+class Shelf:
+    """An image that is there, or not."""
+
+    def __init__(self) -> None:
+        self.refuse: Exception | None = None
+        self.path = Path("/nowhere")
+        self.fetched: list[str] = []
+
+    def fetch(self, image: Image) -> Path:
+        self.fetched.append(image.id)
+        if self.refuse is not None:
+            raise self.refuse
+        return self.path
+
+
+def configured(**options: Any) -> cfg.ConfigOpts:
+    """Options as a compute reads them."""
+    conf = configuration.load([], "test", files=[])
+    for name, value in options.items():
+        conf.set_override(name, value)
+    return conf
+
+
+def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for threads to make it true."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+class Compute:
+    """`manager` runs on `hypervisor` and asks `conductor`; `run` lets its background work happen."""
+
+    def __init__(
+        self, conductor: FakeConductor | None = None, hypervisor: Hypervisor | None = None, **options: Any
+    ) -> None:
+        self.conductor = conductor or FakeConductor()
+        self.hypervisor = hypervisor or Hypervisor(NODE)
+        self.images = Shelf()
+        self.queue: list[Callable[[], None]] = []
+        self.conf = configured(**options)
+        self.manager = self._manager()
+
+    def _manager(self) -> ComputeManager:
+        return ComputeManager(
+            self.conf,
+            self.hypervisor,
+            self.conductor,  # type: ignore[arg-type]  # the API's part is not there
+            host=HOST,
+            images=self.images,
+            spawn=self.queue.append,
+        )
+
+    def start(self) -> "Compute":
+        self.manager.init_host()
+        self.manager.pre_start_hook()
+        self.manager.post_start_hook()
+        return self
+
+    def restart(self) -> "Compute":
+        """As after `kill -9`: what it had in mind is gone."""
+        self.queue.clear()
+        self.manager = self._manager()
+        return self.start()
+
+    def run(self) -> None:
+        """All background work, in its order."""
+        while self.queue:
+            self.queue.pop(0)()
+
+    def boot(self, instance_uuid: str, flavor: Flavor = FLAVOR, node: str = NODE, **wanted: Any) -> None:
+        """Commit a build and carry it out."""
+        message = self.conductor.commit_build(instance_uuid, HOST, node, flavor, **wanted)
+        self.manager.build_and_run_instance(CTX, message)
+        self.run()
+
+    def delete(self, instance_uuid: str) -> None:
+        self.conductor.begin_delete(instance_uuid)
+        self.manager.terminate_instance(CTX, instance_uuid, None)
+        self.run()
+
+    @property
+    def row(self) -> Any:
+        """The node's row in the database."""
+        return self.conductor.nodes[HOST, NODE]
+
+    def used(self) -> tuple[int, int, int]:
+        """(memory_mb, local_gb, vcpus) of the node's row, less what is reserved for the host."""
+        return (
+            self.row.memory_mb_used - self.conf.reserved_host_memory_mb,
+            self.row.local_gb_used,
+            self.row.vcpus_used,
+        )
+
+    def domains(self) -> dict[str, int]:
+        return {domain.uuid: domain.power_state for domain in self.hypervisor.domains()}
+
+    @contextmanager
+    def conductor_loses(self, method: str, *, times: int = 1000, answers: bool = False) -> Iterator[None]:
+        """Requests, or their answers, of one method are lost so many times."""
+        lost = _failing(method, times, errors.ServiceUnavailable(f"No answer to {method}"))
+        hook = "on_answer" if answers else "on_call"
+        setattr(self.conductor, hook, lost)
+        yield
+        setattr(self.conductor, hook, nothing)
+
+    @contextmanager
+    def hypervisor_fails(self, *operations: str, error: Exception, times: int = 1000) -> Iterator[None]:
+        """Operations fail so many times; without a name, each does."""
+        self.hypervisor.on_call = _failing(operations, times, error)
+        yield
+        self.hypervisor.on_call = nothing
+
+
+def _failing(names: str | tuple[str, ...], times: int, error: Exception) -> Callable[[str], None]:
+    left = times
+
+    def fail(name: str) -> None:
+        nonlocal left
+        if left and (not names or name == names or name in names):
+            left -= 1
+            raise error
+
+    return fail

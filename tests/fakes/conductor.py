@@ -1,0 +1,285 @@
+"""A conductor that keeps its books in dicts: for tests of a compute without a database."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from minova import errors
+from minova.context import RequestContext
+from minova.objects.build import AuditInputs, BuildMessage, HostInstances
+from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.request_spec import HostLimits, RequestSpec
+from minova.objects.service import Service, ServiceInstructions
+from minova.objects.states import RESOURCE_FREE, PowerState, TaskState, VmState
+
+T = TypeVar("T")
+
+UNLIMITED = HostLimits()
+replace = msgspec.structs.replace
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """A build that a host reported as failed."""
+
+    instance_uuid: str
+    attempt: int
+    host: str
+    reason: str
+    retriable: bool
+
+
+class _Open(msgspec.Struct, frozen=True, kw_only=True):
+    message: BuildMessage
+    host: str
+
+
+def nothing(method: str) -> None:
+    """The hook that does nothing."""
+
+
+class FakeConductor:
+    """`on_call` is told each method before it works, `on_answer` after: what they raise is raised to the caller, so
+    that a request or an answer gets lost. Arguments after the context go by name, as over RPC.
+    """
+
+    def __init__(self) -> None:
+        self.on_call: Callable[[str], None] = nothing
+        self.on_answer: Callable[[str], None] = nothing
+        self.calls: list[str] = []
+        self.services: dict[tuple[str, str], Service] = {}
+        self.nodes: dict[tuple[str, str], ComputeNode] = {}
+        self.inventories: dict[str, tuple[Inventory, ...]] = {}
+        self.instances: dict[str, Instance] = {}
+        self.open: dict[str, _Open] = {}
+        self.failures: list[Failure] = []
+        self.steps: list[tuple[str, int, str]] = []
+        self.heartbeat_interval = 10.0
+        self._lock = threading.RLock()
+
+    def _serve(self, method: str, work: Callable[[], T]) -> T:
+        self.calls.append(method)
+        self.on_call(method)
+        with self._lock:
+            answer = work()
+        self.on_answer(method)
+        return answer
+
+    # -- what tests do ---------------------------------------------------------------------------------------------
+
+    def commit_build(
+        self,
+        instance_uuid: str,
+        host: str,
+        node: str,
+        flavor: Flavor,
+        *,
+        limits: HostLimits = UNLIMITED,
+        image: Image | None = None,
+    ) -> BuildMessage:
+        """A new attempt of the instance, made on first use, committed to a host."""
+        with self._lock:
+            known = self.instances.get(instance_uuid) or Instance(
+                uuid=instance_uuid, display_name="vm", flavor=flavor, project_id="p", image=image
+            )
+            instance = replace(known, attempt=known.attempt + 1, task_state=TaskState.SCHEDULING)
+            message = BuildMessage(
+                instance=instance,
+                attempt=instance.attempt,
+                node=node,
+                limits=limits,
+                request_spec=RequestSpec(flavor=flavor, image=image),
+            )
+            self.instances[instance_uuid] = instance
+            self.open[instance_uuid] = _Open(message=message, host=host)
+            return message
+
+    def give_up(self, instance_uuid: str) -> None:
+        """The attempt is no longer its host's, as after a time-out."""
+        with self._lock:
+            del self.open[instance_uuid]
+            self._write(instance_uuid, host=None, node=None, vm_state=VmState.ERROR, task_state=None)
+
+    def begin_delete(self, instance_uuid: str) -> str | None:
+        """Answers the host to ask."""
+        with self._lock:
+            task = self.open.pop(instance_uuid, None)
+            self._write(instance_uuid, task_state=TaskState.DELETING)
+            return self.instances[instance_uuid].host or (task.host if task is not None else None)
+
+    def _write(self, instance_uuid: str, **changes: Any) -> Instance:
+        instance = self.instances[instance_uuid] = replace(self.instances[instance_uuid], **changes)
+        return instance
+
+    def _fence(self, instance_uuid: str, attempt: int, host: str) -> _Open:
+        task = self.open.get(instance_uuid)
+        if task is None or task.message.attempt != attempt or task.host != host:
+            raise errors.StaleAttempt(f"Attempt {attempt} of instance {instance_uuid} is not of host {host} any more")
+        return task
+
+    # -- what every service asks -----------------------------------------------------------------------------------
+
+    def register_service(self, ctx: RequestContext, *, service: Service) -> ServiceInstructions:
+        def work() -> ServiceInstructions:
+            self.services[service.host, service.binary] = service
+            return self._instructions(service.uuid)
+
+        return self._serve("register_service", work)
+
+    def heartbeat(
+        self, ctx: RequestContext, *, host: str, binary: str, down_reason: str | None = None
+    ) -> ServiceInstructions:
+        def work() -> ServiceInstructions:
+            known = self.services.get((host, binary))
+            if known is None:
+                raise errors.NotFound(f"Service {binary} of {host}")
+            self.services[host, binary] = replace(known, down_reason=down_reason)
+            return self._instructions(known.uuid)
+
+        return self._serve("heartbeat", work)
+
+    def _instructions(self, service_uuid: str) -> ServiceInstructions:
+        return ServiceInstructions(service_uuid=service_uuid, heartbeat_interval=self.heartbeat_interval)
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def instances_of_host(self, ctx: RequestContext, *, host: str) -> HostInstances:
+        return self._serve(
+            "instances_of_host",
+            lambda: HostInstances(
+                instances=tuple(one for one in self.instances.values() if self._on(one, host)),
+                attempts=tuple(task.message for task in self._open_on(host)),
+            ),
+        )
+
+    def begin_audit(self, ctx: RequestContext, *, host: str, view: HypervisorView) -> AuditInputs:
+        node = view.hypervisor_hostname
+        return self._serve(
+            "begin_audit",
+            lambda: AuditInputs(
+                node=self.nodes.get((host, node)),
+                instances=tuple(one for one in self.instances.values() if self._on(one, host) and one.node == node),
+                attempts=tuple(task.message for task in self._open_on(host) if task.message.node == node),
+                strays=tuple(domain.uuid for domain in view.domains if self._stray(domain.uuid, host)),
+                host_nodes=tuple(name for on, name in self.nodes if on == host),
+            ),
+        )
+
+    def finish_audit(
+        self, ctx: RequestContext, *, node: ComputeNode, inventories: tuple[Inventory, ...]
+    ) -> ComputeNode:
+        def work() -> ComputeNode:
+            self.inventories[node.uuid] = inventories
+            return self._write_node(node, make=True)
+
+        return self._serve("finish_audit", work)
+
+    def save_compute_node(self, ctx: RequestContext, *, node: ComputeNode) -> ComputeNode:
+        return self._serve("save_compute_node", lambda: self._write_node(node))
+
+    def delete_compute_nodes(self, ctx: RequestContext, *, host: str, nodes: tuple[str, ...]) -> None:
+        def work() -> None:
+            for name in nodes:
+                row = self.nodes.pop((host, name), None)
+                if row is not None:
+                    self.inventories.pop(row.uuid, None)
+
+        self._serve("delete_compute_nodes", work)
+
+    @staticmethod
+    def _on(instance: Instance, host: str) -> bool:
+        return instance.host == host and instance.vm_state not in RESOURCE_FREE
+
+    def _open_on(self, host: str) -> list[_Open]:
+        return [task for task in self.open.values() if task.host == host]
+
+    def _stray(self, instance_uuid: str, host: str) -> bool:
+        instance = self.instances.get(instance_uuid)
+        if instance is None:
+            return False
+        task = self.open.get(instance_uuid)
+        return not self._on(instance, host) and (task is None or task.host != host)
+
+    def _write_node(self, node: ComputeNode, *, make: bool = False) -> ComputeNode:
+        key = (node.host, node.hypervisor_hostname)
+        row = self.nodes.get(key)
+        if row is None and not make:
+            raise errors.NotFound(f"Compute node {node.hypervisor_hostname} of {node.host}")
+        number, generation = (row.id, row.generation) if row is not None else (len(self.nodes) + 1, 0)
+        if row is None or replace(node, id=number, generation=generation) != row:
+            generation += 1
+        self.nodes[key] = replace(node, id=number, generation=generation)
+        return self.nodes[key]
+
+    # -- instances -------------------------------------------------------------------------------------------------
+
+    def claim_instance(self, ctx: RequestContext, *, instance_uuid: str, attempt: int, node: ComputeNode) -> Instance:
+        def work() -> Instance:
+            self._fence(instance_uuid, attempt, node.host)
+            self._write_node(node, make=True)
+            return self._write(
+                instance_uuid,
+                host=node.host,
+                node=node.hypervisor_hostname,
+                vm_state=VmState.BUILDING,
+                task_state=TaskState.BLOCK_DEVICE_MAPPING,
+            )
+
+        return self._serve("claim_instance", work)
+
+    def begin_attempt(self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, step: str) -> None:
+        def work() -> None:
+            self._fence(instance_uuid, attempt, host)
+            self.steps.append((instance_uuid, attempt, str(step)))
+            self._write(instance_uuid, task_state=TaskState(step))
+
+        self._serve("begin_attempt", work)
+
+    def build_succeeded(
+        self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, power_state: int
+    ) -> None:
+        def work() -> None:
+            known = self.instances[instance_uuid]
+            if known.vm_state is VmState.ACTIVE and (known.attempt, known.host) == (attempt, host):
+                return
+            self._fence(instance_uuid, attempt, host)
+            del self.open[instance_uuid]
+            self._write(instance_uuid, vm_state=VmState.ACTIVE, task_state=None, power_state=PowerState(power_state))
+
+        self._serve("build_succeeded", work)
+
+    def build_failed(
+        self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool
+    ) -> None:
+        def work() -> None:
+            try:
+                self._fence(instance_uuid, attempt, host)
+            except errors.StaleAttempt:
+                return
+            self.failures.append(
+                Failure(instance_uuid=instance_uuid, attempt=attempt, host=host, reason=reason, retriable=retriable)
+            )
+            self.give_up(instance_uuid)
+
+        self._serve("build_failed", work)
+
+    def instance_deleted(self, ctx: RequestContext, *, instance_uuid: str, host: str) -> None:
+        def work() -> None:
+            known = self.instances.get(instance_uuid)
+            if known is not None and known.task_state is TaskState.DELETING:
+                self._write(instance_uuid, vm_state=VmState.DELETED, task_state=None, deleted=True)
+
+        self._serve("instance_deleted", work)
+
+    def report_power_states(self, ctx: RequestContext, *, host: str, states: dict[str, int]) -> None:
+        def work() -> None:
+            for instance_uuid, state in states.items():
+                known = self.instances.get(instance_uuid)
+                if known is not None and known.host == host:
+                    self._write(instance_uuid, power_state=PowerState(state))
+
+        self._serve("report_power_states", work)

@@ -1,0 +1,175 @@
+"""A conductor that writes rows as the real one does, and builds nothing: for tests of the API over a real database."""
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.context import RequestContext
+from minova.db import models
+from minova.db.engine import Database
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.server_request import CreatedServers, CreateServers
+from minova.objects.service import Service
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+class RowConductor:
+    """`requests` are the creates that came; `before` is told each method first, and what it raises is raised; `after`,
+    once the work is done, so that answers get lost.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.requests: list[CreateServers] = []
+        self.deleted: list[str] = []
+        self.before: Callable[[str], None] = lambda method: None
+        self.after: Callable[[str], None] = lambda method: None
+
+    def _do(self, method: str, work: Callable[[Session], Any]) -> Any:
+        self.before(method)
+        answer = self._db.run(work)
+        self.after(method)
+        return answer
+
+    # -- what tests do -----------------------------------------------------------------------------------------------
+
+    def edit(self, instance_uuid: str, **columns: Any) -> None:
+        """As a compute's reports change a row."""
+        self._db.run(
+            lambda session: session.query(models.Instance).filter_by(uuid=instance_uuid).update(columns)  # type: ignore[arg-type]
+        )
+
+    def add(self, *rows: Any) -> None:
+        self._db.run(lambda session: session.add_all(rows))
+
+    # -- the contract ------------------------------------------------------------------------------------------------
+
+    def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+        self.requests.append(request)
+        created: CreatedServers = self._do("create_servers", lambda session: _create(session, ctx, request))
+        return created
+
+    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
+        self.deleted.append(instance_uuid)
+        self._do(
+            "delete_server",
+            lambda session: (
+                session.query(models.Instance)
+                .filter_by(uuid=instance_uuid)
+                .update({"vm_state": "deleted", "task_state": None, "deleted_at": now()})
+            ),
+        )
+
+    def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
+        def work(session: Session) -> Flavor:
+            taken = session.query(models.Flavor).filter(
+                (models.Flavor.name == flavor.name) | (models.Flavor.flavorid == flavor.flavorid)
+            )
+            if taken.count():
+                raise errors.Conflict(f"Flavor {flavor.name} exists")
+            session.add(models.Flavor(flavorid=flavor.flavorid, name=flavor.name, value=flavor, created_at=now()))
+            return flavor
+
+        made: Flavor = self._do("create_flavor", work)
+        return made
+
+    def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None:
+        self._do("delete_flavor", lambda session: session.query(models.Flavor).filter_by(flavorid=flavorid).delete())
+
+    def create_image(self, ctx: RequestContext, image: Image) -> Image:
+        def work(session: Session) -> Image:
+            if session.get(models.Image, image.id):
+                raise errors.Conflict(f"Image {image.id} exists")
+            at = now()
+            made = msgspec.structs.replace(image, created_at=at, updated_at=at)
+            session.add(
+                models.Image(id=made.id, name=made.name, status=made.status, value=made, created_at=at, updated_at=at)
+            )
+            return made
+
+        made: Image = self._do("create_image", work)
+        return made
+
+    def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
+        def work(session: Session) -> Image:
+            row = session.get(models.Image, image.id)
+            if row is None:
+                raise errors.NotFound(f"Image {image.id}")
+            if row.status != expected_status:
+                raise errors.Conflict(f"Image {image.id} is {row.status}")
+            row.status, row.name, row.value, row.updated_at = image.status, image.name, image, now()
+            return image
+
+        return self._do("update_image", work)  # type: ignore[no-any-return]
+
+    def delete_image(self, ctx: RequestContext, image_id: str) -> None:
+        self._do("delete_image", lambda session: session.query(models.Image).filter_by(id=image_id).delete())
+
+    def update_service(
+        self,
+        ctx: RequestContext,
+        service_uuid: str,
+        disabled: bool | None = None,
+        disabled_reason: str | None = None,
+        forced_down: bool | None = None,
+    ) -> Service:
+        def work(session: Session) -> Service:
+            row = session.query(models.Service).filter_by(uuid=service_uuid).one()
+            if disabled is not None:
+                row.disabled, row.disabled_reason = disabled, disabled_reason
+            if forced_down is not None:
+                row.forced_down = forced_down
+            return Service(uuid=row.uuid, host=row.host, binary=row.binary, topic=row.topic)
+
+        return self._do("update_service", work)  # type: ignore[no-any-return]
+
+
+def _create(session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+    reservation_id = f"r-{uuid.uuid4().hex[:8]}"
+    uuids = tuple(str(uuid.uuid4()) for _ in range(request.max_count))
+    for index, one in enumerate(uuids):
+        name = request.name if len(uuids) == 1 else f"{request.name}-{index + 1}"
+        session.add(_instance(ctx, request, one, name, index, reservation_id))
+        session.flush()
+    if request.request_uuid:
+        session.add(
+            models.CreateRequest(
+                request_uuid=request.request_uuid,
+                project_id=ctx.project_id,
+                body_hash=request.body_hash,
+                reservation_id=reservation_id,
+                instance_uuids=list(uuids),
+                created_at=now(),
+            )
+        )
+    return CreatedServers(reservation_id=reservation_id, instance_uuids=uuids)
+
+
+def _instance(
+    ctx: RequestContext, request: CreateServers, one: str, name: str, index: int, reservation_id: str
+) -> models.Instance:
+    return models.Instance(
+        uuid=one,
+        display_name=name,
+        hostname=name,
+        project_id=ctx.project_id,
+        user_id=ctx.user_id,
+        flavor=request.flavor,
+        image_ref=request.image.id,
+        vm_state="building",
+        task_state="scheduling",
+        availability_zone=request.availability_zone,
+        launch_index=index,
+        reservation_id=reservation_id,
+        metadata_=dict(request.metadata),
+        created_at=now(),
+    )

@@ -1,0 +1,132 @@
+"""The API's application over a database file, a conductor that writes rows, and computes that have consoles."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import falcon.testing
+import pytest
+
+from minova import conf as configuration
+from minova import errors
+from minova.api.app import App, make_app
+from minova.context import RequestContext
+from minova.db.engine import Database
+from minova.db.models import Base
+from tests.fakes.row_conductor import RowConductor
+
+Json = dict[str, Any]
+
+
+class Consoles:
+    """Stands for the computes: only consoles are asked of them here."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.asked: list[tuple[str, str, int | None]] = []
+
+    def __call__(self, host: str) -> Any:
+        consoles = self
+
+        class Compute:
+            def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
+                consoles.asked.append((host, instance_uuid, tail_length))
+                if instance_uuid not in consoles.texts:
+                    raise errors.NotFound(f"No domain {instance_uuid}")
+                return consoles.texts[instance_uuid]
+
+        return Compute()
+
+
+class Cloud:
+    """`options` are overrides of [api]. Requests answer (status, document). `url`: of a database instead of a file."""
+
+    def __init__(self, folder: Path, *, url: str | None = None, **options: Any) -> None:
+        self.conf = configuration.load([], "test", files=[])
+        self.conf.set_override("state_path", str(folder))
+        for name, value in options.items():
+            self.conf.set_override(name, value, group="api")
+        url = url or f"sqlite:///{folder}/minova.sqlite"
+        self.db = Database(url)
+        Base.metadata.create_all(self.db.engine)
+        self.readonly = Database(url, readonly=True)
+        self.conductor = RowConductor(self.db)
+        self.consoles = Consoles()
+        self.app: App = make_app(self.conf, self.readonly, self.conductor, self.consoles)  # type: ignore[arg-type]
+        self.client = falcon.testing.TestClient(self.app)
+        self.images = folder / "images"
+
+    def close(self) -> None:
+        self.readonly.close()
+        self.db.close()
+
+    def ask(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, Any]:
+        if isinstance(body, bytes):
+            more["body"] = body
+        elif body is not None:
+            more["body"] = json.dumps(body)
+            more["headers"] = {"Content-Type": "application/json", **more.get("headers", {})}
+        result = self.client.simulate_request(method, path, **more)
+        return result.status_code, result.json if result.content else None
+
+    def get(self, path: str, **more: Any) -> Any:
+        status, answer = self.ask("GET", path, **more)
+        assert status == 200, answer
+        return answer
+
+    def make_flavor(self, name: str = "tiny", **more: Any) -> Json:
+        size = {"ram": 128, "vcpus": 1, "disk": 1}
+        status, answer = self.ask("POST", "/v2.1/flavors", {"flavor": {"name": name, **size, **more}})
+        assert status == 200, answer
+        flavor: Json = answer["flavor"]
+        return flavor
+
+    def make_image(self, name: str = "guest", data: bytes | None = b"\0" * 1024, **more: Any) -> Json:
+        """A raw image; `data` None leaves it queued."""
+        record = {"name": name, "disk_format": "raw", "container_format": "bare", **more}
+        status, image = self.ask("POST", "/v2/images", record)
+        assert status == 201, image
+        if data is not None:
+            assert self.upload(image["id"], data)[0] == 204
+        made: Json = self.get(f"/v2/images/{image['id']}")
+        return made
+
+    def upload(self, image_id: str, data: bytes, **headers: str) -> tuple[int, Any]:
+        return self.ask(
+            "PUT",
+            f"/v2/images/{image_id}/file",
+            data,
+            headers={"Content-Type": "application/octet-stream", **headers},
+        )
+
+    def make_server(self, name: str = "vm", **more: Any) -> Json:
+        headers = more.pop("headers", {})
+        server = {"name": name, "flavorRef": self._flavor["id"], "imageRef": self._image["id"], **more}
+        status, answer = self.ask("POST", "/v2.1/servers", {"server": server}, headers=headers)
+        assert status == 202, answer
+        made: Json = answer.get("server", answer)
+        return made
+
+    def with_catalogue(self) -> "Cloud":
+        """A flavor and an image, which `make_server` takes."""
+        self._flavor = self.make_flavor()
+        self._image = self.make_image()
+        return self
+
+    @property
+    def server(self) -> Json:
+        """A body that is right, for tests to spoil."""
+        return {"name": "vm", "flavorRef": self._flavor["id"], "imageRef": self._image["id"]}
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[Cloud]:
+    cloud = Cloud(tmp_path)
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture
+def stocked(cloud: Cloud) -> Cloud:
+    return cloud.with_catalogue()

@@ -1,0 +1,219 @@
+"""Flavors, hypervisors and services."""
+
+import time
+import uuid
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from minova.db import models
+from minova.objects.flavor import Flavor
+from tests.functional.api.conftest import Cloud
+
+AT = datetime(2026, 1, 1)  # noqa: DTZ001
+
+
+def test_a_flavor_has_openstacks_shape(cloud: Cloud) -> None:
+    made = cloud.make_flavor("tiny", swap=512, extra_specs={"hw:cpu_policy": "shared"})
+    assert cloud.get(f"/v2.1/flavors/{made['id']}") == {"flavor": made}
+    made.pop("links")
+    assert made == {
+        "id": made["id"],
+        "name": "tiny",
+        "ram": 128,
+        "disk": 1,
+        "vcpus": 1,
+        "swap": 512,
+        "OS-FLV-EXT-DATA:ephemeral": 0,
+        "OS-FLV-DISABLED:disabled": False,
+        "os-flavor-access:is_public": True,
+        "rxtx_factor": 1.0,
+        "extra_specs": {"hw:cpu_policy": "shared"},
+    }
+    assert cloud.get(f"/v2.1/flavors/{made['id']}/os-extra_specs") == {"extra_specs": {"hw:cpu_policy": "shared"}}
+    assert cloud.make_flavor("no-swap", id=7)["swap"] == ""
+    assert cloud.get("/v2.1/flavors/7")["flavor"]["name"] == "no-swap"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ram": 0},
+        {"ram": -1},
+        {"ram": 2**31},
+        {"ram": "much"},
+        {"ram": 1.5},
+        {"vcpus": 0},
+        {"vcpus": -4},
+        {"disk": -1},
+        {"swap": -1},
+        {"OS-FLV-EXT-DATA:ephemeral": -1},
+        {"rxtx_factor": 0},
+        {"rxtx_factor": "NaN"},
+        {"name": ""},
+        {"name": "x" * 256},
+        {"name": "a\nb"},
+        {"id": "a/b"},
+        {"id": "x" * 256},
+        {"colour": "red"},
+        {"extra_specs": {"a/b": "c"}},
+        {"extra_specs": {"a": 1}},
+    ],
+)
+def test_a_flavor_that_cannot_be_is_refused(cloud: Cloud, more: dict[str, Any]) -> None:
+    flavor = {"name": "f", "ram": 1, "vcpus": 1, "disk": 0, **more}
+    status, document = cloud.ask("POST", "/v2.1/flavors", {"flavor": flavor})
+    assert (status, document["badRequest"]["code"]) == (400, 400)
+    assert cloud.get("/v2.1/flavors")["flavors"] == []
+
+
+def test_a_taken_name_is_a_conflict_and_a_deleted_flavor_gone(cloud: Cloud) -> None:
+    made = cloud.make_flavor()
+    status, document = cloud.ask("POST", "/v2.1/flavors", {"flavor": {"name": "tiny", "ram": 1, "vcpus": 1, "disk": 1}})
+    assert (status, document["conflictingRequest"]["code"]) == (409, 409)
+    assert cloud.ask("DELETE", f"/v2.1/flavors/{made['id']}") == (202, None)
+    for method in ("GET", "DELETE"):
+        assert cloud.ask(method, f"/v2.1/flavors/{made['id']}")[0] == 404
+
+
+def test_flavors_are_listed_by_pages_and_filters(cloud: Cloud) -> None:
+    for number in range(4):
+        cloud.make_flavor(f"f{number}", id=str(number), ram=100 * (number + 1))
+    cloud.make_flavor("hidden", **{"id": "9", "os-flavor-access:is_public": False})
+
+    def names(query: str) -> list[str]:
+        return [flavor["name"] for flavor in cloud.get(f"/v2.1/flavors/detail{query}")["flavors"]]
+
+    assert names("") == ["f0", "f1", "f2", "f3"]
+    assert names("?is_public=None") == ["f0", "f1", "f2", "f3", "hidden"]
+    assert names("?is_public=false") == ["hidden"]
+    assert names("?minRam=250") == ["f2", "f3"]
+    assert names("?limit=2&marker=1") == ["f2", "f3"]
+    assert names("?sort_key=memory_mb&sort_dir=desc&limit=1") == ["f3"]
+    assert cloud.ask("GET", "/v2.1/flavors?marker=none")[0] == 400
+
+
+# -- services and hypervisors --------------------------------------------------------------------------------------------
+
+
+def service(number: int, host: str, **more: Any) -> models.Service:
+    kinds = {"binary": "minova-compute", "topic": "compute"}
+    return models.Service(id=number, uuid=str(uuid.uuid4()), host=host, created_at=AT, **{**kinds, **more})
+
+
+def node(host: str, **more: Any) -> models.ComputeNode:
+    size = {"vcpus": 8, "memory_mb": 1000, "local_gb": 10, "vcpus_used": 1, "cpu_info": '{"arch":"x86_64"}'}
+    kind = {"hypervisor_type": "QEMU", "hypervisor_version": 7002000}
+    own = {"uuid": str(uuid.uuid4()), "host": host, "hypervisor_hostname": f"{host}.node", "created_at": AT}
+    return models.ComputeNode(**{**own, **size, **kind, **more})
+
+
+@pytest.fixture
+def hosts(cloud: Cloud) -> Cloud:
+    """One up, one disabled, one silent, one that has never been heard of, one that cannot work, one forced down."""
+    now = time.time()
+    cloud.conductor.add(
+        service(1, "up"),
+        service(2, "disabled", disabled=True, disabled_reason="being mended"),
+        service(3, "silent"),
+        service(4, "unheard"),
+        service(5, "broken", down_reason="libvirtd is gone"),
+        service(6, "forced", forced_down=True),
+        service(7, "controller", binary="minova-conductor", topic="conductor"),
+    )
+    seen = {1: now, 2: now, 3: now - 3600, 5: now, 6: now, 7: now}
+    cloud.conductor.add(*(models.Heartbeat(service_id=key, last_seen=at) for key, at in seen.items()))
+    cloud.conductor.add(*(node(host) for host in ("up", "disabled", "silent")))
+    return cloud
+
+
+def test_services_are_listed_with_their_state(hosts: Cloud) -> None:
+    services = {one["host"]: one for one in hosts.get("/v2.1/os-services")["services"]}
+    assert {host: one["state"] for host, one in services.items()} == {
+        "up": "up",
+        "disabled": "up",
+        "silent": "down",
+        "unheard": "down",
+        "broken": "down",
+        "forced": "down",
+        "controller": "up",
+    }
+    assert services["disabled"]["status"] == "disabled"
+    assert services["disabled"]["disabled_reason"] == "being mended"
+    assert services["broken"]["disabled_reason"] == "libvirtd is gone"
+    assert services["unheard"]["updated_at"] is None
+    assert datetime.fromisoformat(services["up"]["updated_at"])
+    assert (services["up"]["zone"], services["controller"]["zone"]) == ("nova", "internal")
+    assert [one["id"] for one in hosts.get("/v2.1/os-services?binary=nova-conductor")["services"]] == [7]
+    assert [one["id"] for one in hosts.get("/v2.1/os-services?host=up")["services"]] == [1]
+
+
+def test_a_service_is_switched_off_and_on(hosts: Cloud) -> None:
+    named = {"host": "up", "binary": "nova-compute"}
+
+    def switch(action: str, **more: Any) -> Any:
+        status, document = hosts.ask("PUT", f"/v2.1/os-services/{action}", {**named, **more})
+        assert status == 200, document
+        return hosts.get("/v2.1/os-services?host=up")["services"][0]
+
+    shown = switch("disable-log-reason", disabled_reason="mending")
+    assert (shown["status"], shown["disabled_reason"]) == ("disabled", "mending")
+    shown = switch("enable")
+    assert (shown["status"], shown["disabled_reason"]) == ("enabled", None)
+    assert switch("disable")["status"] == "disabled"
+    assert switch("force-down", forced_down=True)["state"] == "down"
+
+
+@pytest.mark.parametrize(
+    ("action", "more", "status"),
+    [
+        ("explode", {}, 404),
+        ("disable", {"host": "mars"}, 404),
+        ("disable", {"binary": "minova-scheduler"}, 404),
+        ("disable-log-reason", {}, 400),
+        ("disable-log-reason", {"disabled_reason": "x" * 256}, 400),
+        ("force-down", {}, 400),
+        ("disable", {"colour": "red"}, 400),
+    ],
+)
+def test_a_switch_that_there_is_not(hosts: Cloud, action: str, more: dict[str, Any], status: int) -> None:
+    body = {"host": "up", "binary": "minova-compute", **more}
+    assert hosts.ask("PUT", f"/v2.1/os-services/{action}", body)[0] == status
+
+
+def test_hypervisors_have_openstacks_shape(hosts: Cloud) -> None:
+    brief = hosts.get("/v2.1/os-hypervisors")["hypervisors"]
+    assert [(one["hypervisor_hostname"], one["state"], one["status"]) for one in brief] == [
+        ("up.node", "up", "enabled"),
+        ("disabled.node", "up", "disabled"),
+        ("silent.node", "down", "enabled"),
+    ]
+    shown = hosts.get(f"/v2.1/os-hypervisors/{brief[1]['id']}")["hypervisor"]
+    assert shown == hosts.get("/v2.1/os-hypervisors/detail")["hypervisors"][1]
+    assert shown["service"] == {"host": "disabled", "id": 2, "disabled_reason": "being mended"}
+    assert (shown["vcpus"], shown["cpu_info"], shown["hypervisor_version"]) == (8, '{"arch":"x86_64"}', 7002000)
+
+
+@pytest.mark.parametrize("wanted", ["99", "up.node", "-1", "9" * 40, "٣"])
+def test_a_hypervisor_that_there_is_not(hosts: Cloud, wanted: str) -> None:
+    assert hosts.ask("GET", f"/v2.1/os-hypervisors/{wanted}")[0] == 404
+
+
+def test_hypervisors_are_paged_only_for_those_who_ask(hosts: Cloud) -> None:
+    first = hosts.get("/v2.1/os-hypervisors?limit=2")
+    assert len(first["hypervisors"]) == 2
+    href = first["hypervisors_links"][0]["href"].removeprefix("http://falconframework.org")
+    assert [one["hypervisor_hostname"] for one in hosts.get(href)["hypervisors"]] == ["silent.node"]
+    assert hosts.ask("GET", "/v2.1/os-hypervisors?marker=x")[0] == 400
+
+
+def test_statistics_count_the_enabled(hosts: Cloud) -> None:
+    found = hosts.get("/v2.1/os-hypervisors/statistics")["hypervisor_statistics"]
+    assert (found["count"], found["vcpus"], found["memory_mb"], found["vcpus_used"]) == (2, 16, 2000, 2)
+
+
+def test_old_flavor_rows_are_read_with_defaults(cloud: Cloud) -> None:
+    flavor = Flavor(flavorid="1", name="f", vcpus=1, memory_mb=1, root_gb=1)
+    cloud.conductor.add(models.Flavor(flavorid="1", name="f", value=flavor, created_at=AT))
+    assert cloud.get("/v2.1/flavors/1")["flavor"]["extra_specs"] == {}

@@ -1,0 +1,98 @@
+"""Listing servers: pages, filters, and whose they are."""
+
+from typing import Any
+
+import pytest
+
+from tests.functional.api.conftest import Cloud
+
+
+def names(page: Any) -> list[str]:
+    return [server["name"] for server in page["servers"]]
+
+
+def follow(cloud: Cloud, path: str, **params: Any) -> list[list[str]]:
+    """Every page, by the links."""
+    pages = []
+    page = cloud.get(path, params=params)
+    while True:
+        pages.append(names(page))
+        if "servers_links" not in page:
+            return pages
+        href = page["servers_links"][0]["href"]
+        page = cloud.get(href.removeprefix("http://falconframework.org"))
+
+
+def test_pages_follow_each_other_newest_first(stocked: Cloud) -> None:
+    for number in range(7):
+        stocked.make_server(f"s{number}")
+    assert follow(stocked, "/v2.1/servers", limit=3) == [["s6", "s5", "s4"], ["s3", "s2", "s1"], ["s0"]]
+    assert follow(stocked, "/v2.1/servers/detail", limit=7) == [["s6", "s5", "s4", "s3", "s2", "s1", "s0"]]
+    assert follow(stocked, "/v2.1/servers", limit=0) == [[]]
+    assert follow(stocked, "/v2.1/servers", limit=4, sort_dir="asc") == [["s0", "s1", "s2", "s3"], ["s4", "s5", "s6"]]
+
+
+def test_a_row_that_comes_in_between_disturbs_no_page(stocked: Cloud) -> None:
+    for number in range(4):
+        stocked.make_server(f"s{number}")
+    first = stocked.get("/v2.1/servers", params={"limit": 2})
+    stocked.make_server("late")
+    marker = first["servers"][-1]["id"]
+    assert names(stocked.get("/v2.1/servers", params={"limit": 2, "marker": marker})) == ["s1", "s0"]
+
+
+def test_pages_by_a_key_that_many_share(stocked: Cloud) -> None:
+    for number in range(5):
+        made = stocked.make_server(f"s{number}")
+        stocked.conductor.edit(made["id"], vm_state="active" if number % 2 else "error")
+    params = {"sort_key": "vm_state", "sort_dir": "asc", "limit": 2}
+    assert follow(stocked, "/v2.1/servers", **params) == [["s1", "s3"], ["s0", "s2"], ["s4"]]
+
+
+def test_filters_find_what_they_name(stocked: Cloud) -> None:
+    other = stocked.make_flavor("other", id="a_b")
+    web, db = stocked.make_server("web"), stocked.make_server("db", flavorRef=other["id"])
+    stocked.conductor.edit(web["id"], vm_state="active", task_state=None, host="h1", node="n1", power_state=1)
+    found = {
+        "name=^we": ["web"],
+        "name=WEB": ["web"],
+        "name=b": ["db", "web"],
+        "name=%25": [],
+        "status=ACTIVE": ["web"],
+        "status=BUILD&status=ACTIVE": ["db", "web"],
+        "status=HAPPY": [],
+        "host=h1": ["web"],
+        "node=n1": ["web"],
+        "power_state=1": ["web"],
+        "task_state=scheduling": ["db"],
+        "flavor=a_b": ["db"],
+        "flavor=axb": [],
+        "flavor=a": [],
+        f"image={stocked.server['imageRef']}": ["db", "web"],
+        f"uuid={db['id']}": ["db"],
+        "changes-since=2099-01-01T00:00:00Z": [],
+        "unknown=1": ["db", "web"],
+        "locked=perhaps": ["db", "web"],
+    }
+    assert {query: names(stocked.get("/v2.1/servers", query_string=query)) for query in found} == found
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=-1", "limit=x", "marker=nothing", "name=(a%2B)%2B", "sort_key=x", "name=%00", "power_state=x"]
+)
+def test_a_query_that_cannot_be_read(stocked: Cloud, query: str) -> None:
+    status, document = stocked.ask("GET", "/v2.1/servers", query_string=query)
+    assert (status, document["badRequest"]["code"]) == (400, 400)
+
+
+def test_projects_see_their_own_servers(stocked: Cloud) -> None:
+    stocked.make_server("mine")
+    theirs = {"headers": {"X-Auth-Token": "bob:theirs"}}
+    made = stocked.make_server("theirs", headers={"X-Auth-Token": "bob:theirs"})
+    assert names(stocked.get("/v2.1/servers")) == ["mine"]
+    assert names(stocked.get("/v2.1/servers", **theirs)) == ["theirs"]
+    assert names(stocked.get("/v2.1/servers?all_tenants=1")) == ["theirs", "mine"]
+    assert names(stocked.get("/v2.1/theirs/servers")) == ["theirs"]
+    server = stocked.get(f"/v2.1/servers/{made['id']}")["server"]
+    assert (server["tenant_id"], server["user_id"]) == ("theirs", "bob")
+    assert stocked.ask("GET", "/v2.1/another/servers", **theirs)[0] == 400

@@ -1,0 +1,285 @@
+"""`/servers` over a real database: what is made, seen, found, and gone."""
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from minova import errors
+from minova.db import models
+from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
+from tests.functional.api.conftest import Cloud
+
+SHAPE = {
+    "id", "name", "status", "tenant_id", "user_id", "metadata", "hostId", "image", "flavor", "created", "updated",
+    "addresses", "accessIPv4", "accessIPv6", "links", "OS-DCF:diskConfig", "progress", "OS-EXT-AZ:availability_zone",
+    "config_drive", "key_name", "OS-SRV-USG:launched_at", "OS-SRV-USG:terminated_at", "OS-EXT-SRV-ATTR:host",
+    "OS-EXT-SRV-ATTR:instance_name", "OS-EXT-SRV-ATTR:hypervisor_hostname", "OS-EXT-STS:task_state",
+    "OS-EXT-STS:vm_state", "OS-EXT-STS:power_state", "os-extended-volumes:volumes_attached",
+}  # fmt: skip
+
+
+def names(page: Any) -> list[str]:
+    return [server["name"] for server in page["servers"]]
+
+
+def test_a_created_server_has_openstacks_shape(stocked: Cloud) -> None:
+    made = stocked.make_server("web", metadata={"role": "web"})
+    assert made["links"][0]["href"].endswith(f"/v2.1/servers/{made['id']}")
+    server = stocked.get(f"/v2.1/servers/{made['id']}")["server"]
+    assert set(server) == SHAPE
+    assert (server["name"], server["status"], server["OS-EXT-STS:task_state"]) == ("web", "BUILD", "scheduling")
+    assert server["metadata"] == {"role": "web"}
+    assert set(server["flavor"]) == set(server["image"]) == {"id", "links"}
+    assert (server["addresses"], server["config_drive"], server["hostId"]) == ({}, "", "")
+
+
+def test_what_the_conductor_is_asked(stocked: Cloud) -> None:
+    stocked.make_server("web", min_count=2, max_count="3", availability_zone="nova:h1:n1")
+    (request,) = stocked.conductor.requests
+    assert (request.name, request.min_count, request.max_count) == ("web", 2, 3)
+    assert (request.availability_zone, request.force_host, request.force_node) == ("nova", "h1", "n1")
+    assert (request.flavor.name, request.image.name) == ("tiny", "guest")
+    assert request.image.os_hash_value
+
+
+def test_hints_are_carried(stocked: Cloud) -> None:
+    body = {"server": stocked.server, "os:scheduler_hints": {"different_host": ["a", "b"]}}
+    assert stocked.ask("POST", "/v2.1/servers", body)[0] == 202
+    assert stocked.conductor.requests[0].scheduler_hints == {"different_host": ["a", "b"]}
+
+
+@pytest.mark.parametrize("key", ["os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"])
+def test_a_server_group_is_not_dropped_in_silence(stocked: Cloud, key: str) -> None:
+    group = str(uuid.uuid4())
+    status, document = stocked.ask("POST", "/v2.1/servers", {"server": stocked.server, key: {"group": group}})
+    assert status == 400
+    assert document["badRequest"]["message"] == f"Server group {group} could not be found."
+    assert stocked.conductor.requests == []
+
+
+def test_a_reservation_id_instead_of_a_server(stocked: Cloud) -> None:
+    made = stocked.make_server("web", max_count=3, return_reservation_id=True)
+    assert set(made) == {"reservation_id"}
+    found = stocked.get("/v2.1/servers/detail", params={"reservation_id": made["reservation_id"]})["servers"]
+    assert [server["name"] for server in found] == ["web-3", "web-2", "web-1"]
+
+
+WRONG: list[tuple[dict[str, Any], int, str]] = [
+    ({"name": "x" * 300}, 400, "300 characters"),
+    ({"name": "a\nb"}, 400, "cannot be printed"),
+    ({"name": "a\x00b"}, 400, "cannot be printed"),
+    ({"name": ""}, 400, "empty"),
+    ({"name": 7}, 400, "server.name"),
+    ({"name": "x" * 250, "max_count": 100}, 201, ""),
+    ({"name": "x" * 252, "max_count": 100}, 400, "too long"),
+    ({"flavorRef": "nothing"}, 400, "flavor nothing could not be found"),
+    ({"flavorRef": "x\x00"}, 400, "could not be found"),
+    ({"imageRef": str(uuid.uuid4())}, 400, "Can not find requested image"),
+    ({"imageRef": "../../etc/passwd"}, 400, "Can not find requested image"),
+    ({"imageRef": ""}, 400, "imageRef is missing"),
+    ({"min_count": 0}, 400, "min_count"),
+    ({"max_count": -1}, 400, "max_count"),
+    ({"min_count": 3, "max_count": 2}, 400, "min_count must be <= max_count"),
+    ({"max_count": 10**9}, 403, "Quota exceeded"),
+    ({"max_count": 10**30}, 403, "Quota exceeded"),
+    ({"availability_zone": "mars"}, 400, "zone is not available: mars"),
+    ({"availability_zone": "a:b:c:d"}, 400, "Invalid availability_zone"),
+    ({"metadata": {"a/b": "c"}}, 400, "metadata"),
+    ({"metadata": {"a": 1}}, 400, "metadata"),
+    ({"metadata": {"a": "x" * 256}}, 400, "metadata"),
+    ({"metadata": {str(number): "x" for number in range(129)}}, 403, "metadata items"),
+    ({"user_data": "YQ=="}, 400, "Not served yet: user_data"),
+    ({"config_drive": True}, 400, "Not served yet: config_drive"),
+    ({"colour": "red"}, 400, "colour"),
+    ({"networks": [{"uuid": str(uuid.uuid4())}]}, 400, "Not served yet: networks"),
+    ({"security_groups": [{"name": "web"}]}, 400, "Not served yet: security_groups"),
+    ({"personality": [{"path": "/a", "contents": ""}]}, 400, "Not served yet: personality"),
+    ({"key_name": "mine"}, 400, "Not served yet: key_name"),
+    ({"adminPass": "x"}, 400, "Not served yet: adminPass"),
+    ({"block_device_mapping_v2": [{"source_type": "volume", "uuid": "v"}]}, 400, "Not served yet: block_device"),
+]
+
+
+@pytest.mark.parametrize(("more", "status", "why"), WRONG)
+def test_a_wrong_request_is_refused_and_makes_nothing(
+    stocked: Cloud, more: dict[str, Any], status: int, why: str
+) -> None:
+    answered, document = stocked.ask("POST", "/v2.1/servers", {"server": {**stocked.server, **more}})
+    if status == 201:
+        assert answered == 202
+        return
+    assert answered == status, document
+    (fault,) = document.values()
+    assert fault["code"] == status
+    assert why in fault["message"]
+    assert stocked.conductor.requests == []
+
+
+HARMLESS: list[dict[str, Any]] = [
+    {"networks": "none"},
+    {"networks": "auto"},
+    {"networks": []},
+    {"security_groups": [{"name": "default"}]},
+    {"OS-DCF:diskConfig": "MANUAL"},
+    {"config_drive": False},
+    {"key_name": None},
+    {"name": "<server a='1'>&amp;</server>"},
+]
+
+
+@pytest.mark.parametrize("more", HARMLESS)
+def test_what_asks_for_nothing_is_taken(stocked: Cloud, more: dict[str, Any]) -> None:
+    stocked.make_server(**{"name": "vm", **more})
+    assert stocked.get("/v2.1/servers")["servers"][0]["name"] == more.get("name", "vm")
+
+
+def test_the_root_disk_that_clients_spell_out_is_taken(stocked: Cloud) -> None:
+    disk = {"uuid": stocked.server["imageRef"], "source_type": "image", "destination_type": "local", "boot_index": 0}
+    stocked.make_server(block_device_mapping_v2=[{**disk, "delete_on_termination": True}])
+    spoilt = {**stocked.server, "block_device_mapping_v2": [{**disk, "delete_on_termination": False}]}
+    assert stocked.ask("POST", "/v2.1/servers", {"server": spoilt})[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        ({"min_ram": 129}, "min_ram 129 MB > memory 128 MB"),
+        ({"min_disk": 2}, "min_disk 2 GB > root disk 1 GB"),
+        ({"data": None}, "its status is queued"),
+    ],
+)
+def test_an_image_that_does_not_fit(stocked: Cloud, image: dict[str, Any], why: str) -> None:
+    made = stocked.make_image("other", **image)
+    status, document = stocked.ask("POST", "/v2.1/servers", {"server": {**stocked.server, "imageRef": made["id"]}})
+    assert status == 400
+    assert why in document["badRequest"]["message"]
+
+
+# -- the client's own UUID -----------------------------------------------------------------------------------------------
+
+
+def create(cloud: Cloud, request_uuid: str, body: Any) -> tuple[int, Any]:
+    return cloud.ask("POST", "/v2.1/servers", body, headers={"X-Minova-Request-UUID": request_uuid})
+
+
+def test_a_repeated_request_answers_the_same_server(stocked: Cloud) -> None:
+    own = str(uuid.uuid4())
+    first = create(stocked, own, {"server": stocked.server})
+    reordered = {"server": dict(reversed(stocked.server.items()))}
+    assert create(stocked, own.upper(), reordered) == first
+    stocked.conductor.delete_flavor(None, flavorid=stocked.server["flavorRef"])  # type: ignore[arg-type]
+    assert create(stocked, own, {"server": stocked.server}) == first
+    assert len(stocked.get("/v2.1/servers")["servers"]) == 1
+
+
+def test_the_same_uuid_with_another_body_is_a_conflict(stocked: Cloud) -> None:
+    own = str(uuid.uuid4())
+    create(stocked, own, {"server": stocked.server})
+    status, document = create(stocked, own, {"server": {**stocked.server, "name": "other"}})
+    assert (status, document["conflictingRequest"]["code"]) == (409, 409)
+    assert create(stocked, "not-a-uuid", {"server": stocked.server})[0] == 400
+
+
+def test_a_fault_is_shown_of_servers_in_error(stocked: Cloud) -> None:
+    made = stocked.make_server()
+    at = datetime(2026, 1, 31, 12)  # noqa: DTZ001
+    for message in ("first", "No valid host was found. 1 host: RamFilter removed 1."):
+        fault = {"code": 500, "message": message, "details": "", "created_at": at}
+        stocked.conductor.add(models.InstanceFault(instance_uuid=made["id"], **fault))
+    assert "fault" not in stocked.get(f"/v2.1/servers/{made['id']}")["server"]
+    stocked.conductor.edit(made["id"], vm_state="error", task_state=None)
+    for server in (
+        stocked.get(f"/v2.1/servers/{made['id']}")["server"],
+        stocked.get("/v2.1/servers/detail")["servers"][0],
+    ):
+        assert server["status"] == "ERROR"
+        assert server["fault"] == {
+            "code": 500,
+            "message": "No valid host was found. 1 host: RamFilter removed 1.",
+            "created": "2026-01-31T12:00:00Z",
+        }
+
+
+# -- delete, console, diagnosis ------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_server_is_gone_but_for_those_who_ask_for_deleted_ones(stocked: Cloud) -> None:
+    made = stocked.make_server()
+    path = f"/v2.1/servers/{made['id']}"
+    assert stocked.ask("DELETE", path) == (204, None)
+    assert stocked.conductor.deleted == [made["id"]]
+    for method in ("GET", "DELETE"):
+        status, document = stocked.ask(method, path)
+        assert (status, document["itemNotFound"]["code"]) == (404, 404)
+    assert names(stocked.get("/v2.1/servers")) == []
+    assert names(stocked.get("/v2.1/servers?deleted=1")) == ["vm"]
+    assert stocked.get("/v2.1/servers/detail?status=DELETED")["servers"][0]["status"] == "DELETED"
+
+
+def test_the_console_of_a_server(stocked: Cloud) -> None:
+    made = stocked.make_server()
+    path = f"/v2.1/servers/{made['id']}/action"
+    assert stocked.ask("POST", path, {"os-getConsoleOutput": {}})[0] == 409
+    stocked.conductor.edit(made["id"], host="h1")
+    stocked.consoles.texts[made["id"]] = "ready\x1b[0m\n"
+    for length, lines in (
+        ({}, None),
+        ({"length": "5"}, 5),
+        ({"length": 5}, 5),
+        ({"length": -1}, None),
+        ({"length": None}, None),
+    ):
+        status, document = stocked.ask("POST", path, {"os-getConsoleOutput": length})
+        assert (status, document) == (200, {"output": "ready\x1b[0m\n"})
+        assert stocked.consoles.asked[-1] == ("h1", made["id"], lines)
+    assert stocked.ask("POST", path, {"os-getConsoleOutput": {"length": 0}}) == (200, {"output": ""})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"reboot": {"type": "SOFT"}},
+        {},
+        {"a": 1, "b": 2},
+        {"os-getConsoleOutput": {"length": -2}},
+        {"os-getConsoleOutput": 5},
+        [],
+    ],
+)
+def test_an_unknown_or_malformed_action_is_refused(stocked: Cloud, body: Any) -> None:
+    made = stocked.make_server()
+    status, document = stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", body)
+    assert (status, document["badRequest"]["code"]) == (400, 400)
+
+
+def test_a_diagnosis_is_whole_for_administrators(stocked: Cloud) -> None:
+    made = stocked.make_server()
+    path = f"/v2.1/servers/{made['id']}/diagnosis"
+    assert stocked.ask("GET", path)[0] == 404
+    lost = LostHost(host="h1", node="n1", reason="free memory 1 MB < 2 MB")
+    diagnosis = Diagnosis(
+        request_id="req-1",
+        instance_uuids=(made["id"],),
+        hosts=2,
+        steps=(FilterStep(name="RamFilter", before=2, after=1, lost=(lost,)),),
+        weighed=(WeighedHost(host="h2", node="n2", weight=1.0),),
+        selected=(("h2", "n2"),),
+    )
+    at = datetime(2026, 1, 1)  # noqa: DTZ001
+    stocked.conductor.add(models.DiagnosisRow(instance_uuid=made["id"], value=diagnosis, created_at=at))
+    answer = stocked.get(path)["diagnosis"]
+    assert answer["steps"][0]["lost"][0]["reason"] == "free memory 1 MB < 2 MB"
+    assert answer["selected"] == [["h2", "n2"]]
+
+
+def test_a_busy_conductor_is_answered_with_503_and_a_time(stocked: Cloud) -> None:
+    def busy(method: str) -> None:
+        raise errors.ServiceUnavailable("the queue is full")
+
+    stocked.conductor.before = busy
+    result = stocked.client.simulate_post("/v2.1/servers", json={"server": stocked.server})
+    assert result.status_code == 503
+    assert result.json == {"serviceUnavailable": {"code": 503, "message": "the queue is full"}}
+    assert result.headers["Retry-After"].isdigit()

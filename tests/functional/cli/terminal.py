@@ -1,0 +1,75 @@
+"""A command on a terminal of its own, as a user sees it."""
+
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from fcntl import ioctl
+from termios import TIOCSWINSZ
+from types import TracebackType
+from typing import Self
+
+MINOVA = [sys.executable, "-m", "minova.cli.main"]
+
+
+class Terminal:
+    """Runs `minova` with all three streams on a pty of the given size; `text` is what it has written."""
+
+    def __init__(self, *words: str, rows: int = 24, columns: int = 100) -> None:
+        self._ours, theirs = pty.openpty()
+        ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.text = ""
+        self._process = subprocess.Popen(
+            [*MINOVA, *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        os.close(theirs)
+
+    def read_until(self, wanted: str, timeout: float = 20) -> None:
+        """AssertionError with all that was written when it does not come."""
+        until = time.monotonic() + timeout
+        while wanted not in self.text:
+            assert time.monotonic() < until, f"no {wanted!r} in {self.text!r}"
+            if not self._read():
+                assert wanted in self.text, f"ended without {wanted!r}: {self.text!r}"
+
+    def enter(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
+
+    def wait(self, timeout: float = 20) -> int:
+        """The exit code; `text` is complete then."""
+        until = time.monotonic() + timeout
+        while time.monotonic() < until and self._read():
+            pass
+        return self._process.wait(max(until - time.monotonic(), 0.1))
+
+    def _read(self) -> bool:
+        if not select.select([self._ours], [], [], 0.2)[0]:
+            return self._process.poll() is None
+        try:
+            data = os.read(self._ours, 65536)
+        except OSError:  # Linux says EIO when the last one has closed the other end
+            return False
+        self.text += data.decode(errors="replace")
+        return bool(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(10)
+        os.close(self._ours)

@@ -1,0 +1,64 @@
+"""The command as a process: what it imports, and how it ends when its reader goes away."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.fakes.api_server import ApiServer
+from tests.functional.cli.terminal import MINOVA
+
+IMPORTED = """
+import sys
+from minova.cli.main import main
+code = main(sys.argv[1:])
+print("\\n".join(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+sys.exit(code)
+"""
+SLOW = {"sqlalchemy", "alembic", "numpy", "oslo_config", "oslo_messaging", "oslo_log", "oslo_service", "oslo_utils"}
+
+
+def imported_by(*words: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", IMPORTED, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+def test_version_imports_neither_cliff_nor_urllib3() -> None:
+    assert not imported_by("--version") & (SLOW | {"cliff", "stevedore", "urllib3", "cmd2", "msgspec", "http"})
+
+
+@pytest.mark.parametrize("words", ["server list", "hypervisor stats", "service list", "image list"])
+def test_commands_import_nothing_of_the_services(api: ApiServer, words: str) -> None:
+    foreign = SLOW | {"kombu", "falcon", "cheroot", "libvirt", "cmd2", "yaml", "msgspec"}
+    assert not imported_by("--url", api.url, *words.split()) & foreign
+
+
+def test_help_imports_no_interactive_mode() -> None:
+    assert not imported_by("--help") & (SLOW | {"cmd2"})
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "server list"])
+def test_a_reader_that_goes_away_is_no_error(api: ApiServer, words: str) -> None:
+    for number in range(300):
+        api.add_server(f"s{number}")
+    process = subprocess.Popen(
+        [*MINOVA, "--url", api.url, *words.split()] if words != "--version" else [*MINOVA, words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, said = process.communicate(timeout=60)
+    assert said == b""
+    assert process.returncode == 141
+
+
+def test_a_name_that_the_terminal_cannot_show_is_shown_escaped(api: ApiServer) -> None:
+    api.add_server("h\u00e4\ud800")
+    words = [*MINOVA, "--url", api.url, "server", "list", "-f", "value", "-c", "Name"]
+    done = subprocess.run(
+        words, capture_output=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (b"h\\xe4\\ud800\n", b"", 0)

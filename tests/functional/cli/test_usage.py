@@ -1,0 +1,185 @@
+"""What users meet when they mistype, when minova does not answer, and when they ask for help."""
+
+import socket
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+
+from minova.cli.commands import COMMANDS
+from tests.fakes.api_server import ApiServer
+from tests.functional.cli.conftest import Cli
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("srever", "list"), "'srever list' is not a command. Did you mean server list"),
+        (("flavor", "crate", "x"), "Did you mean flavor create"),
+        (("server", "frobnicate", "x"), "'server frobnicate x' is not a command."),
+        (("server",), "'server' is not complete. Its commands: server console log, server create"),
+        (("server", "console"), "'server console' is not complete. Its commands: server console log."),
+        (("--ulr", "x", "server", "list"), "unknown option --ulr. Did you mean --url?"),
+        (("server", "list", "--lmit", "3"), "unknown option --lmit. Did you mean --limit?"),
+        (("server", "list", "--url", "foo"), "'foo' is not a URL such as http://127.0.0.1:8774"),
+        (("server", "list", "--url", "http://host:99999"), "is not a URL"),
+        (("server", "list", "--url", ""), "'' is not a URL"),
+        (("server", "list", "-c", "Colour"), "No recognized column names"),
+        (("server", "list", "extra"), "unrecognized arguments: extra"),
+        (("server", "show"), "the following arguments are required: SERVER"),
+        (("server", "list", "-f", "xml"), "invalid choice: 'xml'"),
+        (("help", "servre"), "'servre' is not a command. Did you mean"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line_and_exit_code_2(
+    api: ApiServer, cli: Cli, words: tuple[str, ...], message: str
+) -> None:
+    said = cli(*words)
+    assert said.code == 2
+    assert message in said.err
+    assert len(said.err.splitlines()) <= 2
+    assert said.out == ""
+
+
+def test_nobody_there_says_where_and_what_to_check(anywhere: Cli) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    said = anywhere("--url", url, "server", "list")
+    assert (said.code, said.err) == (
+        1,
+        f"minova: Cannot reach minova at {url}: Connection refused; is minova-api running?\n",
+    )
+
+
+def test_an_unknown_host_is_told(anywhere: Cli) -> None:
+    said = anywhere("--url", "http://no-such-host.invalid", "server", "list")
+    assert said.code == 1
+    assert said.err.startswith("minova: Cannot reach minova at http://no-such-host.invalid: ")
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """A web server that is not minova: it answers every question with a page."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>")
+
+        Thread(target=answer, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_stranger_on_the_port_is_told(anywhere: Cli, stranger: str) -> None:
+    said = anywhere("--url", stranger, "server", "list")
+    assert (said.code, said.err) == (1, f"minova: {stranger} did not answer as minova does: is it minova-api?\n")
+
+
+def test_http_where_https_is_asked(api: ApiServer, anywhere: Cli) -> None:
+    said = anywhere("--url", api.url.replace("http:", "https:"), "server", "list")
+    assert said.code == 1
+    assert "Cannot speak TLS with minova" in said.err
+
+
+def test_certificates_that_are_not_there(api: ApiServer, anywhere: Cli) -> None:
+    url = api.url.replace("http:", "https:")
+    said = anywhere("--url", url, "--cacert", "/nowhere.pem", "server", "list")
+    assert said.code == 1
+    assert "Cannot read the certificates /nowhere.pem" in said.err
+
+
+def test_a_busy_api_is_asked_again_and_told_when_it_stays_busy(api: ApiServer, cli: Cli) -> None:
+    api.order("busy", "lost", method="GET")
+    assert cli("flavor", "list").code == 0
+
+
+def test_a_change_that_may_not_be_repeated_is_made_once(api: ApiServer, cli: Cli) -> None:
+    api.order("lost")
+    said = cli("flavor", "create", "once")
+    assert said.code == 1
+    assert "The connection to minova" in said.err
+    assert len(api.flavors) == 1
+
+
+def test_the_url_comes_from_the_environment(api: ApiServer, anywhere: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINOVA_URL", api.url + "/v2.1/")
+    assert anywhere("flavor", "list").code == 0
+
+
+class TestHttpBasic:
+    @pytest.fixture(autouse=True)
+    def guarded(self, api: ApiServer) -> None:
+        api.password = ("alice", "s3crét")
+
+    def test_without_a_name_it_says_what_to_give(self, cli: Cli) -> None:
+        said = cli("flavor", "list")
+        assert said.code == 1
+        assert "give --username or MINOVA_USERNAME, and MINOVA_PASSWORD" in said.err
+
+    def test_name_and_password_from_the_environment(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("MINOVA_USERNAME", "alice")
+        monkeypatch.setenv("MINOVA_PASSWORD", "s3crét")
+        assert cli("flavor", "list").code == 0
+
+    def test_a_wrong_password_is_refused_and_never_shown(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("MINOVA_PASSWORD", "wrong-one")
+        said = cli("--username", "alice", "--debug", "flavor", "list")
+        assert said.code == 1
+        assert "refused user alice" in said.err
+        assert "wrong-one" not in said.err
+
+    def test_a_password_in_the_url_is_neither_taken_nor_shown(self, anywhere: Cli) -> None:
+        said = anywhere("--url", "http://alice:s3cr3t@127.0.0.1:1", "flavor", "list")
+        assert said.code == 2
+        assert "give it with --username" in said.err
+        assert "s3cr3t" not in said.err
+
+    def test_no_password_and_nobody_to_ask(self, cli: Cli) -> None:
+        said = cli("--username", "alice", "flavor", "list")
+        assert (said.code, said.err) == (1, "minova: No password for user alice: set MINOVA_PASSWORD.\n")
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help(anywhere: Cli, command: str) -> None:
+    said = anywhere(*command.split(), "--help")
+    assert said.code == 0, said.err
+    assert said.out.startswith(f"usage: minova {command}")
+    assert anywhere("help", *command.split()).out == said.out
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("help",)])
+def test_help_lists_every_command(anywhere: Cli, words: tuple[str, ...]) -> None:
+    said = anywhere(*words)
+    assert said.code == 0
+    assert all(f"  {command} " in said.out for command in COMMANDS if not command.endswith("log show"))
+
+
+def test_help_on_a_noun_lists_its_commands(anywhere: Cli) -> None:
+    said = anywhere("flavor", "--help")
+    assert [line.split()[1] for line in said.out.splitlines()[1:]] == ["create", "delete", "list", "show"]
+
+
+def test_abbreviated_words_and_global_options_anywhere(api: ApiServer, anywhere: Cli) -> None:
+    api.add_flavor("one")
+    assert "one" in anywhere("fl", "li", "--url", api.url).out
+
+
+def test_debug_shows_requests_and_tracebacks(api: ApiServer, cli: Cli) -> None:
+    said = cli("server", "show", "nobody", "--debug")
+    assert f"> GET {api.url}/v2.1/servers/detail?limit=1000&name=%5Enobody%24" in said.err
+    assert "< 200 in " in said.err
+    assert "Traceback" in said.err
+
+
+def test_completion_for_bash(anywhere: Cli) -> None:
+    said = anywhere("complete")
+    assert said.code == 0
+    assert "cmds='complete flavor help hypervisor image server service'" in said.out

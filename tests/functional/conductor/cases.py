@@ -1,0 +1,19 @@
+"""What holds of a conductor on every engine: run on SQLite here, on real servers in the integration tests."""
+
+from tests.functional.conductor.build_cases import CreateCases, FailureCases, ScheduleCases
+from tests.functional.conductor.compute_cases import AuditCases, CatalogueCases, ServiceCases
+from tests.functional.conductor.end_cases import DeleteCases, PurgeCases, TakeOverCases
+
+
+class ConductorCases(
+    CreateCases,
+    ScheduleCases,
+    FailureCases,
+    DeleteCases,
+    TakeOverCases,
+    AuditCases,
+    ServiceCases,
+    CatalogueCases,
+    PurgeCases,
+):
+    """All of them. A subclass gives the fixture `desk`."""

@@ -1,0 +1,92 @@
+"""A scheduler that claims for real and decides as told, and hosts that note what they are asked."""
+
+from collections.abc import Callable
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.context import RequestContext
+from minova.contracts.compute import ComputeApi
+from minova.contracts.scheduler import SchedulerApi
+from minova.db.engine import Database
+from minova.objects.build import BuildMessage
+from minova.objects.diagnosis import Diagnosis, FilterStep, ScheduleAnswer
+from minova.objects.request_spec import HostLimits, RequestSpec, Selection
+from minova.placement import allocations
+from tests.functional.scheduler.cloud import named
+
+
+class FakeScheduler(SchedulerApi):
+    """Gives each instance the hosts of `order`, the first as its host; claims for real. `mood` is raised instead."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.hosts = 3
+        self.order: list[str] = []
+        self.mood: Exception | None = None
+        self.lose_answer = False
+        self.asked: list[tuple[tuple[str, ...], int, int]] = []
+        self.specs: list[RequestSpec] = []
+        self.before_claim: Callable[[], None] = lambda: None
+        self.before_answer: Callable[[], None] = lambda: None
+
+    def select_destinations(
+        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
+    ) -> ScheduleAnswer:
+        self.asked.append((instance_uuids, claim_no, alternates))
+        self.specs.append(spec)
+        if self.mood is not None:
+            raise self.mood
+        said = Diagnosis(request_id=ctx.request_id, instance_uuids=instance_uuids, hosts=self.hosts)
+        if not self.order:
+            lost = FilterStep(name="RamFilter", before=said.hosts, after=0)
+            return ScheduleAnswer(diagnosis=msgspec.structs.replace(said, steps=(lost,), error="No host is left."))
+        hosts = tuple(self._selection(host, spec) for host in self.order[: alternates + 1])
+        self.before_claim()
+        self._db.run(lambda session: self._claim(session, hosts[0], instance_uuids, claim_no))
+        self.before_answer()
+        if self.lose_answer:
+            raise errors.ServiceUnavailable("No answer in time")
+        return ScheduleAnswer(selections=tuple(hosts for _ in instance_uuids), diagnosis=said)
+
+    def _selection(self, host: str, spec: RequestSpec) -> Selection:
+        return Selection(
+            host=host,
+            node=f"{host}-node",
+            provider_uuid=named(host),
+            allocation=spec.resources,
+            limits=HostLimits(memory_mb=4096.0),
+        )
+
+    def _claim(self, session: Session, where: Selection, uuids: tuple[str, ...], claim_no: int) -> None:
+        claims = [
+            allocations.Claim(
+                consumer_uuid=uuid, claim_no=claim_no, provider_uuid=where.provider_uuid, resources=where.allocation
+            )
+            for uuid in uuids
+        ]
+        assert allocations.claim(session, claims) == {}
+
+
+class FakeHost(ComputeApi):
+    """A compute that only notes what it is asked; tests report in its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.builds: list[BuildMessage] = []
+        self.terminated: list[str] = []
+        self.deaf = False
+
+    def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
+        if self.deaf:
+            raise errors.ServiceUnavailable("The message could not be delivered")
+        self.builds.append(build)
+
+    def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
+        if self.deaf:
+            raise errors.ServiceUnavailable("The message could not be delivered")
+        self.terminated.append(instance_uuid)
+
+    def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
+        raise errors.NotFound(instance_uuid)

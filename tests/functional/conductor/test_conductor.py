@@ -1,0 +1,5 @@
+from tests.functional.conductor.cases import ConductorCases
+
+
+class TestOnSqlite(ConductorCases):
+    pass

@@ -1,0 +1,27 @@
+"""The race, and what must hold after it: shared by the engines."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from minova.db.engine import Database
+from tests.functional.placement import races
+from tests.functional.scheduler.cloud import books, unbalanced
+
+ROOT = Path(__file__).parents[3]
+
+
+def run_race(db: Database, url: str, *, processes: int, steps: int) -> int:
+    """Answers how many claims were given. Asserts that every process ended well and that the books are right."""
+    races.prepare(db)
+    command = [sys.executable, "-m", "tests.functional.placement.races", url]
+    running = [
+        subprocess.Popen(
+            [*command, str(number), str(steps)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for number in range(processes)
+    ]
+    ended = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0] * processes, "\n".join(error for _, error in ended)
+    assert not unbalanced(books(db))
+    return sum(int(output) for output, _ in ended)

@@ -1,0 +1,166 @@
+"""A cloud on paper for scheduler tests: nodes, services and inventories in a database, written as a conductor would."""
+
+import random
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+from oslo_config import cfg
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova import conf as configuration
+from minova.context import RequestContext
+from minova.db import models
+from minova.db.engine import Database
+from minova.objects.compute_node import Inventory
+from minova.objects.flavor import Flavor
+from minova.objects.request_spec import RequestSpec
+from minova.placement import changes, inventories, providers
+
+NAMES = UUID("00000000-0000-4000-8000-000000000000")
+SEEN = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+CTX = RequestContext(request_id="req-test", project_id="p", user_id="u")
+
+
+def named(name: str) -> str:
+    """The same uuid for the same name."""
+    return str(uuid5(NAMES, name))
+
+
+def conf_of(**values: Any) -> cfg.ConfigOpts:
+    """Defaults, but for `group__option=value` (or `option=value`)."""
+    conf = configuration.new()
+    conf([], project="minova", default_config_files=[])
+    for name, value in values.items():
+        group, _, option = name.rpartition("__")
+        conf.set_override(option, value, group=group or None)
+    return conf
+
+
+def flavor(memory_mb: int = 2048, vcpus: int = 1, root_gb: int = 10, **more: Any) -> Flavor:
+    return Flavor(flavorid="f", name="f", vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb, **more)
+
+
+def spec_of(wanted: Flavor | None = None, **more: Any) -> RequestSpec:
+    return RequestSpec(flavor=wanted or flavor(), project_id="p", user_id="u", **more)
+
+
+def uuids(count: int, prefix: str = "instance") -> tuple[str, ...]:
+    return tuple(named(f"{prefix}-{number}") for number in range(count))
+
+
+def add_host(
+    session: Session, host: str, *, now: float = 1000.0, service: bool = True, announce: bool = True, **node: Any
+) -> int:
+    """A host with one node of that name; 16 vcpus x 4, 32 GB memory, 500 GB disk unless said otherwise."""
+    if service:
+        row = models.Service(
+            uuid=named(f"service {host}"),
+            host=host,
+            binary="minova-compute",
+            topic="compute",
+            created_at=SEEN,
+        )
+        session.add(row)
+        session.flush()
+        session.add(models.Heartbeat(service_id=row.id, last_seen=now))
+    values = {"vcpus": 16, "memory_mb": 32768, "local_gb": 500, **node}
+    values.setdefault("free_disk_gb", values["local_gb"] - values.get("local_gb_used", 0))
+    made = models.ComputeNode(
+        uuid=named(f"node {host}"),
+        host=host,
+        hypervisor_hostname=host,
+        hypervisor_type="QEMU",
+        hypervisor_version=7002000,
+        supported_instances=[["x86_64", "qemu", "hvm"], ["i686", "qemu", "hvm"]],
+        created_at=SEEN,
+        **values,
+    )
+    session.add(made)
+    session.flush()
+    providers.ensure(session, made.uuid, host)
+    inventories.set_inventories(session, made.uuid, inventories_of(made))
+    if announce:
+        changes.append(session, [made.id], now)
+    return made.id
+
+
+def put_host(db: Database, host: str, **more: Any) -> int:
+    """`add_host` in a transaction of its own."""
+    return db.run(lambda session: add_host(session, host, **more))
+
+
+def inventories_of(node: models.ComputeNode) -> list[Inventory]:
+    return [
+        Inventory(
+            resource_class="VCPU", total=node.vcpus, max_unit=node.vcpus, allocation_ratio=node.cpu_allocation_ratio
+        ),
+        Inventory(
+            resource_class="MEMORY_MB",
+            total=node.memory_mb,
+            max_unit=node.memory_mb,
+            allocation_ratio=node.ram_allocation_ratio,
+        ),
+        Inventory(
+            resource_class="DISK_GB",
+            total=node.local_gb,
+            max_unit=node.local_gb,
+            allocation_ratio=node.disk_allocation_ratio,
+        ),
+    ]
+
+
+def add_instance(session: Session, uuid: str, host: str | None = None, node: str | None = None) -> None:
+    session.add(
+        models.Instance(
+            uuid=uuid,
+            display_name="i",
+            hostname="i",
+            project_id="p",
+            user_id="u",
+            flavor=flavor(),
+            image_ref=named("image"),
+            vm_state="building",
+            host=host,
+            node=node,
+            reservation_id="r-1",
+            created_at=SEEN,
+        )
+    )
+    session.flush()
+
+
+def fresh(url: str) -> Database:
+    db = Database(url)
+    models.Base.metadata.create_all(db.engine)
+    return db
+
+
+def books(db: Database) -> list[tuple[str, str, int, int, int]]:
+    """(provider, class, capacity, used, sum of allocations) of every inventory."""
+    with db.read() as session:
+        held: dict[tuple[int, str], int] = {}
+        for row in session.scalars(select(models.Allocation)):
+            held[row.provider_id, row.resource_class] = held.get((row.provider_id, row.resource_class), 0) + row.used
+        found = session.execute(
+            select(models.ResourceProvider.name, models.Inventory).join(
+                models.Inventory, models.Inventory.provider_id == models.ResourceProvider.id
+            )
+        )
+        return [
+            (name, i.resource_class, i.capacity, i.used, held.get((i.provider_id, i.resource_class), 0))
+            for name, i in found
+        ]
+
+
+def unbalanced(rows: Iterable[tuple[str, str, int, int, int]]) -> list[tuple[str, str, int, int, int]]:
+    """Inventories over their capacity, or whose `used` is not the sum of their allocations."""
+    return [row for row in rows if row[3] != row[4] or row[3] > row[2]]
+
+
+def shuffled(values: Iterable[Any], seed: int) -> list[Any]:
+    mixed = list(values)
+    random.Random(seed).shuffle(mixed)
+    return mixed

@@ -1,0 +1,210 @@
+"""Base images over real HTTP: fetched once, checked, and never half there."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from oslo_config import cfg
+
+from minova import conf as configuration
+from minova.compute.images import ImageCache
+from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable
+from minova.objects.image import Image
+from tests.functional.virt.image_server import ImageServer
+
+DATA = b"raw disk " * 30000
+ID = "7d1d8e0c-97e1-4c5f-8c55-0a4a3b1f3f10"
+
+
+def image(data: bytes = DATA, **more: Any) -> Image:
+    known: dict[str, Any] = {
+        "id": ID,
+        "status": "active",
+        "disk_format": "raw",
+        "container_format": "bare",
+        "size": len(data),
+        "os_hash_algo": "sha256",
+        "os_hash_value": hashlib.sha256(data).hexdigest(),
+    }
+    return Image(**known | more)
+
+
+@pytest.fixture
+def server() -> Iterator[ImageServer]:
+    with ImageServer(DATA) as server:
+        yield server
+
+
+def conf(folder: Path, url: str, **glance: Any) -> cfg.ConfigOpts:
+    made = configuration.load([], "test", files=[])
+    made.set_override("state_path", str(folder))
+    for name, value in {"endpoint_override": url, "timeout": 5, **glance}.items():
+        made.set_override(name, value, group="glance")
+    return made
+
+
+def cache(folder: Path, server: ImageServer, **glance: Any) -> ImageCache:
+    return ImageCache(conf(folder, server.url, **glance), pause=lambda _: None)
+
+
+def files(images: ImageCache) -> set[str]:
+    return {path.name for path in images.folder.iterdir() if path.is_file()} if images.folder.exists() else set()
+
+
+def test_an_image_is_fetched_once_and_found_again(tmp_path: Path, server: ImageServer) -> None:
+    path = cache(tmp_path, server).fetch(image())
+    assert path.read_bytes() == DATA
+    assert path.parent == tmp_path / "instances" / "_base"
+    assert cache(tmp_path, server).fetch(image()) == path
+    assert server.requests == [(f"/v2/images/{ID}/file", None)]
+
+
+def test_threads_that_want_the_same_image_fetch_it_once(tmp_path: Path, server: ImageServer) -> None:
+    images = cache(tmp_path, server)
+    with ThreadPoolExecutor(8) as pool:
+        paths = set(pool.map(lambda _: images.fetch(image()), range(16)))
+    assert len(paths) == len(server.requests) == 1
+
+
+def test_processes_that_want_the_same_image_fetch_it_once(tmp_path: Path, server: ImageServer) -> None:
+    program = (
+        "import sys, pathlib, msgspec\n"
+        "from tests.functional.virt.test_image_cache import conf, ImageCache, Image\n"
+        "image = msgspec.json.decode(sys.argv[3], type=Image)\n"
+        "print(ImageCache(conf(pathlib.Path(sys.argv[1]), sys.argv[2])).fetch(image))\n"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path), server.url, msgspec.json.encode(image()).decode()]
+    started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    answers = {process.communicate(timeout=60)[0] for process in started}
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert len(answers) == len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "plan", [["cut"], ["503", "500"], ["cut", "cut", "429"], ["flipped"], ["longer"], ["no length"]]
+)
+def test_a_broken_download_is_taken_up_again(tmp_path: Path, server: ImageServer, plan: list[str]) -> None:
+    server.plan = list(plan)
+    assert cache(tmp_path, server).fetch(image()).read_bytes() == DATA
+    assert server.plan == []
+
+
+@pytest.mark.parametrize("how", ["cut", "503"])
+def test_one_that_stays_broken_leaves_nothing_and_may_succeed_elsewhere(
+    tmp_path: Path, server: ImageServer, how: str
+) -> None:
+    server.plan = [how] * 2
+    images = cache(tmp_path, server, num_retries=1)
+    with pytest.raises(ServiceUnavailable, match=f"{ID} cannot be fetched from {server.url}"):
+        images.fetch(image())
+    assert files(images) == set()
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"os_hash_value": "0" * 64}, f"expected {'0' * 64}, got {hashlib.sha256(DATA).hexdigest()}"),
+        ({"size": 1000}, "size expected 1000 bytes, got more"),
+        ({"disk_format": "qcow2"}, "declared as qcow2, but the file is raw"),
+        ({"disk_format": "vmdk"}, "disk_format 'vmdk'"),
+        ({"container_format": "ova"}, "container_format 'ova'"),
+        ({"os_hash_value": None}, "no os_hash_value"),
+        ({"os_hash_value": "../../../etc/passwd"}, "no os_hash_value"),
+        ({"os_hash_algo": "md5"}, "no os_hash_value"),
+        ({"id": "../../flavors"}, "Image id '../../flavors'"),
+    ],
+)
+def test_an_image_that_is_not_what_it_says_is_refused(
+    tmp_path: Path, server: ImageServer, wrong: dict[str, Any], words: str
+) -> None:
+    images = cache(tmp_path, server, num_retries=0)
+    with pytest.raises(ImageUnacceptable) as caught:
+        images.fetch(image(**wrong))
+    assert words in str(caught.value)
+    assert files(images) == set()
+
+
+def test_an_image_that_is_gone_is_not_asked_for_again(tmp_path: Path, server: ImageServer) -> None:
+    server.plan = ["404"]
+    with pytest.raises(ImageUnacceptable, match="HTTP 404"):
+        cache(tmp_path, server).fetch(image())
+    assert len(server.requests) == 1
+
+
+def test_nobody_at_the_url(tmp_path: Path) -> None:
+    images = ImageCache(conf(tmp_path, "http://127.0.0.1:9"), pause=lambda _: None)
+    with pytest.raises(ServiceUnavailable, match=r"http://127\.0\.0\.1:9"):
+        images.fetch(image())
+
+
+def test_credentials_go_along_and_a_refusal_names_the_options(tmp_path: Path, server: ImageServer) -> None:
+    server.plan = ["401"]
+    images = cache(tmp_path, server, username="compute", password="secret")
+    with pytest.raises(ServiceUnavailable, match=r"see \[glance\] username and password") as caught:
+        images.fetch(image())
+    assert "secret" not in str(caught.value)
+    images.fetch(image())
+    assert server.requests[-1][1] == "Basic Y29tcHV0ZTpzZWNyZXQ="
+
+
+@pytest.mark.parametrize("how", ["shortened", "changed", "grown", "unmarked", "removed"])
+def test_a_cached_file_that_was_tampered_with_is_fetched_again(tmp_path: Path, server: ImageServer, how: str) -> None:
+    images = cache(tmp_path, server)
+    path = images.fetch(image())
+    mark = path.with_name(f"{path.name}.json")
+    match how:
+        case "shortened":
+            os.truncate(path, 100)
+        case "grown":
+            path.write_bytes(DATA + b"!")
+        case "changed":
+            path.write_bytes(b"R" + DATA[1:])
+        case "unmarked":
+            mark.unlink()
+        case "removed":
+            path.unlink()
+    assert images.fetch(image()).read_bytes() == DATA
+    assert mark.exists()
+    # Without its mark the file is checked by its digest, and needs no download.
+    assert len(server.requests) == (1 if how == "unmarked" else 2)
+
+
+def test_a_file_that_stands_under_overlays_is_replaced_and_not_written_to(tmp_path: Path, server: ImageServer) -> None:
+    images = cache(tmp_path, server)
+    path = images.fetch(image())
+    path.write_bytes(b"R" + DATA[1:])
+    with path.open("rb") as open_file:
+        images.fetch(image())
+        assert open_file.read(1) == b"R"
+
+
+def test_another_image_with_the_same_id_has_a_file_of_its_own(tmp_path: Path, server: ImageServer) -> None:
+    images = cache(tmp_path, server)
+    first = images.fetch(image())
+    server.data = b"other bytes" * 1000
+    assert images.fetch(image(server.data)).read_bytes() == server.data
+    assert first.read_bytes() == DATA
+
+
+def test_an_image_larger_than_the_disk_is_said_at_once(tmp_path: Path, server: ImageServer) -> None:
+    images = cache(tmp_path, server)
+    with pytest.raises(DiskFull, match="bytes free"):
+        images.fetch(image(size=1 << 60))
+    assert files(images) == set()
+
+
+def test_what_a_killed_download_left_is_no_hindrance(tmp_path: Path, server: ImageServer) -> None:
+    images = cache(tmp_path, server)
+    images.folder.mkdir(parents=True)
+    part = images.folder / f"{image().os_hash_value}.part"
+    part.write_bytes(b"half" * 100000)
+    assert images.fetch(image()).read_bytes() == DATA
+    assert not part.exists()

@@ -1,0 +1,85 @@
+"""The migrations on each engine make what the models say."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text
+
+from minova import errors
+from minova.db import schema
+from minova.db.engine import Database
+from minova.db.models import Base
+
+
+@pytest.fixture(params=["sqlite", "fresh_postgresql_url", "fresh_mariadb_url"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of a new, empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/minova.sqlite"
+    made: str = request.getfixturevalue(request.param)()
+    return made
+
+
+@pytest.fixture
+def db(url: str) -> Iterator[Database]:
+    made = Database(url)
+    yield made
+    made.close()
+
+
+def test_migrated_tables_are_those_of_the_models(url: str, db: Database) -> None:
+    schema.upgrade(url)
+    with db.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_an_upgrade_twice_is_harmless(url: str, db: Database) -> None:
+    assert schema.version(db) is None
+    assert schema.upgrade(url) == schema.upgrade(url) == schema.head() == schema.version(db)
+
+
+def test_no_tables_and_too_old_ones_are_refused_with_the_command_to_run(url: str, db: Database) -> None:
+    with pytest.raises(errors.SchemaMismatch, match=r"no tables of minova. Run: minova-manage db upgrade"):
+        schema.require_schema(db)
+    schema.upgrade(url)
+    schema.require_schema(db)
+    pretend(db, "0000")
+    with pytest.raises(errors.SchemaMismatch, match=r"has schema 0000; 0001 is needed. Run: minova-manage db upgrade"):
+        schema.require_schema(db)
+
+
+def test_one_revision_ahead_is_accepted_and_two_are_not(url: str, db: Database) -> None:
+    schema.upgrade(url)
+    pretend(db, f"{int(schema.head()) + 1:04}")
+    schema.require_schema(db)
+    assert schema.upgrade(url) == schema.version(db)
+    pretend(db, f"{int(schema.head()) + 2:04}")
+    for refuses in (lambda: schema.require_schema(db), lambda: schema.upgrade(url)):
+        with pytest.raises(errors.SchemaMismatch, match="install a newer minova"):
+            refuses()
+
+
+def test_somebody_elses_tables_are_left_alone(url: str, db: Database) -> None:
+    schema.upgrade(url)
+    pretend(db, "ae1027a6acf")
+    with pytest.raises(errors.SchemaMismatch, match="not minova's"):
+        schema.upgrade(url)
+
+
+def test_names_that_differ_by_case_or_blanks_are_different(url: str, db: Database) -> None:
+    schema.upgrade(url)
+    insert = text(
+        "INSERT INTO flavors (flavorid, name, value, created_at) VALUES (:i, :n, '{}', '2026-01-01 00:00:00')"
+    )
+    with db.engine.begin() as connection:
+        for number, name in enumerate(["web", "WEB"]):
+            connection.execute(insert, {"i": str(number), "n": name})
+
+
+def pretend(db: Database, revision: str) -> None:
+    with db.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :r"), {"r": revision})

@@ -1,0 +1,192 @@
+"""A cloud as operators run it: the executables as processes of their own, each with its own configuration file."""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.cluster import wait_for
+from tests.servers.private_server import free_ports
+
+BIN = Path(sys.executable).parent
+_LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def _die_with_the_tests() -> None:
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Executable:
+    """One service. Its output goes to a log file, which a failed wait shows the end of."""
+
+    def __init__(self, name: str, folder: Path, options: dict[str, dict[str, Any]]) -> None:
+        self.name = name
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log_file = folder / f"{name}.log"
+        self.conf_file = folder / f"{name}.conf"
+        groups = ({"DEFAULT": {"debug": "true"}} | options).items()
+        self.conf_file.write_text(
+            "".join(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in values.items()) for group, values in groups)
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [BIN / self.name, "--config-file", str(self.conf_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_die_with_the_tests,  # noqa: PLW1509  - this process starts no threads that hold locks here
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self, timeout: float = 60) -> int:
+        assert self._process is not None
+        return self._process.wait(timeout)
+
+    def kill(self) -> None:
+        """As the kernel does when memory runs out: no clean-up."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(10)
+
+    def stop(self) -> int:
+        """Ask it to stop; its exit code."""
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.name} does not stop:\n{self.log[-4000:]}") from None
+
+
+class Deployment:
+    """A controller and computes that share nothing with it but the broker and the API's URL."""
+
+    def __init__(self, folder: Path, transport_url: str, database_url: str, **controller: dict[str, Any]) -> None:
+        self.folder = folder
+        self.transport_url = transport_url
+        (self.port,) = free_ports(1)
+        api = {"osapi_compute_listen_port": self.port, **controller.pop("api", {})}
+        self.url = f"{'https' if 'ssl_cert_file' in api else 'http'}://127.0.0.1:{self.port}"
+        # Of the command line: MINOVA_* variables.
+        self.environment: dict[str, str] = {}
+        self._shared: dict[str, dict[str, Any]] = {"oslo_messaging_rabbit": controller.pop("oslo_messaging_rabbit", {})}
+        options = self._options(
+            "controller",
+            {
+                "database": {"connection": database_url},
+                "api": api,
+                **controller,
+            },
+        )
+        self.services = {
+            name: Executable(f"minova-{name}", folder / "controller", options)
+            for name in ("conductor", "scheduler", "api")
+        }
+        self.conf_file = self.services["conductor"].conf_file
+
+    def _options(self, host: str, groups: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        default = {
+            "debug": "true",
+            "host": host,
+            "state_path": self.folder / host / "state",
+            "transport_url": self.transport_url,
+            "report_interval": 1,
+            "service_down_time": 8,
+            "update_resources_interval": 5,
+        }
+        merged = {"DEFAULT": default, **self._shared}
+        for group, values in groups.items():
+            merged[group] = {**merged.get(group, {}), **values}
+        return merged
+
+    def compute(self, host: str, **groups: dict[str, Any]) -> Executable:
+        """Add a compute: no database in its configuration, a state folder of its own."""
+        glance = {"endpoint_override": self.url, **groups.pop("glance", {})}
+        groups = {"glance": glance, "conductor": {}, **groups}
+        self.services[host] = Executable("minova-compute", self.folder / host, self._options(host, groups))
+        return self.services[host]
+
+    def manage(self, *words: str) -> str:
+        return _run([BIN / "minova-manage", "--config-file", str(self.conf_file), *words])
+
+    def cli(self, *words: str, check: bool = True) -> str:
+        """What `minova ...` prints; with check=False standard error too, whatever the exit code."""
+        return _run([BIN / "minova", "--url", self.url, *words], check=check, environment=self.environment)
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.cli(*words, "-f", "json"))
+
+    def start(self) -> None:
+        for executable in self.services.values():
+            executable.start()
+
+    def wait_up(self, *hosts: str, timeout: float = 60) -> None:
+        """Until the computes named, or all, and the controller's services are up."""
+        wanted = set(hosts or self.services) - {"api", "conductor", "scheduler"}
+        wait_for("the API", lambda: "Binary" in self.cli("service", "list", check=False), timeout)
+
+        def up() -> bool:
+            found = {row["Host"] for row in self.json("service", "list") if row["State"] == "up"}
+            return wanted | {"controller"} <= found
+
+        wait_for(f"{wanted} up", up, timeout)
+
+    def server(self, name: str) -> dict[str, Any]:
+        shown: dict[str, Any] = self.json("server", "show", name)
+        return shown
+
+    def wait_status(self, name: str, *statuses: str, timeout: float = 90) -> dict[str, Any]:
+        """The server as shown once its status is one of these."""
+        try:
+            return wait_for(
+                f"{name} {statuses}",
+                lambda: next((s for s in [self.server(name)] if s["status"] in statuses), {}),
+                timeout,
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.server(name)}\n{self.logs()}") from None
+
+    def logs(self, last: int = 6000) -> str:
+        return "\n".join(f"--- {name}\n{service.log[-last:]}" for name, service in self.services.items())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for executable in reversed(self.services.values()):
+            executable.kill()
+
+
+def _run(command: list[Any], *, check: bool = True, environment: dict[str, str] | None = None) -> str:
+    environment = dict(os.environ) | (environment or {})
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL, env=environment
+    )
+    if not check:
+        return done.stdout + done.stderr
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout

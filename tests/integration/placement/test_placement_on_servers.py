@@ -1,0 +1,32 @@
+"""Placement's claims and races on PostgreSQL and MariaDB."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from minova.db.engine import Database
+from tests.functional.placement.cases import ClaimCases
+from tests.functional.placement.race_case import run_race
+from tests.functional.scheduler.cloud import fresh
+
+
+@pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
+def url(request: pytest.FixtureRequest) -> str:
+    """Of a new, empty database."""
+    made: str = request.getfixturevalue(request.param)()
+    return made
+
+
+@pytest.fixture
+def db(url: str) -> Iterator[Database]:
+    made = fresh(url)
+    yield made
+    made.close()
+
+
+class TestOnServers(ClaimCases):
+    pass
+
+
+def test_processes_that_race_never_overcommit_and_answer_every_deadlock(db: Database, url: str) -> None:
+    assert run_race(db, url, processes=4, steps=100) > 100

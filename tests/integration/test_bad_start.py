@@ -1,0 +1,74 @@
+"""What the executables say when they cannot start: one clear line on standard error, exit code 1, nothing half-done."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.deployment import BIN
+
+# What each needs on its command line to begin at all.
+WORDS = {
+    "minova-api": [],
+    "minova-conductor": [],
+    "minova-scheduler": [],
+    "minova-compute": [],
+    "minova-standalone": ["--state-dir", "{folder}/state"],
+    "minova-manage": ["db", "version"],
+}
+# Wrong values: the line of the file, and what the message names.
+WRONG = {
+    "a word for a number": ("[DEFAULT]\nreport_interval = soon\n", "report_interval"),
+    "a number out of range": ("[conductor]\nworkers = 0\n", "workers"),
+    "none of the choices": ("[DEFAULT]\ncompute_driver = paper\n", "compute_driver"),
+    "no such database": ("[database]\nconnection = nonsense\n", "connection"),
+}
+
+
+def said(name: str, folder: Path, text: str) -> tuple[int, list[str]]:
+    """Exit code, and the lines of standard error, of the executable with this configuration file."""
+    file = folder / "minova.conf"
+    file.write_text(text)
+    words = [word.format(folder=folder) for word in WORDS[name]]
+    command = [str(BIN / name), "--config-file", str(file), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stderr.splitlines()
+
+
+# All executables read options alike, so each meets one number; the other kinds are for one that has the option.
+CASES = [(name, "a word for a number") for name in WORDS]
+CASES += [("minova-conductor", "a number out of range"), ("minova-compute", "none of the choices")]
+CASES += [(name, "no such database") for name in WORDS if name != "minova-compute"]
+
+
+@pytest.mark.parametrize(("name", "wrong"), CASES)
+def test_a_wrong_value_stops_it_with_the_options_name(tmp_path: Path, name: str, wrong: str) -> None:
+    text, option = WRONG[wrong]
+    if "[database]" not in text:
+        text += f"[database]\nconnection = sqlite:///{tmp_path}/minova.sqlite\n"
+    code, lines = said(name, tmp_path, text)
+    assert (code, len(lines)) == (1, 1), lines
+    assert lines[0].startswith(f"{name}: ")
+    assert option in lines[0]
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    missing = tmp_path / "missing.conf"
+    words = [word.format(folder=tmp_path) for word in WORDS[name]]
+    command = [str(BIN / name), "--config-file", str(missing), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{name}: ")
+    assert str(missing) in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("name", ["minova-api", "minova-conductor", "minova-scheduler"])
+def test_tables_that_are_not_there_are_to_be_made_by_a_command(tmp_path: Path, name: str) -> None:
+    text = f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = sqlite:///{tmp_path}/minova.sqlite\n"
+    code, lines = said(name, tmp_path, text)
+    assert code == 1
+    assert lines[-1] == f"{name}: The database has no tables of minova. Run: minova-manage db upgrade"
+    assert "Traceback" not in "\n".join(lines)

@@ -1,0 +1,114 @@
+"""A disk that is really full: a small file system of its own under the image store, or under the instances."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from minova.db.engine import Database
+from tests.cluster import wait_for
+from tests.integration.deployment import Deployment
+from tests.integration.leftovers import domains_and_disks, leftovers_in_tables
+from tests.servers.libvirtd import Libvirtd
+
+pytestmark = pytest.mark.timeout(300)
+
+MB = 1 << 20
+# Room for one image, and not for two; the tiny file system of a host has none for either.
+STORE_MB, HOST_MB, IMAGE_MB = 6, 3, 4
+SMALL, OTHER = "hv-small", "hv-other"
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size_mb: int) -> Iterator[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", str(folder)], check=True, timeout=30)
+    try:
+        yield folder
+    finally:
+        # Lazily, since a service that is being killed may still hold a file.
+        subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def database_url(fresh_postgresql_url: Callable[[], str]) -> str:
+    return fresh_postgresql_url()
+
+
+@pytest.fixture(scope="module")
+def libvirtd() -> Iterator[Libvirtd]:
+    """One of its own: other tests look for what is left on theirs."""
+    with Libvirtd() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cloud(
+    tmp_path_factory: pytest.TempPathFactory,
+    fresh_rabbit_url: Callable[[], str],
+    database_url: str,
+    libvirtd: Libvirtd,
+) -> Iterator[Deployment]:
+    """One host with a disk too small for any image, and one that needs none."""
+    folder = tmp_path_factory.mktemp("cloud")
+    with (
+        small_disk(folder / "store", STORE_MB) as store,
+        small_disk(folder / SMALL / "state" / "instances", HOST_MB),
+        Deployment(folder, fresh_rabbit_url(), database_url, api={"images_path": store}) as deployment,
+    ):
+        # A flavor without a disk asks the scheduler for no room, so that the host itself must notice.
+        deployment.compute(SMALL, libvirt={"connection_uri": libvirtd.uri, "virt_type": "qemu"})
+        # Small enough to be the second choice.
+        books = {"compute_driver": "fake", "fake_memory_mb": 1024, "fake_vcpus": 1, "fake_local_gb": 0}
+        deployment.compute(OTHER, DEFAULT=books)
+        deployment.manage("db", "upgrade")
+        deployment.start()
+        deployment.wait_up()
+        deployment.cli("flavor", "create", "tiny", "--ram", "128", "--disk", "0", "--vcpus", "1")
+        (folder / "image.raw").write_bytes(os.urandom(IMAGE_MB * MB))
+        upload(deployment, "fits")
+        yield deployment
+
+
+def upload(cloud: Deployment, name: str, *, check: bool = True) -> str:
+    file = str(cloud.folder / "image.raw")
+    return cloud.cli("image", "create", name, "--file", file, "--disk-format", "raw", check=check)
+
+
+def test_an_upload_to_a_full_store_says_so_and_leaves_nothing(cloud: Deployment) -> None:
+    store = cloud.folder / "store"
+    before = sorted(path.name for path in store.iterdir())
+    said = upload(cloud, "too-much", check=False)
+    assert "no room left in the image store" in said
+    assert "Traceback" not in said
+    assert sorted(path.name for path in store.iterdir()) == before
+    assert [row["Name"] for row in cloud.json("image", "list") if row["Status"] == "active"] == ["fits"]
+
+
+def test_a_build_on_a_full_disk_ends_with_the_reason_and_leaves_nothing(
+    cloud: Deployment, libvirtd: Libvirtd, database_url: str
+) -> None:
+    zone = f"nova:{SMALL}"
+    words = ["--flavor", "tiny", "--image", "fits", "--availability-zone", zone, "--wait"]
+    said = cloud.cli("server", "create", "stuck", *words, check=False)
+    assert "bytes free" in said
+    assert cloud.server("stuck")["status"] == "ERROR"
+    assert list((cloud.folder / SMALL / "state" / "instances" / "_base").glob("*.part")) == []
+    cloud.cli("server", "delete", "stuck", "--wait")
+    database = Database(database_url)
+    try:
+        wait_for("nothing is left", lambda: leftovers_in_tables(database) == [], 30)
+    finally:
+        database.close()
+    assert domains_and_disks(libvirtd.uri, cloud.folder / SMALL) == []
+
+
+def test_a_build_that_finds_the_disk_full_goes_to_the_next_alternate(cloud: Deployment) -> None:
+    cloud.cli("server", "create", "vm", "--flavor", "tiny", "--image", "fits", "--wait")
+    assert cloud.server("vm")["OS-EXT-SRV-ATTR:host"] == OTHER
+    log = cloud.services["conductor"].log
+    assert f"on {SMALL} failed" in log
+    cloud.cli("server", "delete", "vm", "--wait")

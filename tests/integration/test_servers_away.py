@@ -1,0 +1,159 @@
+"""Database or broker away, at the start or in the middle of work: services wait and say so, and no instance is lost."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from tests.cluster import wait_for
+from tests.integration.deployment import Deployment
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.rabbitmq import RabbitMQ
+
+pytestmark = pytest.mark.timeout(400)
+
+HOSTS = ("hv-a", "hv-b")
+BUILDS = 12
+# Seconds in which a person is told that the cloud cannot answer now; far below what HTTP clients wait.
+TOLD_WITHIN = 30.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RabbitMQ]:
+    with RabbitMQ() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgreSQL]:
+    with PostgreSQL() as server:
+        yield server
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, broker: RabbitMQ, database: PostgreSQL) -> Iterator[Deployment]:
+    """Tables are there, and no service has started."""
+    # Nova's default: a broker that is away for less does not make its hosts look dead.
+    patient = {"service_down_time": 60}
+    with Deployment(tmp_path, broker.fresh_url(), database.fresh_url(), DEFAULT=patient) as deployment:
+        for host in HOSTS:
+            deployment.compute(host, DEFAULT={"compute_driver": "fake"})
+        deployment.manage("db", "upgrade")
+        yield deployment
+
+
+@pytest.fixture
+def cloud(deployment: Deployment, tmp_path: Path) -> Deployment:
+    deployment.start()
+    deployment.wait_up()
+    return stocked(deployment, tmp_path)
+
+
+def stocked(deployment: Deployment, folder: Path) -> Deployment:
+    disk = folder / "disk.raw"
+    disk.write_bytes(b"\1" * 4096)
+    deployment.cli("flavor", "create", "tiny", "--ram", "128", "--disk", "1", "--vcpus", "1")
+    deployment.cli("image", "create", "i", "--file", str(disk), "--disk-format", "raw")
+    return deployment
+
+
+def create(cloud: Deployment, name: str, *more: str) -> None:
+    cloud.cli("server", "create", name, "--flavor", "tiny", "--image", "i", *more)
+
+
+def all_active(cloud: Deployment) -> None:
+    """Each build that was begun has ended well."""
+
+    def active() -> bool:
+        statuses = [row["Status"] for row in cloud.json("server", "list")]
+        assert "ERROR" not in statuses
+        return statuses == ["ACTIVE"] * BUILDS
+
+    try:
+        wait_for("all are ACTIVE", active, 120)
+    except AssertionError as error:
+        raise AssertionError(
+            f"{error}\n{cloud.cli('server', 'show', f'vm-{BUILDS}', check=False)}\n{cloud.logs()}"
+        ) from None
+
+
+def tries(cloud: Deployment, service: str, words: str) -> int:
+    return sum(words in line for line in cloud.services[service].log.splitlines())
+
+
+def answer(cloud: Deployment, path: str) -> tuple[int, bytes]:
+    """Status and body of a request to the API, which answers in time whatever is away."""
+    begun = time.monotonic()
+    response = urllib3.request("GET", cloud.url + path, timeout=TOLD_WITHIN, retries=False)
+    assert time.monotonic() - begun < TOLD_WITHIN
+    return response.status, response.data
+
+
+def test_services_wait_for_a_database_that_is_down_at_their_start(
+    deployment: Deployment, database: PostgreSQL, tmp_path: Path
+) -> None:
+    controller = ("conductor", "scheduler", "api")
+    database.stop()
+    try:
+        for name in controller:
+            deployment.services[name].start()
+        said = "database: The database does not answer"
+        for name in controller:
+            wait_for(f"{name} tries again", lambda name=name: tries(deployment, name, said) >= 3, 30)  # type: ignore[misc]
+            lines = deployment.services[name].log.splitlines()
+            assert all("trying again in" in line for line in lines if "does not answer" in line)
+            assert len([line for line in lines if "WARNING" in line or "ERROR" in line]) == tries(
+                deployment, name, said
+            )
+            assert "Traceback" not in deployment.services[name].log
+    finally:
+        database.start()
+    for host in HOSTS:
+        deployment.services[host].start()
+    deployment.wait_up()
+    create(stocked(deployment, tmp_path), "first", "--wait")
+
+
+def test_services_wait_for_a_broker_that_is_down_at_their_start(
+    deployment: Deployment, broker: RabbitMQ, tmp_path: Path
+) -> None:
+    broker.stop()
+    try:
+        deployment.start()
+        for name in ("conductor", "scheduler", *HOSTS):
+            wait_for(f"{name} tries again", lambda name=name: tries(deployment, name, "refused") >= 2, 60)  # type: ignore[misc]
+            assert "Traceback" not in deployment.services[name].log
+    finally:
+        broker.start()
+    deployment.wait_up(timeout=90)
+    create(stocked(deployment, tmp_path), "first", "--wait")
+
+
+def test_the_database_goes_away_in_the_middle_of_builds(cloud: Deployment, database: PostgreSQL) -> None:
+    create(cloud, "vm", "--max", str(BUILDS))
+    database.kill()
+    try:
+        for _ in range(2):
+            status, body = answer(cloud, "/v2.1/servers/detail")
+            assert (status, b"database does not answer" in body) == (503, True), body
+        said = cloud.cli("server", "list", check=False)
+        assert "The database does not answer" in said
+        assert "Traceback" not in said
+    finally:
+        database.start()
+    all_active(cloud)
+
+
+def test_the_broker_goes_away_in_the_middle_of_builds(cloud: Deployment, broker: RabbitMQ) -> None:
+    create(cloud, "vm", "--max", str(BUILDS))
+    broker.kill()
+    try:
+        assert answer(cloud, "/v2.1/servers/detail")[0] == 200
+        said = cloud.cli("flavor", "create", "more", "--ram", "128", "--disk", "1", check=False)
+        assert "Traceback" not in said
+        assert "503" in said or "unavailable" in said.lower() or "answer" in said, said
+    finally:
+        broker.start()
+    all_active(cloud)

@@ -1,0 +1,158 @@
+"""`minova-standalone` on real QEMU: it stops cleanly, guests live on, and started again it knows them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import pytest
+
+from tests.cluster import wait_for
+from tests.integration.deployment import BIN
+from tests.integration.leftovers import domains_and_disks
+from tests.servers.libvirtd import Libvirtd
+from tests.servers.private_server import free_ports
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Standalone:
+    """One state folder and the process that works in it."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.folder = folder
+        (port,) = free_ports(1)
+        self.url = f"http://127.0.0.1:{port}"
+        self.log_file = folder / "standalone.log"
+        self._conf = folder / "minova.conf"
+        lines = [f"{name} = {value}" for name, value in options.items()]
+        self._conf.write_text("\n".join(["[DEFAULT]", *lines, "[api]", f"osapi_compute_listen_port = {port}", ""]))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self, state: str = "state") -> list[str]:
+        words = ["--config-file", str(self._conf), "--state-dir", str(self.folder / state)]
+        return [str(BIN / "minova-standalone"), *words]
+
+    def start(self) -> float:
+        """Seconds until it said that it is ready."""
+        begun, before = time.monotonic(), self.log.count("minova-standalone is ready")
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_for("ready", lambda: self.ended() or self.log.count("minova-standalone is ready") > before, 60)
+        assert not self.ended(), self.log[-4000:]
+        return time.monotonic() - begun
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def stop(self, number: signal.Signals) -> int:
+        """Its exit code."""
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+        return self._process.wait(60)
+
+    def kill(self) -> None:
+        if self._process is not None and not self.ended():
+            self._process.kill()
+            self._process.wait(10)
+
+    def cli(self, *words: str) -> str:
+        command = [str(BIN / "minova"), "--url", self.url, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}\n{self.log[-4000:]}"
+        return done.stdout
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.cli(*words, "-f", "json"))
+
+    def flavors(self) -> list[str]:
+        return sorted(row["Name"] for row in self.json("flavor", "list"))
+
+
+@pytest.fixture
+def libvirtd() -> Iterator[Libvirtd]:
+    """One of its own: other tests look for what is left on theirs."""
+    with Libvirtd() as server:
+        yield server
+
+
+@pytest.fixture
+def real(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
+    conf = tmp_path / "real"
+    conf.mkdir()
+    standalone = Standalone(conf)
+    file = conf / "minova.conf"
+    file.write_text(file.read_text() + f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n")
+    yield standalone
+    standalone.kill()
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Iterator[Standalone]:
+    standalone = Standalone(tmp_path, compute_driver="fake")
+    yield standalone
+    standalone.kill()
+
+
+def test_guests_outlive_it_and_it_knows_them_again(real: Standalone, libvirtd: Libvirtd, guest_image: Path) -> None:
+    print(f"ready in {real.start():.1f} s on an empty folder", file=sys.stderr)
+    real.cli("image", "create", "guest", "--file", str(guest_image), "--disk-format", "qcow2")
+    real.cli("server", "create", "vm", "--flavor", "m1.nano", "--image", "guest", "--wait")
+    wait_for("READY", lambda: "MINOVA-GUEST READY" in real.cli("server", "console", "log", "vm"))
+    uuid = real.json("server", "show", "vm")["id"]
+    for number in (signal.SIGTERM, signal.SIGINT):
+        assert real.stop(number) == 0
+        assert "Traceback" not in real.log
+        assert running(libvirtd) == [uuid]
+        print(f"ready in {real.start():.1f} s on a folder with a guest", file=sys.stderr)
+        assert running(libvirtd) == [uuid]
+        assert real.json("server", "show", "vm")["status"] == "ACTIVE"
+        # One boot only, and all it has said is still there.
+        assert real.cli("server", "console", "log", "vm").count("MINOVA-GUEST READY") == 1
+    real.cli("server", "delete", "vm", "--wait")
+    wait_for("nothing is left", lambda: domains_and_disks(libvirtd.uri, real.folder) == [], 30)
+
+
+def running(libvirtd: Libvirtd) -> list[str]:
+    connection = libvirt.open(libvirtd.uri)
+    try:
+        return [domain.UUIDString() for domain in connection.listAllDomains() if domain.isActive()]
+    finally:
+        connection.close()
+
+
+def test_a_second_one_on_the_same_folder_is_refused(books: Standalone) -> None:
+    books.start()
+    second = subprocess.run(books.command(), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert second.returncode == 1
+    state = books.folder / "state"
+    assert second.stderr == f"minova-standalone: --state-dir {state}: another minova-standalone works there\n"
+    assert books.flavors() != []
+
+
+def test_ready_made_flavors_are_there_once_and_not_again(books: Standalone) -> None:
+    books.start()
+    made = books.flavors()
+    assert "m1.tiny" in made
+    books.cli("flavor", "delete", "m1.tiny")
+    assert books.stop(signal.SIGTERM) == 0
+    books.start()
+    assert books.flavors() == [name for name in made if name != "m1.tiny"]
+
+
+def test_a_port_in_use_is_said_and_leaves_the_folder_usable(books: Standalone) -> None:
+    books.start()
+    other = subprocess.run(books.command("other"), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert other.returncode == 1
+    assert "osapi_compute_listen_port" in other.stderr.splitlines()[-1]
+    assert "Traceback" not in other.stderr

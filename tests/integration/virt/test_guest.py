@@ -1,0 +1,198 @@
+"""A real guest by the libvirt driver on real QEMU, and what happens when libvirtd dies or hangs."""
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minova import conf as configuration
+from minova import virt
+from minova.errors import HypervisorUnavailable, ImageUnacceptable
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.states import PowerState
+from minova.virt.driver import Driver
+from minova.virt.libvirt.host import Host
+from tests.cluster import wait_for
+from tests.servers.libvirtd import Libvirtd
+
+NANO = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1, swap=16)
+HOSTILE = "</name>&\x00\u202e" + "x" * 300
+
+
+def load(folder: Path, uri: str, **libvirt: Any) -> Driver:
+    conf = configuration.load([], "test", files=[])
+    conf.set_override("state_path", str(folder))
+    conf.set_override("host", "hv1")
+    for name, value in {"virt_type": "qemu", "connection_uri": uri, **libvirt}.items():
+        conf.set_override(name, value, group="libvirt")
+    driver = virt.load(conf)
+    driver.init_host("hv1")
+    return driver
+
+
+@pytest.fixture
+def mortal() -> Iterator[Libvirtd]:
+    """A libvirtd that the test may kill."""
+    with Libvirtd() as server:
+        yield server
+
+
+@pytest.fixture
+def driver(tmp_path: Path, libvirt_uri: str) -> Iterator[Driver]:
+    driver = load(tmp_path, libvirt_uri)
+    yield driver
+    remove_all(driver)
+    driver.close()
+
+
+def remove_all(driver: Driver) -> None:
+    for domain in driver.domains():
+        if domain.ours:
+            driver.destroy(domain.uuid)
+
+
+def instance(**more: Any) -> Instance:
+    image = Image(id="i", disk_format="qcow2")
+    known: dict[str, Any] = {"uuid": str(uuid.uuid4()), "display_name": HOSTILE, "flavor": NANO, "image": image}
+    return Instance(**known | more)
+
+
+def prepared(driver: Driver, image: Path, attempt: int = 1) -> Instance:
+    one = instance()
+    driver.prepare(one, driver.available_nodes()[0], attempt, image)
+    return one
+
+
+def test_a_guest_boots_to_ready_and_leaves_nothing(driver: Driver, guest_image: Path, tmp_path: Path) -> None:
+    heard: list[PowerState] = []
+    driver.watch(lambda _, state: heard.append(state))
+    (node,) = driver.available_nodes()
+    before = driver.host_view(node)
+    one = prepared(driver, guest_image)
+    assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
+    assert driver.start(one) is PowerState.RUNNING
+    wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(one.uuid, None))
+    assert len(driver.console_output(one.uuid, 2).splitlines()) == 2
+    view = driver.host_view(node)
+    assert [(domain.uuid, domain.attempt, domain.memory_mb) for domain in view.domains if domain.ours] == [
+        (one.uuid, 1, 128)
+    ]
+    assert (view.hypervisor_type, view.vcpus, view.memory_mb) == ("QEMU", before.vcpus, before.memory_mb)
+    assert 0 < view.memory_mb_used < view.memory_mb
+    assert ("x86_64", "qemu", "hvm") in view.supported_instances
+    driver.destroy(one.uuid)
+    driver.destroy(one.uuid)
+    assert driver.power_state(one.uuid) is None
+    assert list((tmp_path / "instances").iterdir()) == []
+    wait_for("the news", lambda: heard[-1:] == [PowerState.SHUTDOWN])
+    assert PowerState.RUNNING in heard
+
+
+def test_a_later_attempt_replaces_what_an_earlier_one_left(driver: Driver, guest_image: Path) -> None:
+    one = prepared(driver, guest_image)
+    driver.start(one)
+    (node,) = driver.available_nodes()
+    driver.prepare(one, node, 1, guest_image)
+    assert driver.power_state(one.uuid) is PowerState.RUNNING
+    driver.prepare(one, node, 2, guest_image)
+    assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
+    assert [domain.attempt for domain in driver.domains() if domain.uuid == one.uuid] == [2]
+
+
+def test_an_image_that_does_not_fit_leaves_no_domain(driver: Driver, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"")
+    os.truncate(tmp_path / "large", (1 << 30) + 512)
+    one = instance(image=Image(id="i", disk_format="raw"))
+    with pytest.raises(ImageUnacceptable, match="> root disk 1 GB"):
+        driver.prepare(one, driver.available_nodes()[0], 1, tmp_path / "large")
+    assert driver.power_state(one.uuid) is None
+
+
+def test_a_half_prepared_domain_tells_of_itself(
+    driver: Driver, guest_image: Path, libvirt_uri: str, tmp_path: Path
+) -> None:
+    """A crash between the domain and its disks: whoever lists the domains finds it, and removes all of it."""
+    one = prepared(driver, guest_image)
+    (tmp_path / "instances" / one.uuid / "disk").rename(tmp_path / "instances" / one.uuid / "disk.part")
+    again = load(tmp_path, libvirt_uri)
+    assert [domain.attempt for domain in again.domains() if domain.uuid == one.uuid] == [1]
+    again.destroy(one.uuid)
+    assert list((tmp_path / "instances").iterdir()) == []
+    again.close()
+
+
+def test_libvirtd_dies_and_comes_back(mortal: Libvirtd, guest_image: Path, tmp_path: Path) -> None:
+    driver = load(tmp_path, mortal.uri)
+    heard: list[tuple[str, PowerState]] = []
+    driver.watch(lambda *news: heard.append(news))
+    one = prepared(driver, guest_image)
+    driver.start(one)
+    (node,) = driver.available_nodes()
+    mortal.kill()
+    begun = time.monotonic()
+    for ask in (
+        driver.available_nodes,
+        driver.domains,
+        lambda: driver.host_view(node),
+        lambda: driver.power_state(one.uuid),
+        lambda: driver.console_output(one.uuid, None),
+        lambda: driver.start(one),
+        lambda: driver.destroy(one.uuid),
+    ):
+        with pytest.raises(HypervisorUnavailable):
+            ask()
+    with pytest.raises(HypervisorUnavailable):
+        driver.prepare(instance(), node, 1, guest_image)
+    assert time.monotonic() - begun < 5
+    mortal.start()
+    heard.clear()
+    assert driver.power_state(one.uuid) is PowerState.RUNNING
+    wait_for("what happened meanwhile", lambda: (one.uuid, PowerState.RUNNING) in heard)
+    wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(one.uuid, None))
+    driver.destroy(one.uuid)
+    wait_for("news over the new connection", lambda: (one.uuid, PowerState.SHUTDOWN) in heard)
+    driver.close()
+
+
+def test_libvirtd_that_is_not_there_yet(tmp_path: Path) -> None:
+    with Libvirtd() as server:
+        server.stop()
+        with pytest.raises(HypervisorUnavailable, match="Connecting to"):
+            load(tmp_path, server.uri)
+        server.start()
+        assert load(tmp_path, server.uri).domains() == ()
+
+
+def test_libvirtd_that_hangs_is_not_waited_for_without_end(mortal: Libvirtd) -> None:
+    host = Host(mortal.uri, keepalive=1, open_within=1.0)
+    with host.asked("Asking") as connection:
+        connection.getHostname()
+    assert mortal.pid is not None
+    os.kill(mortal.pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        with pytest.raises(HypervisorUnavailable, match="Asking"), host.asked("Asking") as connection:
+            connection.getHostname()
+        for _ in range(3):
+            with pytest.raises(HypervisorUnavailable, match="within 1 s"), host.asked("Asking"):
+                pass
+        assert time.monotonic() - begun < 10
+    finally:
+        os.kill(mortal.pid, signal.SIGCONT)
+
+    def answers() -> bool:
+        try:
+            with host.asked("Asking") as connection:
+                return bool(connection.getHostname())
+        except HypervisorUnavailable:
+            return False
+
+    wait_for("an answer", answers, timeout=20)
+    host.close()

@@ -1,0 +1,184 @@
+"""A private libvirtd with the QEMU driver, in a mount namespace of its own: the tests' and the demo's hypervisor.
+
+    python -m tests.servers.libvirtd start DIR    # prints the URI; lives on
+    python -m tests.servers.libvirtd stop DIR     # ends it with all its guests
+
+It sees the machine's files as everyone does, but its own folders in place of /etc/libvirt, /run/libvirt and so on: a
+libvirtd of the machine itself is neither seen nor disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import time
+import uuid
+from pathlib import Path
+
+from tests.servers.private_server import PrivateServer, ServerError, program
+
+# Debian's libvirt looks this user and group up before it reads that it shall be another. They come with
+# libvirt-daemon-system, together with services that nobody here wants started; so they are shown to libvirtd alone.
+ACCOUNT = "libvirt-qemu"
+ACCOUNT_FILES = {
+    "passwd": ("/etc/passwd", f"{ACCOUNT}:x:64055:64055::/var/lib/libvirt:/usr/sbin/nologin\n"),
+    "group": ("/etc/group", f"{ACCOUNT}:x:64055:\n"),
+}
+# Each of these folders is the private one named beside it, as far as this libvirtd can see.
+FOLDERS = {
+    "etc": "/etc/libvirt",
+    "run": "/run/libvirt",
+    "lib": "/var/lib/libvirt",
+    "cache": "/var/cache/libvirt",
+    "log": "/var/log/libvirt",
+}
+LIBVIRTD_CONF = """\
+listen_tls = 0
+auth_unix_ro = "none"
+auth_unix_rw = "none"
+unix_sock_ro_perms = "0700"
+unix_sock_rw_perms = "0700"
+host_uuid = "{host_uuid}"
+log_outputs = "2:stderr"
+"""
+# Root and no ownership games, so that guests may use files wherever the tests put them. No namespace per guest, as
+# this one holds them all; logs go to plain files, since there is no virtlogd.
+QEMU_CONF = """\
+user = "root"
+group = "root"
+dynamic_ownership = 0
+remember_owner = 0
+security_driver = "none"
+namespaces = []
+stdio_handler = "file"
+"""
+# Control groups are hidden: libvirt then leaves them alone, whatever their version and whoever manages them, and two
+# private libvirtds cannot meet in one group because their guests have the same name.
+ENTER = """\
+set -eu
+directory=$1; shift
+while [ "$1" != -- ]; do
+    [ -e "$2" ] || mkdir -p "$2"
+    mount --bind "$directory/$1" "$2"
+    shift 2
+done
+shift
+umount --recursive --lazy /sys/fs/cgroup 2>/dev/null || true
+exec "$@"
+"""
+
+
+class Libvirtd(PrivateServer):
+    """Reached at `uri`. Its guests live on when it is stopped, killed and started again; `close` ends them too."""
+
+    name = "libvirtd"
+    close_signal = signal.SIGTERM
+    outlived = True
+
+    @property
+    def uri(self) -> str:
+        return uri_of(self.directory)
+
+    def prepare(self) -> None:
+        if os.geteuid() != 0:
+            raise ServerError("a private libvirtd needs root, to make its mount namespace")
+        program("qemu-system-x86_64", "qemu-system-x86")
+        if len(os.fsencode(socket_of(self.directory))) > 107:
+            raise ServerError(f"{self.directory} is too long a path for libvirt's socket: use a shorter one")
+        for folder in FOLDERS:
+            (self.directory / folder).mkdir(exist_ok=True)
+        configuration = self.directory / "etc" / "libvirtd.conf"
+        if not configuration.exists():
+            # Many machines have no usable UUID of their own, and a compute node must keep its one.
+            configuration.write_text(LIBVIRTD_CONF.format(host_uuid=uuid.uuid4()))
+        (self.directory / "etc" / "qemu.conf").write_text(QEMU_CONF)
+        for name, (original, line) in ACCOUNT_FILES.items():
+            lines = Path(original).read_text()
+            known = any(each.startswith(f"{ACCOUNT}:") for each in lines.splitlines())
+            (self.directory / name).write_text(lines if known else lines + line)
+
+    def command(self) -> list[str]:
+        enter = ["unshare", "--mount", "--propagation=slave", "sh", "-c", ENTER, "sh", str(self.directory)]
+        shown = FOLDERS | {name: original for name, (original, _) in ACCOUNT_FILES.items()}
+        places = [word for pair in shown.items() for word in pair]
+        libvirtd = program("libvirtd", "libvirt-daemon")
+        return [*enter, *places, "--", libvirtd, f"--pid-file={self.directory}/libvirtd.pid"]
+
+    def environment(self) -> dict[str, str]:
+        # No bus, so that no systemd of the machine takes the guests under its wing.
+        return dict(os.environ) | {"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"}
+
+    def answers(self) -> bool:
+        try:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(socket_of(self.directory))
+                return True
+        except OSError:
+            return False
+
+
+def socket_of(directory: Path) -> str:
+    return str(directory / "run" / "libvirt-sock")
+
+
+def uri_of(directory: Path) -> str:
+    """The connection URI of the private libvirtd in `directory`."""
+    return f"qemu+unix:///system?socket={socket_of(directory)}"
+
+
+def keeper_of(directory: Path) -> int | None:
+    """The keeper of the server in `directory`, if it lives. The folder in its arguments tells it from a stranger."""
+    try:
+        pid = int((directory / "keeper.pid").read_text())
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return None
+    return pid if f"--directory={directory}".encode() in words else None
+
+
+def start(directory: Path) -> None:
+    """Start one that outlives this process; where one is running already that is the one."""
+    keeper = keeper_of(directory)
+    server = Libvirtd(directory)
+    if keeper is not None and server.answers():
+        return
+    if keeper is not None:
+        stop(directory)
+    server.open(detached=True)
+
+
+def stop(directory: Path) -> None:
+    """End it with all its guests; nothing to do when there is none. ServerError if it does not end."""
+    deadline = time.monotonic() + 30
+    keeper = keeper_of(directory)
+    if keeper is not None:
+        os.kill(keeper, signal.SIGTERM)
+    while keeper_of(directory) is not None:
+        if time.monotonic() > deadline:
+            raise ServerError(f"process {keeper} does not end")
+        time.sleep(0.05)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Start or stop a private libvirtd.")
+    parser.add_argument("action", choices=("start", "stop"))
+    parser.add_argument("directory", type=Path)
+    options = parser.parse_args()
+    directory = options.directory.resolve()
+    try:
+        if options.action == "stop":
+            stop(directory)
+            return 0
+        start(directory)
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(uri_of(directory))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

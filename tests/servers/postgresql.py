@@ -1,0 +1,119 @@
+"""A private PostgreSQL on the loopback."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from tests.servers.private_server import PrivateServer, ServerError, program
+
+BINARIES = "/usr/lib/postgresql"
+PACKAGE = "postgresql"
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    # What was committed outlives the server's being killed; only a power cut would lose it.
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "32MB",
+    "max_connections": "200",
+}
+
+
+def newest(name: str) -> str:
+    """The program of the newest installed PostgreSQL."""
+    versions = sorted(Path(BINARIES).glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True)
+    return program(name, PACKAGE, *map(str, versions))
+
+
+def as_ordinary_user() -> list[str]:
+    """A prefix for commands: PostgreSQL refuses to run as root.
+
+    It keeps root's right to pass through folders, since those of pytest are closed to others.
+    """
+    if os.geteuid() != 0:
+        return []
+    try:
+        pwd.getpwnam("postgres")
+    except KeyError as missing:
+        raise ServerError(f"there is no user postgres: it comes with the Debian package {PACKAGE}") from missing
+    rights = ["--inh-caps=+dac_read_search,+dac_override", "--ambient-caps=+dac_read_search,+dac_override"]
+    return ["setpriv", "--pdeathsig=KILL", "--reuid=postgres", "--regid=postgres", "--clear-groups", *rights]
+
+
+class PostgreSQL(PrivateServer):
+    """`url` is one database for all; `fresh_url()` makes an empty one."""
+
+    name = "postgresql"
+    ports_needed = 1
+    stop_signal = signal.SIGINT
+    # An immediate shutdown: killed outright it would leave its shared memory segment behind.
+    close_signal = signal.SIGQUIT
+
+    def __init__(self, directory: Path | None = None) -> None:
+        super().__init__(directory)
+        self._numbers = itertools.count(1)
+
+    @property
+    def url(self) -> str:
+        return self._url("postgres")
+
+    def fresh_url(self) -> str:
+        """An SQLAlchemy URL of a new, empty database."""
+        name = f"test_{next(self._numbers)}"
+        subprocess.run(
+            [newest("psql"), f"--dbname={self._libpq('postgres')}", "--quiet", f"--command=CREATE DATABASE {name}"],
+            check=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+        return self._url(name)
+
+    def prepare(self) -> None:
+        if self._data.exists():
+            return
+        ordinary = as_ordinary_user()
+        self._data.mkdir()
+        if ordinary:
+            shutil.chown(self._data, "postgres", "postgres")
+        result = subprocess.run(
+            [*ordinary, newest("initdb"), f"--pgdata={self._data}", "--username=postgres", "--auth=trust"]
+            + ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            cwd="/",
+        )
+        if result.returncode != 0:
+            raise ServerError(f"initdb failed\n{result.stderr}")
+
+    def command(self) -> list[str]:
+        settings = SETTINGS | {"unix_socket_directories": "", "port": str(self.ports[0])}
+        options = [f"--{name}={value}" for name, value in settings.items()]
+        return [*as_ordinary_user(), newest("postgres"), "-D", str(self._data), *options]
+
+    def answers(self) -> bool:
+        # A connection is accepted before the server is ready, so one is really made.
+        try:
+            with socket.create_connection(("127.0.0.1", self.ports[0]), timeout=2) as client:
+                words = b"user\x00postgres\x00database\x00postgres\x00\x00"
+                client.sendall((len(words) + 8).to_bytes(4, "big") + (3 << 16).to_bytes(4, "big") + words)
+                return client.recv(1) == b"R"
+        except OSError:
+            return False
+
+    @property
+    def _data(self) -> Path:
+        return self.directory / "data"
+
+    def _libpq(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.ports[0]}/{database}"
+
+    def _url(self, database: str) -> str:
+        return self._libpq(database).replace("postgresql:", "postgresql+psycopg:")

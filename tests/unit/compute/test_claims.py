@@ -1,0 +1,85 @@
+"""What fits on a node, in words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minova.compute.claims import checks_of, reasons_against
+from minova.compute.usage import Usage
+from minova.objects.compute_node import ComputeNode
+from minova.objects.request_spec import HostLimits
+
+NODE = ComputeNode(
+    uuid="u",
+    host="h",
+    hypervisor_hostname="n",
+    vcpus=8,
+    vcpus_used=6,
+    memory_mb=4096,
+    memory_mb_used=3584,
+    local_gb=100,
+    local_gb_used=90,
+)
+WANTED = Usage(memory_mb=2048, disk_gb=20, vcpus=4)
+
+CASES = [
+    ("no limits", HostLimits(), None),
+    ("just enough memory", HostLimits(memory_mb=3584 + 2048), None),
+    ("too little memory", HostLimits(memory_mb=4096), "Free memory 512.00 MB < requested 2048 MB"),
+    ("too little disk", HostLimits(disk_gb=100), "Free disk 10.00 GB < requested 20 GB"),
+    ("too few vcpus", HostLimits(vcpu=8), "Free vcpu 2.00 VCPU < requested 4 VCPU"),
+    ("ratios make limits above the total", HostLimits(vcpu=32), None),
+    ("a limit with a fraction", HostLimits(memory_mb=5000.5), "Free memory 1416.50 MB < requested 2048 MB"),
+    ("used beyond the limit already", HostLimits(memory_mb=3000), "Free memory -584.00 MB < requested 2048 MB"),
+    ("a limit of zero is a limit", HostLimits(disk_gb=0), "Free disk -90.00 GB < requested 20 GB"),
+    (
+        "every reason is told",
+        HostLimits(memory_mb=4096, disk_gb=100, vcpu=8),
+        (
+            "Free memory 512.00 MB < requested 2048 MB; Free disk 10.00 GB < requested 20 GB; "
+            "Free vcpu 2.00 VCPU < requested 4 VCPU"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("limits", "reasons"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_claim(limits: HostLimits, reasons: str | None) -> None:
+    assert reasons_against(checks_of(NODE, WANTED, limits)) == reasons
+
+
+def test_a_claim_is_logged_in_novas_words() -> None:
+    memory, disk, _ = checks_of(NODE, WANTED, HostLimits(memory_mb=6000))
+    assert memory.lines() == (
+        "Total memory: 4096 MB, used: 3584.00 MB",
+        "memory limit: 6000.00 MB, free: 2416.00 MB",
+    )
+    assert disk.lines()[1] == "disk limit not specified, defaulting to unlimited"
+
+
+amounts = st.integers(0, 10_000)
+limit = st.none() | st.floats(0, 20_000)
+
+
+@given(
+    used=st.tuples(amounts, amounts, amounts),
+    wanted=st.builds(Usage, memory_mb=amounts, disk_gb=amounts, vcpus=amounts),
+    limits=st.builds(HostLimits, memory_mb=limit, disk_gb=limit, vcpu=limit),
+)
+def test_what_fits_stays_within_every_limit_and_only_that_fits(
+    used: tuple[int, int, int], wanted: Usage, limits: HostLimits
+) -> None:
+    node = ComputeNode(
+        uuid="u",
+        host="h",
+        hypervisor_hostname="n",
+        memory_mb_used=used[0],
+        local_gb_used=used[1],
+        vcpus_used=used[2],
+    )
+    after = (used[0] + wanted.memory_mb, used[1] + wanted.disk_gb, used[2] + wanted.vcpus)
+    within = all(
+        at_most is None or amount <= at_most
+        for amount, at_most in zip(after, (limits.memory_mb, limits.disk_gb, limits.vcpu), strict=True)
+    )
+    assert (reasons_against(checks_of(node, wanted, limits)) is None) == within

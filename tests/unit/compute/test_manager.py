@@ -1,0 +1,576 @@
+"""A compute's life: builds, removals, its start, and what it does from time to time."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from minova import errors
+from minova.compute.manager import ComputeManager
+from minova.objects.image import Image
+from minova.objects.request_spec import HostLimits
+from minova.objects.service import Service
+from minova.objects.states import PowerState, VmState
+from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
+from tests.fakes.hypervisor import Hypervisor
+
+RUNNING = PowerState.RUNNING
+IMAGE = Image(id="an-image", status="active", disk_format="raw")
+GONE = errors.HypervisorUnavailable("libvirt does not answer")
+
+
+@pytest.fixture
+def compute() -> Compute:
+    return Compute().start()
+
+
+def the_failure(compute: Compute) -> tuple[str, bool]:
+    assert len(compute.conductor.failures) == 1
+    return compute.conductor.failures[0].reason, compute.conductor.failures[0].retriable
+
+
+# -- builds ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_build_ends_active_with_its_usage_in_the_row(compute: Compute) -> None:
+    compute.conductor.calls.clear()
+    compute.boot("i")
+    instance = compute.conductor.instances["i"]
+    assert (instance.vm_state, instance.task_state, instance.power_state) == (VmState.ACTIVE, None, RUNNING)
+    assert (instance.host, instance.node) == (HOST, NODE)
+    assert compute.used() == (1024, 10, 2)
+    assert compute.domains() == {"i": RUNNING}
+    assert compute.conductor.calls == ["claim_instance", "begin_attempt", "build_succeeded"]
+    assert [step for _, _, step in compute.conductor.steps] == ["spawning"]
+
+
+def test_the_same_cast_twice_builds_once(compute: Compute) -> None:
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    for _ in range(2):
+        compute.manager.build_and_run_instance(CTX, message)
+    compute.run()
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.run()
+    assert compute.hypervisor.calls.count("prepare") == 1
+    assert compute.conductor.calls.count("build_succeeded") == 1
+
+
+def test_a_lower_attempt_than_one_already_seen_is_ignored(compute: Compute) -> None:
+    first = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    second = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.manager.build_and_run_instance(CTX, second)
+    compute.manager.build_and_run_instance(CTX, first)
+    compute.run()
+    assert compute.conductor.calls.count("claim_instance") == 1
+    assert [attempt for _, attempt, _ in compute.conductor.steps] == [2]
+
+
+def test_a_late_repetition_after_a_restart_leaves_the_running_instance_alone(compute: Compute) -> None:
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.run()
+    compute.restart()
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.run()
+    assert compute.domains() == {"i": RUNNING}
+    assert compute.used() == (1024, 10, 2)
+    assert compute.conductor.failures == []
+
+
+def test_a_host_that_ran_out_of_room_says_so_and_may_be_retried_elsewhere(compute: Compute) -> None:
+    compute.boot("i", limits=HostLimits(memory_mb=1024))
+    reason, retriable = the_failure(compute)
+    assert "Free memory 512.00 MB < requested 1024 MB" in reason
+    assert retriable
+    assert compute.used() == (0, 0, 0)
+
+
+def test_a_node_that_the_driver_does_not_report_fails_with_its_name(compute: Compute) -> None:
+    compute.boot("i", node="elsewhere")
+    assert the_failure(compute) == ("Node elsewhere is not one of host host-1", True)
+
+
+FAILURES = [
+    ("prepare", errors.DiskFull("no room in /images"), True),
+    ("prepare", GONE, True),
+    ("start", GONE, True),
+    ("start", RuntimeError("out of the blue"), True),
+    ("prepare", errors.ImageUnacceptable("virtual size over the flavor's disk"), False),
+]
+
+
+@pytest.mark.parametrize(("operation", "error", "retriable"), FAILURES)
+def test_a_build_that_fails_is_undone_and_reported(
+    compute: Compute, operation: str, error: Exception, retriable: bool
+) -> None:
+    with compute.hypervisor_fails(operation, error=error):
+        compute.boot("i")
+    assert the_failure(compute) == (str(error), retriable)
+    assert compute.domains() == {}
+    assert compute.used() == (0, 0, 0)
+
+
+def test_a_bad_image_is_not_tried_elsewhere(compute: Compute) -> None:
+    compute.hypervisor.wants_image = True
+    compute.images.refuse = errors.ImageUnacceptable("it has a backing file")
+    compute.boot("i", image=IMAGE)
+    assert the_failure(compute) == ("it has a backing file", False)
+    assert compute.used() == (0, 0, 0)
+
+
+def raw_disk(compute: Compute, folder: Path, size: int) -> None:
+    compute.hypervisor.wants_image = True
+    compute.images.path = folder / "raw-disk"
+    compute.images.path.touch()
+    os.truncate(compute.images.path, size)
+
+
+def test_the_images_file_reaches_the_driver(compute: Compute, tmp_path: Path) -> None:
+    raw_disk(compute, tmp_path, 10 << 30)
+    compute.boot("i", image=IMAGE)
+    assert compute.hypervisor.images["i"] == tmp_path / "raw-disk"
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+def test_an_image_that_turns_out_larger_than_the_flavors_disk_is_refused(compute: Compute, tmp_path: Path) -> None:
+    raw_disk(compute, tmp_path, (10 << 30) + 1)
+    compute.boot("i", image=IMAGE)
+    reason, retriable = the_failure(compute)
+    assert "virtual size 10737418241 bytes > root disk 10 GB" in reason
+    assert not retriable
+    assert "prepare" not in compute.hypervisor.calls
+
+
+def test_an_image_too_large_by_its_record_is_not_even_fetched(compute: Compute) -> None:
+    compute.hypervisor.wants_image = True
+    compute.boot("i", image=msgspec.structs.replace(IMAGE, virtual_size=11 << 30))
+    assert not the_failure(compute)[1]
+    assert compute.images.fetched == []
+
+
+def test_a_file_of_another_format_than_declared_is_refused(compute: Compute, tmp_path: Path) -> None:
+    raw_disk(compute, tmp_path, 1 << 20)
+    compute.boot("i", image=msgspec.structs.replace(IMAGE, disk_format="qcow2"))
+    assert the_failure(compute)[1] is False
+
+
+def test_a_driver_that_needs_no_image_makes_nobody_fetch_one(compute: Compute) -> None:
+    compute.boot("i", image=IMAGE)
+    assert compute.images.fetched == []
+
+
+def test_an_attempt_given_up_meanwhile_is_undone_without_a_word(compute: Compute) -> None:
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.hypervisor.on_call = lambda operation: compute.conductor.give_up("i") if operation == "prepare" else None
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.run()
+    assert compute.domains() == {}
+    assert compute.used() == (0, 0, 0)
+    assert not {"build_failed", "build_succeeded"} & set(compute.conductor.calls)
+
+
+def test_an_attempt_given_up_just_before_its_report_is_removed(compute: Compute) -> None:
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.conductor.on_call = lambda method: compute.conductor.give_up("i") if method == "build_succeeded" else None
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.run()
+    assert compute.domains() == {}
+    assert compute.used() == (0, 0, 0)
+
+
+@pytest.mark.parametrize("method", ["claim_instance", "begin_attempt", "build_succeeded"])
+@pytest.mark.parametrize("answers", [False, True], ids=["requests", "answers"])
+def test_a_lost_message_is_said_again(compute: Compute, method: str, answers: bool) -> None:
+    with compute.conductor_loses(method, times=2, answers=answers):
+        compute.boot("i")
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+    assert compute.used() == (1024, 10, 2)
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["requests", "answers"])
+def test_a_success_that_nobody_heard_is_said_again_by_the_audit(compute: Compute, answers: bool) -> None:
+    with compute.conductor_loses("build_succeeded", times=3, answers=answers):
+        compute.boot("i")
+    assert compute.domains() == {"i": RUNNING}
+    compute.manager.update_available_resource()
+    compute.run()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+    assert compute.hypervisor.calls.count("prepare") == 1
+
+
+def test_a_failure_that_nobody_heard_is_said_again_by_the_audit(compute: Compute) -> None:
+    disk_full = errors.DiskFull("full")
+    with compute.conductor_loses("build_failed", times=3), compute.hypervisor_fails("prepare", error=disk_full):
+        compute.boot("i")
+    assert compute.conductor.failures == []
+    compute.manager.update_available_resource()
+    compute.run()
+    assert the_failure(compute) == ("full", True)
+    assert compute.used() == (0, 0, 0)
+
+
+def test_a_build_whose_cast_was_lost_is_begun_by_the_audit(compute: Compute) -> None:
+    compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.manager.update_available_resource()
+    compute.run()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+def test_a_clean_up_that_fails_is_tried_again_by_the_audit(compute: Compute) -> None:
+    with compute.hypervisor_fails("start", "destroy", error=GONE):
+        compute.boot("i")
+    assert the_failure(compute) == (str(GONE), True)
+    assert "i" in compute.domains()
+    compute.manager.update_available_resource()
+    compute.run()
+    assert compute.domains() == {}
+    assert compute.used() == (0, 0, 0)
+
+
+def test_what_is_left_of_a_build_is_not_removed_once_a_later_attempt_has_made_it_anew(compute: Compute) -> None:
+    with compute.hypervisor_fails("start", "destroy", error=GONE):
+        compute.boot("i")
+    compute.manager.update_available_resource()
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.queue.reverse()  # the build first, then the removals that the audit wants
+    compute.run()
+    assert compute.domains() == {"i": RUNNING}
+    assert compute.used() == (1024, 10, 2)
+
+
+def test_builds_failed_in_a_row_are_counted_until_one_succeeds(compute: Compute) -> None:
+    for number in range(2):
+        compute.boot(f"i{number}", limits=HostLimits(vcpu=0))
+    compute.manager.report_changes()
+    assert compute.row.stats["failed_builds"] == "2"
+    compute.manager.update_available_resource()
+    assert compute.row.stats["failed_builds"] == "2"
+    compute.boot("good")
+    compute.manager.report_changes()
+    assert compute.row.stats["failed_builds"] == "0"
+
+
+# -- removals ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_removal_gives_everything_back(compute: Compute) -> None:
+    compute.boot("i")
+    compute.conductor.calls.clear()
+    compute.delete("i")
+    assert compute.conductor.instances["i"].vm_state is VmState.DELETED
+    assert compute.domains() == {}
+    assert compute.used() == (0, 0, 0)
+    assert compute.conductor.calls == ["save_compute_node", "instance_deleted"]
+
+
+def test_what_is_not_there_counts_as_removed(compute: Compute) -> None:
+    for _ in range(2):
+        compute.manager.terminate_instance(CTX, "never-seen", None)
+        compute.run()
+    assert compute.conductor.calls.count("instance_deleted") == 2
+
+
+def test_a_removal_before_its_build_leaves_nothing(compute: Compute) -> None:
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.delete("i")
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.run()
+    assert compute.domains() == {}
+    assert compute.used() == (0, 0, 0)
+    assert compute.conductor.instances["i"].vm_state is VmState.DELETED
+
+
+def test_an_audit_between_removal_and_its_report_leaves_no_usage_behind(compute: Compute) -> None:
+    compute.boot("i")
+    compute.conductor.on_call = lambda method: (
+        compute.manager.update_available_resource() if method == "instance_deleted" else None
+    )
+    compute.delete("i")
+    assert compute.used() == (0, 0, 0)
+
+
+def test_a_removal_without_a_hypervisor_is_not_reported(compute: Compute) -> None:
+    compute.boot("i")
+    with compute.hypervisor_fails("destroy", error=GONE):
+        compute.delete("i")
+    assert "instance_deleted" not in compute.conductor.calls
+    compute.delete("i")
+    assert compute.conductor.instances["i"].vm_state is VmState.DELETED
+
+
+def test_console_output(compute: Compute) -> None:
+    compute.boot("i")
+    assert compute.manager.get_console_output(CTX, "i", 1) == "ready"
+    with pytest.raises(errors.NotFound):
+        compute.manager.get_console_output(CTX, "other", None)
+
+
+# -- the start ---------------------------------------------------------------------------------------------------------
+
+
+def test_at_its_start_it_registers_adopts_and_audits_in_this_order() -> None:
+    compute = Compute().start()
+    assert compute.conductor.calls == ["register_service", "instances_of_host", "begin_audit", "finish_audit"]
+    assert compute.hypervisor.calls[0] == "init_host"
+    service = compute.conductor.services[HOST, "minova-compute"]
+    assert (service.topic, service.down_reason) == ("compute", None)
+
+
+def killed_in(compute: Compute, operation: str) -> Compute:
+    """The compute dies in this operation of a build, and starts again."""
+
+    class Killed(BaseException):
+        """Nothing of ours may catch it."""
+
+    dead = False
+
+    def die(name: str) -> None:
+        nonlocal dead
+        dead = dead or name == operation
+        if dead:
+            raise Killed
+
+    compute.hypervisor.on_call = compute.conductor.on_call = die
+    with pytest.raises(Killed):
+        compute.boot("i")
+    compute.hypervisor.on_call = compute.conductor.on_call = lambda name: None
+    return compute.restart()
+
+
+@pytest.mark.parametrize("operation", ["claim_instance", "begin_attempt", "prepare", "start", "build_succeeded"])
+def test_a_build_in_which_the_compute_died_is_finished_by_the_next_start(compute: Compute, operation: str) -> None:
+    killed_in(compute, operation).run()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+    assert compute.domains() == {"i": RUNNING}
+    assert compute.used() == (1024, 10, 2)
+    assert compute.conductor.open == {}
+
+
+def test_a_domain_that_runs_is_adopted_not_built_again(compute: Compute) -> None:
+    killed_in(compute, "build_succeeded")
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE, "at once, without background work"
+    assert compute.hypervisor.calls.count("prepare") == 1
+
+
+def test_a_half_built_domain_is_undone_first(compute: Compute) -> None:
+    killed_in(compute, "start")
+    assert compute.domains() == {}
+    compute.run()
+    assert compute.domains() == {"i": RUNNING}
+
+
+def test_the_domain_of_an_older_attempt_is_undone(compute: Compute) -> None:
+    compute.hypervisor.add_domain("i", NODE, 1024, attempt=1)
+    compute.conductor.commit_build("i", "other", NODE, FLAVOR)
+    compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.restart()
+    assert compute.domains() == {}
+    compute.run()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+def test_a_domain_whose_instance_was_deleted_meanwhile_is_destroyed(compute: Compute) -> None:
+    compute.boot("i")
+    compute.conductor.begin_delete("i")
+    compute.conductor.instance_deleted(CTX, instance_uuid="i", host=HOST)
+    compute.restart().run()
+    assert compute.domains() == {}
+    assert compute.used() == (0, 0, 0)
+
+
+def test_a_domain_that_was_never_minovas_is_left_alone_and_counts(compute: Compute) -> None:
+    compute.hypervisor.add_domain("somebodys", NODE, 300, ours=False)
+    compute.restart().run()
+    assert "somebodys" in compute.domains()
+    assert compute.used() == (300, 0, 0)
+
+
+def test_a_guest_that_shut_down_while_the_compute_was_away_is_reported(compute: Compute) -> None:
+    compute.boot("i")
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    compute.restart().manager.report_changes()
+    assert compute.conductor.instances["i"].power_state is PowerState.SHUTDOWN
+
+
+class Waits:
+    """In place of an Event: notes each wait, and ends the trouble after some."""
+
+    def __init__(self, waits: int, end: object) -> None:
+        self.left = waits
+        self.end = end
+
+    def set(self) -> None:
+        """Nobody stops here."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.left -= 1
+        if self.left == 0:
+            self.end()  # type: ignore[operator]
+        return False
+
+
+def patient(compute: Compute, waits: Waits) -> ComputeManager:
+    return ComputeManager(
+        compute.conf,
+        compute.hypervisor,
+        compute.conductor,  # type: ignore[arg-type]
+        host=HOST,
+        images=compute.images,
+        spawn=compute.queue.append,
+        stopping=waits,  # type: ignore[arg-type]
+    )
+
+
+def test_while_the_hypervisor_is_away_at_the_start_the_service_says_so_and_waits() -> None:
+    compute = Compute()
+    seen = []
+
+    def back() -> None:
+        seen.append(compute.conductor.services[HOST, "minova-compute"].down_reason)
+        compute.hypervisor.on_call = lambda operation: None
+
+    with compute.hypervisor_fails(error=GONE):
+        manager = patient(compute, Waits(2, back))
+        manager.init_host()
+    assert seen == [str(GONE)]
+    assert compute.conductor.services[HOST, "minova-compute"].down_reason is None
+
+
+def test_without_a_conductor_at_the_start_it_waits_for_one() -> None:
+    compute = Compute()
+    with compute.conductor_loses("register_service", times=3):
+        patient(compute, Waits(9, lambda: None)).init_host()
+    assert (HOST, "minova-compute") in compute.conductor.services
+
+
+def test_settings_that_cannot_work_stop_the_start() -> None:
+    compute = Compute()
+    wrong = errors.InvalidConfiguration("vcpu_pin_set names CPU 99")
+    with compute.hypervisor_fails("init_host", error=wrong), pytest.raises(errors.InvalidConfiguration):
+        compute.start()
+
+
+# -- from time to time -------------------------------------------------------------------------------------------------
+
+
+def test_the_heartbeat_follows_the_conductors_interval(compute: Compute) -> None:
+    compute.conductor.heartbeat_interval = 25.0
+    assert compute.manager.heartbeat() == 25.0
+
+
+def test_a_service_that_the_conductor_does_not_know_registers_again(compute: Compute) -> None:
+    compute.conductor.services.clear()
+    compute.manager.heartbeat()
+    assert (HOST, "minova-compute") in compute.conductor.services
+
+
+def test_a_hypervisor_that_goes_away_is_reported_and_audited_when_it_is_back(compute: Compute) -> None:
+    def service() -> Service:
+        return compute.conductor.services[HOST, "minova-compute"]
+
+    with compute.hypervisor_fails(error=GONE):
+        compute.manager.heartbeat()
+    assert service().down_reason == str(GONE)
+    compute.conductor.calls.clear()
+    compute.manager.heartbeat()
+    assert service().down_reason is None
+    assert compute.conductor.calls == ["heartbeat", "begin_audit", "finish_audit"]
+    compute.manager.heartbeat()
+    assert compute.conductor.calls[3:] == ["heartbeat"]
+
+
+INTERVALS = [(0, 60.0), (15, 15.0), (-1, None)]
+
+
+@pytest.mark.parametrize(("option", "interval"), INTERVALS)
+def test_the_interval_of_audits(option: int, interval: float | None) -> None:
+    compute = Compute(update_resources_interval=option)
+    tasks = {task.name: task.interval for task in compute.manager.periodic_tasks()}
+    assert tasks.get("update_available_resource") == interval
+
+
+def test_an_audit_that_fails_is_logged_with_its_node_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    compute = Compute(hypervisor=Hypervisor("a", "b")).start()
+    broken = iter([RuntimeError("odd")])
+
+    def fail_once(operation: str) -> None:
+        if operation == "host_view":
+            for error in broken:
+                raise error
+
+    compute.hypervisor.on_call = fail_once
+    compute.conductor.calls.clear()
+    compute.manager.update_available_resource()
+    assert "Error updating resources for node a" in caplog.text
+    assert compute.conductor.calls == ["begin_audit", "finish_audit"]
+    compute.manager.update_available_resource()
+    assert compute.conductor.calls == ["begin_audit", "finish_audit"] * 3
+
+
+def test_nodes_that_the_driver_no_longer_reports_are_deleted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    compute = Compute(hypervisor=Hypervisor("a", "b")).start()
+    assert len(compute.conductor.inventories) == 2
+    assert "delete_compute_nodes" not in compute.conductor.calls
+    compute.hypervisor.nodes = ("b",)
+    compute.manager.update_available_resource()
+    assert "Deleting orphan compute node a" in caplog.text
+    assert list(compute.conductor.nodes) == [(HOST, "b")]
+    assert len(compute.conductor.inventories) == 1
+    compute.boot("i", node="a")
+    assert the_failure(compute)[0] == "Node a is not one of host host-1"
+
+
+def test_rows_of_nodes_that_vanished_before_the_start_are_deleted_too() -> None:
+    compute = Compute(hypervisor=Hypervisor("a", "b")).start()
+    compute.hypervisor.nodes = ("a",)
+    compute.restart()
+    assert list(compute.conductor.nodes) == [(HOST, "a")]
+
+
+def test_many_changes_of_power_state_go_in_one_message(compute: Compute) -> None:
+    for uuid in ("i", "j"):
+        compute.boot(uuid)
+    for state in (PowerState.PAUSED, PowerState.SHUTDOWN):
+        compute.hypervisor.turn("i", state)
+    compute.hypervisor.turn("j", PowerState.CRASHED)
+    compute.conductor.calls.clear()
+    with compute.conductor_loses("report_power_states", times=1), pytest.raises(errors.ServiceUnavailable):
+        compute.manager.report_changes()
+    compute.manager.report_changes()
+    compute.manager.report_changes()
+    assert compute.conductor.calls.count("report_power_states") == 2
+    assert compute.conductor.instances["i"].power_state is PowerState.SHUTDOWN
+    assert compute.conductor.instances["j"].power_state is PowerState.CRASHED
+
+
+def test_when_nothing_changed_nothing_is_sent(compute: Compute) -> None:
+    compute.boot("i")
+    compute.manager.report_changes()
+    compute.conductor.calls.clear()
+    compute.manager.report_changes()
+    assert compute.conductor.calls == []
+
+
+def test_a_stray_found_before_a_later_attempt_began_here_is_left_alone(compute: Compute) -> None:
+    compute.boot("i")
+    row = compute.conductor.instances["i"]
+    compute.conductor.instances["i"] = msgspec.structs.replace(row, host=None, node=None, vm_state=VmState.BUILDING)
+    compute.manager.update_available_resource()
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.queue.reverse()  # the build first, then the removal of what the audit found
+    compute.run()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+    assert compute.domains() == {"i": RUNNING}
+
+
+def test_an_instance_in_a_task_is_not_compared_with_its_domain(compute: Compute) -> None:
+    compute.boot("i")
+    compute.conductor.begin_delete("i")
+    compute.hypervisor.destroy("i")
+    compute.manager.update_available_resource()
+    compute.manager.report_changes()
+    assert "report_power_states" not in compute.conductor.calls

@@ -1,0 +1,60 @@
+"""Filters, weighers and drivers by the names of entry points and by dotted paths."""
+
+import pytest
+
+from minova import errors
+from minova.scheduler.extensions import DRIVERS, find, load_filters, load_weighers
+from minova.scheduler.filter_scheduler import FilterScheduler
+from minova.scheduler.filters import PerHostFilter
+from minova.scheduler.weights import PerHostWeigher
+from tests.functional.scheduler.cloud import conf_of
+
+
+def test_the_default_chain_in_its_order() -> None:
+    assert [one.name for one in load_filters(conf_of())] == [
+        "AvailabilityZoneFilter",
+        "ComputeFilter",
+        "RamFilter",
+        "DiskFilter",
+        "CoreFilter",
+        "ImagePropertiesFilter",
+    ]
+    assert [one.name for one in load_weighers(conf_of())] == ["CPUWeigher", "DiskWeigher", "RAMWeigher"]
+
+
+def test_a_dotted_path_takes_its_place_in_the_chain() -> None:
+    path = "tests.unit.scheduler.test_filters.EvenFilter"
+    loaded = load_filters(conf_of(filter_scheduler__enabled_filters=["RamFilter", path, "DiskFilter"]))
+    assert [one.name for one in loaded] == ["RamFilter", "EvenFilter", "DiskFilter"]
+    assert isinstance(loaded[1], PerHostFilter)
+
+
+def test_weighers_by_name_and_path() -> None:
+    path = "tests.unit.scheduler.test_weights.PreferLastWeigher"
+    loaded = load_weighers(conf_of(filter_scheduler__weight_classes=["RAMWeigher", path]))
+    assert [one.name for one in loaded] == ["RAMWeigher", "PreferLastWeigher"]
+    assert isinstance(loaded[1], PerHostWeigher)
+
+
+def test_multipliers_are_options() -> None:
+    loaded = load_weighers(conf_of(filter_scheduler__ram_weight_multiplier=-3.0))
+    assert {one.name: one.multiplier for one in loaded} == {"CPUWeigher": 1.0, "DiskWeigher": 1.0, "RAMWeigher": -3.0}
+
+
+def test_the_driver_by_name_and_by_path() -> None:
+    assert find(DRIVERS, "filter_scheduler", "o") is FilterScheduler
+    assert find(DRIVERS, "minova.scheduler.filter_scheduler.FilterScheduler", "o") is FilterScheduler
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["RamFiltre", "tests.nowhere.RamFilter", "tests.unit.scheduler.hosts.RamFilter", "tests.unit.scheduler.hosts.CONF"],
+)
+def test_an_unknown_name_stops_with_option_and_name(name: str) -> None:
+    with pytest.raises(errors.InvalidConfiguration, match=rf"\[filter_scheduler\] enabled_filters.*{name}"):
+        load_filters(conf_of(filter_scheduler__enabled_filters=[name]))
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(errors.InvalidConfiguration, match="CPUWeigher, DiskWeigher, RAMWeigher"):
+        load_weighers(conf_of(filter_scheduler__weight_classes=["RAM"]))

@@ -1,0 +1,68 @@
+"""Callers that come together are served together, and each gets its own answer."""
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from minova.scheduler.line import Line, Ticket
+
+Asked = Ticket[int, int]
+
+
+def test_one_caller_is_served_at_once_in_its_own_thread() -> None:
+    served_by = []
+
+    def work(tickets: Sequence[Asked]) -> None:
+        served_by.append(threading.current_thread())
+        for ticket in tickets:
+            ticket.served(ticket.asked * 2)
+
+    assert Line(work, 8).ask(21) == 42
+    assert served_by == [threading.current_thread()]
+
+
+def test_those_who_wait_are_served_together_but_never_more_than_the_bound() -> None:
+    sizes: list[int] = []
+    first_is_in, may_go = threading.Event(), threading.Event()
+
+    def work(tickets: Sequence[Asked]) -> None:
+        sizes.append(len(tickets))
+        first_is_in.set()
+        assert may_go.wait(10)
+        for ticket in tickets:
+            ticket.served(ticket.asked * 2)
+
+    line = Line(work, 4)
+    answers: dict[int, int] = {}
+    threads = [threading.Thread(target=lambda n=n: answers.update({n: line.ask(n)})) for n in range(9)]
+    threads[0].start()
+    assert first_is_in.wait(10)
+    for thread in threads[1:]:
+        thread.start()
+    while len(line._waiting) < 8:
+        threading.Event().wait(0.001)
+    may_go.set()
+    for thread in threads:
+        thread.join(10)
+    assert answers == {n: n * 2 for n in range(9)}
+    assert sizes == [1, 4, 4]
+
+
+def test_an_error_of_the_work_goes_to_those_who_have_no_answer_yet() -> None:
+    def work(tickets: Sequence[Asked]) -> None:
+        raise KeyError("lost")
+
+    line = Line(work, 4)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            line.ask(1)
+
+
+def test_each_caller_may_get_an_error_of_its_own() -> None:
+    def work(tickets: Sequence[Asked]) -> None:
+        for ticket in tickets:
+            ticket.served(ValueError(ticket.asked))
+
+    with pytest.raises(ValueError, match="7"):
+        Line(work, 4).ask(7)

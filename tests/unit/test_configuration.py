@@ -1,0 +1,69 @@
+"""Options are read at the start, and a wrong value is found there, by its name."""
+
+from pathlib import Path
+
+import pytest
+
+from minova import conf as configuration
+from minova import errors
+
+# Nova 34.0.0's defaults, where minova has Nova's option.
+NOVA = {
+    "DEFAULT.reserved_host_memory_mb": 512,
+    "DEFAULT.reserved_host_disk_mb": 0,
+    "DEFAULT.reserved_host_cpus": 0,
+    "DEFAULT.report_interval": 10,
+    "DEFAULT.service_down_time": 60,
+    "DEFAULT.update_resources_interval": 0,
+    "DEFAULT.max_concurrent_builds": 10,
+    "DEFAULT.initial_cpu_allocation_ratio": 4.0,
+    "DEFAULT.initial_ram_allocation_ratio": 1.0,
+    "DEFAULT.initial_disk_allocation_ratio": 1.0,
+    "DEFAULT.cpu_allocation_ratio": None,
+    "scheduler.max_attempts": 3,
+    "scheduler.max_placement_results": 1000,
+    "filter_scheduler.host_subset_size": 1,
+    "filter_scheduler.shuffle_best_same_weighed_hosts": False,
+    "filter_scheduler.ram_weight_multiplier": 1.0,
+    "filter_scheduler.cpu_weight_multiplier": 1.0,
+    "filter_scheduler.disk_weight_multiplier": 1.0,
+    "libvirt.virt_type": "kvm",
+    "libvirt.connection_uri": "",
+    "vnc.server_listen": "127.0.0.1",
+    "api.max_limit": 1000,
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), NOVA.items())
+def test_defaults_are_novas(name: str, expected: object) -> None:
+    group, _, option = name.partition(".")
+    conf = configuration.load([], "test", files=[])
+    found = conf[option] if group == "DEFAULT" else conf[group][option]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[DEFAULT]\nreport_interval = soon\n", "report_interval"),
+        ("[DEFAULT]\nreport_interval = 0\n", "report_interval"),
+        ("[DEFAULT]\ncompute_driver = xen\n", "compute_driver"),
+        ("[libvirt]\nvirt_type = parallels\n", "virt_type"),
+        ("[scheduler]\nmax_attempts = 0\n", "max_attempts"),
+        ("[api]\nauth_strategy = guess\n", "auth_strategy"),
+        ("[api]\nosapi_compute_listen_port = 99999\n", "osapi_compute_listen_port"),
+        ("[database]\nconnection = $no_such_option/x\n", "connection"),
+    ],
+)
+def test_a_wrong_value_is_named(tmp_path: Path, text: str, named: str) -> None:
+    file = tmp_path / "minova.conf"
+    file.write_text(text)
+    with pytest.raises(errors.InvalidConfiguration, match=named):
+        configuration.load(["--config-file", str(file)], "test", files=[])
+
+
+def test_the_old_name_of_the_scheduler_driver_still_works(tmp_path: Path) -> None:
+    file = tmp_path / "minova.conf"
+    file.write_text("[DEFAULT]\nscheduler_driver = chance_scheduler\n")
+    conf = configuration.load(["--config-file", str(file)], "test", files=[])
+    assert conf.scheduler.driver == "chance_scheduler"

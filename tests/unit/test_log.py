@@ -1,0 +1,26 @@
+"""What oslo.messaging says for no reason is hidden, and nothing else of it."""
+
+import logging
+
+import pytest
+
+from minova import log
+
+RABBIT = logging.getLogger("oslo.messaging._drivers.impl_rabbit")
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "heard"),
+    [
+        ("Selecting the kombu transport through the transport url (%s) is a experimental feature", "kombu", False),
+        ("Heartbeat support requested but it is not supported by the kombu driver or the broker", None, False),
+        ("[%s] AMQP server on broker:5672 is unreachable: connection refused.", "id", True),
+        ("Unable to connect to AMQP server on %s", "broker:5672", True),
+    ],
+)
+def test_the_broker_is_heard_and_the_in_memory_transport_is_not(
+    said: str, words: str | None, heard: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.hide_what_is_of_no_use()
+    RABBIT.warning(said, *([words] if words else []))
+    assert bool(caplog.records) == heard

@@ -1,0 +1,83 @@
+"""What a host is, from the XML that libvirt gives of it."""
+
+import json
+
+import pytest
+
+from minova.virt.libvirt import capabilities
+
+TWO_CELLS = """\
+<capabilities>
+  <host>
+    <cpu><arch>x86_64</arch><model>Cascadelake-Server</model><vendor>Intel</vendor>
+      <topology sockets='2' dies='1' cores='2' threads='2'/>
+      <feature name='vmx'/><feature name='avx512f'/>
+    </cpu>
+    <topology><cells num='2'>
+      <cell id='0'><memory unit='KiB'>8388608</memory>
+        <pages unit='KiB' size='4'>2097152</pages><pages unit='KiB' size='2048'>512</pages>
+        <cpus num='4'>
+          <cpu id='0' socket_id='0' core_id='0' siblings='0,4'/><cpu id='4' socket_id='0' core_id='0' siblings='0,4'/>
+          <cpu id='1' socket_id='0' core_id='1' siblings='1,5'/><cpu id='5' socket_id='0' core_id='1' siblings='1,5'/>
+        </cpus></cell>
+      <cell id='1'><memory unit='KiB'>4194304</memory>
+        <cpus num='2'><cpu id='2' siblings='2-3'/><cpu id='3' siblings='2-3'/></cpus></cell>
+    </cells></topology>
+  </host>
+  <guest><os_type>hvm</os_type>
+    <arch name='i386'><domain type='qemu'/><domain type='kvm'/></arch></guest>
+  <guest><os_type>hvm</os_type>
+    <arch name='x86_64'><domain type='qemu'/><domain type='kvm'/></arch></guest>
+  <guest><os_type>hvm</os_type><arch name='x86_64'><domain type='qemu'/></arch></guest>
+</capabilities>
+"""
+
+
+def test_what_can_run_here_each_said_once() -> None:
+    found = capabilities.parse(TWO_CELLS)
+    assert found.supported_instances == (
+        ("i686", "qemu", "hvm"),
+        ("i686", "kvm", "hvm"),
+        ("x86_64", "qemu", "hvm"),
+        ("x86_64", "kvm", "hvm"),
+    )
+    assert found.supports("kvm")
+    assert not found.supports("lxc")
+
+
+def test_cpu_info_is_novas_json() -> None:
+    assert json.loads(capabilities.parse(TWO_CELLS).cpu_info) == {
+        "arch": "x86_64",
+        "model": "Cascadelake-Server",
+        "vendor": "Intel",
+        "topology": {"cells": 2, "sockets": 2, "cores": 2, "threads": 2},
+        "features": ["avx512f", "vmx"],
+    }
+
+
+def test_numa_cells_with_siblings_and_pages() -> None:
+    found = capabilities.parse(TWO_CELLS)
+    assert found.cpus == frozenset(range(6))
+    assert found.numa_topology == {
+        "cells": [
+            {
+                "id": 0,
+                "cpuset": [0, 1, 4, 5],
+                "memory_mb": 8192,
+                "siblings": [[0, 4], [1, 5]],
+                "mempages": [{"size_kb": 4, "total": 2097152}, {"size_kb": 2048, "total": 512}],
+            },
+            {"id": 1, "cpuset": [2, 3], "memory_mb": 4096, "siblings": [[2, 3]], "mempages": []},
+        ]
+    }
+
+
+def test_a_host_that_tells_little_is_a_host_still() -> None:
+    found = capabilities.parse("<capabilities><host/></capabilities>")
+    assert found == capabilities.Capabilities(arch="")
+
+
+@pytest.mark.parametrize("xml", ["", "no xml", "<capabilities/>"])
+def test_what_is_not_of_a_host_says_so(xml: str) -> None:
+    with pytest.raises(ValueError, match="the capabilities"):
+        capabilities.parse(xml)

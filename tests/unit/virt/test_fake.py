@@ -1,0 +1,120 @@
+"""The driver that keeps books."""
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minova import conf as configuration
+from minova import virt
+from minova.errors import HypervisorUnavailable, NotFound
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.objects.states import PowerState
+from minova.virt.fake import FakeDriver
+
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=512, root_gb=10, ephemeral_gb=1, swap=100)
+
+
+def driver(folder: Path, **options: Any) -> FakeDriver:
+    conf = configuration.load([], "test", files=[])
+    for name, value in {"state_path": str(folder), "host": "hv1", "compute_driver": "fake", **options}.items():
+        conf.set_override(name, value)
+    made = virt.load(conf)
+    assert isinstance(made, FakeDriver)
+    return made
+
+
+def instance() -> Instance:
+    return Instance(uuid=str(uuid.uuid4()), display_name="x", hostname="web", flavor=FLAVOR)
+
+
+def test_a_guest_from_nothing_to_nothing(tmp_path: Path) -> None:
+    fake, one = driver(tmp_path, fake_vcpus=8, fake_memory_mb=4096, fake_local_gb=100), instance()
+    fake.prepare(one, "hv1", 1, None)
+    assert fake.power_state(one.uuid) is PowerState.SHUTDOWN
+    assert fake.start(one) is PowerState.RUNNING
+    assert fake.start(one) is PowerState.RUNNING
+    view = fake.host_view("hv1")
+    assert (view.vcpus, view.memory_mb, view.memory_mb_used) == (8, 4096, 512)
+    assert (view.local_gb, view.local_gb_used, view.disk_available_least) == (100, 12, 88)
+    assert [(domain.uuid, domain.attempt, domain.ours) for domain in view.domains] == [(one.uuid, 1, True)]
+    assert "web" in fake.console_output(one.uuid, None)
+    fake.destroy(one.uuid)
+    fake.destroy(one.uuid)
+    assert fake.power_state(one.uuid) is None
+    assert fake.domains() == ()
+    assert fake.host_view("hv1").memory_mb_used == 0
+
+
+def test_preparing_again_is_harmless_and_another_attempt_begins_anew(tmp_path: Path) -> None:
+    fake, one = driver(tmp_path), instance()
+    fake.prepare(one, "hv1", 1, None)
+    fake.start(one)
+    fake.prepare(one, "hv1", 1, None)
+    assert fake.power_state(one.uuid) is PowerState.RUNNING
+    fake.prepare(one, "hv1", 2, None)
+    assert fake.power_state(one.uuid) is PowerState.SHUTDOWN
+    assert [domain.attempt for domain in fake.domains()] == [2]
+
+
+def test_domains_outlive_the_process(tmp_path: Path) -> None:
+    fake, one, gone = driver(tmp_path), instance(), instance()
+    for each in (one, gone):
+        fake.prepare(each, "hv1", 1, None)
+        fake.start(each)
+    fake.destroy(gone.uuid)
+    again = driver(tmp_path)
+    assert [(domain.uuid, domain.power_state) for domain in again.domains()] == [(one.uuid, PowerState.RUNNING)]
+    assert again.console_output(one.uuid, None) == fake.console_output(one.uuid, None)
+    assert driver(tmp_path, fake_persistent=False).domains() == ()
+
+
+def test_failures_come_as_planned_and_then_no_more(tmp_path: Path) -> None:
+    fake, one = driver(tmp_path), instance()
+    fake.fail("prepare", [HypervisorUnavailable("down")] * 2)
+    for _ in range(2):
+        with pytest.raises(HypervisorUnavailable):
+            fake.prepare(one, "hv1", 1, None)
+    assert fake.domains() == ()
+    fake.prepare(one, "hv1", 1, None)
+    assert len(fake.domains()) == 1
+
+
+def test_each_node_has_its_own_domains(tmp_path: Path) -> None:
+    fake, one = driver(tmp_path, fake_nodes=["n1", "n2"]), instance()
+    assert fake.available_nodes() == ("n1", "n2")
+    fake.prepare(one, "n2", 1, None)
+    assert fake.host_view("n1").domains == ()
+    assert [domain.uuid for domain in fake.host_view("n2").domains] == [one.uuid]
+    with pytest.raises(NotFound, match="n3"):
+        fake.host_view("n3")
+
+
+def test_a_guest_that_ends_by_itself_is_told(tmp_path: Path) -> None:
+    fake, one = driver(tmp_path), instance()
+    heard: list[tuple[str, PowerState]] = []
+    fake.watch(lambda *news: heard.append(news))
+    fake.prepare(one, "hv1", 1, None)
+    fake.start(one)
+    fake.turn(one.uuid, PowerState.CRASHED)
+    assert heard == [(one.uuid, PowerState.CRASHED)]
+    assert fake.power_state(one.uuid) is PowerState.CRASHED
+
+
+@pytest.mark.parametrize(("tail", "lines"), [(None, 2), (0, 0), (1, 1), (9, 2)])
+def test_the_last_lines_of_a_console(tmp_path: Path, tail: int | None, lines: int) -> None:
+    fake, one = driver(tmp_path), instance()
+    fake.prepare(one, "hv1", 1, None)
+    fake.start(one)
+    fake.turn(one.uuid, PowerState.SHUTDOWN)
+    fake.start(one)
+    assert len(fake.console_output(one.uuid, tail).splitlines()) == lines
+
+
+def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
+    fake, one = driver(tmp_path), instance()
+    for ask in (lambda: fake.start(one), lambda: fake.console_output(one.uuid, None)):
+        with pytest.raises(NotFound, match=one.uuid):
+            ask()
