@@ -5,6 +5,7 @@ A missing program fails the test with the name of its Debian package: a test tha
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,18 @@ from tests.servers.rabbitmq import RabbitMQ
 threads.use_native()
 
 BUILD_GUEST = Path(__file__).parents[1] / "tools" / "build-guest"
+
+
+@pytest.fixture(autouse=True)
+def _logging_that_a_test_set_up_ends_with_it() -> Iterator[None]:
+    """A command that runs in this process lets oslo.log write to a stream that pytest captures, and then closes."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in root.handlers[:]:
+        if type(handler) is logging.StreamHandler or type(handler).__module__.startswith("oslo_log"):
+            root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")
