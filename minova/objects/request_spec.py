@@ -6,6 +6,9 @@ import msgspec
 
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.objects.instance_group import InstanceGroup
+from minova.objects.numa import InstanceNUMATopology, NUMATopologyLimits
+from minova.objects.pci import InstancePCIRequest
 
 
 class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,7 +17,7 @@ class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: float | None = None
     disk_gb: float | None = None
     vcpu: float | None = None
-    numa_topology: dict[str, Any] | None = None
+    numa_topology: NUMATopologyLimits | None = None
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +25,27 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
     num_attempts: int = 0
     hosts: tuple[tuple[str, str], ...] = ()
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request must go. Unlike a forced host, it still passes the filters. `cell` is a cell's uuid or name."""
+
+    host: str | None = None
+    node: str | None = None
+    cell: str | None = None
+    allow_cross_cell_move: bool = False
+
+
+class PlacementFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider must be like to be a candidate; the scheduler's request filters fill it.
+
+    Each of `member_of` is a set of aggregate uuids of which the provider must be in one.
+    """
+
+    required_traits: tuple[str, ...] = ()
+    forbidden_traits: tuple[str, ...] = ()
+    member_of: tuple[tuple[str, ...], ...] = ()
+    forbidden_aggregates: tuple[str, ...] = ()
 
 
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,10 +62,11 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     force_nodes: tuple[str, ...] = ()
     retry: Retry = Retry()
     scheduler_hints: dict[str, Any] = {}
-    instance_group: dict[str, Any] | None = None
-    numa_topology: dict[str, Any] | None = None
-    pci_requests: tuple[dict[str, Any], ...] = ()
-    requested_destination: dict[str, Any] | None = None
+    instance_group: InstanceGroup | None = None
+    numa_topology: InstanceNUMATopology | None = None
+    pci_requests: tuple[InstancePCIRequest, ...] = ()
+    requested_destination: Destination | None = None
+    placement: PlacementFilter = PlacementFilter()
 
     @property
     def resources(self) -> dict[str, int]:

@@ -54,6 +54,8 @@ def of_info(kind: Any) -> st.SearchStrategy[Any]:
         return st.one_of([of_info(one) for one in kind.types])
     if isinstance(kind, inspect.VarTupleType):
         return st.lists(of_info(kind.item_type), max_size=2).map(tuple)
+    if isinstance(kind, inspect.FrozenSetType):
+        return st.frozensets(of_info(kind.item_type), max_size=3)
     if isinstance(kind, inspect.TupleType):
         return st.tuples(*(of_info(one) for one in kind.item_types))
     if isinstance(kind, inspect.DictType):

@@ -1,0 +1,10 @@
+"""One Diagnosis for each request."""
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    pass

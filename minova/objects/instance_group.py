@@ -1,0 +1,27 @@
+"""Nova's server group."""
+
+import msgspec
+
+AFFINITY = "affinity"
+ANTI_AFFINITY = "anti-affinity"
+SOFT_AFFINITY = "soft-affinity"
+SOFT_ANTI_AFFINITY = "soft-anti-affinity"
+POLICIES = (AFFINITY, ANTI_AFFINITY, SOFT_AFFINITY, SOFT_ANTI_AFFINITY)
+
+
+class InstanceGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """`members` are instance uuids; `hosts` are those that members are on, as far as the reader knew."""
+
+    uuid: str
+    name: str = ""
+    policy: str
+    max_server_per_host: int | None = None
+    project_id: str = ""
+    user_id: str = ""
+    members: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def most_per_host(self) -> int | None:
+        """Members that a host may have at most; None where the policy does not say."""
+        return (self.max_server_per_host or 1) if self.policy == ANTI_AFFINITY else None

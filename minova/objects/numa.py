@@ -1,0 +1,75 @@
+"""NUMA as a host has it and as an instance wants it. Memory in MB, pages in KiB, CPUs by their numbers.
+
+The names are Nova's. All are values, and hashable: fitting and counting answer new ones.
+"""
+
+import msgspec
+
+CPUs = frozenset[int]
+
+
+class NUMAPages(msgspec.Struct, frozen=True, kw_only=True):
+    """The pages of one size on one host cell. `used` and `reserved` count pages, not KiB."""
+
+    size_kb: int
+    total: int
+    used: int = 0
+    reserved: int = 0
+
+    @property
+    def free(self) -> int:
+        return self.total - self.used - self.reserved
+
+
+class NUMACell(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell of a host. `cpuset` serves shared CPUs and `pcpuset` pinned ones; both hold the same where neither
+    `cpu_shared_set` nor `cpu_dedicated_set` is set. `siblings`: the sets of hardware threads that share a core.
+    """
+
+    id: int
+    cpuset: CPUs = frozenset()
+    pcpuset: CPUs = frozenset()
+    memory: int
+    cpu_usage: int = 0
+    memory_usage: int = 0
+    pinned_cpus: CPUs = frozenset()
+    siblings: tuple[CPUs, ...] = ()
+    mempages: tuple[NUMAPages, ...] = ()
+    socket: int | None = None
+
+
+class NUMATopology(msgspec.Struct, frozen=True):
+    """A host's cells, in the order of their ids."""
+
+    cells: tuple[NUMACell, ...] = ()
+
+
+class NUMATopologyLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a cell may be overcommitted with shared CPUs and with memory that has no page size."""
+
+    cpu_allocation_ratio: float
+    ram_allocation_ratio: float
+
+
+class InstanceNUMACell(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell of a guest. As asked for, `id` is the guest's own; once fitted, that of the host cell.
+
+    `cpuset` has the guest's shared CPUs and `pcpuset` its pinned ones. `pagesize` is in KiB, or one of Nova's words as
+    a negative number: -1 small, -2 large, -3 any. `cpu_pinning`: (guest CPU, host CPU), sorted; empty until it is fitted.
+    `cpuset_reserved`: host CPUs for emulator threads of their own.
+    """
+
+    id: int
+    cpuset: CPUs = frozenset()
+    pcpuset: CPUs = frozenset()
+    memory: int
+    pagesize: int | None = None
+    cpu_policy: str | None = None
+    cpu_thread_policy: str | None = None
+    cpu_pinning: tuple[tuple[int, int], ...] = ()
+    cpuset_reserved: CPUs | None = None
+
+
+class InstanceNUMATopology(msgspec.Struct, frozen=True, kw_only=True):
+    cells: tuple[InstanceNUMACell, ...]
+    emulator_threads_policy: str | None = None
