@@ -93,14 +93,23 @@ def upgrade() -> None:
     op.create_table(
         "diagnoses",
         sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("instance_uuid", sa.String(length=36), nullable=False),
         sa.Column("value", LONG_TEXT, nullable=False),
         sa.Column("created_at", UTC, nullable=False),
         sa.PrimaryKeyConstraint("id"),
         **EXACT,
     )
     op.create_index(op.f("ix_diagnoses_created_at"), "diagnoses", ["created_at"], unique=False)
-    op.create_index(op.f("ix_diagnoses_instance_uuid"), "diagnoses", ["instance_uuid"], unique=False)
+    op.create_table(
+        "instance_diagnoses",
+        sa.Column("instance_uuid", sa.String(length=36), nullable=False),
+        sa.Column("diagnosis_id", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(["diagnosis_id"], ["diagnoses.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("instance_uuid", "diagnosis_id"),
+        **EXACT,
+    )
+    op.create_index(
+        op.f("ix_instance_diagnoses_diagnosis_id"), "instance_diagnoses", ["diagnosis_id"], unique=False
+    )
     op.create_table(
         "flavors",
         sa.Column("id", sa.Integer(), nullable=False),

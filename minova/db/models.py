@@ -18,6 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.base import Base, Uuid
+from minova.db.diagnosis_models import DiagnosisRow, InstanceDiagnosis
 from minova.db.placement_models import (
     Allocation,
     Consumer,
@@ -29,7 +30,6 @@ from minova.db.placement_models import (
 )
 from minova.db.task_models import Task, Worker
 from minova.db.types import LongText, StructType
-from minova.objects.diagnosis import Diagnosis
 from minova.objects.flavor import Flavor as FlavorObject
 from minova.objects.image import Image as ImageObject
 from minova.objects.request_spec import RequestSpec
@@ -51,6 +51,7 @@ __all__ = [
     "Instance",
     "InstanceAction",
     "InstanceActionEvent",
+    "InstanceDiagnosis",
     "InstanceFault",
     "Inventory",
     "ProviderAggregate",
@@ -269,14 +270,6 @@ class CreateRequest(Base):
     body_hash: Mapped[str] = mapped_column(String(64))
     reservation_id: Mapped[str] = mapped_column(String(36))
     instance_uuids: Mapped[list[Any]]
-    created_at: Mapped[datetime] = mapped_column(index=True)
-
-
-class DiagnosisRow(Base):
-    __tablename__ = "diagnoses"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    instance_uuid: Mapped[str] = mapped_column(Uuid, index=True)
-    value: Mapped[Diagnosis] = mapped_column(StructType(Diagnosis))
     created_at: Mapped[datetime] = mapped_column(index=True)
 
 

@@ -12,6 +12,7 @@ from minova.db.models import (
     Instance,
     InstanceAction,
     InstanceActionEvent,
+    InstanceDiagnosis,
     InstanceFault,
     RequestSpecRow,
 )
@@ -27,7 +28,7 @@ def deleted_instances(session: Session, before: datetime, limit: int) -> list[st
     connection = session.connection()
     actions = select(InstanceAction.id).where(InstanceAction.instance_uuid.in_(uuids))
     connection.execute(delete(InstanceActionEvent).where(InstanceActionEvent.action_id.in_(actions)))
-    for model in (InstanceAction, InstanceFault, DiagnosisRow):
+    for model in (InstanceAction, InstanceFault, InstanceDiagnosis):
         connection.execute(delete(model).where(model.instance_uuid.in_(uuids)))
     connection.execute(delete(Instance).where(Instance.uuid.in_(uuids)))
     _requests(session, {row.reservation_id for row in rows})
@@ -43,7 +44,7 @@ def _requests(session: Session, reservations: set[str]) -> None:
 
 
 def diagnoses(session: Session, before: datetime, limit: int) -> int:
-    """Decisions older than that; answers how many."""
+    """Decisions older than that, with what links them to instances; answers how many."""
     ids = session.scalars(select(DiagnosisRow.id).where(DiagnosisRow.created_at < before).limit(limit)).all()
     if not ids:
         return 0

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Text, func, select, type_coerce
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from minova.db import keyset
-from minova.db.models import CreateRequest, DiagnosisRow, Instance, InstanceFault
+from minova.db.models import CreateRequest, DiagnosisRow, Instance, InstanceDiagnosis, InstanceFault
 
 # Only columns that are never NULL: a page must be able to begin after any row. Rows are numbered as they are created.
 SORT_KEYS: dict[str, InstrumentedAttribute[Any]] = {
@@ -117,5 +117,5 @@ def create_request(session: Session, request_uuid: str, project_id: str) -> Crea
 
 def last_diagnosis(session: Session, uuid: str) -> DiagnosisRow | None:
     """The newest decision of the scheduler on this instance."""
-    query = select(DiagnosisRow).where(DiagnosisRow.instance_uuid == uuid).order_by(DiagnosisRow.id.desc()).limit(1)
-    return session.scalar(query)
+    query = select(DiagnosisRow).join(InstanceDiagnosis).where(InstanceDiagnosis.instance_uuid == uuid)
+    return session.scalar(query.order_by(DiagnosisRow.id.desc()).limit(1))

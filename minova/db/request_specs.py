@@ -4,13 +4,11 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-import msgspec
-from sqlalchemy import bindparam, insert, select, type_coerce
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from minova.db.instances import chunked
-from minova.db.models import CreateRequest, DiagnosisRow, RequestSpecRow
-from minova.db.types import LongText
+from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, RequestSpecRow
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.request_spec import RequestSpec
 
@@ -40,8 +38,8 @@ def add_create_request(session: Session, **values: Any) -> None:
 
 
 def add_diagnoses(session: Session, instance_uuids: Collection[str], diagnosis: Diagnosis, at: datetime) -> None:
-    """One row for each instance; the text, which may be long, is made once."""
-    text = msgspec.json.encode(diagnosis).decode()
-    statement = insert(DiagnosisRow).values(value=type_coerce(bindparam("b_text"), LongText))
-    rows = [{"instance_uuid": uuid, "b_text": text, "created_at": at} for uuid in instance_uuids]
-    session.connection().execute(statement, rows)
+    """The record is long, and kept once for all of them."""
+    connection = session.connection()
+    made: Any = connection.execute(insert(DiagnosisRow).values(value=diagnosis, created_at=at)).inserted_primary_key
+    links = [{"instance_uuid": uuid, "diagnosis_id": made[0]} for uuid in instance_uuids]
+    connection.execute(insert(InstanceDiagnosis), links)

@@ -1,7 +1,7 @@
 """A conductor that writes rows as the real one does, and builds nothing: for tests of the API over a real database."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,8 +10,9 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.context import RequestContext
-from minova.db import models
+from minova.db import models, request_specs
 from minova.db.engine import Database
+from minova.objects.diagnosis import Diagnosis
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.server_request import CreatedServers, CreateServers
@@ -50,6 +51,9 @@ class RowConductor:
 
     def add(self, *rows: Any) -> None:
         self._db.run(lambda session: session.add_all(rows))
+
+    def add_diagnosis(self, uuids: Sequence[str], diagnosis: Diagnosis, at: datetime) -> None:
+        self._db.run(lambda session: request_specs.add_diagnoses(session, uuids, diagnosis, at))
 
     # -- the contract ------------------------------------------------------------------------------------------------
 

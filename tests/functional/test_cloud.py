@@ -11,7 +11,16 @@ import urllib3
 from sqlalchemy import func, select
 
 from minova.context import service_context
-from minova.db.models import Allocation, ComputeNode, DiagnosisRow, Instance, InstanceFault, Inventory, Task
+from minova.db.models import (
+    Allocation,
+    ComputeNode,
+    DiagnosisRow,
+    Instance,
+    InstanceDiagnosis,
+    InstanceFault,
+    Inventory,
+    Task,
+)
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.flavor import Flavor
 from tests.cluster import BOOK_BUS, Cluster, wait_for
@@ -218,7 +227,7 @@ def why_not(cluster: Cluster) -> tuple[dict[str, Diagnosis], dict[str, str]]:
         lost = set(
             session.scalars(select(Instance.uuid).where(Instance.vm_state == "error", Instance.deleted_at.is_(None)))
         )
-        rows = session.execute(select(DiagnosisRow.instance_uuid, DiagnosisRow.value))
+        rows = session.execute(select(InstanceDiagnosis.instance_uuid, DiagnosisRow.value).join(DiagnosisRow))
         faults = session.execute(select(InstanceFault.instance_uuid, InstanceFault.message))
         return (
             {uuid: value for uuid, value in rows if uuid in lost},

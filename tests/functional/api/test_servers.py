@@ -268,7 +268,7 @@ def test_a_diagnosis_is_whole_for_administrators(stocked: Cloud) -> None:
         selected=(("h2", "n2"),),
     )
     at = datetime(2026, 1, 1)  # noqa: DTZ001
-    stocked.conductor.add(models.DiagnosisRow(instance_uuid=made["id"], value=diagnosis, created_at=at))
+    stocked.conductor.add_diagnosis([made["id"]], diagnosis, at)
     answer = stocked.get(path)["diagnosis"]
     assert answer["steps"][0]["lost"][0]["reason"] == "free memory 1 MB < 2 MB"
     assert answer["selected"] == [["h2", "n2"]]

@@ -213,7 +213,7 @@ def test_why_nothing_was_found_is_explained(cloud: Cloud, stocked: Cli) -> None:
         weighed=(WeighedHost(host="h1", node="n1", weight=1.0, weights={"ram": 1.0}),),
         selected=(("h1", "n1"),),
     )
-    cloud.conductor.add(models.DiagnosisRow(instance_uuid=uuid, value=diagnosis, created_at=now()))
+    cloud.conductor.add_diagnosis([uuid], diagnosis, now())
     said = good(stocked("server", "explain", "web"))
     assert said.out.startswith("Server web: 2 hosts, chosen: h1 (n1).")
     assert "free memory 512 MB < requested 2048 MB" in said.out

@@ -111,6 +111,12 @@ class ScheduleCases:
         assert desk.task(uuid) is None
         assert desk.count(models.DiagnosisRow) == 1
 
+    def test_the_instances_of_one_request_share_one_diagnosis(self, desk: Desk) -> None:
+        desk.scheduler.order = []
+        uuids = desk.create(3)
+        assert (desk.count(models.DiagnosisRow), desk.count(models.InstanceDiagnosis)) == (1, 3)
+        assert {desk.diagnosis(uuid).instance_uuids for uuid in uuids} == {uuids}
+
     def test_a_scheduler_that_does_not_answer_is_asked_again_with_a_higher_number(self, desk: Desk) -> None:
         desk.scheduler.mood = errors.ServiceUnavailable("No answer in time")
         (uuid,) = desk.create()

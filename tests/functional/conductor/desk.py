@@ -13,9 +13,10 @@ from sqlalchemy import select
 from minova import conf as configuration
 from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
-from minova.db import models
+from minova.db import models, read_instances
 from minova.db.engine import Database
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.diagnosis import Diagnosis
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.server_request import CreateServers
@@ -185,6 +186,12 @@ class Desk:
             query = select(model).where(model.instance_uuid == uuid).order_by(model.id.desc())
             row = session.scalars(query).first()
             return f"{row.details}: {row.message}" if row is not None else ""
+
+    def diagnosis(self, uuid: str) -> Diagnosis:
+        with self.db.read() as session:
+            found = read_instances.last_diagnosis(session, uuid)
+            assert found is not None
+            return found.value
 
     def actions(self, uuid: str) -> list[tuple[str, str | None]]:
         with self.db.read() as session:
