@@ -1,4 +1,8 @@
-"""The tables that placement alone writes."""
+"""The tables that placement alone writes.
+
+`updated_at` is the database's clock, seconds since the epoch, of the last change or else of the making; rows of older
+services have none.
+"""
 
 from sqlalchemy import ForeignKey
 from sqlalchemy.orm import Mapped, mapped_column
@@ -7,6 +11,8 @@ from minova.db.base import Base, Uuid
 
 
 class ResourceProvider(Base):
+    """`root_provider_id`: the top of its tree, itself when it has no parent; None means itself too (older services)."""
+
     __tablename__ = "resource_providers"
     id: Mapped[int] = mapped_column(primary_key=True)
     uuid: Mapped[str] = mapped_column(Uuid, unique=True)
@@ -14,6 +20,7 @@ class ResourceProvider(Base):
     generation: Mapped[int] = mapped_column(default=0)
     root_provider_id: Mapped[int | None] = mapped_column(index=True)
     parent_provider_id: Mapped[int | None] = mapped_column(index=True)
+    updated_at: Mapped[float | None]
 
 
 class Inventory(Base):
@@ -30,17 +37,37 @@ class Inventory(Base):
     allocation_ratio: Mapped[float] = mapped_column(default=1.0)
     capacity: Mapped[int]
     used: Mapped[int] = mapped_column(default=0)
+    updated_at: Mapped[float | None]
+
+
+class ResourceClass(Base):
+    """A custom one. The standard ones are those of os-resource-classes."""
+
+    __tablename__ = "resource_classes"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    updated_at: Mapped[float]
+
+
+class Trait(Base):
+    """A custom one. The standard ones are those of os-traits."""
+
+    __tablename__ = "traits"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    updated_at: Mapped[float]
 
 
 class Consumer(Base):
-    """`claim_no`: the highest claim number seen, so that a late claim cannot undo a newer one. Kept after release."""
+    """`claim_no`: the highest claim number seen, so that a late claim cannot undo a newer one. Kept after release.
+
+    `generation` counts the changes of what it holds. `consumer_type`: Placement's word, `unknown` when none was given.
+    """
 
     __tablename__ = "consumers"
     uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)
     generation: Mapped[int] = mapped_column(default=0)
     claim_no: Mapped[int] = mapped_column(default=0)
     consumer_type: Mapped[str] = mapped_column(default="INSTANCE")
-    project_id: Mapped[str] = mapped_column(default="")
+    project_id: Mapped[str] = mapped_column(default="", index=True)
     user_id: Mapped[str] = mapped_column(default="")
 
 
@@ -50,6 +77,7 @@ class Allocation(Base):
     provider_id: Mapped[int] = mapped_column(ForeignKey("resource_providers.id"), primary_key=True, index=True)
     resource_class: Mapped[str] = mapped_column(primary_key=True)
     used: Mapped[int]
+    updated_at: Mapped[float | None]
 
 
 class ProviderTrait(Base):
