@@ -1,0 +1,46 @@
+"""What a scheduler driver is asked, and the two ends of the answer: a decision that stands, and one that was never claimed."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, ScheduleAnswer
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.decision import Decision
+
+UNCLAIMED = "Unable to successfully claim against any host"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One asking of select_destinations."""
+
+    request_id: str
+    spec: RequestSpec
+    instance_uuids: tuple[str, ...]
+    claim_no: int
+    alternates: int
+
+
+def answer(request: Request, decision: Decision) -> ScheduleAnswer:
+    """As the contract has it: all or nothing, and the Diagnosis always."""
+    found = decision.error is None
+    return ScheduleAnswer(
+        selections=decision.selections if found else (),
+        diagnosis=Diagnosis(
+            request_id=request.request_id,
+            instance_uuids=request.instance_uuids,
+            hosts=decision.hosts,
+            found=decision.found,
+            steps=decision.steps,
+            weighed=decision.weighed,
+            selected=tuple((s[0].host, s[0].node) for s in decision.selections) if found else (),
+            error=decision.error,
+        ),
+    )
+
+
+def unclaimed(request: Request, decision: Decision, clashes: Mapping[tuple[str, str], str]) -> ScheduleAnswer:
+    """Hosts were found again and again, and each time another scheduler filled them first: {(host, node): reason}."""
+    lost = tuple(LostHost(host=host, node=node, reason=reason) for (host, node), reason in clashes.items())
+    step = FilterStep(name="claim", before=len(lost), after=0, lost=lost)
+    return answer(request, msgspec.structs.replace(decision, steps=(*decision.steps, step), error=f"{UNCLAIMED}."))

@@ -1,0 +1,130 @@
+"""What all drivers do alike: refresh the table, decide, write the allocations, and again where they clash.
+
+What waits is decided together: one refresh, N decisions, one transaction. A member that fails is decided again alone
+and never fails its neighbours.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from minova import errors
+from minova.context import RequestContext
+from minova.db.engine import Database
+from minova.objects.diagnosis import ScheduleAnswer
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler import claims
+from minova.scheduler.claims import Refused
+from minova.scheduler.decision import Decision
+from minova.scheduler.host_table import HostTable
+from minova.scheduler.line import Line, Ticket
+from minova.scheduler.request import UNCLAIMED, Request, answer, unclaimed
+
+LOG = logging.getLogger(__name__)
+
+# Requests decided together: more would make the first wait for the last.
+MOST_TOGETHER = 64
+# Decisions for one request: each clash tells of hosts that another scheduler has just filled, and those are re-read.
+ATTEMPTS = 10
+
+Asked = Ticket[Request, ScheduleAnswer]
+Decide = Callable[[HostTable, Request], Decision]
+
+
+class Source(Protocol):
+    """Where the table comes from: read for each request (HostSource), or from time to time (CachedSource)."""
+
+    table: HostTable
+    heard: bool
+
+    def refresh(self, *, liveness: bool = False) -> HostTable: ...
+
+    def suspect(self, node_ids: set[int]) -> None: ...
+
+
+class Settler:
+    """`decide` is the driver's own part: a pure choice of hosts from the table."""
+
+    def __init__(self, db: Database, source: Source, decide: Decide) -> None:
+        self._db = db
+        self.source = source
+        self._decide = decide
+        self._line: Line[Request, ScheduleAnswer] = Line(self._serve, MOST_TOGETHER)
+
+    def select_destinations(
+        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
+    ) -> ScheduleAnswer:
+        """See SchedulerApi."""
+        return self._line.ask(
+            Request(
+                request_id=ctx.request_id,
+                spec=spec,
+                instance_uuids=instance_uuids,
+                claim_no=claim_no,
+                alternates=alternates,
+            )
+        )
+
+    def _serve(self, tickets: Sequence[Asked]) -> None:
+        if len(tickets) > 1:
+            self._together(tickets)
+        for ticket in tickets:
+            if not ticket.done:
+                self._alone(ticket)
+
+    def _together(self, tickets: Sequence[Asked]) -> None:
+        """Serve those whose first decision stands; the others are left to be decided alone."""
+        self.source.refresh()
+        decided: list[tuple[Asked, Decision]] = []
+        for ticket in tickets:
+            try:
+                decision = self._decide(self.source.table, ticket.asked)
+            except Exception:
+                LOG.debug("To be decided again alone", exc_info=True)
+                continue
+            if decision.error is None:
+                decided.append((ticket, decision))
+        while decided:
+            try:
+                claims.write(self._db, [(ticket.asked, decision) for ticket, decision in decided])
+            except Refused as refused:
+                self._doubt(refused, [decision for _, decision in decided])
+                decided = [pair for pair in decided if not refused.reasons.keys() & {*pair[0].asked.instance_uuids}]
+            except errors.StaleClaim:
+                return
+            else:
+                for ticket, decision in decided:
+                    ticket.served(answer(ticket.asked, decision))
+                return
+
+    def _alone(self, ticket: Asked) -> None:
+        try:
+            ticket.served(self._settle(ticket.asked))
+        except Exception as error:  # noqa: BLE001  - whatever it is, its caller gets it
+            ticket.served(error)
+
+    def _settle(self, request: Request) -> ScheduleAnswer:
+        """Decide and claim until the claim stands or no host is left, bounded."""
+        clashes: dict[tuple[str, str], str] = {}
+        for _ in range(ATTEMPTS):
+            decision = self._decide(self.source.refresh(), request)
+            if decision.error is not None and not self.source.heard:
+                # Before a "no": has a silent service come back since?
+                decision = self._decide(self.source.refresh(liveness=True), request)
+            if decision.error is not None:
+                return answer(request, decision)
+            try:
+                claims.write(self._db, [(request, decision)])
+            except Refused as refused:
+                self._doubt(refused, [decision])
+                clashes.update(claims.clashes(request, decision, refused))
+            else:
+                return answer(request, decision)
+        LOG.warning("%s: %s", UNCLAIMED, "; ".join(clashes.values()))
+        return unclaimed(request, decision, clashes)
+
+    def _doubt(self, refused: Refused, decisions: Sequence[Decision]) -> None:
+        """Another scheduler was faster: the rows of these hosts are read again, those of the refused at least."""
+        LOG.info("Claims refused, deciding again: %s", "; ".join(refused.reasons.values()))
+        chosen = {selections[0].provider_uuid for decision in decisions for selections in decision.selections}
+        self.source.suspect({record.id for record in self.source.table.records if record.uuid in chosen})
