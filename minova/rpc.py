@@ -15,7 +15,7 @@ import kombu.exceptions
 import msgspec
 from oslo_config import cfg
 
-from minova import errors, threads
+from minova import errors, metrics, threads
 from minova.context import RequestContext
 from minova.log import bound_request
 
@@ -24,7 +24,7 @@ threads.use_native()
 import oslo_messaging  # noqa: E402
 from oslo_messaging._drivers import common as driver_common  # noqa: E402
 from oslo_messaging._drivers import impl_rabbit  # noqa: E402
-from oslo_messaging._metrics import client as metrics  # noqa: E402
+from oslo_messaging._metrics import client as driver_metrics  # noqa: E402
 from oslo_messaging._tracing import client as tracing  # noqa: E402
 
 LOG = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Endpoint:
 
 def _handler(work: Callable[..., Any], method: Method) -> Callable[..., Any]:
     def handle(ctxt: RequestContext, **arguments: Any) -> Any:
-        with bound_request(ctxt):
+        with bound_request(ctxt), metrics.timed(metrics.RPC_SECONDS, "server", method.name):
             try:
                 checked = msgspec.convert(arguments, method.arguments)
             except msgspec.ValidationError as error:
@@ -123,6 +123,10 @@ class Proxy:
         return lambda ctx, **arguments: self._send(method, ctx, arguments)
 
     def _send(self, method: Method, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
+        with metrics.timed(metrics.RPC_SECONDS, "client", method.name):
+            return self._sent(method, ctx, arguments)
+
+    def _sent(self, method: Method, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
         try:
             self._reach()
             if method.kind == "cast":
@@ -166,7 +170,7 @@ class Rpc:
         self.conf = conf
         # oslo.messaging registers these on its global configuration only, and fails without them on a call.
         conf.register_opts(tracing.oslo_messaging_tracing, group="oslo_messaging_tracing")
-        conf.register_opts(metrics.oslo_messaging_metrics, group="oslo_messaging_metrics")
+        conf.register_opts(driver_metrics.oslo_messaging_metrics, group="oslo_messaging_metrics")
         try:
             self.transport = oslo_messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=[errors.__name__])
         except (oslo_messaging.DriverLoadFailure, oslo_messaging.InvalidTransportURL, ValueError) as error:

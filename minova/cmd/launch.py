@@ -9,11 +9,20 @@ from typing import NoReturn
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova import errors, log, service
+from minova import errors, log, metrics, service
 from minova.context import service_context
 
 # Seconds that a service which is still starting has to stop.
 START_GRACE = 5.0
+# Where each shows its figures, unless it is told otherwise.
+METRICS_PORTS = {
+    "minova-api": 9790,
+    "minova-conductor": 9791,
+    "minova-scheduler": 9792,
+    "minova-compute": 9793,
+    "minova-standalone": 9794,
+    "minova-placement-api": 9795,
+}
 Compose = Callable[[cfg.ConfigOpts, threading.Event], Sequence[service.Running]]
 
 
@@ -42,7 +51,7 @@ def launch(
         prepare(conf)
         log.setup(conf)
         with log.bound_request(service_context()):
-            services = compose(conf, stopping)
+            services = [*metrics.page(conf, METRICS_PORTS[prog]), *compose(conf, stopping)]
             configuration.check(conf)  # again, with the options that oslo.messaging has added
             service.run(services, stopping, every_service_started)
     except cfg.ConfigFilesNotFoundError as error:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from minova import errors
+from minova import errors, metrics
 from minova.compute.attempts import Attempts, End, Outcome
 from minova.compute.domains import Domains
 from minova.compute.nodes import Nodes
@@ -80,7 +80,8 @@ class Builder:
         instance_uuid, attempt = message.instance.uuid, message.attempt
         begun = self._clock()
         try:
-            power_state = self._build(ctx, message)
+            with metrics.timed(metrics.BUILD_SECONDS):
+                power_state = self._build(ctx, message)
         except errors.StaleAttempt as error:
             LOG.info("Attempt %d of instance %s is not ours any more: %s", attempt, instance_uuid, error)
             return Outcome(end=End.STALE)

@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 
-from minova import errors
+from minova import errors, metrics
 from minova.compute import usage
 from minova.compute.audit import Finding, NodeSettings, fold
 from minova.compute.claims import checks_of, reasons_against
@@ -90,7 +90,7 @@ class ResourceTracker:
         LOG.debug("Auditing locally available compute resources for node %s", self.nodename)
         view = checked(self._driver.host_view(self.nodename))
         log_hypervisor_view(view)
-        with self._lock:
+        with self._lock, metrics.timed(metrics.AUDIT_SECONDS):
             inputs = self._conductor.begin_audit(ctx, host=self._settings.host, view=view)
             finding = fold(
                 view,
@@ -194,8 +194,12 @@ class ResourceTracker:
             for line in check.lines():
                 LOG.info(line, extra=of_instance)
         reasons = reasons_against(checks)
+        for check in checks:
+            if check.reason is not None:
+                metrics.CLAIMS.labels("refused", check.kind).inc()
         if reasons is not None:
             raise errors.ComputeResourcesUnavailable(f"Insufficient compute resources: {reasons}")
+        metrics.CLAIMS.labels("granted", "").inc()
         LOG.info("Claim successful on node %s", self.nodename, extra=of_instance)
 
     def _write_claim(self, ctx: RequestContext, instance: Instance, attempt: int, node: ComputeNode) -> Instance:

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from minova import errors
+from minova import errors, metrics
 from minova.conductor.build_instances import intent
 from minova.conductor.casts import Build, Casts, builds_of, choice_of
 from minova.conductor.endings import BUILDING, announce_hosts, fail_builds
@@ -91,7 +91,7 @@ class BuildReports:
     def build_succeeded(self, instance_uuid: str, attempt: int, host: str, power_state: int) -> None:
         """ACTIVE, and the task has ended. Said twice, it is heard once."""
 
-        def work(session: Session) -> None:
+        def work(session: Session) -> bool:
             at = self._worker.at()
             moved = instances.move(
                 session,
@@ -106,12 +106,14 @@ class BuildReports:
             )
             if not moved:
                 if heard_before(session, instance_uuid, attempt, host):
-                    return
+                    return False
                 raise stale(instance_uuid, attempt, host)
             actions.end(session, actions.of_task(instance_uuid), at)
             tasks.remove(session, [instance_uuid])
+            return True
 
-        self._worker.run(work)
+        if self._worker.run(work):
+            metrics.BUILDS.labels("active").inc()
 
     # -- when it has failed ----------------------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, event
 from sqlalchemy.orm import Session
 
+from minova import metrics
 from minova.db import actions, instances, services, tasks
 from minova.db.instances import Standing
 from minova.db.models import Task
@@ -38,6 +39,7 @@ def fail_builds(
     uuids = [task.instance_uuid for task in ended]
     if not uuids:
         return
+    event.listen(session, "after_commit", lambda _: metrics.BUILDS.labels("error").inc(len(uuids)), once=True)
     instances.move(session, uuids, BUILDING, (VmState.ERROR, None), host=None, node=None, power_state=0, updated_at=at)
     actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=message)
     actions.add_faults(session, uuids, at, message, kind)

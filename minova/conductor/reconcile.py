@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from oslo_config import cfg
 from sqlalchemy.orm import Session
 
+from minova import metrics
 from minova.conductor.build_instances import BuildInstances
 from minova.conductor.build_reports import BuildReports
 from minova.conductor.casts import Casts, builds_of
@@ -54,7 +55,10 @@ class Reconcile:
         down = self._liveness.down_hosts()
         with self._worker.db.read() as session:
             due = list(tasks.due(session, self._worker.id, self._worker.now(), MOST))
+            waiting = tasks.count_by_step(session, self._worker.id)
             stuck = [task for task in tasks.on_hosts(session, self._worker.id, down, MOST) if task.step == "build"]
+        for step in ("schedule", "build", "delete"):
+            metrics.TASKS.labels(step).set(waiting.get(step, 0))
         seen = {task.id for task in due}
         self._go_on(due, f"not built within {self._build_timeout} s")
         self._go_on([task for task in stuck if task.id not in seen], "the host is down")

@@ -18,6 +18,7 @@ from minova.conf import (
     glance,
     libvirt,
     messaging,
+    prometheus,
     scheduler,
     scheduling,
     service,
@@ -35,6 +36,7 @@ MODULES: tuple[Any, ...] = (
     compute,
     libvirt,
     vnc,
+    prometheus,
 )
 
 

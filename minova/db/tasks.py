@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
@@ -54,6 +54,12 @@ def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int)
     """The worker's own tasks whose time has come, those that wait longest first."""
     query = select(Task).where(Task.worker_id == worker_id, Task.wake_at <= now).order_by(Task.wake_at, Task.id)
     return session.scalars(query.limit(limit)).all()
+
+
+def count_by_step(session: Session, worker_id: str) -> dict[str, int]:
+    """The worker's own tasks."""
+    query = select(Task.step, func.count()).where(Task.worker_id == worker_id).group_by(Task.step)
+    return {row[0]: row[1] for row in session.execute(query)}
 
 
 def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnElement[float]) -> set[str]:

@@ -1,0 +1,120 @@
+"""What a process counts of its own work, for Prometheus; and the page that shows it.
+
+Counted always, because that costs next to nothing; shown only where `[prometheus] enabled` says so. One registry per
+process: the services of minova-standalone share its page. Pure rooms count nothing: whoever applies a decision does.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from oslo_config import cfg
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+
+from minova import errors
+
+LOG = logging.getLogger(__name__)
+
+REGISTRY = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
+
+# Seconds. Calls take milliseconds, builds minutes.
+CALL_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
+BUILD_BUCKETS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
+
+RPC_SECONDS = Histogram(
+    "minova_rpc_seconds",
+    "Time of one RPC: `server` from its arrival, `client` as the caller waits. A cast ends when it is handed over.",
+    ["side", "method", "result"],
+    buckets=CALL_BUCKETS,
+    registry=REGISTRY,
+)
+AUDIT_SECONDS = Histogram(
+    "minova_audit_seconds", "Time of one audit of a node.", ["result"], buckets=CALL_BUCKETS, registry=REGISTRY
+)
+DRIFT = Counter(
+    "minova_audit_corrections_total",
+    "Figures of a node that an audit found different from those kept since the one before.",
+    ["resource"],
+    registry=REGISTRY,
+)
+CLAIMS = Counter("minova_claims_total", "Claims on this host's nodes.", ["result", "reason"], registry=REGISTRY)
+BUILD_SECONDS = Histogram(
+    "minova_build_seconds",
+    "Time of one build attempt on this host.",
+    ["result"],
+    buckets=BUILD_BUCKETS,
+    registry=REGISTRY,
+)
+BUILDS = Counter("minova_builds_total", "Builds that ended, by how.", ["result"], registry=REGISTRY)
+TASKS = Gauge("minova_tasks", "Tasks that this conductor owns, by what they do next.", ["step"], registry=REGISTRY)
+DECISION_SECONDS = Histogram(
+    "minova_select_destinations_seconds",
+    "Time of one select_destinations with its claim.",
+    ["result"],
+    buckets=CALL_BUCKETS,
+    registry=REGISTRY,
+)
+CLAIMS_REFUSED = Counter(
+    "minova_scheduler_claims_refused_total", "Claims that another scheduler's made impossible.", registry=REGISTRY
+)
+DECISIONS_REPEATED = Counter(
+    "minova_scheduler_decisions_repeated_total", "Decisions made again because a claim was refused.", registry=REGISTRY
+)
+PLACEMENT_FINDINGS = Gauge(
+    "minova_placement_findings", "What the last audit of Placement found wrong, by kind.", ["kind"], registry=REGISTRY
+)
+
+
+@contextmanager
+def timed(histogram: Histogram, *labels: str) -> Iterator[None]:
+    """Observe how long the block took, under `labels` and a last one: `ok`, or `error` if it raised."""
+    begun, result = time.perf_counter(), "error"
+    try:
+        yield
+        result = "ok"
+    finally:
+        histogram.labels(*labels, result).observe(time.perf_counter() - begun)
+
+
+class Page:
+    """`GET /metrics` in a thread of its own. InvalidConfiguration: its address is taken or is none of this host's."""
+
+    binary = "metrics"
+
+    def __init__(self, listen: str, port: int) -> None:
+        self._address = (listen, port)
+        self._server: Any = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        listen, port = self._address
+        try:
+            self._server, self._thread = start_http_server(port, listen, REGISTRY)
+        except OSError as error:
+            raise errors.InvalidConfiguration(
+                f"[prometheus] listen, port: {listen} port {port} cannot be listened on: {error.strerror or error}"
+            ) from error
+        LOG.info("Metrics are at http://%s:%d/metrics", listen, self.port)
+
+    @property
+    def port(self) -> int:
+        """The one it listens on, also where the system chose it."""
+        return int(self._server.server_port)
+
+    def stop(self) -> None:
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+
+def page(conf: cfg.ConfigOpts, default_port: int) -> list[Page]:
+    """The page, if the configuration wants one."""
+    options = conf.prometheus
+    if not options.enabled:
+        return []
+    return [Page(options.listen, default_port if options.port is None else options.port)]
