@@ -19,6 +19,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.base import Base, Uuid
 from minova.db.diagnosis_models import DiagnosisRow, InstanceDiagnosis
+from minova.db.group_models import InstanceGroup, InstanceGroupMember
 from minova.db.placement_models import (
     Allocation,
     Consumer,
@@ -53,6 +54,8 @@ __all__ = [
     "InstanceActionEvent",
     "InstanceDiagnosis",
     "InstanceFault",
+    "InstanceGroup",
+    "InstanceGroupMember",
     "Inventory",
     "ProviderAggregate",
     "ProviderTrait",

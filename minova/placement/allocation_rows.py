@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import Allocation, ComputeNode, Consumer, Inventory, ResourceProvider
+from minova.db.models import Allocation, ComputeNode, Consumer, InstanceGroupMember, Inventory, ResourceProvider
 from minova.placement.inserts import insert_missing
 
 # (provider_id, resource_class): one inventory.
@@ -28,11 +28,12 @@ class Held(msgspec.Struct, kw_only=True):
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """`node_id`: the compute node that it stands for, if any."""
+    """`node_id`: the compute node that it stands for, if any; `host`: that node's, or the provider's own name."""
 
     id: int
     name: str
     node_id: int | None
+    host: str
 
 
 def _some(column: Any) -> Any:
@@ -41,6 +42,10 @@ def _some(column: Any) -> Any:
 
 _CONSUMERS = select(Consumer.uuid, Consumer.claim_no).where(_some(Consumer.uuid)).order_by(Consumer.uuid)
 _LOCK_CONSUMERS = _CONSUMERS.with_for_update()
+# With the server group of each, so that a claim of those that are in none costs no query more.
+_LOCK_CLAIMANTS = _LOCK_CONSUMERS.add_columns(
+    select(InstanceGroupMember.group_id).where(InstanceGroupMember.instance_uuid == Consumer.uuid).scalar_subquery()
+)
 _RENUMBER = (
     update(Consumer)
     .where(Consumer.uuid == bindparam("b_uuid"))
@@ -53,7 +58,7 @@ _HOLDINGS = select(Allocation.consumer_uuid, Allocation.provider_id, Allocation.
     _some(Allocation.consumer_uuid)
 )
 _PROVIDERS = (
-    select(ResourceProvider.uuid, ResourceProvider.id, ResourceProvider.name, ComputeNode.id)
+    select(ResourceProvider.uuid, ResourceProvider.id, ResourceProvider.name, ComputeNode.id, ComputeNode.host)
     .outerjoin(ComputeNode, ComputeNode.uuid == ResourceProvider.uuid)
     .where(_some(ResourceProvider.uuid))
 )
@@ -114,6 +119,12 @@ def lock_consumers(session: Session, uuids: Iterable[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+def lock_claimants(session: Session, uuids: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Their claim numbers, and the ids of the server groups of those that are in one."""
+    found = session.connection().execute(_LOCK_CLAIMANTS, {"some": sorted(uuids)}).all()
+    return {row[0]: row[1] for row in found}, {row[0]: row[2] for row in found if row[2] is not None}
+
+
 def renumber(session: Session, numbers: Mapping[str, int]) -> None:
     if numbers:
         rows = [{"b_uuid": uuid, "b_claim_no": number} for uuid, number in sorted(numbers.items())]
@@ -130,7 +141,7 @@ def delete_consumers(session: Session, uuids: Iterable[str]) -> None:
 
 def providers_by_uuid(session: Session, uuids: Iterable[str]) -> dict[str, Provider]:
     rows = session.connection().execute(_PROVIDERS, {"some": sorted(uuids)})
-    return {row[0]: Provider(row[1], row[2], row[3]) for row in rows}
+    return {row[0]: Provider(row[1], row[2], row[3], row[4] or row[2]) for row in rows}
 
 
 def node_ids_of(session: Session, provider_ids: Collection[int]) -> list[int]:

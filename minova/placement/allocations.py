@@ -1,7 +1,7 @@
 """Allocations: where "yes" becomes true. The sum of a class's allocations on a provider is its inventory's `used`.
 
-Lock order of every writer: consumers by uuid, then inventories by (provider, class). Two claims on one inventory wait
-for each other; each then counts with what the other left.
+Lock order of every writer: consumers by uuid, server groups by id, then inventories by (provider, class). Two claims on
+one inventory, or of one group with a hard policy, wait for each other; each then counts with what the other left.
 """
 
 from collections import Counter, defaultdict
@@ -18,6 +18,7 @@ from minova.placement import allocation_rows as rows
 from minova.placement import changes
 from minova.placement.allocation_rows import Held, Holding, Key, Provider
 from minova.placement.candidates import refusals
+from minova.placement.policies import Policies
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +41,12 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None) -> dict[st
     if not claims:
         return {}
     session.flush()  # a node that the caller has just made must be found
-    _number(session, claims)
+    policies = Policies(session, _number(session, claims))
     before = rows.holdings(session, [c.consumer_uuid for c in claims])
     providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
     left = _providers_in(before.values())
     rooms = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
-    decided, refused = _decide(claims, before, providers, rooms)
+    decided, refused = _decide(claims, before, providers, rooms, policies)
     if decided:
         _write(session, decided, before)
         entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
@@ -95,16 +96,20 @@ def consumers_of(session: Session, provider_uuid: str) -> list[str]:
     return sorted(set(session.scalars(query.where(ResourceProvider.uuid == provider_uuid))))
 
 
-def _number(session: Session, claims: Sequence[Claim]) -> None:
-    """Lock the consumers, made where they are new, and note each claim's number; StaleClaim: it comes too late."""
+def _number(session: Session, claims: Sequence[Claim]) -> dict[str, int]:
+    """Lock the consumers, made where they are new, and note each claim's number; StaleClaim: it comes too late.
+
+    Answers the id of the server group of each consumer that is in one.
+    """
     rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_no, c.project_id, c.user_id) for c in claims])
-    seen = rows.lock_consumers(session, [c.consumer_uuid for c in claims])
+    seen, group_ids = rows.lock_claimants(session, [c.consumer_uuid for c in claims])
     for wanted in claims:
         if wanted.claim_no < seen[wanted.consumer_uuid]:
             raise errors.StaleClaim(
                 f"Claim {wanted.claim_no} of {wanted.consumer_uuid} comes after {seen[wanted.consumer_uuid]}."
             )
     rows.renumber(session, {c.consumer_uuid: c.claim_no for c in claims if c.claim_no != seen[c.consumer_uuid]})
+    return group_ids
 
 
 def _decide(
@@ -112,6 +117,7 @@ def _decide(
     before: Mapping[str, Holding],
     providers: Mapping[str, Provider],
     rooms: Mapping[Key, Held],
+    policies: Policies,
 ) -> tuple[dict[str, Holding], dict[str, str]]:
     """What each consumer shall hold, and why the others shall not: one after the other, counting with those before."""
     decided: dict[str, Holding] = {}
@@ -127,6 +133,7 @@ def _decide(
         old = before.get(wanted.consumer_uuid, Counter())
         held = {name: used for (provider_id, name), used in old.items() if provider_id == provider.id}
         reasons = refusals(by_provider[provider.id], wanted.resources, held)
+        reasons += policies.refusals(wanted.consumer_uuid, provider.host)
         if reasons:
             refused[wanted.consumer_uuid] = f"{provider.name}: {'; '.join(reasons)}"
             continue
@@ -135,6 +142,7 @@ def _decide(
             rooms[key].used -= amount
         for key, amount in new.items():
             rooms[key].used += amount
+        policies.place(wanted.consumer_uuid, provider.host)
         decided[wanted.consumer_uuid] = new
     return decided, refused
 

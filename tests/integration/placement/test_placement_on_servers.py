@@ -6,6 +6,7 @@ import pytest
 
 from minova.db.engine import Database
 from tests.functional.placement.cases import ClaimCases
+from tests.functional.placement.group_cases import GroupCases
 from tests.functional.placement.race_case import run_race
 from tests.functional.scheduler.cloud import fresh
 
@@ -24,9 +25,13 @@ def db(url: str) -> Iterator[Database]:
     made.close()
 
 
-class TestOnServers(ClaimCases):
+class TestOnServers(ClaimCases, GroupCases):
     pass
 
 
 def test_processes_that_race_never_overcommit_and_answer_every_deadlock(db: Database, url: str) -> None:
     assert run_race(db, url, processes=4, steps=100) > 100
+
+
+def test_processes_that_race_for_the_places_of_groups_never_break_a_policy(db: Database, url: str) -> None:
+    assert run_race(db, url, processes=4, steps=100, groups=True) > 60
