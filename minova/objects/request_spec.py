@@ -40,7 +40,7 @@ class PlacementFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider must be like to be a candidate; the scheduler's request filters fill it.
 
     Each of `member_of` is a set of aggregate uuids of which the provider must be in one. `resources` is what one instance
-    takes, None: what its flavor's own numbers say; `fallback` is asked of a provider that has not got `resources`.
+    takes; None: what its flavor's own numbers say.
     """
 
     required_traits: tuple[str, ...] = ()
@@ -48,11 +48,14 @@ class PlacementFilter(msgspec.Struct, frozen=True, kw_only=True):
     member_of: tuple[tuple[str, ...], ...] = ()
     forbidden_aggregates: tuple[str, ...] = ()
     resources: dict[str, int] | None = None
-    fallback: dict[str, int] | None = None
 
 
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One request for `num_instances` like instances. `config_options`: the scheduler's JSON options file, for filters."""
+    """One request for `num_instances` like instances.
+
+    A provider that is not as `placement` says may yet be as `fallback` says: pinned CPUs on a host that offers no PCPU.
+    `config_options` is the content of the scheduler's JSON options file, for filters.
+    """
 
     flavor: Flavor
     image: Image | None = None
@@ -70,12 +73,8 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     pci_requests: tuple[InstancePCIRequest, ...] = ()
     requested_destination: Destination | None = None
     placement: PlacementFilter = PlacementFilter()
+    fallback: PlacementFilter | None = None
     config_options: dict[str, Any] = {}
-
-    @property
-    def asked(self) -> tuple[dict[str, int], ...]:
-        """What one instance may take, in the order in which a provider is asked for it: one, or one and a fallback."""
-        return (self.resources,) if self.placement.fallback is None else (self.resources, self.placement.fallback)
 
     @property
     def resources(self) -> dict[str, int]:
