@@ -18,11 +18,13 @@ from minova.conf import (
     glance,
     libvirt,
     messaging,
+    notifications,
     prometheus,
     scheduler,
     scheduling,
     service,
     vnc,
+    workarounds,
 )
 
 MODULES: tuple[Any, ...] = (
@@ -37,6 +39,8 @@ MODULES: tuple[Any, ...] = (
     libvirt,
     vnc,
     prometheus,
+    notifications,
+    workarounds,
 )
 
 

@@ -17,6 +17,15 @@ SAMPLE: dict[str, list[cfg.Opt]] = {
             "executor_thread_pool_size", default=64, min=1, help="Messages that one service works on at the same time."
         ),
     ],
+    "oslo_messaging_notifications": [
+        cfg.MultiStrOpt(
+            "driver",
+            default=[],
+            help="How notifications are sent: messagingv2, messaging, log, routing, test, noop; unset: they are not.",
+        ),
+        cfg.StrOpt("transport_url", secret=True, help="Another broker for notifications; unset: transport_url."),
+        cfg.ListOpt("topics", default=["notifications"], help="Topics that they are sent to."),
+    ],
     "oslo_messaging_rabbit": [
         cfg.BoolOpt(
             "rabbit_quorum_queue",

@@ -22,6 +22,15 @@ NOVA = {
     "DEFAULT.cpu_allocation_ratio": None,
     "scheduler.max_attempts": 3,
     "scheduler.max_placement_results": 1000,
+    "scheduler.limit_tenants_to_placement_aggregate": False,
+    "scheduler.placement_aggregate_required_for_tenants": False,
+    "scheduler.query_placement_for_image_type_support": False,
+    "scheduler.enable_isolated_aggregate_filtering": False,
+    "scheduler.image_metadata_prefilter": False,
+    "scheduler.periodic_task_interval": 60,  # 17.0.0
+    "scheduler.scheduler_json_config_location": "",  # 14.0.0
+    "workarounds.disable_fallback_pcpu_query": False,
+    "notifications.notify_on_state_change": None,
     "filter_scheduler.host_subset_size": 1,
     "filter_scheduler.shuffle_best_same_weighed_hosts": False,
     "filter_scheduler.ram_weight_multiplier": 1.0,
