@@ -54,10 +54,12 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One request for `num_instances` like instances.
 
     A provider that is not as `placement` says may yet be as `fallback` says: pinned CPUs on a host that offers no PCPU.
-    `config_options` is the content of the scheduler's JSON options file, for filters.
+    `config_options` is the content of the scheduler's JSON options file, for filters. `instance_uuid` is the server that
+    is to move, None for new ones. Filters written for Nova read the sizes and hints under the names of its RequestSpec.
     """
 
     flavor: Flavor
+    instance_uuid: str | None = None
     image: Image | None = None
     project_id: str = ""
     user_id: str = ""
@@ -87,6 +89,36 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
             "DISK_GB": self.flavor.disk_gb,
         }
         return {name: amount for name, amount in wanted.items() if amount}
+
+    @property
+    def is_rebuild(self) -> bool:
+        """A rebuild stays where it is: only filters that look at its new image are asked."""
+        return self.get_scheduler_hint("_nova_check_type") == "rebuild"
+
+    @property
+    def vcpus(self) -> int:
+        return self.flavor.vcpus
+
+    @property
+    def memory_mb(self) -> int:
+        return self.flavor.memory_mb
+
+    @property
+    def root_gb(self) -> int:
+        return self.flavor.root_gb
+
+    @property
+    def ephemeral_gb(self) -> int:
+        return self.flavor.ephemeral_gb
+
+    @property
+    def swap(self) -> int:
+        return self.flavor.swap
+
+    def get_scheduler_hint(self, hint_name: str, default: Any = None) -> Any:
+        """As in Nova: a list of one is that one."""
+        value = self.scheduler_hints.get(hint_name, default)
+        return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,6 +52,11 @@ def at_most(name: str, have: Any, most: Any, unit: str = "", **details: Any) -> 
     return Check(have <= most, name, have, ">", "allowed", most, unit, tuple(details.items()))
 
 
+def below(name: str, have: Any, limit: Any, unit: str = "") -> Check:
+    """`have` must stay below `limit`."""
+    return Check(have < limit, name, have, ">=", "limit", limit, unit, ())
+
+
 def text(value: Any) -> str:
     """A number without needless digits."""
     return str(value) if isinstance(value, int) else f"{value:.10g}"
