@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.db.engine import EpochNow
 from minova.db.models import Allocation, ComputeNode, Consumer, InstanceGroupMember, Inventory, ResourceProvider
 from minova.placement.inserts import insert_missing
 
@@ -90,7 +91,7 @@ _USE = (
     )
     .values(used=Inventory.used + bindparam("b_n"))
 )
-_INSERT = insert(Allocation)
+_INSERT = insert(Allocation).values(updated_at=EpochNow())
 _DELETE = delete(Allocation).where(_some(Allocation.consumer_uuid))
 
 

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
+from minova.db.engine import EpochNow
 from minova.objects.compute_node import Inventory
 from minova.placement import changes
 
@@ -37,7 +38,7 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
         _write(session, provider_id, resource_class, wanted.get(resource_class), new=resource_class not in known)
     provider = models.ResourceProvider
     session.connection().execute(
-        update(provider).where(provider.id == provider_id).values(generation=provider.generation + 1)
+        update(provider).where(provider.id == provider_id).values(generation=provider.generation + 1, updated_at=EpochNow())
     )
     changes.append_providers(session, [provider_uuid])
     return True
@@ -63,7 +64,9 @@ def _write(
         session.connection().execute(delete(model).where(*key))
     elif new:
         session.connection().execute(
-            insert(model).values(provider_id=provider_id, resource_class=resource_class, used=0, **values)
+            insert(model).values(
+                provider_id=provider_id, resource_class=resource_class, used=0, updated_at=EpochNow(), **values
+            )
         )
     else:
-        session.connection().execute(update(model).where(*key).values(**values))
+        session.connection().execute(update(model).where(*key).values(updated_at=EpochNow(), **values))

@@ -1,10 +1,11 @@
 """Resource providers. One per compute node so far, with the node's uuid."""
 
 from sqlalchemy import delete as delete_rows
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.db.engine import EpochNow
 from minova.db.models import Allocation, Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
 from minova.placement import changes
 from minova.placement.inserts import insert_missing
@@ -15,13 +16,19 @@ def ensure(session: Session, uuid: str, name: str) -> int:
     found = _find(session, uuid)
     if found is None:
         insert_missing(session, ResourceProvider, [{"uuid": uuid, "name": name, "generation": 0}])
+        own_root = update(ResourceProvider).where(
+            ResourceProvider.uuid == uuid, ResourceProvider.root_provider_id.is_(None)
+        )
+        session.connection().execute(own_root.values(root_provider_id=ResourceProvider.id, updated_at=EpochNow()))
         found = _find(session, uuid)
     if found is None:
         raise errors.Conflict(f"Another resource provider is named {name!r}; {uuid} cannot be made.")
     provider_id, known_as = found
     if known_as != name:
         session.connection().execute(
-            update(ResourceProvider).where(ResourceProvider.id == provider_id).values(name=name)
+            update(ResourceProvider)
+            .where(ResourceProvider.id == provider_id)
+            .values(name=name, updated_at=EpochNow())
         )
     return provider_id
 
@@ -34,13 +41,15 @@ def _find(session: Session, uuid: str) -> tuple[int, str] | None:
 
 
 def delete(session: Session, uuid: str) -> None:
-    """Remove the provider, its inventories and its allocations; one that is not there is fine."""
+    """Remove the provider and those below it, with inventories and allocations; one that is not there is fine."""
     provider_id = session.scalar(select(ResourceProvider.id).where(ResourceProvider.uuid == uuid))
     if provider_id is None:
         return
     connection = session.connection()
-    # The provider's row goes last: claims lock inventories first, then (by the foreign key) the provider.
+    tree = or_(ResourceProvider.id == provider_id, ResourceProvider.root_provider_id == provider_id)
+    ids = sorted(session.scalars(select(ResourceProvider.id).where(tree)))
+    # The providers' rows go last: claims lock inventories first, then (by the foreign key) the provider.
     for model in (Inventory, Allocation, ProviderTrait, ProviderAggregate):
-        connection.execute(delete_rows(model).where(model.provider_id == provider_id))
-    connection.execute(delete_rows(ResourceProvider).where(ResourceProvider.id == provider_id))
+        connection.execute(delete_rows(model).where(model.provider_id.in_(ids)))
+    connection.execute(delete_rows(ResourceProvider).where(ResourceProvider.id.in_(ids)))
     changes.append_providers(session, [uuid])

@@ -1,0 +1,35 @@
+"""Which aggregates, by uuid alone, a provider is in."""
+
+from collections.abc import Collection
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
+
+from minova.db.placement_models import ProviderAggregate
+from minova.placement import changes
+from minova.placement.provider_query import Record, raise_generation
+
+
+def of_provider(session: Session, provider_id: int) -> list[str]:
+    model = ProviderAggregate
+    query = select(model.aggregate_uuid).where(model.provider_id == provider_id).order_by(model.aggregate_uuid)
+    return list(session.scalars(query))
+
+
+def set_aggregates(session: Session, provider: Record, uuids: Collection[str], *, generation: bool) -> int:
+    """Make these the provider's; its generation after it, which is raised if `generation` says so.
+
+    Conflict: the provider has changed since it was read.
+    """
+    model, wanted = ProviderAggregate, set(uuids)
+    before = set(of_provider(session, provider.id))
+    connection = session.connection()
+    if before - wanted:
+        gone = sorted(before - wanted)
+        connection.execute(delete(model).where(model.provider_id == provider.id, model.aggregate_uuid.in_(gone)))
+    if wanted - before:
+        rows = [{"provider_id": provider.id, "aggregate_uuid": uuid} for uuid in sorted(wanted - before)]
+        connection.execute(insert(model), rows)
+    if wanted != before:
+        changes.append_providers(session, [provider.uuid])
+    return raise_generation(session, provider) if generation else provider.generation
