@@ -62,11 +62,14 @@ class Round(NamedTuple):
     weighed: tuple[WeighedHost, ...]
 
 
-def decide(table: HostTable, spec: RequestSpec, count: int, alternates: int, rules: Rules) -> Decision:
-    """A host for each of `count` like instances; each chosen row of the table consumes its instance."""
+def decide(
+    table: HostTable, spec: RequestSpec, instance_uuids: Sequence[str], alternates: int, rules: Rules
+) -> Decision:
+    """A host for each of these like instances; each chosen row of the table consumes its instance."""
     choices: list[Choice] = []
     rounds: list[Round] = []
-    for _ in range(count):
+    count = len(instance_uuids)
+    for uuid in instance_uuids:
         rounds.append(_round(table, spec, alternates, rules, explain=not rounds))
         choice = rounds[-1].choice
         if choice is None:
@@ -74,7 +77,8 @@ def decide(table: HostTable, spec: RequestSpec, count: int, alternates: int, rul
         choices.append(choice)
         if rules.trace:
             rules.trace(f"Selected host: {table.host(choice.row)!r}")
-        table.consume(choice.row, spec)
+        table.consume(choice.row, spec, uuid)
+        spec = joined(spec, table.records[choice.row].host, uuid)
     # A "no" is explained by the round that failed, a "yes" by the first.
     told = rounds[0] if len(choices) == count else rounds[-1]
     return Decision(
@@ -85,6 +89,16 @@ def decide(table: HostTable, spec: RequestSpec, count: int, alternates: int, rul
         found=len(choices),
         error=None if len(choices) == count else _error(len(table), len(choices), count),
     )
+
+
+def joined(spec: RequestSpec, host: str, uuid: str) -> RequestSpec:
+    """The request once `host` has its instance `uuid`: the next one finds it in the server group."""
+    group = spec.instance_group
+    if group is None:
+        return spec
+    members = group.members if uuid in group.members else (*group.members, uuid)
+    hosts = group.hosts if host in group.hosts else (*group.hosts, host)
+    return msgspec.structs.replace(spec, instance_group=msgspec.structs.replace(group, members=members, hosts=hosts))
 
 
 def _error(hosts: int, found: int, count: int) -> str:

@@ -52,4 +52,4 @@ def filtered(table: HostTable, request: Request, rules: Rules) -> Decision:
     """Decide by filters and weighers, with Nova's log lines where somebody reads them."""
     if LOG.isEnabledFor(logging.DEBUG):
         rules = rules._replace(trace=LOG.debug)
-    return decide(table, request.spec, len(request.instance_uuids), request.alternates, rules)
+    return decide(table, request.spec, request.instance_uuids, request.alternates, rules)

@@ -5,13 +5,20 @@ from typing import Any
 
 import msgspec
 
+from minova.objects.numa import NUMATopology
+from minova.objects.pci import Pairs, PciDevicePool
+
+# The one cell there is, as long as a cell has no database of its own.
+CELL_UUID = "00000000-0000-4000-8000-0000000000c1"
+
 
 class AggregateFacts(msgspec.Struct, frozen=True):
     """An aggregate as filters see it: `metadata` as sorted pairs, so that equal ones are told by their value."""
 
     id: int
     name: str
-    metadata: tuple[tuple[str, str], ...] = ()
+    metadata: Pairs = ()
+    uuid: str = ""
 
     def values(self, key: str) -> set[str]:
         """The metadata value, split at commas as Nova does; empty when there is none."""
@@ -39,6 +46,24 @@ class ImageSupport(msgspec.Struct, frozen=True, kw_only=True):
     supported_instances: tuple[tuple[str, str, str], ...] = ()
 
 
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hypervisor can do. `cpu_info` is JSON text, as the compute sends it."""
+
+    hypervisor_type: str = ""
+    hypervisor_version: int = 0
+    supported_instances: tuple[tuple[str, str, str], ...] = ()
+    cpu_info: str = ""
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
+    """One measurement of a host's monitor. `timestamp` is text, as it came."""
+
+    name: str
+    value: float | None = None
+    timestamp: str | None = None
+    source: str | None = None
+
+
 class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One inventory. `pending` is the part of `used` that the node does not report yet: its claim is still to come."""
 
@@ -52,7 +77,11 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One compute node with its service, inventories, aggregates and instances, as last read."""
+    """One compute node with its service, inventories, aggregates and instances, as last read.
+
+    `instance_images` has the image properties of each instance that has any. `provider_aggregates` are uuids; those of
+    `aggregates` count without being named again. Equal values are best one object: there are many hosts.
+    """
 
     id: int
     uuid: str
@@ -70,15 +99,46 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     free_disk_mb: int
     num_instances: int = 0
     num_io_ops: int = 0
+    failed_builds: int = 0
     ram_allocation_ratio: float = 1.0
     cpu_allocation_ratio: float = 4.0
     disk_allocation_ratio: float = 1.0
     host_ip: str | None = None
     image_support: ImageSupport = ImageSupport()
     aggregates: tuple[AggregateFacts, ...] = ()
+    cpu_info: str = ""
     instances: tuple[str, ...] = ()
+    instance_images: tuple[Pairs, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    numa_topology: NUMATopology | None = None
+    pci_pools: tuple[PciDevicePool, ...] = ()
+    cell_uuid: str = CELL_UUID
+    traits: frozenset[str] = frozenset()
+    provider_aggregates: frozenset[str] = frozenset()
     stats: dict[str, Any] = {}
     rooms: dict[str, RoomFacts] = {}
+
+    @property
+    def hypervisor_type(self) -> str:
+        return self.image_support.hypervisor_type
+
+    @property
+    def hypervisor_version(self) -> int:
+        return self.image_support.hypervisor_version
+
+    @property
+    def supported_instances(self) -> tuple[tuple[str, str, str], ...]:
+        return self.image_support.supported_instances
+
+    @property
+    def capabilities(self) -> Capabilities:
+        support = self.image_support
+        return Capabilities(
+            hypervisor_type=support.hypervisor_type,
+            hypervisor_version=support.hypervisor_version,
+            supported_instances=support.supported_instances,
+            cpu_info=self.cpu_info,
+        )
 
 
 def effective_used(reported: int, room: RoomFacts | None) -> int:

@@ -1,10 +1,10 @@
-"""The HostTable: one NumPy column per attribute of a host; and HostState, the view of one of its rows.
+"""The HostTable: one NumPy column per attribute of a host.
 
 Filters and weighers read `hosts.memory_mb` and the like. On a table that is a column, on a HostState a number: one
 spelling serves both. Rows stand in the order of the nodes' ids, however they came.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minova.objects.request_spec import RequestSpec
+from minova.scheduler.class_columns import ClassColumn, Values
 from minova.scheduler.host_record import HostRecord
+from minova.scheduler.host_state import Hosts, HostState
+from minova.scheduler.whereabouts import Whereabouts
+
+__all__ = ["ClassColumn", "HostState", "HostTable", "Hosts", "Mask", "RoomColumns", "Rows"]
 
 Mask = NDArray[np.bool_]
 # Numbers of rows.
@@ -28,10 +33,25 @@ WHOLE_COLUMNS = (
     "free_disk_mb",
     "num_instances",
     "num_io_ops",
+    "failed_builds",
+    "hypervisor_version",
 )
 FLOAT_COLUMNS = ("ram_allocation_ratio", "cpu_allocation_ratio", "disk_allocation_ratio")
 # Few distinct values on many hosts: a column of numbers into a list of values.
-CLASS_COLUMNS = ("service", "aggregates", "image_support")
+CLASS_COLUMNS = (
+    "service",
+    "aggregates",
+    "image_support",
+    "capabilities",
+    "metrics",
+    "cell_uuid",
+    "host_ip",
+    "traits",
+    "provider_aggregates",
+    "numa_topology",
+    "pci_pools",
+    "instance_images",
+)
 ROOM_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
@@ -45,54 +65,22 @@ class RoomColumns(NamedTuple):
     step_size: Any
 
 
-class ClassColumn(NamedTuple):
-    values: Sequence[Any]
-    ids: NDArray[np.int64]
-
-
-class Hosts:
-    """What HostTable and HostState share: Nova's names of HostState for what is kept under the names of the database."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
-    @property
-    def free_ram_mb(self) -> Any:
-        return self.memory_mb - self.memory_mb_used
-
-    @property
-    def total_usable_ram_mb(self) -> Any:
-        return self.memory_mb
-
-    @property
-    def total_usable_disk_gb(self) -> Any:
-        return self.local_gb
-
-    @property
-    def disk_mb_used(self) -> Any:
-        return self.local_gb_used * 1024
-
-    @property
-    def vcpus_total(self) -> Any:
-        return self.vcpus
-
-
 class HostTable(Hosts):
     """Changed by `apply` and `set_silent` (what was read) and by `consume` (what was decided, until `restore`)."""
 
     def __init__(self) -> None:
         self.records: list[HostRecord] = []
         self.row_of: dict[int, int] = {}
-        self.consumed: set[int] = set()
+        self.consumed: dict[int, list[str]] = {}
         self._silent: dict[int, float] = {}
-        self._values: dict[str, list[Any]] = {name: [] for name in CLASS_COLUMNS}
-        self._value_ids: dict[str, dict[Any, int]] = {name: {} for name in CLASS_COLUMNS}
+        self._values = {name: Values() for name in CLASS_COLUMNS}
         self._columns: dict[str, NDArray[Any]] = {
             **{name: np.zeros(0, np.int64) for name in (*WHOLE_COLUMNS, *CLASS_COLUMNS)},
             **{name: np.zeros(0, np.float64) for name in FLOAT_COLUMNS},
         }
         self._resource_classes: set[str] = set()
         self._rooms: dict[str, RoomColumns] = {}
+        self._where = Whereabouts()
 
     def __len__(self) -> int:
         return len(self.records)
@@ -106,14 +94,14 @@ class HostTable(Hosts):
 
     def value(self, row: int, name: str) -> Any:
         """What one host has under the name of a column or of a field of its record."""
-        if name in CLASS_COLUMNS:
-            return self._values[name][self._columns[name][row]]
+        if name in self._values:
+            return self._values[name].values[self._columns[name][row]]
         if name in self._columns:
             return self._columns[name][row].item()
         return getattr(self.records[row], name)
 
     def class_column(self, name: str) -> ClassColumn:
-        return ClassColumn(self._values[name], self._columns[name])
+        return ClassColumn(self._values[name].values, self._columns[name])
 
     def room(self, resource_class: str) -> RoomColumns:
         """Inventories of one class. Units that are the same on every host come as one number: cheaper to check."""
@@ -128,8 +116,29 @@ class HostTable(Hosts):
             self._rooms[resource_class] = room
         return room
 
-    def host(self, row: int) -> "HostState":
+    def room_of(self, row: int, resource_class: str) -> RoomColumns:
+        """The same of one host."""
+        columns = self.room(resource_class)
+        return RoomColumns(*(value if isinstance(value, int) else value[row].item() for value in columns))
+
+    def host(self, row: int) -> HostState:
         return HostState(self, row)
+
+    def instances_among(self, uuids: Iterable[str]) -> NDArray[np.int64]:
+        """How many of these instances each host has."""
+        counts = np.zeros(len(self), np.int64)
+        for uuid in set(uuids):
+            for node_id in self._where.nodes(uuid):
+                counts[self.row_of[node_id]] += 1
+        return counts
+
+    def instances_among_row(self, row: int, uuids: Iterable[str]) -> int:
+        node_id = self.records[row].id
+        return sum(node_id in self._where.nodes(uuid) for uuid in set(uuids))
+
+    def joined(self, row: int) -> Sequence[str]:
+        """Instances that the host has consumed."""
+        return self.consumed.get(self.records[row].id, ())
 
     # -- what was read ----------------------------------------------------------------------------------------------
 
@@ -139,12 +148,17 @@ class HostTable(Hosts):
             self.row_of[node_id] for node_id, record in changes.items() if record is None and node_id in self.row_of
         ]
         fresh = [record for node_id, record in changes.items() if record is not None and node_id not in self.row_of]
+        for node_id in changes:
+            if node_id in self.row_of:
+                row = self.row_of[node_id]
+                self._where.drop(node_id, (*self.records[row].instances, *self.joined(row)))
         if gone or fresh:
             self._reshape(gone, fresh)
         for node_id, record in changes.items():
             if record is not None:
                 row = self.row_of[node_id]
                 self.records[row] = record
+                self._where.put(node_id, record.instances)
                 self._write(row)
         self._rooms.clear()
         self._compact()
@@ -156,7 +170,7 @@ class HostTable(Hosts):
         if changed:
             for row, record in enumerate(self.records):
                 if record.service_id in changed:
-                    self._columns["service"][row] = self._intern("service", self._service(record))
+                    self._columns["service"][row] = self._values["service"].number(self._service(record))
             self._compact()
 
     def _reshape(self, gone: Sequence[int], fresh: Sequence[HostRecord]) -> None:
@@ -172,13 +186,11 @@ class HostTable(Hosts):
     def _write(self, row: int) -> None:
         record = self.records[row]
         columns = self._columns
-        for name in WHOLE_COLUMNS:
+        for name in (*WHOLE_COLUMNS, *FLOAT_COLUMNS):
             columns[name][row] = getattr(record, name)
-        for name in FLOAT_COLUMNS:
-            columns[name][row] = getattr(record, name)
-        columns["service"][row] = self._intern("service", self._service(record))
-        columns["aggregates"][row] = self._intern("aggregates", record.aggregates)
-        columns["image_support"][row] = self._intern("image_support", record.image_support)
+        for name in CLASS_COLUMNS:
+            value = self._service(record) if name == "service" else getattr(record, name)
+            columns[name][row] = self._values[name].number(value)
         for resource_class in record.rooms.keys() - self._resource_classes:
             self._resource_classes.add(resource_class)
             for name in ROOM_COLUMNS:
@@ -192,26 +204,19 @@ class HostTable(Hosts):
         since = self._silent.get(record.service_id)
         return record.service if since is None else msgspec.structs.replace(record.service, silent_since=since)
 
-    def _intern(self, name: str, value: Any) -> int:
-        known = self._value_ids[name]
-        if value not in known:
-            known[value] = len(self._values[name])
-            self._values[name].append(value)
-        return known[value]
-
     def _compact(self) -> None:
-        """Drop values that no row has any more, before they outgrow the rows."""
-        for name in CLASS_COLUMNS:
-            if len(self._values[name]) > 2 * len(self.records) + 16:
-                old, ids = self._values[name], self._columns[name]
-                self._values[name], self._value_ids[name] = [], {}
-                self._columns[name] = np.array([self._intern(name, old[i]) for i in ids], np.int64)
+        for name, values in self._values.items():
+            self._columns[name] = values.compacted(self._columns[name])
 
     # -- what was decided -------------------------------------------------------------------------------------------
 
-    def consume(self, row: int, spec: RequestSpec) -> None:
+    def consume(self, row: int, spec: RequestSpec, instance_uuid: str | None = None) -> None:
         """The host takes one instance of `spec`; later decisions see it, until `restore`."""
-        self.consumed.add(self.records[row].id)
+        node_id = self.records[row].id
+        uuids = self.consumed.setdefault(node_id, [])
+        if instance_uuid is not None:
+            uuids.append(instance_uuid)
+            self._where.put(node_id, (instance_uuid,))
         flavor, columns = spec.flavor, self._columns
         columns["memory_mb_used"][row] += flavor.memory_mb
         columns["vcpus_used"][row] += flavor.vcpus
@@ -225,37 +230,14 @@ class HostTable(Hosts):
 
     def restore(self) -> set[int]:
         """Forget what was consumed; answers the node ids of those rows, which are to be read afresh."""
-        touched, self.consumed = self.consumed, set()
-        for node_id in touched:
+        touched, self.consumed = self.consumed, {}
+        for node_id, uuids in touched.items():
             if node_id in self.row_of:
-                self._write(self.row_of[node_id])
-        return touched
-
-
-class HostState(Hosts):
-    """One host as it stands in the table now, under the names of its columns and of HostRecord, and Nova's."""
-
-    def __init__(self, table: HostTable, row: int) -> None:
-        self._table = table
-        self._row = row
-
-    def __getattr__(self, name: str) -> Any:
-        return self._table.value(self._row, name)
-
-    def __repr__(self) -> str:
-        """As Nova logs it."""
-        return (
-            f"({self.host}, {self.node}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB "
-            f"io_ops: {self.num_io_ops} instances: {self.num_instances}"
-        )
-
-    @property
-    def nodename(self) -> str:
-        return self._table.records[self._row].node
-
-    def room(self, resource_class: str) -> RoomColumns:
-        columns = self._table.room(resource_class)
-        return RoomColumns(*(value if isinstance(value, int) else value[self._row].item() for value in columns))
+                row = self.row_of[node_id]
+                self._where.drop(node_id, uuids)
+                self._where.put(node_id, self.records[row].instances)
+                self._write(row)
+        return set(touched)
 
 
 def _key(resource_class: str, name: str) -> str:

@@ -61,7 +61,7 @@ def measure(hosts: int, runs: int, folder: Path) -> None:
         draw=random.Random(0).randrange,
     )
     for name, spec in (("decision, plain", PLAIN), ("decision, zone", IN_ZONE)):
-        show(hosts, name, *timed(lambda spec=spec: decide(table, spec, 1, 2, rules), runs))  # type: ignore[misc]
+        show(hosts, name, *timed(lambda spec=spec: decide(table, spec, ("i",), 2, rules), runs))  # type: ignore[misc]
     table.restore()
     driver = FilterScheduler(conf, db, clock=time.time)
 

@@ -75,6 +75,11 @@ def table_of(*records: HostRecord, silent: dict[int, float] | None = None) -> Ho
     return table
 
 
+def uuids(count: int) -> tuple[str, ...]:
+    """So many instances' names."""
+    return tuple(f"instance-{number}" for number in range(count))
+
+
 def spec_of(memory_mb: int = 2048, vcpus: int = 1, root_gb: int = 10, **more: Any) -> RequestSpec:
     sizes = {name: more.pop(name) for name in ("ephemeral_gb", "swap") if name in more}
     properties = more.pop("properties", {})

@@ -20,7 +20,7 @@ from minova.scheduler.weights import Weigher
 from minova.scheduler.weights.cpu import CPUWeigher
 from minova.scheduler.weights.disk import DiskWeigher
 from minova.scheduler.weights.ram import RAMWeigher
-from tests.unit.scheduler.hosts import CONF, QEMU, record, room, spec_of, table_of, zone
+from tests.unit.scheduler.hosts import CONF, QEMU, record, room, spec_of, table_of, uuids, zone
 
 FILTERS = [AvailabilityZoneFilter, ComputeFilter, RamFilter, DiskFilter, CoreFilter, ImagePropertiesFilter]
 WEIGHERS = [RAMWeigher, CPUWeigher, DiskWeigher]
@@ -113,7 +113,7 @@ def test_weighers_agree(cls: type[Weigher], records: list[HostRecord], spec: Any
 @given(records=record_lists(), spec=specs, count=st.integers(1, 6), alternates=st.integers(0, 3))
 def test_decisions_never_pass_a_limit(records: list[HostRecord], spec: Any, count: int, alternates: int) -> None:
     table = table_of(*records)
-    decision = decide(table, spec, count, alternates, RULES)
+    decision = decide(table, spec, uuids(count), alternates, RULES)
     assert (decision.error is None) == (len(decision.selections) == count)
     by_uuid = {one.uuid: one for one in records}
     taken: dict[str, int] = {}
@@ -133,7 +133,7 @@ def test_decisions_never_pass_a_limit(records: list[HostRecord], spec: Any, coun
 @given(records=record_lists(), spec=specs, count=st.integers(1, 4))
 def test_restoring_forgets_what_was_decided(records: list[HostRecord], spec: Any, count: int) -> None:
     table, untouched = table_of(*records), table_of(*records)
-    decision = decide(table, spec, count, 0, RULES)
+    decision = decide(table, spec, uuids(count), 0, RULES)
     touched = {one.id for one in records if one.uuid in {s[0].provider_uuid for s in decision.selections}}
     assert table.restore() == touched
     assert picture(table) == picture(untouched)

@@ -1,0 +1,91 @@
+"""HostState: the view of one row of the table, with every name that Nova's HostState has."""
+
+from typing import Any
+
+import msgspec
+
+from minova.objects.pci import Pairs
+
+
+class Hosts:
+    """What HostTable and HostState share: Nova's names of HostState for what is kept under the names of the database."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+    @property
+    def free_ram_mb(self) -> Any:
+        return self.memory_mb - self.memory_mb_used
+
+    @property
+    def total_usable_ram_mb(self) -> Any:
+        return self.memory_mb
+
+    @property
+    def total_usable_disk_gb(self) -> Any:
+        return self.local_gb
+
+    @property
+    def disk_mb_used(self) -> Any:
+        return self.local_gb_used * 1024
+
+    @property
+    def vcpus_total(self) -> Any:
+        return self.vcpus
+
+    def instances_among(self, uuids: Any) -> Any:
+        """How many of these instances are here: of a table one number per host."""
+        raise NotImplementedError
+
+
+class InstanceFacts(msgspec.Struct, frozen=True):
+    """An instance as its host knows it."""
+
+    uuid: str
+    image_properties: Pairs = ()
+
+
+class HostState(Hosts):
+    """One host as it stands in the table now, under the names of its columns and of HostRecord, and Nova's.
+
+    `limits` is for filters written for Nova to write into.
+    """
+
+    def __init__(self, table: Any, row: int) -> None:
+        self._table = table
+        self._row = row
+        self.limits: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._table.value(self._row, name)
+
+    def __repr__(self) -> str:
+        """As Nova logs it."""
+        return (
+            f"({self.host}, {self.node}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB "
+            f"io_ops: {self.num_io_ops} instances: {self.num_instances}"
+        )
+
+    @property
+    def nodename(self) -> str:
+        return self._table.records[self._row].node  # type: ignore[no-any-return]
+
+    @property
+    def hypervisor_hostname(self) -> str:
+        return self.nodename
+
+    @property
+    def instances(self) -> dict[str, InstanceFacts]:
+        """By uuid, those included that the table has consumed."""
+        record = self._table.records[self._row]
+        images = record.instance_images or ((),) * len(record.instances)
+        found = {uuid: InstanceFacts(uuid, image) for uuid, image in zip(record.instances, images, strict=True)}
+        return found | {uuid: InstanceFacts(uuid) for uuid in self._table.joined(self._row)}
+
+    def instances_among(self, uuids: Any) -> int:
+        return self._table.instances_among_row(self._row, uuids)  # type: ignore[no-any-return]
+
+    def room(self, resource_class: str) -> Any:
+        return self._table.room_of(self._row, resource_class)
