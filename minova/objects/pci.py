@@ -28,3 +28,23 @@ class InstancePCIRequest(msgspec.Struct, frozen=True, kw_only=True):
     numa_policy: str | None = None
     alias_name: str | None = None
     request_id: str | None = None
+
+
+class PciDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """One device of a host, as `pci_devices` keeps it. `address` is domain:bus:slot.function.
+
+    `status` is Nova's: available; claimed (a build or move has it); allocated (an instance uses it); unavailable (a PF
+    one of whose VFs is taken); unclaimable (a VF whose PF is taken); removed (gone from the host while in use).
+    """
+
+    address: str
+    vendor_id: str
+    product_id: str
+    dev_type: str = "type-PCI"
+    numa_node: int | None = None
+    parent_addr: str | None = None
+    label: str = ""
+    tags: Pairs = ()
+    status: str = "available"
+    instance_uuid: str | None = None
+    request_id: str | None = None

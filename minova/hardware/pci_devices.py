@@ -1,0 +1,134 @@
+"""The PCI devices of one host: who has which, and what is left. Pure: answers new values.
+
+Only claims and allocations are remembered; that a PF is unavailable because one of its VFs is taken, or a VF because
+its PF is, follows from them and is worked out anew each time.
+
+    available ──claim──▶ claimed ──allocate──▶ allocated ──free──▶ available
+                                                  │ gone from the host ▲
+                                                  └──▶ removed ──free──┘ (and then it is forgotten)
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from minova.objects.pci import PciDevice, PciDevicePool
+
+AVAILABLE = "available"
+CLAIMED = "claimed"
+ALLOCATED = "allocated"
+REMOVED = "removed"
+# Of a device that is free itself, but whose PF or VFs are claimed or allocated.
+UNCLAIMABLE = "unclaimable"
+UNAVAILABLE = "unavailable"
+_BLOCKED_BY = {CLAIMED: UNCLAIMABLE, ALLOCATED: UNAVAILABLE, REMOVED: UNAVAILABLE}
+
+Devices = tuple[PciDevice, ...]
+
+
+def reconciled(known: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devices:
+    """The books after the host was looked at: what is free is as the host says; what somebody has stays as it was taken,
+    and is `removed` while the host does not have it.
+    """
+    owned = {device.address: device for device in known if device.instance_uuid is not None}
+    present = {device.address: device for device in seen}
+    free = [_set_free(device) for address, device in present.items() if address not in owned]
+    kept = [_seen_again(device) if address in present else _gone(device) for address, device in owned.items()]
+    return settled([*free, *kept])
+
+
+def settled(devices: Iterable[PciDevice]) -> Devices:
+    """Sorted by address, those blocked by a relative's owner marked so."""
+    every = sorted(devices, key=lambda device: device.address)
+    by_address = {device.address: device for device in every}
+    children: dict[str, list[PciDevice]] = defaultdict(list)
+    for device in every:
+        if device.parent_addr is not None:
+            children[device.parent_addr].append(device)
+
+    def status(device: PciDevice) -> str:
+        parent = by_address.get(device.parent_addr or "")
+        relatives = [*children[device.address], *([parent] if parent is not None else [])]
+        blocked = {_BLOCKED_BY[one.status] for one in relatives if one.instance_uuid is not None}
+        return UNAVAILABLE if UNAVAILABLE in blocked else UNCLAIMABLE if blocked else AVAILABLE
+
+    return tuple(
+        device if device.instance_uuid is not None else _with_status(device, status(device)) for device in every
+    )
+
+
+def owned_by(devices: Iterable[PciDevice], instance_uuid: str) -> Devices:
+    return tuple(device for device in devices if device.instance_uuid == instance_uuid)
+
+
+def claimed(devices: Sequence[PciDevice], instance_uuid: str, taken: Mapping[str, str | None]) -> Devices:
+    """`taken`: {address: id of the request it serves}. ValueError: one of them is not available."""
+    by_address = {device.address: device for device in devices}
+    for address in taken:
+        found = by_address.get(address)
+        if found is None or found.status != AVAILABLE:
+            raise ValueError(f"PCI device {address} is {found.status if found else 'not there'}")
+    return settled(
+        msgspec.structs.replace(device, status=CLAIMED, instance_uuid=instance_uuid, request_id=taken[device.address])
+        if device.address in taken
+        else device
+        for device in devices
+    )
+
+
+def allocated(devices: Sequence[PciDevice], instance_uuid: str) -> Devices:
+    """What the instance has claimed, it uses now."""
+    return _changed(devices, instance_uuid, lambda one: _with_status(one, ALLOCATED) if one.status == CLAIMED else one)
+
+
+def freed(devices: Sequence[PciDevice], instance_uuid: str) -> Devices:
+    """The instance has none any more; what is gone from the host is forgotten."""
+    left = [device for device in devices if (device.instance_uuid, device.status) != (instance_uuid, REMOVED)]
+    return _changed(left, instance_uuid, _set_free)
+
+
+def kept_for(devices: Sequence[PciDevice], instance_uuids: Iterable[str]) -> Devices:
+    """Only these instances may hold devices: what others have is given back."""
+    known = set(instance_uuids)
+    for instance_uuid in {device.instance_uuid for device in devices} - known - {None}:
+        devices = freed(devices, str(instance_uuid))
+    return tuple(devices)
+
+
+def pool_of(device: PciDevice) -> PciDevicePool:
+    """The pool of devices like this one, itself alone in it."""
+    return PciDevicePool(
+        vendor_id=device.vendor_id,
+        product_id=device.product_id,
+        dev_type=device.dev_type,
+        numa_node=device.numa_node,
+        tags=device.tags,
+        count=1,
+    )
+
+
+def pools_of(devices: Iterable[PciDevice]) -> tuple[PciDevicePool, ...]:
+    """What is available, counted by likeness, in the order of the first address of each."""
+    counts = Counter(pool_of(device) for device in devices if device.status == AVAILABLE)
+    return tuple(msgspec.structs.replace(pool, count=count) for pool, count in counts.items())
+
+
+def _changed(devices: Sequence[PciDevice], instance_uuid: str, change: Callable[[PciDevice], PciDevice]) -> Devices:
+    return settled(change(one) if one.instance_uuid == instance_uuid else one for one in devices)
+
+
+def _with_status(device: PciDevice, status: str) -> PciDevice:
+    return device if device.status == status else msgspec.structs.replace(device, status=status)
+
+
+def _set_free(device: PciDevice) -> PciDevice:
+    return msgspec.structs.replace(device, status=AVAILABLE, instance_uuid=None, request_id=None)
+
+
+def _gone(device: PciDevice) -> PciDevice:
+    return _with_status(device, REMOVED)
+
+
+def _seen_again(device: PciDevice) -> PciDevice:
+    return _with_status(device, ALLOCATED) if device.status == REMOVED else device
