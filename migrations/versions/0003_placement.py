@@ -25,4 +25,11 @@ def upgrade() -> None:
     for name in ("resource_providers", "inventories", "allocations"):
         op.add_column(name, sa.Column("updated_at", sa.Double(), nullable=True))
     op.create_index(op.f("ix_consumers_project_id"), "consumers", ["project_id"], unique=False)
+    op.create_index(op.f("ix_resource_provider_traits_trait"), "resource_provider_traits", ["trait"], unique=False)
+    op.create_index(
+        op.f("ix_resource_provider_aggregates_aggregate_uuid"),
+        "resource_provider_aggregates",
+        ["aggregate_uuid"],
+        unique=False,
+    )
     op.execute("UPDATE resource_providers SET root_provider_id = id WHERE root_provider_id IS NULL")

@@ -83,13 +83,13 @@ class Allocation(Base):
 class ProviderTrait(Base):
     __tablename__ = "resource_provider_traits"
     provider_id: Mapped[int] = mapped_column(ForeignKey("resource_providers.id", ondelete="CASCADE"), primary_key=True)
-    trait: Mapped[str] = mapped_column(primary_key=True)
+    trait: Mapped[str] = mapped_column(primary_key=True, index=True)
 
 
 class ProviderAggregate(Base):
     __tablename__ = "resource_provider_aggregates"
     provider_id: Mapped[int] = mapped_column(ForeignKey("resource_providers.id", ondelete="CASCADE"), primary_key=True)
-    aggregate_uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)
+    aggregate_uuid: Mapped[str] = mapped_column(Uuid, primary_key=True, index=True)
 
 
 class HostChange(Base):

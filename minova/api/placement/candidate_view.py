@@ -1,0 +1,61 @@
+"""The answer of GET /allocation_candidates, in the shape of each microversion."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from minova.placement.candidate_combine import Candidate
+from minova.placement.candidate_request import CandidateRequest
+from minova.placement.candidate_search import Found
+from minova.placement.candidate_tree import Node
+
+Version: TypeAlias = tuple[int, int]
+
+_DICTS = (1, 12)
+_TRAITS = (1, 17)
+_ALL_CLASSES = (1, 27)
+_TREES = (1, 29)
+_MAPPINGS = (1, 34)
+
+
+def body(found: Found, request: CandidateRequest, version: Version) -> dict[str, Any]:
+    """To be encoded as JSON. Up to 1.26 only the classes that were asked for are summed up."""
+    classes = None if version >= _ALL_CLASSES else request.resource_classes()
+    # Many providers have the same traits: they share one list.
+    lists = {traits: sorted(traits) for traits in {node.traits for node in found.nodes}}
+    return {
+        "allocation_requests": [_request(candidate, version) for candidate in found.candidates],
+        "provider_summaries": {node.uuid: _summary(node, classes, lists, version) for node in found.nodes},
+    }
+
+
+def _request(candidate: Candidate, version: Version) -> dict[str, Any]:
+    allocations = candidate.allocations()
+    if version < _DICTS:
+        each = [
+            {"resource_provider": {"uuid": uuid}, "resources": resources} for uuid, resources in allocations.items()
+        ]
+        return {"allocations": each}
+    answer: dict[str, Any] = {
+        "allocations": {uuid: {"resources": resources} for uuid, resources in allocations.items()}
+    }
+    if version >= _MAPPINGS:
+        answer["mappings"] = candidate.mappings()
+    return answer
+
+
+def _summary(
+    node: Node, classes: frozenset[str] | None, lists: Mapping[frozenset[str], list[str]], version: Version
+) -> dict[str, Any]:
+    summary: dict[str, Any] = {
+        "resources": {
+            name: {"capacity": room.capacity, "used": room.used}
+            for name, room in node.rooms.items()
+            if classes is None or name in classes
+        }
+    }
+    if version >= _TRAITS:
+        summary["traits"] = lists[node.traits]
+    if version >= _TREES:
+        summary["parent_provider_uuid"] = node.parent_uuid
+        summary["root_provider_uuid"] = node.root_uuid
+    return summary
