@@ -10,6 +10,14 @@ MOST = 1 << 14
 
 def parse(text: str) -> frozenset[int]:
     """The CPUs of a list of numbers, ranges and `^` exclusions, in any order. ValueError says what is wrong."""
+    cpus = members(text)
+    if not cpus:
+        raise ValueError(f"{text!r} names no CPU")
+    return cpus
+
+
+def members(text: str) -> frozenset[int]:
+    """As `parse`, but there may be none: a mask can exclude all."""
     included: set[int] = set()
     excluded: set[int] = set()
     for item in text.split(","):
@@ -24,10 +32,7 @@ def parse(text: str) -> frozenset[int]:
         if last >= MOST:
             raise ValueError(f"{item.strip()!r}: there is no CPU {last}")
         (excluded if match[1] else included).update(range(first, last + 1))
-    cpus = frozenset(included - excluded)
-    if not cpus:
-        raise ValueError(f"{text!r} names no CPU")
-    return cpus
+    return frozenset(included - excluded)
 
 
 def write(cpus: Iterable[int]) -> str:

@@ -8,7 +8,7 @@ import msgspec
 CPUs = frozenset[int]
 
 
-class NUMAPages(msgspec.Struct, frozen=True, kw_only=True):
+class NUMAPages(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     """The pages of one size on one host cell. `used` and `reserved` count pages, not KiB."""
 
     size_kb: int
@@ -21,7 +21,7 @@ class NUMAPages(msgspec.Struct, frozen=True, kw_only=True):
         return self.total - self.used - self.reserved
 
 
-class NUMACell(msgspec.Struct, frozen=True, kw_only=True):
+class NUMACell(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     """One cell of a host. `cpuset` serves shared CPUs and `pcpuset` pinned ones; both hold the same where neither
     `cpu_shared_set` nor `cpu_dedicated_set` is set. `siblings`: the sets of hardware threads that share a core.
     """
@@ -38,13 +38,13 @@ class NUMACell(msgspec.Struct, frozen=True, kw_only=True):
     socket: int | None = None
 
 
-class NUMATopology(msgspec.Struct, frozen=True):
+class NUMATopology(msgspec.Struct, frozen=True, cache_hash=True):
     """A host's cells, in the order of their ids."""
 
     cells: tuple[NUMACell, ...] = ()
 
 
-class NUMATopologyLimits(msgspec.Struct, frozen=True, kw_only=True):
+class NUMATopologyLimits(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     """How far a cell may be overcommitted with shared CPUs and with memory that has no page size."""
 
     cpu_allocation_ratio: float
@@ -56,7 +56,8 @@ class InstanceNUMACell(msgspec.Struct, frozen=True, kw_only=True):
 
     `cpuset` has the guest's shared CPUs and `pcpuset` its pinned ones. `pagesize` is in KiB, or one of Nova's words as
     a negative number: -1 small, -2 large, -3 any. `cpu_pinning`: (guest CPU, host CPU), sorted; empty until it is fitted.
-    `cpuset_reserved`: host CPUs for emulator threads of their own.
+    `cpuset_reserved`: host CPUs for emulator threads of their own; `reserved_alone` where thread policy isolate could
+    not give them a whole core, and the other threads of theirs belong to another guest.
     """
 
     id: int
@@ -68,8 +69,9 @@ class InstanceNUMACell(msgspec.Struct, frozen=True, kw_only=True):
     cpu_thread_policy: str | None = None
     cpu_pinning: tuple[tuple[int, int], ...] = ()
     cpuset_reserved: CPUs | None = None
+    reserved_alone: bool = False
 
 
-class InstanceNUMATopology(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceNUMATopology(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     cells: tuple[InstanceNUMACell, ...]
     emulator_threads_policy: str | None = None

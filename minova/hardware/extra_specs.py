@@ -1,0 +1,67 @@
+"""Values as flavors and images write them: truths, numbers, CPU lists, sizes."""
+
+import math
+import re
+from collections.abc import Collection, Mapping
+
+from minova.hardware import cpuset
+from minova.hardware.errors import Invalid, MalformedValue
+
+_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
+_SIZE = re.compile(r"([-+]?\d*\.?\d+)([KMGTPEZYRQ]?)i?(b|bit|B)")
+_PREFIXES = "KMGTPEZYRQ"
+
+
+def is_true(value: object) -> bool:
+    """Nova takes every other word for no."""
+    return str(value).strip().lower() in _TRUE
+
+
+def number(key: str, value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise MalformedValue(f"{key}={value}: not a number") from None
+
+
+def word(key: str, properties: Mapping[str, str], words: Collection[str]) -> str | None:
+    """An image property that must be one of some words."""
+    value = properties.get(key)
+    if value is not None and value not in words:
+        raise MalformedValue(f"{key}={value}: not one of {', '.join(words)}")
+    return value
+
+
+def cpus(key: str, value: str) -> frozenset[int]:
+    """May be empty."""
+    try:
+        return cpuset.members(value)
+    except ValueError as error:
+        raise Invalid(f"{key}={value}: {error}") from None
+
+
+def mask(key: str, value: str, vcpus: int) -> frozenset[int]:
+    """The CPUs of a mask; one that begins with an exclusion excludes from all."""
+    return cpus(key, f"0-{vcpus - 1},{value}" if value.strip().startswith("^") else value)
+
+
+def size_kib(text: str) -> float | None:
+    """A size such as 2MB, 1GB or 16Kib; a mere number is KiB. None: it is no size."""
+    if text.isdigit():
+        return int(text)
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        return None
+    size: float = float(match[1]) * 1024.0 ** (_PREFIXES.index(match[2]) + 1 if match[2] else 0)
+    return math.ceil(size if match[3] == "B" else size / 8) / 1024
+
+
+def per_cell(properties: Mapping[str, str], prefix: str) -> list[tuple[str, str]]:
+    """`prefix.0`, `prefix.1`, ... as far as they go without a gap: (key, value)."""
+    found = []
+    for index in range(len(properties)):
+        key = f"{prefix}.{index}"
+        if key not in properties:
+            break
+        found.append((key, str(properties[key])))
+    return found

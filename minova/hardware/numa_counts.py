@@ -1,0 +1,272 @@
+"""How much room the cells of a host have, in numbers, and how much the cells of a guest need.
+
+Whether a guest cell fits a host cell is a matter of counts alone, so `accepts` is exact, and so is `numa_fit`, which
+asks it; concrete CPUs come last, for the cells that were chosen. What counts do not tell is which cells together fit.
+A necessary condition for the whole guest: each of its needs is accepted by as many cells as have that need, and the
+host has as many cells as the guest. It is sufficient too where no PCI device ties the guest to cells and all its cells
+have one need, or the others need less than the first (`nested`), which is every guest that hw:numa_nodes alone divides.
+
+The functions compare with `>=`, `&` and `|` only: a `CellCounts` whose fields are NumPy columns (one number per host)
+gives columns of booleans.
+
+    cells of one host  --counts_of-->  Counts  --+
+                                                 +-->  accepts(cell, need, limits): a bool or a column
+    cells of one guest --needs_of--->  Needs   --+
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from minova.objects.numa import (
+    CPUs,
+    InstanceNUMACell,
+    InstanceNUMATopology,
+    NUMACell,
+    NUMATopology,
+    NUMATopologyLimits,
+)
+
+SMALL, LARGE, ANY = -1, -2, -3
+KIB = 1024  # in a MB
+PINNED = ("dedicated", "mixed")
+SHARED = (None, "shared", "mixed")
+
+
+class CellCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The room of one host cell, each field an int, or a NumPy column with one number per host.
+
+    `require_room`: the CPUs that thread policy require can use. `isolate_room`: the whole cores that isolate can use.
+    `free_cores`: cores with a free thread. `smallest_kb` is the smallest page size; a cell without pages counts as one
+    of pages of 1 KiB, so that `small_free_kb` and `small_total_kb` speak of its memory, and has no `pages`.
+    `pages`: free KiB by page size, -1 in a column where a host has no such size.
+    """
+
+    cpus: Any
+    cpu_usage: Any
+    memory: Any
+    memory_usage: Any
+    pcpus: Any
+    free_pcpus: Any
+    require_room: Any
+    isolate_room: Any
+    free_cores: Any
+    smallest_kb: Any
+    small_free_kb: Any
+    small_total_kb: Any
+    pages: Mapping[int, Any]
+
+    @property
+    def free_memory(self) -> Any:
+        return self.memory - self.memory_usage
+
+
+# The columns of a cell: every field but the pages, of which there is one column per size.
+NUMBERS = tuple(name for name in CellCounts.__struct_fields__ if name != "pages")
+
+Counts = tuple[CellCounts, ...]
+
+
+class Need(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
+    """What one guest cell needs: equal needs fit equal cells. `reserved` CPUs are for emulator threads."""
+
+    cpus: int
+    pcpus: int
+    memory: int
+    pagesize: int | None = None
+    cpu_policy: str | None = None
+    thread_policy: str | None = None
+    reserved: int = 0
+
+    @property
+    def pinned(self) -> bool:
+        return self.cpu_policy in PINNED
+
+
+Needs = tuple[Need, ...]
+
+
+def counts_of(topology: NUMATopology) -> Counts:
+    """The room of each cell, in the topology's order."""
+    return tuple(counts_of_cell(cell) for cell in topology.cells)
+
+
+def counts_of_cell(cell: NUMACell) -> CellCounts:
+    free = cell.pcpuset - cell.pinned_cpus
+    most, by_free = _cores(cell, free)
+    at_least: dict[int, int] = {}
+    cores = 0
+    for threads in range(most, 0, -1):
+        cores += by_free.get(threads, 0)
+        at_least[threads] = cores
+    # Nova's isolate leaves a thread of each core idle only where shared and pinned CPUs are one set (`vcpu_pin_set`).
+    isolates = most == 1 or cell.pcpuset == cell.cpuset
+    sizes = {pages.size_kb: pages for pages in reversed(cell.mempages)}
+    smallest = min(sizes, default=1)
+    return CellCounts(
+        cpus=len(cell.cpuset),
+        cpu_usage=cell.cpu_usage,
+        memory=cell.memory,
+        memory_usage=cell.memory_usage,
+        pcpus=len(cell.pcpuset),
+        free_pcpus=len(free),
+        require_room=max((threads * count for threads, count in at_least.items() if threads > 1), default=0),
+        isolate_room=at_least[most] if isolates else 0,
+        free_cores=at_least[1],
+        smallest_kb=smallest,
+        small_free_kb=sizes[smallest].free * smallest if sizes else (cell.memory - cell.memory_usage) * KIB,
+        small_total_kb=sizes[smallest].total * smallest if sizes else cell.memory * KIB,
+        pages={size: sizes[size].free * size for size in sorted(sizes)},
+    )
+
+
+def _cores(cell: NUMACell, free: CPUs) -> tuple[int, Mapping[int, int]]:
+    """Threads per core, and how many cores have so many threads free."""
+    most = max(map(len, cell.siblings), default=1) or 1
+    if not cell.pinned_cpus and most * len(cell.siblings) == len(free):
+        return most, {most: len(cell.siblings)}
+    return most, Counter(map(len, free_cores(cell, free)))
+
+
+def free_cores(cell: NUMACell, free: CPUs) -> list[CPUs]:
+    """The free threads of each core, in the cell's order; a CPU whose siblings are not told is a core of its own."""
+    cores = [core & free for core in cell.siblings]
+    if sum(map(len, cores)) < len(free):
+        cores += [frozenset((cpu,)) for cpu in sorted(free.difference(*cores))]
+    return cores
+
+
+def needs_of(wanted: InstanceNUMATopology) -> Needs:
+    """One need per guest cell. Isolated emulator threads take a CPU beside the guest's cell 0, as in Nova."""
+    isolated = wanted.emulator_threads_policy == "isolate"
+    return tuple(_need(cell, reserved=int(isolated and index == 0)) for index, cell in enumerate(wanted.cells))
+
+
+def _need(cell: InstanceNUMACell, reserved: int) -> Need:
+    return Need(
+        cpus=len(cell.cpuset),
+        pcpus=len(cell.pcpuset),
+        memory=cell.memory,
+        pagesize=cell.pagesize,
+        cpu_policy=cell.cpu_policy,
+        thread_policy=cell.cpu_thread_policy,
+        reserved=reserved,
+    )
+
+
+def nested(needs: Needs) -> bool:
+    """Whether counting decides alone: where every cell but the first has one need, and the first needs no less."""
+    rest = set(needs[1:])
+    return not rest or (len(rest) == 1 and msgspec.structs.replace(needs[0], reserved=0) in rest)
+
+
+Check = tuple[str, Any, Any]
+
+
+def checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> Iterator[Check]:
+    """What must hold for the cell to take the need: (what, have, need), cheap ones first."""
+    if need.pinned:
+        yield "free pinned CPUs", cell.free_pcpus, need.pcpus + need.reserved
+        yield from _thread_checks(cell, need)
+    if need.cpu_policy in SHARED:
+        yield from _shared_checks(cell, need, limits)
+    yield "free memory in pages (KiB)", page_room(cell, need), need.memory * KIB
+
+
+def _thread_checks(cell: CellCounts, need: Need) -> Iterator[Check]:
+    # A cell without pinned CPUs of its own (mixed policy) cannot be isolated, nor can emulator threads stand beside it.
+    least = max(need.pcpus, 1)
+    if need.thread_policy == "isolate":
+        yield "whole cores", cell.isolate_room, least
+        yield "cores with a free thread", cell.free_cores, least + need.reserved
+        return
+    if need.thread_policy == "require":
+        yield "CPUs on cores with two free threads", cell.require_room, least
+    if need.reserved and not need.pcpus:
+        yield "pinned CPUs beside the emulator threads", 0 * cell.pcpus, 1
+
+
+def _shared_checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> Iterator[Check]:
+    yield "shared CPUs", cell.cpus, need.cpus
+    if limits is not None:
+        yield "shared CPUs under the limit", cell.cpus * limits.cpu_allocation_ratio, cell.cpu_usage + need.cpus
+        ram_limit = cell.memory * limits.ram_allocation_ratio
+        yield "memory under the limit (MB)", ram_limit, cell.memory_usage + need.memory
+
+
+def page_room(cell: CellCounts, need: Need) -> Any:
+    """The KiB that the need may take here, at least, as far as that is enough; else -1. Pages are taken whole.
+
+    Without a page size the smallest serve, by all there are of them: shared CPUs may overcommit memory, pinned may not.
+    """
+    wanted = need.memory * KIB
+    if not need.pagesize:
+        room = cell.small_free_kb if need.pinned else cell.small_total_kb
+        return _enough(wanted, (room >= wanted) & (wanted % cell.smallest_kb == 0))
+    fits: Any = False
+    for size, free_kb in cell.pages.items():
+        if wanted % size == 0 and need.pagesize in (size, SMALL, LARGE, ANY):
+            fits = fits | ((free_kb >= wanted) & _serves(cell, size, need.pagesize))
+    return _enough(wanted, fits)
+
+
+def _enough(wanted: int, fits: Any) -> Any:
+    return fits * (wanted + 1) - 1
+
+
+def _serves(cell: CellCounts, size: int, pagesize: int) -> Any:
+    if pagesize == SMALL:
+        return cell.smallest_kb == size
+    if pagesize == LARGE:
+        return cell.smallest_kb != size
+    return True
+
+
+def page_size_for(cell: CellCounts, need: Need) -> int | None:
+    """The page size that the need gets here, in KiB: the largest that fits. None where it asks for none."""
+    if not need.pagesize:
+        return need.pagesize
+    wanted = need.memory * KIB
+    for size in sorted(cell.pages, reverse=True):
+        if (
+            need.pagesize in (size, SMALL, LARGE, ANY)
+            and _serves(cell, size, need.pagesize)
+            and cell.pages[size] >= wanted
+            and wanted % size == 0
+        ):
+            return size
+    return None
+
+
+def accepts(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> Any:
+    """Whether the cell takes the need: a bool, or a column of them."""
+    verdict: Any = True
+    for _, have, wanted in checks(cell, need, limits):
+        verdict = verdict & (have >= wanted)
+        if verdict is False:
+            break
+    return verdict
+
+
+def refusal(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> str | None:
+    """The first thing that the cell lacks, with its numbers, or nothing."""
+    for what, have, wanted in checks(cell, need, limits):
+        if not have >= wanted:
+            if what.startswith("free memory in pages"):
+                return page_refusal(cell, need)
+            return f"{what} {have:g} < requested {wanted:g}"
+    return None
+
+
+def page_refusal(cell: CellCounts, need: Need) -> str:
+    """Why the cell's memory does not do."""
+    if need.pagesize:
+        asked = {SMALL: "small", LARGE: "large", ANY: "any"}.get(need.pagesize, f"{need.pagesize} KiB")
+        free = ", ".join(f"{size} KiB: {free_kb // KIB} MB" for size, free_kb in cell.pages.items()) or "none"
+        return f"free pages ({free}) < requested {need.memory} MB of page size {asked}"
+    room = cell.small_free_kb if need.pinned else cell.small_total_kb
+    if room < need.memory * KIB:
+        return f"memory {room // KIB} MB < requested {need.memory} MB"
+    return f"requested {need.memory} MB cannot be had in whole pages of {cell.smallest_kb} KiB"

@@ -1,0 +1,226 @@
+"""Which cells of a host serve which cells of a guest, and with which CPUs.
+
+`cells_for` answers the first, from counts alone, as the scheduler asks it of many hosts. `fit_topology` answers both.
+Cells are tried in Nova's order (`order_of`), and the answer is the first permutation in that order in which every guest
+cell is accepted by its host cell and the PCI devices are near. Nova walks through the permutations; here the search
+remembers which sets of used cells lead nowhere, so its steps are bounded by the sets of cells, not by their orders.
+Unlike Nova it never changes the guest's cells on the way, so page size `any` or `large` is that of the cell chosen.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import msgspec
+
+from minova.hardware import pci_pools
+from minova.hardware.numa_counts import (
+    SHARED,
+    CellCounts,
+    Counts,
+    Need,
+    Needs,
+    accepts,
+    counts_of,
+    free_cores,
+    needs_of,
+    page_size_for,
+    refusal,
+)
+from minova.objects.numa import (
+    CPUs,
+    InstanceNUMACell,
+    InstanceNUMATopology,
+    NUMACell,
+    NUMATopology,
+    NUMATopologyLimits,
+)
+from minova.objects.pci import InstancePCIRequest, PciDevicePool
+
+
+class NoFit(msgspec.Struct, frozen=True):
+    """Why the guest does not fit."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class PciNeeds(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
+    """The free devices of a host, and what the guest asks of them.
+
+    Give the pools also where nothing is asked: cells with devices are then tried last, and else first.
+    """
+
+    pools: tuple[PciDevicePool, ...]
+    requests: tuple[InstancePCIRequest, ...] = ()
+
+
+def fit_topology(
+    host: NUMATopology,
+    wanted: InstanceNUMATopology,
+    *,
+    limits: NUMATopologyLimits | None,
+    pci: PciNeeds | None = None,
+    packing: bool = False,
+) -> InstanceNUMATopology | NoFit:
+    """The guest's topology on this host: ids of host cells, page sizes, pinned and reserved CPUs; or why not.
+
+    `limits` None: shared CPUs and memory are not limited (beyond what one guest may take of a cell). `packing` is
+    [compute] packing_host_numa_cells_allocation_strategy: prefer the cells most used.
+    """
+    counts = counts_of(host)
+    chosen = cells_for(host, counts, needs_of(wanted), limits=limits, pci=pci, packing=packing)
+    if isinstance(chosen, NoFit):
+        return chosen
+    needs = needs_of(wanted)
+    cells = (
+        fitted(host.cells[index], counts[index], cell, need)
+        for index, cell, need in zip(chosen, wanted.cells, needs, strict=True)
+    )
+    return msgspec.structs.replace(wanted, cells=tuple(cells))
+
+
+def cells_for(
+    host: NUMATopology,
+    counts: Counts,
+    needs: Needs,
+    *,
+    limits: NUMATopologyLimits | None,
+    pci: PciNeeds | None = None,
+    packing: bool = False,
+) -> tuple[int, ...] | NoFit:
+    """For each guest cell the index of its host cell; or why there are none. `counts` are `counts_of(host)`."""
+    if len(counts) < len(needs):
+        return NoFit(f"NUMA cells {len(counts)} < requested {len(needs)}")
+    if not needs:
+        return NoFit("the guest has no NUMA cell")
+    order = order_of(host, counts, needs, pci=pci, packing=packing)
+    search = _Search(order=order, counts=counts, needs=needs, limits=limits, near=_near(host, pci))
+    return search.first() or search.why_not()
+
+
+def order_of(host: NUMATopology, counts: Counts, needs: Needs, *, pci: PciNeeds | None, packing: bool) -> Sequence[int]:
+    """The indexes of the host's cells in the order in which Nova tries them.
+
+    The last sort weighs most: PCI devices, then free CPUs, then free memory. All cells in use: the host's own order.
+    """
+    order: Sequence[int] = range(len(counts))
+    if len(counts) == len(needs):
+        return order
+    order = sorted(order, key=lambda index: counts[index].free_memory, reverse=not packing)
+    if needs[0].cpu_policy in SHARED[:2]:
+        order = sorted(order, key=lambda index: counts[index].cpu_usage, reverse=packing)
+    else:
+        order = sorted(order, key=lambda index: counts[index].free_pcpus, reverse=not packing)
+    if pci is not None and pci.pools:
+        devices = {cell.id: 0 for cell in host.cells}
+        for pool in pci.pools:
+            if pool.numa_node in devices:
+                devices[pool.numa_node] += pool.count
+        order = sorted(order, key=lambda index: devices[host.cells[index].id], reverse=bool(pci.requests))
+    return order
+
+
+def _near(host: NUMATopology, pci: PciNeeds | None) -> Callable[[Sequence[int]], str | None] | None:
+    """What the devices say of a choice of cells: a shortage or nothing. None: no device is asked for."""
+    if pci is None or not pci.requests:
+        return None
+    sockets = pci_pools.sockets_of(host)
+
+    def shortage(chosen: Sequence[int]) -> str | None:
+        cells = pci_pools.GuestCells(ids=frozenset(host.cells[index].id for index in chosen), sockets=sockets)
+        return pci_pools.shortage(pci.pools, pci.requests, cells)
+
+    return shortage
+
+
+class _Search(msgspec.Struct, kw_only=True, dict=True):
+    """First permutation of host cells. `order`: indexes of the host's cells, best first."""
+
+    order: Sequence[int]
+    counts: Counts
+    needs: Needs
+    limits: NUMATopologyLimits | None
+    near: Callable[[Sequence[int]], str | None] | None
+    dead: set[int] = msgspec.field(default_factory=set)
+
+    @cached_property
+    def accepting(self) -> dict[Need, tuple[int, ...]]:
+        """The host cells that accept a need, in order."""
+        return {
+            need: tuple(index for index in self.order if accepts(self.counts[index], need, self.limits))
+            for need in dict.fromkeys(self.needs)
+        }
+
+    def first(self) -> tuple[int, ...] | None:
+        if not all(self.accepting.values()):
+            return None
+        return self._beyond((), 0)
+
+    def _beyond(self, chosen: tuple[int, ...], used: int) -> tuple[int, ...] | None:
+        """The first way to go on from these cells; `used` is the same as bits. Sets that lead nowhere are kept."""
+        if len(chosen) == len(self.needs):
+            return chosen if self.near is None or self.near(chosen) is None else None
+        for index in self.accepting[self.needs[len(chosen)]]:
+            bit = 1 << index
+            if used & bit or used | bit in self.dead:
+                continue
+            found = self._beyond((*chosen, index), used | bit)
+            if found is not None:
+                return found
+            self.dead.add(used | bit)
+        return None
+
+    def why_not(self) -> NoFit:
+        """The need that the fewest cells accept, and what the first cell lacks for it; or the devices."""
+        for need, cells in self.accepting.items():
+            if not cells:
+                lacks = [text for index in self.order if (text := refusal(self.counts[index], need, self.limits))]
+                return NoFit(f"no NUMA cell fits cell {self.needs.index(need)} of the guest: {'; '.join(lacks)}")
+        if self.near is None:
+            return NoFit(f"fewer NUMA cells fit the guest's than its {len(self.needs)}")
+        return NoFit(self.near(self.order[: len(self.needs)]) or "no choice of NUMA cells is near the PCI devices")
+
+
+def fitted(host: NUMACell, counts: CellCounts, cell: InstanceNUMACell, need: Need) -> InstanceNUMACell:
+    """The guest cell on a host cell that accepts its need."""
+    changed = msgspec.structs.replace(cell, id=host.id, pagesize=page_size_for(counts, need))
+    if not need.pinned:
+        return changed
+    cores = free_cores(host, host.pcpuset - host.pinned_cpus)
+    if cell.cpu_thread_policy == "isolate":
+        return _isolated(changed, host, cores, need.reserved)
+    cpus = _packed(cores, need.pcpus, require=cell.cpu_thread_policy == "require")
+    taken = set(cpus)
+    left = [cpu for core in cores for cpu in sorted(core - taken)]
+    return _pinned(changed, cpus, left[: need.reserved])
+
+
+def _packed(cores: Sequence[CPUs], count: int, *, require: bool) -> list[int]:
+    """`count` CPUs, as many threads of each core as will do (Nova's order: fullest use of a core first)."""
+    most = max(map(len, cores), default=0)
+    for threads in range(most, int(require), -1):
+        usable = [sorted(core)[:threads] for core in cores if len(core) >= threads]
+        if threads * len(usable) >= count:
+            return [cpu for core in usable for cpu in core][:count]
+    return [cpu for core in cores for cpu in sorted(core)][:count]
+
+
+def _isolated(cell: InstanceNUMACell, host: NUMACell, cores: Sequence[CPUs], reserved: int) -> InstanceNUMACell:
+    """One CPU on each of as many whole cores; emulator threads on a whole core too, if there is one more."""
+    most = max(map(len, host.siblings), default=1)
+    whole = [min(core) for core in cores if len(core) == most]
+    cpus, spare = whole[: len(cell.pcpuset)], whole[len(cell.pcpuset) :]
+    if not reserved or spare:
+        return _pinned(cell, cpus, spare[:reserved])
+    partial = [min(core) for core in cores if core and len(core) < most]
+    return msgspec.structs.replace(_pinned(cell, cpus, partial[:reserved]), reserved_alone=True)
+
+
+def _pinned(cell: InstanceNUMACell, cpus: Sequence[int], reserved: Sequence[int]) -> InstanceNUMACell:
+    return msgspec.structs.replace(
+        cell,
+        cpu_pinning=tuple(zip(sorted(cell.pcpuset), cpus, strict=True)),
+        cpuset_reserved=frozenset(reserved) or None,
+    )

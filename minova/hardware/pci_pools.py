@@ -1,0 +1,209 @@
+"""Which devices of a host's pools meet a request, and what is left of the pools. Pure.
+
+A request goes through Nova's sieve: properties of the device, nearness to the guest's cells by policy, then the kinds
+of device that must be asked for by name (PF, VDPA, remote managed, live migratable). Requests are met one after the
+other, each from what the ones before it left.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from minova.hardware.errors import PciDeviceRequestFailed
+from minova.objects.numa import InstanceNUMATopology, NUMATopology
+from minova.objects.pci import InstancePCIRequest, PciDevicePool
+
+Pools = tuple[PciDevicePool, ...]
+Sockets = tuple[tuple[int, int | None], ...]
+
+PF, VDPA = "type-PF", "vdpa"
+REQUIRED, PREFERRED, LEGACY, SOCKET = "required", "preferred", "legacy", "socket"
+POLICIES = (REQUIRED, LEGACY, PREFERRED, SOCKET)
+
+# What a spec may name but no pool carries: they are matters of Placement.
+_NOT_OF_A_POOL = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
+_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
+
+
+class GuestCells(msgspec.Struct, frozen=True, kw_only=True):
+    """The host cells that a guest is on, and the socket of every cell of the host: (cell id, socket)."""
+
+    ids: frozenset[int]
+    sockets: Sockets = ()
+
+
+def sockets_of(host: NUMATopology) -> Sockets:
+    return tuple((cell.id, cell.socket) for cell in host.cells)
+
+
+def cells_of(host: NUMATopology | None, fitted: InstanceNUMATopology | None) -> GuestCells | None:
+    """Where a fitted guest is, for `consumed`. None, which means anywhere, for a guest or a host without cells."""
+    if host is None or fitted is None:
+        return None
+    return GuestCells(ids=frozenset(cell.id for cell in fitted.cells), sockets=sockets_of(host))
+
+
+def shortage(
+    pools: Sequence[PciDevicePool], requests: Sequence[InstancePCIRequest], cells: GuestCells | None = None
+) -> str | None:
+    """Why the pools cannot meet the requests; nothing when they can."""
+    left = _sorted(pools)
+    for request in requests:
+        found = _matching(left, request, cells)
+        if isinstance(found, str):
+            return found
+        left = _taken(left, found, request.count)
+    return None
+
+
+def consumed(
+    pools: Sequence[PciDevicePool], requests: Sequence[InstancePCIRequest], cells: GuestCells | None = None
+) -> Pools:
+    """What is left of the pools; those that are used up are gone. PciDeviceRequestFailed: they are too small."""
+    left = _sorted(pools)
+    for request in requests:
+        found = _matching(left, request, cells)
+        if isinstance(found, str):
+            raise PciDeviceRequestFailed(found)
+        left = _taken(left, found, request.count)
+    return left
+
+
+def _sorted(pools: Iterable[PciDevicePool]) -> Pools:
+    """In Nova's order: those with the fewest tags first."""
+    return tuple(sorted(pools, key=lambda pool: len(pool.tags)))
+
+
+def _taken(pools: Pools, found: Pools, count: int) -> Pools:
+    """The pools without `count` devices of the found ones, which are used up in their order."""
+    left = list(pools)
+    for pool in found:
+        taken = min(count, pool.count)
+        index = left.index(pool)
+        if taken < pool.count:
+            left[index] = msgspec.structs.replace(pool, count=pool.count - taken)
+        else:
+            del left[index]
+        count -= taken
+        if not count:
+            break
+    return tuple(left)
+
+
+Step = tuple[str, Callable[[Pools, InstancePCIRequest, "GuestCells | None"], Pools]]
+
+
+def _matching(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools | str:
+    """The pools to take the request from, in order; or what is short of it."""
+    found = pools
+    for what, step in _STEPS:
+        found = step(found, request, cells)
+        have = sum(pool.count for pool in found)
+        if have < request.count:
+            return f"PCI devices{_named(request)} {what} {have} < requested {request.count}"
+    if not found:
+        return f"PCI devices{_named(request)}: none match"
+    return found
+
+
+def _named(request: InstancePCIRequest) -> str:
+    if request.alias_name:
+        return f" of alias {request.alias_name}"
+    return "".join(f" {dict(spec)}" for spec in request.spec[:1])
+
+
+def _by_spec(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
+    specs = [[(key, _folded(value)) for key, value in spec if key not in _NOT_OF_A_POOL] for spec in request.spec]
+    return tuple(pool for pool in pools if _meets(pool, specs))
+
+
+def _meets(pool: PciDevicePool, specs: Sequence[Sequence[tuple[str, Any]]]) -> bool:
+    has = _properties(pool)
+    return any(all(has.get(key) == value for key, value in spec) for spec in specs)
+
+
+def _properties(pool: PciDevicePool) -> Mapping[str, Any]:
+    own = {
+        "vendor_id": pool.vendor_id,
+        "product_id": pool.product_id,
+        "dev_type": pool.dev_type,
+        "numa_node": pool.numa_node,
+        **dict(pool.tags),
+    }
+    return {key: _folded(value) for key, value in own.items()}
+
+
+def _folded(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _by_cells(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
+    """The nearest pools that the policy allows; those that are as near as can be, if there are enough of them."""
+    if cells is None or not cells.ids:
+        return pools
+    policy = request.numa_policy or LEGACY
+    beside = _on(pools, cells.ids)
+    if policy == REQUIRED or _enough(beside, request):
+        return beside
+    if policy == SOCKET:
+        return _on(pools, _same_socket(cells))
+    # Some systems do not tell the node of a device.
+    near = _on(pools, {*cells.ids, None})
+    if policy == LEGACY or _enough(near, request):
+        return near
+    return tuple(sorted(pools, key=lambda pool: pool not in near))
+
+
+def _on(pools: Pools, nodes: Iterable[int | None]) -> Pools:
+    allowed = frozenset(nodes)
+    return tuple(pool for pool in pools if pool.numa_node in allowed)
+
+
+def _enough(pools: Pools, request: InstancePCIRequest) -> bool:
+    return sum(pool.count for pool in pools) >= request.count
+
+
+def _same_socket(cells: GuestCells) -> Iterator[int]:
+    """The cells that share a socket with the guest's; none if a cell's socket is not known."""
+    if any(socket is None for _, socket in cells.sockets):
+        return iter(())
+    sockets = {socket for cell, socket in cells.sockets if cell in cells.ids}
+    return (cell for cell, socket in cells.sockets if socket in sockets)
+
+
+def _without_unasked(kind: str) -> Callable[[Pools, InstancePCIRequest, GuestCells | None], Pools]:
+    def step(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
+        if any(dict(spec).get("dev_type") == kind for spec in request.spec):
+            return pools
+        return tuple(pool for pool in pools if pool.dev_type != kind)
+
+    return step
+
+
+def _by_management(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
+    if any(_is_true(dict(spec).get("remote_managed")) for spec in request.spec):
+        return pools
+    return tuple(pool for pool in pools if not _is_true(dict(pool.tags).get("remote_managed")))
+
+
+def _is_true(value: str | None) -> bool:
+    return value is not None and value.strip().lower() in _TRUE
+
+
+def _by_migration(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
+    """Asked for `true` or `false` the pool must say the same; a pool that says nothing is neither."""
+    asked = {dict(spec).get("live_migratable") for spec in request.spec}
+    if asked not in ({"true"}, {"false"}):
+        return pools
+    return tuple(pool for pool in pools if dict(pool.tags).get("live_migratable") in asked)
+
+
+_STEPS: tuple[Step, ...] = (
+    ("with these properties", _by_spec),
+    ("near the guest's NUMA cells", _by_cells),
+    ("that are no whole PF", _without_unasked(PF)),
+    ("that are no VDPA", _without_unasked(VDPA)),
+    ("that are not remote managed", _by_management),
+    ("that migrate live as asked", _by_migration),
+)
