@@ -1,0 +1,188 @@
+"""A scenario: hosts, aggregates and requests as a file tells them. Read strictly: what it does not know, it refuses.
+
+The names are Nova's. Whatever is named without being a UUID stands for a UUID made from the name (`uuid_of`).
+"""
+
+import gzip
+import re
+import uuid
+from typing import Any
+
+import msgspec
+
+from minova import errors
+
+GZIP = b"\x1f\x8b"
+NAMES = uuid.UUID("6f1c0f52-7d1a-4a53-8a0c-3f54ab1f6f11")
+# What Nova takes for text, and turns into text.
+Text = str | int | float | bool
+# Nova's hints, properties and statistics may hold any JSON.
+Properties = dict[str, Any]
+
+
+class Pages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    size_kb: int
+    total: int
+    used: int = 0
+    reserved: int = 0
+
+
+class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    id: int = 0
+    cpuset: list[int] = []
+    pcpuset: list[int] = []
+    memory: int = 0
+    cpu_usage: int = 0
+    memory_usage: int = 0
+    pinned_cpus: list[int] = []
+    siblings: list[list[int]] = []
+    socket: int | None = None
+    mempages: list[Pages] = []
+
+
+class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    vendor_id: str = ""
+    product_id: str = ""
+    dev_type: str = "type-PCI"
+    numa_node: int | None = None
+    count: int = 1
+    tags: dict[str, Text] = {}
+
+
+class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """memory in MB, disk in GB; `heartbeat_age` in seconds."""
+
+    host: str
+    node: str | None = None
+    uuid: str | None = None
+    cell: str | None = None
+    vcpus: int
+    memory_mb: int
+    local_gb: int
+    vcpus_used: int = 0
+    memory_mb_used: int = 0
+    local_gb_used: int = 0
+    disk_available_least: int | None = None
+    cpu_allocation_ratio: float = 4.0
+    ram_allocation_ratio: float = 1.0
+    disk_allocation_ratio: float = 1.0
+    hypervisor_type: str = "QEMU"
+    hypervisor_version: int = 0
+    host_ip: str | None = None
+    supported_instances: list[tuple[str, str, str]] = []
+    cpu_info: Properties | str | None = None
+    stats: dict[str, Text | None] = {}
+    metrics: list[Properties] = []
+    disabled: bool = False
+    forced_down: bool = False
+    heartbeat_age: float = 0
+    instances: list[str] = []
+    instance_images: dict[str, Properties] = {}
+    numa: list[Cell] | None = None
+    pci_pools: list[Pool] = []
+
+
+class Aggregate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    id: int | None = None
+    name: str = ""
+    hosts: list[str] = []
+    metadata: dict[str, Text] = {}
+
+
+class Size(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A flavor. memory and swap in MB, the other disks in GB."""
+
+    name: str = "m1"
+    vcpus: int = 1
+    memory_mb: int = 512
+    root_gb: int = 0
+    ephemeral_gb: int = 0
+    swap: int = 0
+    extra_specs: dict[str, Text] = {}
+
+
+class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    policy: str
+    uuid: str | None = None
+    name: str = ""
+    members: list[str] = []
+    hosts: list[str] = []
+    rules: dict[str, Text] = {}
+
+
+class PciAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    count: int = 1
+    spec: list[dict[str, Text]] = []
+    numa_policy: str | None = None
+
+
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    cell: str | None = None
+    allow_cross_cell_move: bool = False
+    host: str | None = None
+    node: str | None = None
+
+
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A request. `consume`: the winner takes it, and its server joins the group, so that later requests see it."""
+
+    id: str = ""
+    instance_uuid: str | None = None
+    project_id: str | None = None
+    flavor: Size
+    image: Properties | None = None
+    image_id: str | None = None
+    requested_destination: Target | None = None
+    hints: Properties | None = None
+    availability_zone: str | None = None
+    ignore_hosts: list[str] | None = None
+    force_hosts: list[str] | None = None
+    force_nodes: list[str] | None = None
+    retry_hosts: list[tuple[str, str]] | None = None
+    group: Group | None = None
+    pci_requests: list[PciAsked] | None = None
+    consume: bool = False
+
+
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`filters`: a list, or the name of one. `seed` only says how a made-up scenario was made."""
+
+    filters: list[str] | str | None = None
+    config: dict[str, Any] = {}
+    aggregates: list[Aggregate] = []
+    hosts: list[Host] = []
+    requests: list[Asked] = []
+    seed: Any = None
+
+
+def read(data: bytes) -> Scenario:
+    """From JSON, gzipped or not. BadRequest names the place, as in `hosts[3].numa[0].memory`."""
+    if data.startswith(GZIP):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError) as error:
+            raise errors.BadRequest(f"not a whole gzip file: {error}") from None
+    try:
+        return msgspec.json.decode(data, type=Scenario)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(_placed(str(error))) from None
+    except msgspec.DecodeError as error:
+        raise errors.BadRequest(f"not JSON: {error}") from None
+
+
+def uuid_of(name: str) -> str:
+    """The name itself if it is a UUID."""
+    try:
+        uuid.UUID(name)
+    except ValueError:
+        return str(uuid.uuid5(NAMES, name))
+    return name
+
+
+def _placed(text: str) -> str:
+    """`Expected `int`, got `str` - at `$.hosts[3].vcpus`` as `hosts[3].vcpus: expected int, got str`."""
+    said, _, place = text.partition(" - at ")
+    said = re.sub("^Object (contains|missing required field|missing)", r"\1", said.replace("`", ""))
+    said = said.removeprefix("contains ").replace("missing required", "missing")
+    at = re.sub(r"^(key in )?\$\.?", r"\1", place.replace("`", "")) or "scenario"
+    return f"{at}: {said[:1].lower()}{said[1:]}"
