@@ -58,6 +58,10 @@ class MaxRetriesExceeded(NoValidHost):
     """Every attempt allowed by `max_attempts` was made and failed."""
 
 
+class UnsupportedPolicyException(BadRequest):
+    """Nothing that the scheduler is configured to run serves the policy of a server group."""
+
+
 class ComputeResourcesUnavailable(MinovaError):
     """A claim did not fit; the text joins every reason."""
 

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.casts import Build, Casts, Choice, builds_of
 from minova.conductor.endings import fail_builds
+from minova.conductor.groups import Groups
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
@@ -52,8 +53,11 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class BuildInstances:
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, scheduler: SchedulerApi, casts: Casts) -> None:
+    def __init__(
+        self, conf: cfg.ConfigOpts, worker: Worker, scheduler: SchedulerApi, casts: Casts, groups: Groups
+    ) -> None:
         self._conf = conf
+        self._groups = groups
         self._worker = worker
         self._scheduler = scheduler
         self._casts = casts
@@ -71,6 +75,7 @@ class BuildInstances:
         uuids = tuple(asked.epochs)
         LOG.debug("Scheduling instances: %s", list(uuids))
         try:
+            spec = self._groups.read_into(spec, uuids[0])
             answer = self._scheduler.select_destinations(
                 ctx, spec=spec, instance_uuids=uuids, claim_no=asked.claim_no, alternates=self._alternates(spec)
             )

@@ -1,5 +1,8 @@
 """Flavors and images."""
 
+from collections.abc import Mapping
+
+import msgspec
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -31,6 +34,23 @@ class Catalogue:
     def delete_flavor(self, flavorid: str) -> None:
         if not self._worker.run(lambda session: flavors.remove(session, flavorid)):
             raise errors.NotFound(f"Flavor {flavorid} could not be found.")
+
+    def update_extra_specs(self, flavorid: str, changes: Mapping[str, str | None]) -> Flavor:
+        """NotFound: no such flavor, or none such of it to be unset."""
+
+        def work(session: Session) -> Flavor:
+            found = flavors.locked(session, flavorid)
+            if found is None:
+                raise errors.NotFound(f"Flavor {flavorid} could not be found.")
+            for key, value in changes.items():
+                if value is None and key not in found.extra_specs:
+                    raise errors.NotFound(f"Flavor {flavorid} has no extra specs with key {key}.")
+            kept = {key: value for key, value in {**found.extra_specs, **changes}.items() if value is not None}
+            made = msgspec.structs.replace(found, extra_specs=kept)
+            flavors.replace(session, made)
+            return made
+
+        return self._worker.run(work)
 
     def create_image(self, image: Image) -> Image:
         """Conflict: its id is taken."""

@@ -8,13 +8,13 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.casts import builds_of
 from minova.conductor.worker import Worker
-from minova.db import compute_nodes, instances, tasks
+from minova.db import aggregates, compute_nodes, instances, tasks
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.models import Instance
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.states import RESOURCE_FREE, PowerState
-from minova.placement import allocations, changes, inventories, providers
+from minova.placement import allocations, changes, inventories, provider_aggregates, providers
 
 LOG = logging.getLogger(__name__)
 
@@ -59,6 +59,8 @@ class Computes:
             if compute_nodes.write_if_changed(session, row, node, at) or made:
                 changes.append(session, [row.id], now)
             providers.ensure(session, row.uuid, node.hypervisor_hostname)
+            if made and (joined := aggregates.uuids_of_host(session, row.host)):
+                provider_aggregates.join(session, [row.uuid], joined)
             # Consumers before inventories: the lock order of claims.
             self._free_gone(session, row)
             inventories.set_inventories(session, row.uuid, found)

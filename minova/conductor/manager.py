@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
+from minova.conductor.aggregates import Aggregates
 from minova.conductor.build_instances import BuildInstances
 from minova.conductor.build_reports import BuildReports
 from minova.conductor.bus import TRY_INTERVAL, Bus
 from minova.conductor.casts import Casts
 from minova.conductor.catalogue import Catalogue
 from minova.conductor.computes import Computes
+from minova.conductor.groups import Groups
 from minova.conductor.liveness import Liveness
 from minova.conductor.reconcile import PURGE_INTERVAL, Reconcile
 from minova.conductor.servers import Servers
@@ -25,11 +27,13 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
+from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
+from minova.objects.instance_group import InstanceGroup
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.service import Service, ServiceInstructions
 from minova.service import PeriodicTask, until_available
@@ -68,7 +72,8 @@ class ConductorManager:
         )
         casts = Casts(compute)
         liveness = Liveness(db, down_time=float(conf.service_down_time), clock=clock)
-        builds = BuildInstances(conf, self.worker, scheduler, casts)
+        self._groups = Groups(conf, self.worker)
+        builds = BuildInstances(conf, self.worker, scheduler, casts, self._groups)
         named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
         own = Service(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC)
         self._bus = Bus(over_the_bus, host=host, binary=BINARY, clock=clock)
@@ -78,6 +83,7 @@ class ConductorManager:
         self._terminate = Terminate(conf, self.worker, casts, liveness)
         self._computes = Computes(self.worker)
         self._catalogue = Catalogue(self.worker)
+        self._aggregates = Aggregates(self.worker)
         self._reconcile = Reconcile(conf, self.worker, builds, self._reports, self._terminate, casts, liveness)
 
     # -- the life of the service -----------------------------------------------------------------------------------
@@ -124,6 +130,36 @@ class ConductorManager:
 
     def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None:
         self._catalogue.delete_flavor(flavorid)
+
+    def update_flavor_extra_specs(
+        self, ctx: RequestContext, flavorid: str, extra_specs: dict[str, str | None]
+    ) -> Flavor:
+        return self._catalogue.update_extra_specs(flavorid, extra_specs)
+
+    def create_aggregate(self, ctx: RequestContext, name: str, metadata: dict[str, str]) -> Aggregate:
+        return self._aggregates.create(name, metadata)
+
+    def update_aggregate(
+        self, ctx: RequestContext, aggregate_id: int, name: str | None, metadata: dict[str, str | None]
+    ) -> Aggregate:
+        return self._aggregates.update(aggregate_id, name, metadata)
+
+    def delete_aggregate(self, ctx: RequestContext, aggregate_id: int) -> None:
+        self._aggregates.delete(aggregate_id)
+
+    def add_host_to_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
+        return self._aggregates.add_host(aggregate_id, host)
+
+    def remove_host_from_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
+        return self._aggregates.remove_host(aggregate_id, host)
+
+    def create_server_group(
+        self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None = None
+    ) -> InstanceGroup:
+        return self._groups.create(ctx, name, policy, max_server_per_host)
+
+    def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
+        self._groups.delete(group_uuid)
 
     def create_image(self, ctx: RequestContext, image: Image) -> Image:
         return self._catalogue.create_image(image)

@@ -12,9 +12,10 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.build_instances import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.casts import Carried
+from minova.conductor.groups import group_hint
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
-from minova.db import actions, instances, request_specs, tasks
+from minova.db import actions, groups, instances, request_specs, tasks
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.states import TaskState, VmState
@@ -74,6 +75,9 @@ class Servers:
                 for number, one in enumerate(made.epochs)
             ],
         )
+        group = group_hint(request.scheduler_hints)
+        if group is not None and not groups.join(session, group, made.epochs):
+            raise errors.BadRequest(f"Server group {group} could not be found.")
         asked = {
             "action": "create",
             "request_id": ctx.request_id,

@@ -4,19 +4,21 @@ from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
 from minova.contracts.base import call
+from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
+from minova.objects.instance_group import InstanceGroup
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.service import Service, ServiceInstructions
 
 
 class ConductorApi(Protocol):
     TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.0"
-    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first"}
+    VERSION: ClassVar[str] = "1.1"
+    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first", "1.1": "aggregates, server groups, extra specs of flavors"}
 
     # -- asked by the API ------------------------------------------------------------------------------------------
 
@@ -40,6 +42,52 @@ class ConductorApi(Protocol):
 
     @call
     def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None: ...
+
+    @call
+    def update_flavor_extra_specs(
+        self, ctx: RequestContext, flavorid: str, extra_specs: dict[str, str | None]
+    ) -> Flavor:
+        """Set these, unset those that are None. NotFound: no such flavor, or none such of it."""
+        ...
+
+    @call
+    def create_aggregate(self, ctx: RequestContext, name: str, metadata: dict[str, str]) -> Aggregate:
+        """Conflict: the name is taken."""
+        ...
+
+    @call
+    def update_aggregate(
+        self, ctx: RequestContext, aggregate_id: int, name: str | None, metadata: dict[str, str | None]
+    ) -> Aggregate:
+        """`name` None: as it is; of `metadata` what is None is unset. BadRequest: its zone cannot change so."""
+        ...
+
+    @call
+    def delete_aggregate(self, ctx: RequestContext, aggregate_id: int) -> None:
+        """BadRequest: it has hosts."""
+        ...
+
+    @call
+    def add_host_to_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
+        """NotFound: no such aggregate or compute host. Conflict: it is in already, or in another zone."""
+        ...
+
+    @call
+    def remove_host_from_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
+        """NotFound: it is not in it. Conflict: its instances would change their zone."""
+        ...
+
+    @call
+    def create_server_group(
+        self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None = None
+    ) -> InstanceGroup:
+        """BadRequest: no such policy, or a rule that is not the policy's."""
+        ...
+
+    @call
+    def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
+        """NotFound. Its servers stay where they are."""
+        ...
 
     @call
     def create_image(self, ctx: RequestContext, image: Image) -> Image: ...

@@ -9,6 +9,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from minova.db.instances import chunked
 from minova.db.models import ComputeNode
 from minova.objects import compute_node as objects
 
@@ -40,6 +41,15 @@ def find(session: Session, host: str, nodename: str, *, lock: bool = False) -> C
 def names_of(session: Session, host: str) -> tuple[str, ...]:
     query = select(ComputeNode.hypervisor_hostname).where(ComputeNode.host == host)
     return tuple(session.scalars(query.order_by(ComputeNode.id)))
+
+
+def of_hosts(session: Session, hosts: Sequence[str]) -> dict[int, str]:
+    """{id: uuid} of their nodes."""
+    found: dict[int, str] = {}
+    for chunk in chunked(hosts):
+        query = select(ComputeNode.id, ComputeNode.uuid).where(ComputeNode.host.in_(chunk))
+        found.update({row[0]: row[1] for row in session.execute(query)})
+    return found
 
 
 def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> tuple[ComputeNode, bool]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.models import Instance, RequestSpecRow
@@ -202,6 +202,15 @@ def existing(session: Session, uuids: Iterable[str]) -> set[str]:
         query = select(Instance.uuid).where(Instance.uuid.in_(chunk), Instance.deleted_at.is_(None))
         found.update(session.scalars(query))
     return found
+
+
+def count_on(session: Session, hosts: Iterable[str]) -> int:
+    """How many stand on these hosts, in whatever state."""
+    total = 0
+    for chunk in chunked(list(hosts)):
+        query = select(func.count(Instance.id)).where(Instance.host.in_(chunk), Instance.deleted_at.is_(None))
+        total += session.scalar(query) or 0
+    return total
 
 
 def whereabouts(session: Session, uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:

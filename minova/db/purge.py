@@ -14,6 +14,7 @@ from minova.db.models import (
     InstanceActionEvent,
     InstanceDiagnosis,
     InstanceFault,
+    InstanceGroupMember,
     RequestSpecRow,
 )
 
@@ -28,7 +29,7 @@ def deleted_instances(session: Session, before: datetime, limit: int) -> list[st
     connection = session.connection()
     actions = select(InstanceAction.id).where(InstanceAction.instance_uuid.in_(uuids))
     connection.execute(delete(InstanceActionEvent).where(InstanceActionEvent.action_id.in_(actions)))
-    for model in (InstanceAction, InstanceFault, InstanceDiagnosis):
+    for model in (InstanceAction, InstanceFault, InstanceGroupMember, InstanceDiagnosis):
         connection.execute(delete(model).where(model.instance_uuid.in_(uuids)))
     connection.execute(delete(Instance).where(Instance.uuid.in_(uuids)))
     _requests(session, {row.reservation_id for row in rows})

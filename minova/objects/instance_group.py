@@ -22,6 +22,11 @@ class InstanceGroup(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
 
     @property
+    def rules(self) -> dict[str, int]:
+        """As Compute's API shows them."""
+        return {} if self.max_server_per_host is None else {"max_server_per_host": self.max_server_per_host}
+
+    @property
     def most_per_host(self) -> int | None:
         """Members that a host may have at most; None where the policy does not say."""
         return (self.max_server_per_host or 1) if self.policy == ANTI_AFFINITY else None

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.placement_models import ProviderAggregate
+from minova.db.placement_models import ProviderAggregate, ResourceProvider
 from minova.placement import changes
+from minova.placement.inserts import insert_missing
 from minova.placement.provider_query import Record, raise_generation
 
 
@@ -33,3 +34,32 @@ def set_aggregates(session: Session, provider: Record, uuids: Collection[str], *
     if wanted != before:
         changes.append_providers(session, [provider.uuid])
     return raise_generation(session, provider) if generation else provider.generation
+
+
+def join(session: Session, provider_uuids: Collection[str], aggregate_uuids: Collection[str]) -> None:
+    """These providers are in these aggregates from now on, besides those that they are in already."""
+    pairs = select(ResourceProvider.id).where(ResourceProvider.uuid.in_(provider_uuids))
+    rows = [
+        {"provider_id": provider_id, "aggregate_uuid": uuid}
+        for provider_id in session.scalars(pairs.order_by(ResourceProvider.id))
+        for uuid in sorted(aggregate_uuids)
+    ]
+    insert_missing(session, ProviderAggregate, rows)
+    _change_generations(session, provider_uuids)
+
+
+def leave(session: Session, provider_uuids: Collection[str], aggregate_uuid: str) -> None:
+    """These providers are in it no longer."""
+    ids = select(ResourceProvider.id).where(ResourceProvider.uuid.in_(provider_uuids))
+    model = ProviderAggregate
+    session.connection().execute(
+        delete(model).where(model.aggregate_uuid == aggregate_uuid, model.provider_id.in_(ids))
+    )
+    _change_generations(session, provider_uuids)
+
+
+def _change_generations(session: Session, provider_uuids: Collection[str]) -> None:
+    provider = ResourceProvider
+    session.connection().execute(
+        update(provider).where(provider.uuid.in_(provider_uuids)).values(generation=provider.generation + 1)
+    )

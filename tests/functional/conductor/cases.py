@@ -3,6 +3,7 @@
 from tests.functional.conductor.build_cases import CreateCases, FailureCases, ScheduleCases
 from tests.functional.conductor.compute_cases import AuditCases, CatalogueCases, ServiceCases
 from tests.functional.conductor.end_cases import DeleteCases, PurgeCases, TakeOverCases
+from tests.functional.conductor.group_cases import AggregateCases, GroupCases, ZoneCases
 
 
 class ConductorCases(
@@ -15,5 +16,8 @@ class ConductorCases(
     ServiceCases,
     CatalogueCases,
     PurgeCases,
+    AggregateCases,
+    ZoneCases,
+    GroupCases,
 ):
     """All of them. A subclass gives the fixture `desk`."""

@@ -1,0 +1,27 @@
+"""Nova's host aggregate: hosts with metadata in common. One with `availability_zone` among them makes a zone."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+ZONE = "availability_zone"
+
+
+class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    uuid: str
+    name: str
+    metadata: dict[str, str] = {}
+    hosts: tuple[str, ...] = ()
+    created_at: datetime
+    updated_at: datetime | None = None
+
+    @property
+    def zone(self) -> str | None:
+        return self.metadata.get(ZONE) or None
+
+
+def zone_of(host: str, aggregates: Iterable[Aggregate]) -> str | None:
+    """The zone that a host is in by its aggregates; None: the default one."""
+    return next((one.zone for one in aggregates if one.zone and host in one.hosts), None)
