@@ -12,12 +12,16 @@ from minova.objects.pci import InstancePCIRequest
 
 
 class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the chosen host may fill up; `None` means unlimited. memory in MB, disk in GB."""
+    """How far the chosen host may fill up; `None` means unlimited. memory in MB, disk in GB.
+
+    `other` has what filters of others wrote, under names of their own.
+    """
 
     memory_mb: float | None = None
     disk_gb: float | None = None
     vcpu: float | None = None
     numa_topology: NUMATopologyLimits | None = None
+    other: dict[str, Any] = {}
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):

@@ -142,6 +142,8 @@ def _sieve(table: HostTable, spec: RequestSpec, rules: Rules, steps: list[Step])
     for sieve in () if forced else rules.filters:
         if not left.any():
             break
+        if not sieve.runs_for(spec, 0):
+            continue
         left = _step(steps, sieve.name, left, _verdict(sieve, table, left, spec))
         if trace:
             trace(f"Filter {sieve.name} returned {np.count_nonzero(left)} host(s)")

@@ -46,20 +46,16 @@ class InstanceFacts(msgspec.Struct, frozen=True):
 
 
 class HostState(Hosts):
-    """One host as it stands in the table now, under the names of its columns and of HostRecord, and Nova's.
-
-    `limits` is for filters written for Nova to write into.
-    """
+    """One host as it stands in the table now, under the names of its columns and of HostRecord, and Nova's."""
 
     def __init__(self, table: Any, row: int) -> None:
         self._table = table
-        self._row = row
-        self.limits: dict[str, Any] = {}
+        self.row = row
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._table.value(self._row, name)
+        return self._table.value(self.row, name)
 
     def __repr__(self) -> str:
         """As Nova logs it."""
@@ -68,9 +64,17 @@ class HostState(Hosts):
             f"io_ops: {self.num_io_ops} instances: {self.num_instances}"
         )
 
+    def nova(self) -> Any:
+        """The same host in Nova's shapes; one object for as long as the decision takes, so that notes on it stay."""
+        return self._table.noted(self.row)
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        return self.nova().limits  # type: ignore[no-any-return]
+
     @property
     def nodename(self) -> str:
-        return self._table.records[self._row].node  # type: ignore[no-any-return]
+        return self._table.records[self.row].node  # type: ignore[no-any-return]
 
     @property
     def hypervisor_hostname(self) -> str:
@@ -79,13 +83,13 @@ class HostState(Hosts):
     @property
     def instances(self) -> dict[str, InstanceFacts]:
         """By uuid, those included that the table has consumed."""
-        record = self._table.records[self._row]
+        record = self._table.records[self.row]
         images = record.instance_images or ((),) * len(record.instances)
         found = {uuid: InstanceFacts(uuid, image) for uuid, image in zip(record.instances, images, strict=True)}
-        return found | {uuid: InstanceFacts(uuid) for uuid in self._table.joined(self._row)}
+        return found | {uuid: InstanceFacts(uuid) for uuid in self._table.joined(self.row)}
 
     def instances_among(self, uuids: Any) -> int:
-        return self._table.instances_among_row(self._row, uuids)  # type: ignore[no-any-return]
+        return self._table.instances_among_row(self.row, uuids)  # type: ignore[no-any-return]
 
     def room(self, resource_class: str) -> Any:
-        return self._table.room_of(self._row, resource_class)
+        return self._table.room_of(self.row, resource_class)

@@ -15,6 +15,7 @@ from minova.objects.request_spec import RequestSpec
 from minova.scheduler.class_columns import ClassColumn, Values
 from minova.scheduler.host_record import HostRecord
 from minova.scheduler.host_state import Hosts, HostState
+from minova.scheduler.nova_host_state import NovaHostState
 from minova.scheduler.whereabouts import Whereabouts
 
 __all__ = ["ClassColumn", "HostState", "HostTable", "Hosts", "Mask", "RoomColumns", "Rows"]
@@ -81,6 +82,7 @@ class HostTable(Hosts):
         self._resource_classes: set[str] = set()
         self._rooms: dict[str, RoomColumns] = {}
         self._where = Whereabouts()
+        self._noted: dict[int, NovaHostState] = {}
 
     def __len__(self) -> int:
         return len(self.records)
@@ -123,6 +125,16 @@ class HostTable(Hosts):
 
     def host(self, row: int) -> HostState:
         return HostState(self, row)
+
+    def noted(self, row: int) -> NovaHostState:
+        """The host for what was written for Nova: the same object until `begin`."""
+        if row not in self._noted:
+            self._noted[row] = NovaHostState(self, row)
+        return self._noted[row]
+
+    def begin(self) -> None:
+        """A request is decided from here on: what filters noted on hosts for another one is gone."""
+        self._noted = {}
 
     def instances_among(self, uuids: Iterable[str]) -> NDArray[np.int64]:
         """How many of these instances each host has."""

@@ -12,6 +12,7 @@ import numpy as np
 from minova.objects.request_spec import RequestSpec
 from minova.placement.checks import Check, at_least, at_most
 from minova.scheduler.host_table import Hosts, HostState, HostTable, Mask, Rows
+from minova.scheduler.nova_host_state import NovaHostState
 
 __all__ = [
     "BaseHostFilter",
@@ -37,10 +38,23 @@ class Verdict(NamedTuple):
 
 
 class Filter:
-    """`conf` is the configuration, for options of the filter's own. `name` is what people see."""
+    """`conf` is the configuration, for options of the filter's own. `name` is what people see.
+
+    RUN_ON_REBUILD: also asked when a server is rebuilt where it is. `run_filter_once_per_request`: what it says of the
+    first instance of a request holds for the others.
+    """
+
+    RUN_ON_REBUILD = False
+    run_filter_once_per_request = False
 
     def __init__(self, conf: Any) -> None:
         self.name = type(self).__name__
+
+    def runs_for(self, spec: RequestSpec, index: int) -> bool:
+        """Whether it is asked about the `index`-th instance of a request, counted from 0."""
+        if self.run_filter_once_per_request and index > 0:
+            return False
+        return self.RUN_ON_REBUILD or not spec.is_rebuild
 
     def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
         """Judge the rows that are `left`; what it says of the others is of no account."""
@@ -50,8 +64,8 @@ class Filter:
         """Why this one host is lost, or None if it passes."""
         raise NotImplementedError
 
-    def limits(self, host: HostState) -> dict[str, float]:
-        """How far the host may fill up by this filter: fields of HostLimits."""
+    def limits(self, host: HostState) -> dict[str, Any]:
+        """How far the host may fill up by this filter: fields of HostLimits, or names of the filter's own."""
         return {}
 
 
@@ -89,7 +103,7 @@ class ClassFilter(Filter):
 
 
 class BaseHostFilter:
-    """Base of filters written for Nova: only its import changes."""
+    """Base of filters written for Nova: only its import changes. Override `host_passes`, or `filter_all`."""
 
     run_filter_once_per_request = False
     RUN_ON_REBUILD = False
@@ -97,27 +111,48 @@ class BaseHostFilter:
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
         raise NotImplementedError
 
-    def filter_all(self, filter_obj_list: Sequence[Any], spec_obj: Any) -> Iterator[Any]:
+    def _filter_one(self, obj: Any, spec: Any) -> bool:
+        return (spec.is_rebuild and not self.RUN_ON_REBUILD) or self.host_passes(obj, spec)
+
+    def filter_all(self, filter_obj_list: Any, spec_obj: Any) -> Any:
         for host_state in filter_obj_list:
-            if self.host_passes(host_state, spec_obj):
+            if self._filter_one(host_state, spec_obj):
                 yield host_state
+
+    def run_filter_for_index(self, index: int) -> bool:
+        return index == 0 or not self.run_filter_once_per_request
 
 
 class PerHostFilter(Filter):
-    """Lifts a filter written for Nova: asks it about each host that is left."""
+    """Lifts a filter written for Nova: hands it the hosts that are left, with what the filters before it wrote there."""
 
     def __init__(self, lifted: Any) -> None:
         self.name = type(lifted).__name__
         self._lifted = lifted
 
+    def runs_for(self, spec: RequestSpec, index: int) -> bool:
+        return bool(self._lifted.run_filter_for_index(index))
+
     def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+        states = [hosts.host(row).nova() for row in left.nonzero()[0].tolist()]
+        before = [dict(state.limits) for state in states]
         passed = np.zeros(len(hosts), bool)
-        for row in left.nonzero()[0]:
-            passed[row] = self._lifted.host_passes(hosts.host(int(row)), spec)
+        passed[[state.row for state in self._passing(states, spec)]] = True
+        for state, old in zip(states, before, strict=True):
+            if state.limits != old:
+                state.written[self.name] = {k: v for k, v in state.limits.items() if k not in old or old[k] != v}
         return Verdict(passed, lambda rows: [f"{self.name} said no"] * len(rows))
 
     def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
-        return None if self._lifted.host_passes(host, spec) else f"{self.name} said no"
+        return None if self._passing([host.nova()], spec) else f"{self.name} said no"
+
+    def limits(self, host: HostState) -> dict[str, Any]:
+        written: dict[str, Any] = host.nova().written.get(self.name, {})
+        return written
+
+    def _passing(self, states: list[NovaHostState], spec: RequestSpec) -> list[NovaHostState]:
+        """As in Nova, None means that nobody passes."""
+        return list(self._lifted.filter_all(states, spec) or ())
 
 
 def all_of(checks: Sequence[Check], length: int) -> Verdict:
