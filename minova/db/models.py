@@ -20,6 +20,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from minova.db.base import Base, Uuid
 from minova.db.diagnosis_models import DiagnosisRow, InstanceDiagnosis
 from minova.db.group_models import InstanceGroup, InstanceGroupMember
+from minova.db.move_models import Migration, PciDevice
 from minova.db.placement_models import (
     Allocation,
     Consumer,
@@ -57,6 +58,8 @@ __all__ = [
     "InstanceGroup",
     "InstanceGroupMember",
     "Inventory",
+    "Migration",
+    "PciDevice",
     "ProviderAggregate",
     "ProviderTrait",
     "RequestSpecRow",

@@ -35,6 +35,16 @@ class TaskState(StrEnum):
     BLOCK_DEVICE_MAPPING = "block_device_mapping"
     NETWORKING = "networking"
     SPAWNING = "spawning"
+    RESIZE_PREP = "resize_prep"
+    RESIZE_MIGRATING = "resize_migrating"
+    RESIZE_MIGRATED = "resize_migrated"
+    RESIZE_FINISH = "resize_finish"
+    RESIZE_REVERTING = "resize_reverting"
+    RESIZE_CONFIRMING = "resize_confirming"
+    MIGRATING = "migrating"
+    REBUILDING = "rebuilding"
+    REBUILD_BLOCK_DEVICE_MAPPING = "rebuild_block_device_mapping"
+    REBUILD_SPAWNING = "rebuild_spawning"
     DELETING = "deleting"
 
 

@@ -1,0 +1,82 @@
+"""Rows of migrations. The whole of one is its `value`; the columns beside it are for searching."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.instances import chunked
+from minova.db.models import Migration
+from minova.objects.migration import NOT_IN_PROGRESS
+from minova.objects.migration import Migration as MigrationObject
+
+_SEARCHED = (
+    "instance_uuid",
+    "migration_type",
+    "status",
+    "source_compute",
+    "source_node",
+    "dest_compute",
+    "dest_node",
+)
+
+
+def add(session: Session, migration: MigrationObject, at: datetime) -> None:
+    made = msgspec.structs.replace(migration, created_at=at, updated_at=at)
+    values = {"uuid": made.uuid, "created_at": at, **_columns(made, at)}
+    session.connection().execute(insert(Migration).values(**values))
+
+
+def lock(session: Session, uuid: str) -> MigrationObject | None:
+    """Instances are locked before their migrations."""
+    return session.scalar(select(Migration.value).where(Migration.uuid == uuid).with_for_update())
+
+
+def write(session: Session, migration: MigrationObject, at: datetime) -> None:
+    """Over its locked row."""
+    changed = msgspec.structs.replace(migration, updated_at=at)
+    statement = update(Migration).where(Migration.uuid == migration.uuid).values(**_columns(changed, at))
+    session.connection().execute(statement)
+
+
+def in_progress_on(session: Session, host: str, node: str) -> tuple[MigrationObject, ...]:
+    """Into or out of this node, oldest first."""
+    model = Migration
+    query = select(model.value).where(
+        model.status.not_in(sorted(NOT_IN_PROGRESS)),
+        or_(
+            (model.source_compute == host) & (model.source_node == node),
+            (model.dest_compute == host) & (model.dest_node == node),
+        ),
+    )
+    return tuple(session.scalars(query.order_by(model.id)))
+
+
+def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, MigrationObject]:
+    """The newest of each instance, by instance uuid."""
+    found: dict[str, MigrationObject] = {}
+    for chunk in chunked(sorted(set(instance_uuids))):
+        query = select(Migration.value).where(
+            Migration.instance_uuid.in_(chunk), Migration.status.not_in(sorted(NOT_IN_PROGRESS))
+        )
+        found.update({one.instance_uuid: one for one in session.scalars(query.order_by(Migration.id))})
+    return found
+
+
+def known(session: Session, uuids: Collection[str]) -> set[str]:
+    """Those of these that are migrations in progress."""
+    found: set[str] = set()
+    for chunk in chunked(sorted(uuids)):
+        query = select(Migration.uuid).where(
+            Migration.uuid.in_(chunk), Migration.status.not_in(sorted(NOT_IN_PROGRESS))
+        )
+        found.update(session.scalars(query))
+    return found
+
+
+def _columns(migration: MigrationObject, at: datetime) -> dict[str, Any]:
+    searched = {name: getattr(migration, name) for name in _SEARCHED}
+    return {**searched, "value": migration, "updated_at": at}

@@ -1,0 +1,66 @@
+"""A move of an instance from one node to another, or to another size on the same one: Nova's Migration.
+
+accepted -> pre-migrating (the destination has claimed) -> migrating -> post-migrating -> finished
+                                     finished -> confirming -> confirmed | reverting -> reverted
+                                     any -> error
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from minova.objects.flavor import Flavor
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.pci import InstancePCIRequest
+
+
+class MigrationType(StrEnum):
+    MIGRATION = "migration"
+    RESIZE = "resize"
+    LIVE_MIGRATION = "live-migration"
+    EVACUATION = "evacuation"
+
+
+# Nothing is held for a migration before its destination has claimed, nor once it has ended.
+NOT_IN_PROGRESS = frozenset(
+    {"accepted", "queued", "confirmed", "reverted", "error", "failed", "completed", "cancelled", "done"}
+)
+# From here on the instance is as the move makes it: its row says the destination and the new flavor.
+SWITCHED = frozenset({"finished", "confirming", "reverting"})
+
+
+class Migration(msgspec.Struct, frozen=True, kw_only=True):
+    """Old is what the source holds, new what the destination does; both with the topology that was fitted there."""
+
+    uuid: str
+    instance_uuid: str
+    migration_type: MigrationType
+    status: str = "accepted"
+    source_compute: str
+    source_node: str
+    dest_compute: str | None = None
+    dest_node: str | None = None
+    old_flavor: Flavor
+    new_flavor: Flavor
+    old_numa_topology: InstanceNUMATopology | None = None
+    new_numa_topology: InstanceNUMATopology | None = None
+    new_pci_requests: tuple[InstancePCIRequest, ...] = ()
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    @property
+    def in_progress(self) -> bool:
+        return self.status not in NOT_IN_PROGRESS
+
+    @property
+    def switched(self) -> bool:
+        return self.status in SWITCHED
+
+    @property
+    def source(self) -> tuple[str, str]:
+        return self.source_compute, self.source_node
+
+    @property
+    def dest(self) -> tuple[str | None, str | None]:
+        return self.dest_compute, self.dest_node
