@@ -104,6 +104,7 @@ def to_object(row: ComputeNode) -> objects.ComputeNode:
 
 
 def _values(node: objects.ComputeNode, names: Sequence[str]) -> dict[str, Any]:
-    """As they are read back from JSON columns: lists, where the object has tuples."""
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode({name: getattr(node, name) for name in names}))
+    """As they are read back from JSON columns: lists, where the object has tuples or sets, and those sorted."""
+    values = {name: getattr(node, name) for name in names}
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(values, order="deterministic"))
     return plain

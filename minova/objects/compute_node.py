@@ -4,6 +4,9 @@ from typing import Any
 
 import msgspec
 
+from minova.objects.numa import NUMATopology
+from minova.objects.pci import PciDevicePool
+
 
 class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver reports of one node (`get_available_resource`). memory in MB, disk in GB.
@@ -23,7 +26,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     hypervisor_hostname: str
     cpu_info: str = ""
     supported_instances: tuple[tuple[str, str, str], ...] = ()
-    numa_topology: dict[str, Any] | None = None
+    numa_topology: NUMATopology | None = None
     pci_devices: tuple[dict[str, Any], ...] = ()
     domains: tuple["DomainView", ...] = ()
 
@@ -66,8 +69,8 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
     host_ip: str | None = None
     metrics: tuple[dict[str, Any], ...] = ()
     stats: dict[str, str] = {}
-    numa_topology: dict[str, Any] | None = None
-    pci_device_pools: tuple[dict[str, Any], ...] = ()
+    numa_topology: NUMATopology | None = None
+    pci_device_pools: tuple[PciDevicePool, ...] = ()
     cpu_allocation_ratio: float = 4.0
     ram_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0

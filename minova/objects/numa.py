@@ -29,7 +29,8 @@ class NUMACell(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     id: int
     cpuset: CPUs = frozenset()
     pcpuset: CPUs = frozenset()
-    memory: int
+    # A row written before cells were typed has no such field; the node's next audit writes it anew.
+    memory: int = 0
     cpu_usage: int = 0
     memory_usage: int = 0
     pinned_cpus: CPUs = frozenset()

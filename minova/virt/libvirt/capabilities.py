@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from minova.hardware import cpuset
+from minova.objects.numa import CPUs, NUMACell, NUMAPages, NUMATopology
 
 # Other names of the same machines.
 _ARCHES = {"i386": "i686", "i486": "i686", "i586": "i686", "amd64": "x86_64", "arm64": "aarch64"}
@@ -21,7 +22,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     cpus: frozenset[int] = frozenset()
     cpu_info: str = ""
     supported_instances: tuple[tuple[str, str, str], ...] = ()
-    numa_topology: dict[str, Any] | None = None
+    numa_topology: NUMATopology | None = None
 
     def supports(self, virt_type: str) -> bool:
         """Whether guests of this kind can run here."""
@@ -44,7 +45,7 @@ def parse(xml: str) -> Capabilities:
         cpus=frozenset(int(one.get("id", "0")) for cell in cells for one in cell.findall("cpus/cpu")),
         cpu_info="" if cpu is None else json.dumps(_cpu_info(cpu, len(cells)), sort_keys=True),
         supported_instances=tuple(dict.fromkeys(_supported(root))),
-        numa_topology={"cells": [_cell(cell) for cell in cells]} if cells else None,
+        numa_topology=NUMATopology(tuple(_cell(cell) for cell in cells)) if cells else None,
     )
 
 
@@ -73,16 +74,38 @@ def _supported(root: ET.Element) -> Iterator[tuple[str, str, str]]:
                 yield canonical_arch(arch.get("name", "")), domain.get("type", ""), _VM_MODES.get(mode, mode)
 
 
-def _cell(cell: ET.Element) -> dict[str, Any]:
-    """CPUs, groups of thread siblings, memory and its pages (size and how many)."""
+def _cell(cell: ET.Element) -> NUMACell:
+    """A cell whose CPUs serve shared and pinned guests alike. `socket` is None where its CPUs are on several."""
     cpus = cell.findall("cpus/cpu")
-    siblings = {frozenset(cpuset.parse(text)) for one in cpus if (text := one.get("siblings"))}
-    return {
-        "id": int(cell.get("id", "0")),
-        "cpuset": sorted(int(one.get("id", "0")) for one in cpus),
-        "memory_mb": int(cell.findtext("memory", "0")) // 1024,
-        "siblings": sorted(sorted(group) for group in siblings),
-        "mempages": [
-            {"size_kb": int(pages.get("size", "0")), "total": int(pages.text or "0")} for pages in cell.findall("pages")
-        ],
-    }
+    members = frozenset(int(one.get("id", "0")) for one in cpus)
+    siblings = {cpuset.parse(text) & members for one in cpus if (text := one.get("siblings"))}
+    sockets = {one.get("socket_id") for one in cpus}
+    socket = sockets.pop() if len(sockets) == 1 else None
+    return NUMACell(
+        id=int(cell.get("id", "0")),
+        cpuset=members,
+        pcpuset=members,
+        memory=int(cell.findtext("memory", "0")) // 1024,
+        siblings=tuple(sorted(siblings, key=sorted)),
+        mempages=tuple(
+            NUMAPages(size_kb=int(pages.get("size", "0")), total=int(pages.text or "0"))
+            for pages in cell.findall("pages")
+        ),
+        socket=None if socket is None else int(socket),
+    )
+
+
+def with_cpus(topology: NUMATopology, shared: CPUs, dedicated: CPUs) -> NUMATopology:
+    """The topology with only these CPUs for shared and for pinned guests; the host keeps the others for itself."""
+    either = shared | dedicated
+    return NUMATopology(
+        tuple(
+            msgspec.structs.replace(
+                cell,
+                cpuset=cell.cpuset & shared,
+                pcpuset=cell.pcpuset & dedicated,
+                siblings=tuple(core & either for core in cell.siblings if core & either),
+            )
+            for cell in topology.cells
+        )
+    )

@@ -75,7 +75,7 @@ def test_the_view_of_the_host(driver: Driver) -> None:
     assert (view.vcpus, view.memory_mb, view.hypervisor_type) == (16, 3072, "TEST")
     assert ("i686", "test", "hvm") in view.supported_instances
     assert view.numa_topology is not None
-    assert len(view.numa_topology["cells"]) == 2
+    assert len(view.numa_topology.cells) == 2
     assert view.local_gb > 0
     assert [domain.name for domain in view.domains if not domain.ours] == ["test"]
     with pytest.raises(NotFound, match="elsewhere"):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.virt.libvirt import capabilities
 
 TWO_CELLS = """\
@@ -58,18 +59,41 @@ def test_cpu_info_is_novas_json() -> None:
 def test_numa_cells_with_siblings_and_pages() -> None:
     found = capabilities.parse(TWO_CELLS)
     assert found.cpus == frozenset(range(6))
-    assert found.numa_topology == {
-        "cells": [
-            {
-                "id": 0,
-                "cpuset": [0, 1, 4, 5],
-                "memory_mb": 8192,
-                "siblings": [[0, 4], [1, 5]],
-                "mempages": [{"size_kb": 4, "total": 2097152}, {"size_kb": 2048, "total": 512}],
-            },
-            {"id": 1, "cpuset": [2, 3], "memory_mb": 4096, "siblings": [[2, 3]], "mempages": []},
-        ]
-    }
+    everything = frozenset({0, 1, 4, 5})
+    assert found.numa_topology == NUMATopology(
+        (
+            NUMACell(
+                id=0,
+                cpuset=everything,
+                pcpuset=everything,
+                memory=8192,
+                siblings=(frozenset({0, 4}), frozenset({1, 5})),
+                mempages=(NUMAPages(size_kb=4, total=2097152), NUMAPages(size_kb=2048, total=512)),
+                socket=0,
+            ),
+            NUMACell(
+                id=1,
+                cpuset=frozenset({2, 3}),
+                pcpuset=frozenset({2, 3}),
+                memory=4096,
+                siblings=(frozenset({2, 3}),),
+            ),
+        )
+    )
+
+
+def test_a_cell_whose_cpus_are_on_two_sockets_has_none() -> None:
+    found = capabilities.parse(TWO_CELLS.replace("<cpu id='1' socket_id='0'", "<cpu id='1' socket_id='1'"))
+    assert found.numa_topology is not None
+    assert [cell.socket for cell in found.numa_topology.cells] == [None, None]
+
+
+def test_only_the_cpus_set_apart_for_guests_are_in_the_cells() -> None:
+    topology = capabilities.parse(TWO_CELLS).numa_topology
+    assert topology is not None
+    ours = capabilities.with_cpus(topology, frozenset({0, 2}), frozenset({1, 3, 5}))
+    assert [(cell.cpuset, cell.pcpuset) for cell in ours.cells] == [({0}, {1, 5}), ({2}, {3})]
+    assert [cell.siblings for cell in ours.cells] == [({0}, {1, 5}), ({2, 3},)]
 
 
 def test_a_host_that_tells_little_is_a_host_still() -> None:
