@@ -109,7 +109,7 @@ def _error(hosts: int, found: int, count: int) -> str:
 
 def _round(table: HostTable, spec: RequestSpec, alternates: int, rules: Rules, *, explain: bool) -> Round:
     steps: list[Step] = []
-    left = _sieve(table, spec, rules, steps)
+    left = candidates(table, spec, rules, steps)
     rows = left.nonzero()[0]
     if not len(rows):
         return Round(None, filter_steps(table, steps, LOST_WHEN_NOT), ())
@@ -128,7 +128,7 @@ def _round(table: HostTable, spec: RequestSpec, alternates: int, rules: Rules, *
 # -- chain -------------------------------------------------------------------------------------------------------------
 
 
-def _sieve(table: HostTable, spec: RequestSpec, rules: Rules, steps: list[Step]) -> Mask:
+def candidates(table: HostTable, spec: RequestSpec, rules: Rules, steps: list[Step]) -> Mask:
     """Every gate and filter in its order; stops when nobody is left."""
     left: Mask = np.ones(len(table), bool)
     for name, verdict in _gates(table, spec):
