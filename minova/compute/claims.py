@@ -1,10 +1,23 @@
 """Does a request still fit on this node? Pure: the limits that the scheduler sent against the usage kept here."""
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from minova.compute.usage import Usage
+from minova.hardware import pci_pools
+from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
 from minova.objects.compute_node import ComputeNode
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.pci import InstancePCIRequest
 from minova.objects.request_spec import HostLimits
+
+# Nova's words.
+NO_NUMA = "Requested instance NUMA topology cannot fit the given host NUMA topology"
+NO_NUMA_WITH_PCI = (
+    "Requested instance NUMA topology together with requested PCI devices cannot fit the given host NUMA topology"
+)
+NO_PCI = "Claim pci failed"
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +79,41 @@ def checks_of(node: ComputeNode, wanted: Usage, limits: HostLimits) -> tuple[Che
     )
 
 
-def reasons_against(checks: tuple[Check, ...]) -> str | None:
-    """Every reason against the claim, joined; nothing when it fits."""
+class HardwareFit(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a guest's cells would go on this node; None for a guest without, or a node that tells no cells."""
+
+    numa_topology: InstanceNUMATopology | None = None
+    reasons: tuple[str, ...] = ()
+
+
+def hardware_fit(
+    node: ComputeNode,
+    wanted: InstanceNUMATopology | None,
+    requests: Sequence[InstancePCIRequest],
+    limits: HostLimits,
+    *,
+    packing: bool = False,
+) -> HardwareFit:
+    """The NUMA and PCI tests of a claim; each reason is in Nova's words, and in brackets what is short.
+
+    As in Nova a node that tells no cells takes every guest: the scheduler has seen to it.
+    """
+    pci = PciNeeds(pools=node.pci_device_pools, requests=tuple(requests))
+    reasons = []
+    fitted = None
+    if wanted is not None and node.numa_topology is not None:
+        found = fit_topology(node.numa_topology, wanted, limits=limits.numa_topology, pci=pci, packing=packing)
+        if isinstance(found, NoFit):
+            reasons.append(f"{NO_NUMA_WITH_PCI if requests else NO_NUMA} ({found.reason})")
+        else:
+            fitted = found
+    short = pci_pools.shortage(pci.pools, pci.requests)
+    if short is not None:
+        reasons.append(f"{NO_PCI} ({short})")
+    return HardwareFit(numa_topology=fitted, reasons=tuple(reasons))
+
+
+def reasons_against(checks: Iterable[Check], hardware: Iterable[str] = ()) -> str | None:
+    """Every reason against the claim, those of its `HardwareFit` too, joined; nothing when it fits."""
     reasons = [check.reason for check in checks if check.reason is not None]
-    return "; ".join(reasons) or None
+    return "; ".join((*reasons, *hardware)) or None
