@@ -4,18 +4,21 @@ Filters and weighers read `hosts.memory_mb` and the like. On a table that is a c
 spelling serves both. Rows stand in the order of the nodes' ids, however they came.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from minova.objects.numa import NUMATopologyLimits
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.class_columns import ClassColumn, Values
+from minova.scheduler.consumption import taken
 from minova.scheduler.host_record import HostRecord
 from minova.scheduler.host_state import Hosts, HostState
 from minova.scheduler.nova_host_state import NovaHostState
+from minova.scheduler.numa_columns import NumaColumns
 from minova.scheduler.whereabouts import Whereabouts
 
 __all__ = ["ClassColumn", "HostState", "HostTable", "Hosts", "Mask", "RoomColumns", "Rows"]
@@ -81,6 +84,7 @@ class HostTable(Hosts):
         }
         self._resource_classes: set[str] = set()
         self._rooms: dict[str, RoomColumns] = {}
+        self.numa = NumaColumns()
         self._where = Whereabouts()
         self._noted: dict[int, NovaHostState] = {}
 
@@ -104,6 +108,11 @@ class HostTable(Hosts):
 
     def class_column(self, name: str) -> ClassColumn:
         return ClassColumn(self._values[name].values, self._columns[name])
+
+    def by_class(self, name: str, holds: Callable[[Any], bool]) -> Mask:
+        """Which hosts have a value of a class column of which this holds."""
+        values, ids = self.class_column(name)
+        return np.fromiter(map(holds, values), bool, len(values))[ids]
 
     def room(self, resource_class: str) -> RoomColumns:
         """Inventories of one class. Units that are the same on every host come as one number: cheaper to check."""
@@ -192,6 +201,7 @@ class HostTable(Hosts):
         order = np.argsort([record.id for record in records], kind="stable")
         for name, column in self._columns.items():
             self._columns[name] = np.concatenate([column[keep], np.zeros(len(fresh), column.dtype)])[order]
+        self.numa.reshape(keep, len(fresh), order)
         self.records = [records[i] for i in order]
         self.row_of = {record.id: row for row, record in enumerate(self.records)}
 
@@ -203,6 +213,7 @@ class HostTable(Hosts):
         for name in CLASS_COLUMNS:
             value = self._service(record) if name == "service" else getattr(record, name)
             columns[name][row] = self._values[name].number(value)
+        self.numa.write(row, record.numa_topology)
         for resource_class in record.rooms.keys() - self._resource_classes:
             self._resource_classes.add(resource_class)
             for name in ROOM_COLUMNS:
@@ -222,23 +233,41 @@ class HostTable(Hosts):
 
     # -- what was decided -------------------------------------------------------------------------------------------
 
-    def consume(self, row: int, spec: RequestSpec, instance_uuid: str | None = None) -> None:
-        """The host takes one instance of `spec`; later decisions see it, until `restore`."""
-        node_id = self.records[row].id
+    def consume(
+        self,
+        row: int,
+        spec: RequestSpec,
+        instance_uuid: str | None = None,
+        *,
+        resources: Mapping[str, int] | None = None,
+        limits: NUMATopologyLimits | None = None,
+        packing: bool = False,
+    ) -> None:
+        """The host takes one instance of `spec`; later decisions see it, until `restore`.
+
+        `resources` are those of its allocation. What cells and devices it takes is known before anything is changed.
+        """
+        topology, pools = self.value(row, "numa_topology"), self.value(row, "pci_pools")
+        left = taken(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
+        node_id, flavor, columns = self.records[row].id, spec.flavor, self._columns
         uuids = self.consumed.setdefault(node_id, [])
         if instance_uuid is not None:
             uuids.append(instance_uuid)
             self._where.put(node_id, (instance_uuid,))
-        flavor, columns = spec.flavor, self._columns
         columns["memory_mb_used"][row] += flavor.memory_mb
         columns["vcpus_used"][row] += flavor.vcpus
         columns["local_gb_used"][row] += flavor.root_gb + flavor.ephemeral_gb
         columns["free_disk_mb"][row] -= (flavor.root_gb + flavor.ephemeral_gb) * 1024
         columns["num_instances"][row] += 1
         columns["num_io_ops"][row] += 1
-        for resource_class, amount in spec.resources.items():
+        for resource_class, amount in (spec.resources if resources is None else resources).items():
             if resource_class in self._resource_classes:
                 columns[_key(resource_class, "used")][row] += amount
+        if left[0] is not topology:
+            columns["numa_topology"][row] = self._values["numa_topology"].number(left[0])
+            self.numa.write(row, left[0])
+        if left[1] is not pools:
+            columns["pci_pools"][row] = self._values["pci_pools"].number(left[1])
 
     def restore(self) -> set[int]:
         """Forget what was consumed; answers the node ids of those rows, which are to be read afresh."""

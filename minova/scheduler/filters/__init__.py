@@ -87,10 +87,16 @@ class ClassFilter(Filter):
 
     of: ClassVar[str]
 
+    def asks(self, spec: RequestSpec) -> bool:
+        """Whether the request says anything that this filter looks at; else everybody passes."""
+        return True
+
     def verdict(self, value: Any, spec: RequestSpec) -> str | None:
         raise NotImplementedError
 
     def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+        if not self.asks(spec):
+            return all_of([], len(hosts))
         values, ids = hosts.class_column(self.of)
         present = np.bincount(ids[left], minlength=len(values)).nonzero()[0].tolist()
         reasons = {i: self.verdict(values[i], spec) for i in present}
@@ -99,7 +105,7 @@ class ClassFilter(Filter):
         return Verdict(passes[ids], lambda rows: [reasons[i] or "" for i in ids[rows].tolist()])
 
     def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
-        return self.verdict(getattr(host, self.of), spec)
+        return self.verdict(getattr(host, self.of), spec) if self.asks(spec) else None
 
 
 class BaseHostFilter:

@@ -1,0 +1,79 @@
+"""NUMATopologyFilter: hosts whose NUMA cells take the guest's. Numbers decide for all hosts at once; where devices tie
+the guest to cells, the exact fit is asked of those that are left, once for each kind of host.
+"""
+
+from typing import Any
+
+from minova.hardware.numa_counts import counts_of, needs_of
+from minova.hardware.numa_fit import NoFit, PciNeeds, cells_for
+from minova.objects.numa import NUMATopology, NUMATopologyLimits
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.filters import Filter, Verdict, all_of
+from minova.scheduler.host_table import Hosts, HostState, HostTable, Mask
+
+NO_THREADS = "CPU thread policy require, but the host has no hardware threads"
+
+
+class NUMATopologyFilter(Filter):
+    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+        passed = all_of([], len(hosts)).passed
+        if wants_threads(spec):
+            passed &= hosts.by_class("numa_topology", lambda topology: topology is None or has_threads(topology))
+        if spec.numa_topology is not None:
+            fitting, exact = hosts.numa.fitting(needs_of(spec.numa_topology), limits_of(hosts))
+            passed &= fitting
+            if spec.pci_requests or not exact:
+                passed[~left] = False
+                self._look_closely(hosts, passed, spec)
+        return Verdict(passed, lambda rows: [self.refusal(hosts.host(row), spec) or "" for row in rows.tolist()])
+
+    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+        topology = host.numa_topology
+        if topology is not None and wants_threads(spec) and not has_threads(topology):
+            return NO_THREADS
+        if spec.numa_topology is None:
+            return None
+        if topology is None:
+            return "the host reports no NUMA topology"
+        return misfit(topology, spec, limits_of(host), host.pci_pools)
+
+    def limits(self, host: HostState) -> dict[str, Any]:
+        return {} if host.numa_topology is None else {"numa_topology": limits_of(host)}
+
+    def _look_closely(self, hosts: HostTable, passed: Mask, spec: RequestSpec) -> None:
+        known: dict[Any, bool] = {}
+        alike = [hosts.class_column(name).ids for name in ("numa_topology", "pci_pools")]
+        for row in passed.nonzero()[0].tolist():
+            host = hosts.host(row)
+            key = (alike[0][row], alike[1][row], limits_of(host))
+            if key not in known:
+                known[key] = misfit(host.numa_topology, spec, key[2], host.pci_pools) is None
+            passed[row] = known[key]
+
+
+def limits_of(hosts: Hosts) -> NUMATopologyLimits:
+    return NUMATopologyLimits(
+        cpu_allocation_ratio=hosts.cpu_allocation_ratio, ram_allocation_ratio=hosts.ram_allocation_ratio
+    )
+
+
+def misfit(topology: NUMATopology, spec: RequestSpec, limits: NUMATopologyLimits, pools: Any) -> str | None:
+    """Why the guest does not fit, or None. Which order the cells are tried in is of no account here."""
+    assert spec.numa_topology is not None
+    pci = PciNeeds(pools=pools, requests=spec.pci_requests)
+    found = cells_for(topology, counts_of(topology), needs_of(spec.numa_topology), limits=limits, pci=pci)
+    return found.reason if isinstance(found, NoFit) else None
+
+
+def wants_threads(spec: RequestSpec) -> bool:
+    """Nova looks at the wish itself, whether or not a topology came of it."""
+    properties = spec.image.properties if spec.image else {}
+    wishes = [
+        (spec.flavor.extra_specs.get(f"hw:{key}"), properties.get(f"hw_{key}"))
+        for key in ("cpu_policy", "cpu_thread_policy")
+    ]
+    return "dedicated" in wishes[0] and "require" in wishes[1]
+
+
+def has_threads(topology: NUMATopology) -> bool:
+    return any(len(core) > 1 for cell in topology.cells for core in cell.siblings)
