@@ -97,7 +97,7 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_rebuild(self) -> bool:
         """A rebuild stays where it is: only filters that look at its new image are asked."""
-        return self.get_scheduler_hint("_nova_check_type") == "rebuild"
+        return bool(self.get_scheduler_hint("_nova_check_type") == "rebuild")
 
     @property
     def vcpus(self) -> int:
