@@ -1,0 +1,63 @@
+"""What the metadata of a host's aggregates says: words, split at commas, and numbers, which are not (as in Nova)."""
+
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minova.scheduler.host_record import AggregateFacts
+from minova.scheduler.host_table import Hosts, HostTable
+from minova.scheduler.per_value import PerValue
+
+LOG = logging.getLogger(__name__)
+
+Aggregates = Sequence[AggregateFacts]
+
+
+def words(aggregates: Aggregates) -> dict[str, set[str]]:
+    """Every key of these aggregates with all its values, split at commas."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for aggregate in aggregates:
+        for key, value in aggregate.metadata:
+            found[key].update(part.strip() for part in value.split(","))
+    return found
+
+
+def texts(aggregates: Aggregates, key: str) -> set[str]:
+    """The values under one key as they stand."""
+    return {value for aggregate in aggregates for name, value in aggregate.metadata if name == key}
+
+
+def least(aggregates: Aggregates, key: str, cast: Callable[[str], float]) -> float | None:
+    """The least number under the key; None if there is none, or if one is no number: that one discards them all."""
+    found = texts(aggregates, key)
+    try:
+        return min((float(cast(text)) for text in found), default=None)
+    except ValueError as error:
+        LOG.warning("Could not decode %s: '%s'", key, error)
+        return None
+
+
+class AggregateNumber:
+    """`least` of all hosts as a column, with a default where there is none. `cast` (int or float) reads the texts."""
+
+    def __init__(self, key: str, cast: Callable[[str], float] = float) -> None:
+        self._numbers = PerValue("aggregates", partial(_least_or_nan, key=key, cast=cast))
+
+    def over(self, hosts: Hosts, default: Any) -> Any:
+        """`default`, a number or column, save where aggregates say otherwise."""
+        if not isinstance(hosts, HostTable):
+            number = self._numbers.of_one(hosts)
+            return default if math.isnan(number) else number
+        each, ids = self._numbers.of_each(hosts), hosts.class_column("aggregates").ids
+        none = np.isnan(each)
+        return default if none.all() else np.where(none[ids], default, each[ids])
+
+
+def _least_or_nan(aggregates: Aggregates, key: str, cast: Callable[[str], float]) -> float:
+    number = least(aggregates, key, cast)
+    return math.nan if number is None else number
