@@ -1,21 +1,51 @@
-"""DiskFilter, as in Nova 19: disk, overcommitted by its ratio; free disk is the lesser of the books and the disk."""
+"""DiskFilter and AggregateDiskFilter, as in Nova 19 and 20, and LocalDiskFilter.
+
+Free disk is the lesser of the books and the disk.
+"""
 
 from collections.abc import Iterator
+from typing import Any
 
 from minova.objects.request_spec import RequestSpec
+from minova.scheduler.aggregate_values import AggregateNumber
 from minova.scheduler.filters import Check, NumericFilter, at_least
 from minova.scheduler.host_table import Hosts, HostState
 
 
 class DiskFilter(NumericFilter):
-    """Counts swap too, in MB."""
+    """Disk is overcommitted by its ratio. Counts swap too, in MB."""
+
+    def ratio(self, hosts: Hosts) -> Any:
+        return hosts.disk_allocation_ratio
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
-        flavor, total = spec.flavor, hosts.local_gb * 1024
-        need = (flavor.root_gb + flavor.ephemeral_gb) * 1024 + flavor.swap
-        used, limit = total - hosts.free_disk_mb, total * hosts.disk_allocation_ratio
+        need, total = need_mb(spec), hosts.local_gb * 1024
+        used, limit = total - hosts.free_disk_mb, total * self.ratio(hosts)
         yield at_least("disk", total, need, "MB")
         yield at_least("free disk", limit - used, need, "MB", limit=limit, used=used)
 
     def limits(self, host: HostState) -> dict[str, float]:
-        return {"disk_gb": host.local_gb * host.disk_allocation_ratio}
+        return {"disk_gb": host.local_gb * self.ratio(host)}
+
+
+class AggregateDiskFilter(DiskFilter):
+    """The least `disk_allocation_ratio` of the host's aggregates stands above its own."""
+
+    def __init__(self, conf: Any) -> None:
+        super().__init__(conf)
+        self._override = AggregateNumber("disk_allocation_ratio")
+
+    def ratio(self, hosts: Hosts) -> Any:
+        return self._override.over(hosts, hosts.disk_allocation_ratio)
+
+
+class LocalDiskFilter(NumericFilter):
+    """Disk that is really free, without overcommitment."""
+
+    def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
+        yield at_least("free local disk", hosts.free_disk_mb, need_mb(spec), "MB")
+
+
+def need_mb(spec: RequestSpec) -> int:
+    flavor = spec.flavor
+    return (flavor.root_gb + flavor.ephemeral_gb) * 1024 + flavor.swap

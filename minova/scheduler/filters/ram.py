@@ -1,8 +1,10 @@
-"""RamFilter, as in Nova 19: memory, overcommitted by its ratio."""
+"""RamFilter and AggregateRamFilter, as in Nova 19 and 20: memory, overcommitted by its ratio."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from minova.objects.request_spec import RequestSpec
+from minova.scheduler.aggregate_values import AggregateNumber
 from minova.scheduler.filters import Check, NumericFilter, at_least
 from minova.scheduler.host_table import Hosts, HostState
 
@@ -10,10 +12,24 @@ from minova.scheduler.host_table import Hosts, HostState
 class RamFilter(NumericFilter):
     """An instance larger than the host itself is refused, however large the ratio."""
 
+    def ratio(self, hosts: Hosts) -> Any:
+        return hosts.ram_allocation_ratio
+
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
-        need, limit, used = spec.flavor.memory_mb, hosts.memory_mb * hosts.ram_allocation_ratio, hosts.memory_mb_used
+        need, limit, used = spec.flavor.memory_mb, hosts.memory_mb * self.ratio(hosts), hosts.memory_mb_used
         yield at_least("memory", hosts.memory_mb, need, "MB")
         yield at_least("free memory", limit - used, need, "MB", limit=limit, used=used)
 
     def limits(self, host: HostState) -> dict[str, float]:
-        return {"memory_mb": host.memory_mb * host.ram_allocation_ratio}
+        return {"memory_mb": host.memory_mb * self.ratio(host)}
+
+
+class AggregateRamFilter(RamFilter):
+    """The least `ram_allocation_ratio` of the host's aggregates stands above its own."""
+
+    def __init__(self, conf: Any) -> None:
+        super().__init__(conf)
+        self._override = AggregateNumber("ram_allocation_ratio")
+
+    def ratio(self, hosts: Hosts) -> Any:
+        return self._override.over(hosts, hosts.ram_allocation_ratio)

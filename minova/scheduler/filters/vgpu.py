@@ -1,0 +1,21 @@
+"""VGPUFilter: room for the virtual GPUs that the flavor asks for (`resources:VGPU`)."""
+
+from collections.abc import Iterator
+
+from minova import errors
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.filters import Check, NumericFilter, at_least
+from minova.scheduler.host_table import Hosts
+
+KEY = "resources:VGPU"
+
+
+class VGPUFilter(NumericFilter):
+    def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
+        asked = spec.flavor.extra_specs.get(KEY)
+        if asked is None:
+            return
+        if not asked.isdecimal():
+            raise errors.BadRequest(f"Extra spec {KEY}: {asked!r} is no number.")
+        room = hosts.room("VGPU")
+        yield at_least("free VGPU", room.capacity - room.used, int(asked), limit=room.capacity, used=room.used)
