@@ -1,0 +1,59 @@
+"""SameHostFilter, DifferentHostFilter, and the filters of the hard policies of server groups."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY
+from minova.objects.request_spec import RequestSpec
+from minova.placement.checks import at_least, at_most, below
+from minova.scheduler.filters import Check, NumericFilter
+from minova.scheduler.filters.by_name import NameFilter, NameTest
+from minova.scheduler.host_table import Hosts
+
+
+class SameHostFilter(NumericFilter):
+    """Hosts with one of the instances of the hint `same_host`."""
+
+    def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
+        uuids = uuids_of(spec.get_scheduler_hint("same_host"))
+        if uuids:
+            yield at_least("instances of the hint same_host here:", hosts.instances_among(uuids), 1)
+
+
+class DifferentHostFilter(NumericFilter):
+    """Hosts with none of the instances of the hint `different_host`."""
+
+    def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
+        uuids = uuids_of(spec.get_scheduler_hint("different_host"))
+        if uuids:
+            yield at_most("instances of the hint different_host here:", hosts.instances_among(uuids), 0)
+
+
+class ServerGroupAntiAffinityFilter(NumericFilter):
+    """Fewer members of the group than `max_server_per_host`, 1 without that rule; where a moving server is already,
+    it may stay.
+    """
+
+    def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
+        group = spec.instance_group
+        if group is None or group.policy != ANTI_AFFINITY:
+            return
+        check = below("members of the group here:", hosts.instances_among(group.members), group.most_per_host)
+        here_already = hosts.instances_among((spec.instance_uuid,)) > 0 if spec.instance_uuid else False
+        yield check.unless(here_already)
+
+
+class ServerGroupAffinityFilter(NameFilter):
+    """The hosts that the group is on; any host for its first member."""
+
+    def test(self, spec: RequestSpec) -> NameTest | None:
+        group = spec.instance_group
+        if group is None or group.policy != AFFINITY or not group.hosts:
+            return None
+        hosts = set(group.hosts)
+        reason = f"the group is on {', '.join(sorted(hosts))}"
+        return NameTest(lambda host, node: host in hosts, lambda host, node: reason)
+
+
+def uuids_of(hint: Any) -> Iterable[str]:
+    return (hint,) if isinstance(hint, str) and hint else hint or ()

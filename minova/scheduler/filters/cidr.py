@@ -1,0 +1,31 @@
+"""SimpleCIDRAffinityFilter: hosts whose address is in the network around the one that the hints name."""
+
+from typing import Any
+
+import netaddr
+
+from minova import errors
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.filters import ClassFilter
+
+
+class SimpleCIDRAffinityFilter(ClassFilter):
+    """Hints `build_near_host_ip` and `cidr`, which is `/24` by default and is written right behind the address."""
+
+    of = "host_ip"
+
+    def verdict(self, value: str | None, spec: RequestSpec) -> str | None:
+        address, width = spec.get_scheduler_hint("build_near_host_ip"), spec.get_scheduler_hint("cidr", "/24")
+        if not address or _contains(address, width, value):
+            return None
+        return f"address {value}, asked to be in {address}{width}"
+
+
+def _contains(address: Any, width: Any, value: Any) -> bool:
+    """BadRequest: one of the three is none."""
+    try:
+        network = netaddr.IPNetwork("".join((address, width)))
+        return netaddr.IPAddress(value) in network
+    except (netaddr.AddrFormatError, TypeError, ValueError) as error:
+        hints = f"build_near_host_ip {address!r}, cidr {width!r}"
+        raise errors.BadRequest(f"Scheduler hints {hints} against host address {value!r}: {error}") from error

@@ -1,0 +1,57 @@
+"""Nova's comparison of a value with what an extra spec requires: `>= 4`, `s== x86_64`, `<in> avx`, `<or> 1 <or> 2`..."""
+
+import operator
+from collections.abc import Callable, Sequence
+
+from minova import errors
+
+NUMERIC: dict[str, Callable[[float, float], bool]] = {
+    "=": operator.ge,  # as in Nova: at least
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+TEXT: dict[str, Callable[[str, str], bool]] = {
+    "s==": operator.eq,
+    "s!=": operator.ne,
+    "s<": operator.lt,
+    "s<=": operator.le,
+    "s>": operator.gt,
+    "s>=": operator.ge,
+    "<in>": operator.contains,
+}
+
+
+def compare(key: str, value: str, requirement: str) -> bool:
+    """BadRequest: the requirement cannot be compared."""
+    try:
+        return match(value, requirement)
+    except (ValueError, IndexError) as error:
+        raise errors.BadRequest(f"Extra spec {key}: {requirement!r} and {value!r} do not compare: {error}") from error
+
+
+def match(value: str, requirement: str) -> bool:
+    """Whether `value` is as required. Without an operator in front both must be equal.
+
+    ValueError: a number is asked for and there is none; IndexError: `<or>` of nothing.
+    """
+    first, *words = requirement.split() or [""]
+    if first == "<or>":
+        return _one_of(value, words)
+    if first not in NUMERIC and first not in TEXT and first != "<all-in>":
+        return value == requirement
+    if not words:
+        return False
+    if first == "<all-in>":
+        return all(word in value for word in words)
+    if first in TEXT:
+        return TEXT[first](value, words[0])
+    return NUMERIC[first](float(value), float(words[0]))
+
+
+def _one_of(value: str, words: Sequence[str]) -> bool:
+    """`v1 <or> v2 <or> v3`: every second word is a value, whatever stands between."""
+    if not words:
+        raise IndexError("<or> names no value")
+    return value in words[::2]

@@ -1,0 +1,20 @@
+"""MetricsFilter: hosts that report every metric that the MetricsWeigher is to weigh."""
+
+from typing import Any
+
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.filters import ClassFilter
+from minova.scheduler.host_record import Metric
+from minova.scheduler.settings import ratios
+
+
+class MetricsFilter(ClassFilter):
+    of = "metrics"
+
+    def __init__(self, conf: Any) -> None:
+        super().__init__(conf)
+        self.wanted = {name for name, _ in ratios(conf.metrics.weight_setting, "[metrics] weight_setting")}
+
+    def verdict(self, value: tuple[Metric, ...], spec: RequestSpec) -> str | None:
+        missing = self.wanted - {metric.name for metric in value}
+        return f"no metric {', '.join(sorted(missing))}" if missing else None
