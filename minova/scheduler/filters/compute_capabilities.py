@@ -1,0 +1,66 @@
+"""ComputeCapabilitiesFilter: what the host reports must be as the flavor's extra specs say."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.filters.extra_specs import compare
+from minova.scheduler.filters.nova_names import OWN, SHARED, AlikeFilter, attribute, field_of
+from minova.scheduler.host_state import HostState
+
+SCOPE = "capabilities"
+ADDRESS_BITS = "hw:maxphysaddr_bits"
+
+
+class Need(NamedTuple):
+    """`path` leads from an attribute of Nova's HostState downward. `scoped`: it must be there."""
+
+    key: str
+    path: list[str]
+    scoped: bool
+    requirement: str
+
+
+class ComputeCapabilitiesFilter(AlikeFilter):
+    """`capabilities:A:B` must be there and match; a key without scope must match where a host has such a thing."""
+
+    def reads(self, spec: RequestSpec) -> Iterable[str] | None:
+        wanted = needs(spec.flavor.extra_specs)
+        # What is no attribute may be in the stats.
+        return [need.path[0] if need.path[0] in SHARED else "stats" for need in wanted] or None
+
+    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+        stats = host.stats
+        for need in needs(spec.flavor.extra_specs):
+            first = need.path[0]
+            if not need.scoped and first not in SHARED and first not in OWN and first not in stats:
+                continue
+            value = look_up(host, need.path)
+            if value is None:
+                return f"{need.key} unknown, flavor needs {need.requirement!r}"
+            if not compare(need.key, str(value), need.requirement):
+                return f"{need.key} {value}, flavor needs {need.requirement!r}"
+        return None
+
+
+def needs(extra_specs: dict[str, str]) -> list[Need]:
+    """In their order; the width of addresses comes last, as in Nova."""
+    found = []
+    for key, requirement in extra_specs.items():
+        scope, *path = key.split(":")
+        if not path or scope == SCOPE:
+            found.append(Need(key, path or [scope], bool(path), requirement))
+    bits = extra_specs.get(ADDRESS_BITS)
+    if bits is not None:
+        found.append(Need(ADDRESS_BITS, ["cpu_info", "maxphysaddr", "bits"], True, f">= {bits}"))
+    return found
+
+
+def look_up(host: HostState, path: list[str]) -> Any:
+    """The first step falls back to the stats."""
+    value = attribute(host, path[0])
+    if value is None:
+        value = attribute(host, "stats").get(path[0])
+    for name in path[1:]:
+        value = None if value is None else field_of(value, name)
+    return value

@@ -1,0 +1,114 @@
+"""JsonFilter: a query in the hint `query`, such as `["and", [">=", "$free_ram_mb", 1024], ["=", "$stats.rack", "r1"]]`."""
+
+import json
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from minova import errors
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.filters.nova_names import OWN, SHARED, AlikeFilter, attribute
+from minova.scheduler.host_state import HostState
+
+Arguments = Sequence[Any]
+
+
+def first_to_all(compare: Callable[[Any, Any], bool]) -> Callable[[Arguments], bool]:
+    """The first argument must be so to every other, and there must be another. All are compared, so that what does not
+    compare is found.
+    """
+
+    def command(values: Arguments) -> bool:
+        answers = [compare(values[0], other) for other in values[1:]]
+        return bool(answers) and all(answers)
+
+    return command
+
+
+COMMANDS: dict[str, Callable[[Arguments], Any]] = {
+    "=": first_to_all(operator.eq),
+    "<": first_to_all(operator.lt),
+    ">": first_to_all(operator.gt),
+    "<=": first_to_all(operator.le),
+    ">=": first_to_all(operator.ge),
+    "in": lambda values: len(values) > 1 and values[0] in values[1:],
+    # A list, as in Nova: within `and` and `or` it counts as true as soon as it has an element.
+    "not": lambda values: [not value for value in values],
+    "or": any,
+    "and": all,
+}
+
+
+class JsonFilter(AlikeFilter):
+    """Nova's oddities hold: what a host does not have drops out and the other arguments move up.
+
+    BadRequest names the query; its cause tells what is wrong with it.
+    """
+
+    def reads(self, spec: RequestSpec) -> Iterable[str] | None:
+        query = spec.get_scheduler_hint("query")
+        if not query:
+            return None
+        return [name for name in variables(_parsed(query)) if name in SHARED or name in OWN]
+
+    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+        query = spec.get_scheduler_hint("query")
+        if not query:
+            return None
+        parsed = _parsed(query)
+        try:
+            answer = evaluate(parsed, host)
+        except Exception as error:
+            raise _bad(query, error) from error
+        if any(answer) if isinstance(answer, list) else answer:
+            return None
+        return f"query {query}: {', '.join(_values(parsed, host)) or 'false'}"
+
+
+def evaluate(query: Any, host: HostState) -> Any:
+    if not query:
+        return True
+    command = COMMANDS[query[0]]
+    values = (_value(argument, host) for argument in query[1:])
+    return command([value for value in values if value is not None])
+
+
+def _value(argument: Any, host: HostState) -> Any:
+    if isinstance(argument, list):
+        return evaluate(argument, host)
+    if not isinstance(argument, str):
+        return argument
+    return look_up(argument, host) if argument.startswith("$") else argument or None
+
+
+def look_up(variable: str, host: HostState) -> Any:
+    """`$stats.rack`: an attribute of the host, then keys of dictionaries. None: there is no such thing."""
+    first, *keys = variable[1:].split(".")
+    value = attribute(host, first)
+    for key in keys:
+        value = None if value is None else value.get(key)
+    return value
+
+
+def variables(query: Any) -> Iterator[str]:
+    """The attributes that it reads."""
+    if isinstance(query, list):
+        for part in query:
+            yield from variables(part)
+    elif isinstance(query, str) and query.startswith("$"):
+        yield query[1:].split(".")[0]
+
+
+def _parsed(query: Any) -> Any:
+    try:
+        return json.loads(query)
+    except (TypeError, ValueError) as error:
+        raise _bad(query, error) from error
+
+
+def _bad(query: Any, error: Exception) -> errors.BadRequest:
+    return errors.BadRequest(f"Scheduler hint query: {query!r}: {type(error).__name__}: {error}")
+
+
+def _values(query: Any, host: HostState) -> list[str]:
+    return [f"{name} {attribute(host, name)}" for name in dict.fromkeys(variables(query))]

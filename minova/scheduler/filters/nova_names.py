@@ -1,0 +1,118 @@
+"""What requests may say of a host in their own words: the attributes of Nova's HostState, and no others."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.filters import Filter, Verdict, all_of
+from minova.scheduler.host_state import HostState
+from minova.scheduler.host_table import HostTable, Mask, Rows
+
+# Where many hosts have the same: Nova's name, and the column that tells whether they do.
+SHARED = {
+    **{
+        name: name
+        for name in (
+            "total_usable_ram_mb",
+            "total_usable_disk_gb",
+            "disk_mb_used",
+            "free_ram_mb",
+            "free_disk_mb",
+            "vcpus_total",
+            "vcpus_used",
+            "num_instances",
+            "num_io_ops",
+            "failed_builds",
+            "hypervisor_version",
+            "ram_allocation_ratio",
+            "cpu_allocation_ratio",
+            "disk_allocation_ratio",
+            "cell_uuid",
+            "host_ip",
+        )
+    },
+    **dict.fromkeys(("hypervisor_type", "cpu_info", "supported_instances"), "capabilities"),
+}
+OWN = (
+    "host",
+    "nodename",
+    "hypervisor_hostname",
+    "uuid",
+    "service",
+    "stats",
+    "metrics",
+    "instances",
+    "limits",
+    "aggregates",
+    "numa_topology",
+    "pci_stats",
+)
+
+
+def attribute(host: HostState, name: str) -> Any:
+    """As Nova's HostState has it; None if it has not."""
+    if name == "service":
+        return _service(host)
+    if name == "stats":
+        return {key: str(value) for key, value in host.stats.items()}
+    if name == "supported_instances":
+        return [list(supported) for supported in host.capabilities.supported_instances]
+    if name == "pci_stats":
+        return host.pci_pools
+    if name in SHARED or name in OWN:
+        return getattr(host, name)
+    return None
+
+
+def _service(host: HostState) -> dict[str, Any]:
+    facts = host.service
+    return {
+        "host": host.host,
+        "binary": "nova-compute",
+        "topic": "compute",
+        "disabled": facts.disabled,
+        "disabled_reason": facts.disabled_reason,
+        "forced_down": facts.forced_down,
+    }
+
+
+def field_of(value: Any, name: str) -> Any:
+    """One step further down: into JSON text, a dictionary or an object. None: there is nothing."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+class AlikeFilter(Filter):
+    """Asks about one of the hosts that are alike in what the request reads."""
+
+    def reads(self, spec: RequestSpec) -> Iterable[str] | None:
+        """Nova's names of what it reads. None: it does not ask, and everybody passes."""
+        raise NotImplementedError
+
+    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+        names = self.reads(spec)
+        if names is None:
+            return all_of([], len(hosts))
+        rows = left.nonzero()[0]
+        said: dict[Any, str | None] = {}
+        passed, why = left.copy(), {}
+        for row, key in zip(rows.tolist(), _likeness(hosts, rows, sorted(set(names))), strict=True):
+            if key not in said:
+                said[key] = self.refusal(hosts.host(row), spec)
+            why[row] = said[key]
+            passed[row] = why[row] is None
+        return Verdict(passed, lambda lost: [why[row] or "" for row in lost.tolist()])
+
+
+def _likeness(hosts: HostTable, rows: Rows, names: Sequence[str]) -> Sequence[Any]:
+    """For each row what tells whether another is alike; the row itself where it cannot be told cheaply."""
+    if not names:
+        return [()] * len(rows)
+    if all(name in SHARED for name in names):
+        return list(zip(*(getattr(hosts, SHARED[name])[rows].tolist() for name in names), strict=True))
+    return list(range(len(rows)))
