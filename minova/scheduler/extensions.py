@@ -1,6 +1,10 @@
-"""Finds filters, weighers and drivers by the names of their entry points or by the dotted paths of their classes."""
+"""Finds filters, weighers and drivers by the names of their entry points or by the dotted paths of their classes.
+
+Nova's dotted paths stand for minova's classes of the same name, so that a nova.conf can be taken over.
+"""
 
 import importlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stevedore import ExtensionManager
@@ -13,33 +17,76 @@ FILTERS = "minova.scheduler.filters"
 WEIGHERS = "minova.scheduler.weights"
 DRIVERS = "minova.scheduler.drivers"
 
+NOVA = "nova.scheduler."
+# The names of all filters or weighers in options.
+ALL = ("all", "nova.scheduler.filters.all_filters", "nova.scheduler.weights.all_weighers")
+# The order in which Nova sums all its weighers: floating point makes ties of it, or not. Others follow by name.
+NOVA_ORDER = (
+    "CrossCellWeigher",
+    "NumInstancesWeigher",
+    "MetricsWeigher",
+    "CPUWeigher",
+    "BuildFailureWeigher",
+    "ServerGroupSoftAffinityWeigher",
+    "ServerGroupSoftAntiAffinityWeigher",
+    "RAMWeigher",
+    "DiskWeigher",
+    "PCIWeigher",
+    "ImagePropertiesWeigher",
+    "IoOpsWeigher",
+    "HypervisorVersionWeigher",
+)
+
 
 def load_filters(conf: Any) -> list[Filter]:
     """Those of `[filter_scheduler] enabled_filters`, in that order. InvalidConfiguration names option and value."""
+    known = available_filters(conf.filter_scheduler.available_filters)
     found = []
     for name in conf.filter_scheduler.enabled_filters:
-        made = find(FILTERS, name, "[filter_scheduler] enabled_filters")
+        made = _named(known, name, "[filter_scheduler] enabled_filters")
         found.append(made(conf) if issubclass(made, Filter) else PerHostFilter(made()))
     return found
 
 
+def available_filters(names: Iterable[str]) -> Mapping[str, Any]:
+    """By the names that `enabled_filters` may use: entry points, and classes by their own names."""
+    known = _known(FILTERS)
+    found: dict[str, Any] = {}
+    for name in names:
+        if name in ALL:
+            found.update(known)
+        else:
+            made = _named(known, name, "[filter_scheduler] available_filters")
+            found[made.__name__] = made
+    return found
+
+
 def load_weighers(conf: Any) -> list[Weigher]:
-    """Those of `[filter_scheduler] weight_classes`; `all` stands for every entry point, by name."""
+    """Those of `[filter_scheduler] weight_classes`; `all` stands for every entry point, in Nova's order."""
+    known = _known(WEIGHERS)
     names: list[str] = []
     for name in conf.filter_scheduler.weight_classes:
-        names += sorted(_known(WEIGHERS)) if name == "all" else [name]
-    made = [find(WEIGHERS, name, "[filter_scheduler] weight_classes") for name in dict.fromkeys(names)]
+        names += sorted(known, key=_order) if name in ALL else [name]
+    made = [_named(known, name, "[filter_scheduler] weight_classes") for name in names]
     return [weigher(conf) if issubclass(weigher, Weigher) else PerHostWeigher(weigher()) for weigher in made]
 
 
 def find(group: str, name: str, option: str) -> Any:
     """The class of that name. InvalidConfiguration: there is none, and these there are."""
-    if "." in name:
-        return _by_path(name, option)
-    known = _known(group)
-    if name not in known:
-        raise errors.InvalidConfiguration(f"{option}: unknown name {name!r}; known are {', '.join(sorted(known))}.")
-    return known[name]
+    return _named(_known(group), name, option)
+
+
+def _order(name: str) -> tuple[int, str]:
+    return NOVA_ORDER.index(name) if name in NOVA_ORDER else len(NOVA_ORDER), name
+
+
+def _named(known: Mapping[str, Any], name: str, option: str) -> Any:
+    short = name.rpartition(".")[2] if name.startswith(NOVA) else name
+    if short in known:
+        return known[short]
+    if "." in short:
+        return _by_path(short, option)
+    raise errors.InvalidConfiguration(f"{option}: unknown name {name!r}; known are {', '.join(sorted(known))}.")
 
 
 def _known(group: str) -> dict[str, Any]:

@@ -9,10 +9,7 @@ from minova.scheduler.weights import Weigher
 
 class CPUWeigher(Weigher):
     minval = 0
-
-    def __init__(self, conf: Any) -> None:
-        super().__init__(conf)
-        self.multiplier = conf.filter_scheduler.cpu_weight_multiplier
+    option = "cpu_weight_multiplier"
 
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
         return hosts.vcpus * hosts.cpu_allocation_ratio - hosts.vcpus_used

@@ -9,10 +9,7 @@ from minova.scheduler.weights import Weigher
 
 class DiskWeigher(Weigher):
     minval = 0
-
-    def __init__(self, conf: Any) -> None:
-        super().__init__(conf)
-        self.multiplier = conf.filter_scheduler.disk_weight_multiplier
+    option = "disk_weight_multiplier"
 
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
         return hosts.free_disk_mb

@@ -17,9 +17,29 @@ def test_the_default_chain_in_its_order() -> None:
         "RamFilter",
         "DiskFilter",
         "CoreFilter",
+        "ComputeCapabilitiesFilter",
         "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
     ]
-    assert [one.name for one in load_weighers(conf_of())] == ["CPUWeigher", "DiskWeigher", "RAMWeigher"]
+
+
+def test_all_weighers_are_summed_in_the_order_of_nova() -> None:
+    assert [one.name for one in load_weighers(conf_of())] == [
+        "CrossCellWeigher",
+        "NumInstancesWeigher",
+        "MetricsWeigher",
+        "CPUWeigher",
+        "BuildFailureWeigher",
+        "ServerGroupSoftAffinityWeigher",
+        "ServerGroupSoftAntiAffinityWeigher",
+        "RAMWeigher",
+        "DiskWeigher",
+        "PCIWeigher",
+        "ImagePropertiesWeigher",
+        "IoOpsWeigher",
+        "HypervisorVersionWeigher",
+    ]
 
 
 def test_a_dotted_path_takes_its_place_in_the_chain() -> None:
@@ -38,7 +58,12 @@ def test_weighers_by_name_and_path() -> None:
 
 def test_multipliers_are_options() -> None:
     loaded = load_weighers(conf_of(filter_scheduler__ram_weight_multiplier=-3.0))
-    assert {one.name: one.multiplier for one in loaded} == {"CPUWeigher": 1.0, "DiskWeigher": 1.0, "RAMWeigher": -3.0}
+    chosen = {"CPUWeigher", "IoOpsWeigher", "RAMWeigher"}
+    assert {one.name: one.multiplier for one in loaded if one.name in chosen} == {
+        "CPUWeigher": 1.0,
+        "IoOpsWeigher": -1.0,
+        "RAMWeigher": -3.0,
+    }
 
 
 def test_the_driver_by_name_and_by_path() -> None:
@@ -56,5 +81,5 @@ def test_an_unknown_name_stops_with_option_and_name(name: str) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(errors.InvalidConfiguration, match="CPUWeigher, DiskWeigher, RAMWeigher"):
+    with pytest.raises(errors.InvalidConfiguration, match="CPUWeigher, CrossCellWeigher, DiskWeigher"):
         load_weighers(conf_of(filter_scheduler__weight_classes=["RAM"]))

@@ -1,0 +1,15 @@
+"""BuildFailureWeigher: hosts on which builds have failed of late come last."""
+
+from typing import Any
+
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.host_table import Hosts
+from minova.scheduler.weights import Weigher
+
+
+class BuildFailureWeigher(Weigher):
+    option = "build_failure_weight_multiplier"
+    sign = -1
+
+    def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
+        return hosts.failed_builds

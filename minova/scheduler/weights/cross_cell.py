@@ -1,0 +1,24 @@
+"""CrossCellWeigher: when a server may move to another cell, its own comes first."""
+
+from typing import Any
+
+import numpy as np
+
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.host_table import Hosts, HostTable
+from minova.scheduler.weights import Weigher
+
+
+class CrossCellWeigher(Weigher):
+    """1 in the cell that the request names, -1 elsewhere; 0 where it names none or may not leave it."""
+
+    option = "cross_cell_move_weight_multiplier"
+
+    def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
+        wanted = spec.requested_destination
+        if wanted is None or not wanted.cell or not wanted.allow_cross_cell_move:
+            return 0
+        if not isinstance(hosts, HostTable):
+            return 1 if hosts.cell_uuid == wanted.cell else -1
+        cells, ids = hosts.class_column("cell_uuid")
+        return np.array([1 if cell == wanted.cell else -1 for cell in cells])[ids]

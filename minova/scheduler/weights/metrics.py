@@ -1,0 +1,73 @@
+"""MetricsWeigher: the sum of a host's metrics, each times its ratio ([metrics] weight_setting)."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minova import errors
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.aggregate_values import AggregateNumber
+from minova.scheduler.host_record import Metric
+from minova.scheduler.host_table import Hosts, HostTable
+from minova.scheduler.per_value import PerValue
+from minova.scheduler.settings import ratios
+from minova.scheduler.weights import Weigher
+
+
+class ComputeHostMetricNotFound(errors.NotFound):
+    """A host has no metric of a name that `[metrics] weight_setting` requires."""
+
+
+class MetricsWeigher(Weigher):
+    """A host that lacks a metric fails the request ([metrics] required), or weighs `weight_of_unavailable`; where its
+    multiplier or the metric's ratio is 0 the metric counts as 0.
+    """
+
+    def __init__(self, conf: Any) -> None:
+        super().__init__(conf)
+        options = conf.metrics
+        self.ratios = ratios(options.weight_setting, "[metrics] weight_setting")
+        self.multiplier = options.weight_multiplier
+        self.required: bool = options.required
+        self.unavailable: float = options.weight_of_unavailable
+        self._override = AggregateNumber("metrics_weight_multiplier")
+        self._weights = PerValue("metrics", self._sum)
+        self._weights_at_zero = PerValue("metrics", self._sum_of_present)
+
+    def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
+        if not self.ratios:
+            return 0
+        weights = self._weights.over(hosts)
+        if self.required:
+            return weights
+        multipliers = self._override.over(hosts, self.multiplier)
+        return np.where(np.equal(multipliers, 0), self._weights_at_zero.over(hosts), weights)
+
+    def column(self, hosts: HostTable, rows: Any, spec: RequestSpec) -> Any:
+        values = super().column(hosts, rows, spec)
+        if self.required and self.ratios:
+            for row in rows[np.isnan(values)].tolist():
+                self._complain(hosts.host(row))
+        return values
+
+    def _complain(self, host: Any) -> None:
+        have = {metric.name for metric in host.metrics}
+        for name, _ in self.ratios:
+            if name not in have:
+                raise ComputeHostMetricNotFound(f"Metric {name} could not be found on {host.host}.{host.nodename}.")
+
+    def _sum(self, metrics: Sequence[Metric]) -> float:
+        have = {metric.name for metric in metrics}
+        missing = [ratio for name, ratio in self.ratios if name not in have]
+        if missing and self.required:
+            return math.nan
+        return self.unavailable if any(missing) else self._sum_of_present(metrics)
+
+    def _sum_of_present(self, metrics: Sequence[Metric]) -> float:
+        values = {metric.name: metric.value for metric in metrics}
+        total = 0.0
+        for name, ratio in self.ratios:
+            total += (values.get(name) or 0) * ratio
+        return total
