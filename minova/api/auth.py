@@ -46,14 +46,32 @@ class Authenticator(Protocol):
 def authenticator(conf: cfg.ConfigOpts) -> Authenticator:
     """InvalidConfiguration names the option that does not fit."""
     if conf.api.auth_strategy == "noauth":
-        if not is_loopback(conf.api.osapi_compute_listen):
-            raise errors.InvalidConfiguration(
-                f"[api] auth_strategy = noauth lets everybody in as administrator, so that [api] osapi_compute_listen "
-                f"must be a loopback address, and is {conf.api.osapi_compute_listen}. Set auth_strategy = http_basic, "
-                f"or listen on 127.0.0.1."
-            )
+        _require_loopback("[api]", "noauth", "[api] osapi_compute_listen", conf.api.osapi_compute_listen)
         return noauth
+    return _http_basic(conf)
+
+
+def placement_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
+    """Of minova-placement-api. InvalidConfiguration names the option that does not fit."""
+    options = conf.placement
+    strategy = options.auth_strategy or conf.api.auth_strategy
+    if strategy == "http_basic":
+        return _http_basic(conf)
+    group = "[placement]" if options.auth_strategy else "[api]"
+    _require_loopback(group, strategy, "[placement] listen", options.listen)
+    return noauth2 if strategy == "noauth2" else noauth
+
+
+def _http_basic(conf: cfg.ConfigOpts) -> Authenticator:
     return HttpBasic(Path(conf.api.http_basic_auth_user_file), frozenset(conf.api.admin_users))
+
+
+def _require_loopback(group: str, strategy: str, option: str, address: str) -> None:
+    if not is_loopback(address):
+        raise errors.InvalidConfiguration(
+            f"{group} auth_strategy = {strategy} lets everybody in as administrator, so that {option} must be a loopback "
+            f"address, and is {address}. Set auth_strategy = http_basic, or listen on 127.0.0.1."
+        )
 
 
 def is_loopback(address: str) -> bool:
@@ -69,6 +87,15 @@ def noauth(request: falcon.Request) -> Identity:
     """X-Auth-Token may be `user:project`, as for Nova's noauth2."""
     user, _, project = (request.get_header("X-Auth-Token") or "").partition(":")
     return Identity(user_id=user or "admin", project_id=project or None, is_admin=True)
+
+
+def noauth2(request: falcon.Request) -> Identity:
+    """X-Auth-Token is `user` or `user:project`; the user `admin` is the administrator. Unauthenticated: no token."""
+    token = request.get_header("X-Auth-Token")
+    if not token:
+        raise Unauthenticated("There is no X-Auth-Token.")
+    user, _, project = token.partition(":")
+    return Identity(user_id=user, project_id=project or user, is_admin=user == "admin")
 
 
 class HttpBasic:

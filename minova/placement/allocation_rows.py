@@ -95,6 +95,17 @@ _INSERT = insert(Allocation).values(updated_at=EpochNow())
 _DELETE = delete(Allocation).where(_some(Allocation.consumer_uuid))
 
 
+def total(holdings: Iterable[Holding]) -> Holding:
+    sums: Holding = Counter()
+    for held in holdings:
+        sums.update(held)
+    return sums
+
+
+def providers_in(holdings: Iterable[Holding]) -> set[int]:
+    return {provider_id for held in holdings for provider_id, _ in held}
+
+
 # -- consumers ---------------------------------------------------------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None) -> dict[st
     policies = Policies(session, _number(session, claims))
     before = rows.holdings(session, [c.consumer_uuid for c in claims])
     providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
-    left = _providers_in(before.values())
+    left = rows.providers_in(before.values())
     rooms = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
     decided, refused = _decide(claims, before, providers, rooms, policies)
     if decided:
@@ -75,9 +75,9 @@ def release(
         return {}
     before = rows.holdings(session, seen)
     if before:
-        touched = _providers_in(before.values())
+        touched = rows.providers_in(before.values())
         rows.lock_inventories(session, touched)
-        rows.change_used(session, Counter(), _total(before.values()))
+        rows.change_used(session, Counter(), rows.total(before.values()))
         rows.delete_allocations(session, before)
         changes.append(session, rows.node_ids_of(session, touched), now)
     numbers = {uuid: max(number, claim_no or 0) + 1 for uuid, number in seen.items()}
@@ -150,18 +150,7 @@ def _decide(
 def _write(session: Session, decided: Mapping[str, Holding], before: Mapping[str, Holding]) -> None:
     changed = {uuid: new for uuid, new in decided.items() if new != before.get(uuid, Counter())}
     given_back = {uuid: before[uuid] for uuid in changed if uuid in before}
-    rows.change_used(session, _total(changed.values()), _total(given_back.values()))
+    rows.change_used(session, rows.total(changed.values()), rows.total(given_back.values()))
     if given_back:
         rows.delete_allocations(session, given_back)
     rows.insert_allocations(session, changed)
-
-
-def _total(holdings: Iterable[Holding]) -> Holding:
-    total: Holding = Counter()
-    for held in holdings:
-        total.update(held)
-    return total
-
-
-def _providers_in(holdings: Iterable[Holding]) -> set[int]:
-    return {provider_id for held in holdings for provider_id, _ in held}

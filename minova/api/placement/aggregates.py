@@ -1,0 +1,39 @@
+"""/resource_providers/{uuid}/aggregates"""
+
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.inventories import check_generation
+from minova.placement import provider_aggregates, provider_query
+
+_WITH_GENERATION = (1, 19)
+
+
+def show(placement: Placement, call: Call) -> Answer:
+    with placement.reads.read() as session:
+        provider = provider_query.find(session, call.path["uuid"])
+        found = provider_aggregates.of_provider(session, provider.id)
+    return _answer(call, found, provider.generation)
+
+
+def replace(placement: Placement, call: Call) -> Answer:
+    with_generation = call.version >= _WITH_GENERATION
+    asked = call.body["aggregates"] if with_generation else call.body
+    uuids = list(dict.fromkeys(str(UUID(uuid)) for uuid in asked))
+
+    def work(session: Session) -> int:
+        provider = provider_query.find(session, call.path["uuid"])
+        if with_generation:
+            check_generation(provider, call.body["resource_provider_generation"])
+        return provider_aggregates.set_aggregates(session, provider, uuids, generation=with_generation)
+
+    return _answer(call, uuids, placement.change(work))
+
+
+def _answer(call: Call, uuids: list[str], generation: int) -> Answer:
+    shown: dict[str, object] = {"aggregates": uuids}
+    if call.version >= _WITH_GENERATION:
+        shown["resource_provider_generation"] = generation
+    return Answer(body=shown, changed=latest([]))

@@ -1,0 +1,85 @@
+"""/allocations, /allocations/{consumer_uuid} and /resource_providers/{uuid}/allocations"""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.microversion import Version
+from minova.placement import allocation_query, allocation_writes, errors, provider_query
+from minova.placement.allocation_writes import INCOMPLETE_ID, Wanted
+
+_GENERATIONS: Version = (1, 28)
+
+
+def show(placement: Placement, call: Call) -> Answer:
+    """A consumer that holds nothing is no error: nobody can say whether there is one."""
+    with placement.reads.read() as session:
+        found = allocation_query.of_consumer(session, call.path["consumer_uuid"])
+    held: dict[str, Any] = {}
+    for row in found:
+        of_provider = held.setdefault(row.provider_uuid, {"resources": {}, "generation": row.provider_generation})
+        of_provider["resources"][row.resource_class] = row.used
+    shown: dict[str, Any] = {"allocations": held}
+    if found and call.version >= (1, 12):
+        shown |= {"project_id": found[0].project_id, "user_id": found[0].user_id}
+    if found and call.version >= _GENERATIONS:
+        shown["consumer_generation"] = found[0].consumer_generation
+    if found and call.version >= (1, 38):
+        shown["consumer_type"] = found[0].consumer_type
+    return Answer(body=shown, changed=latest(row.updated_at for row in found))
+
+
+def of_provider(placement: Placement, call: Call) -> Answer:
+    with placement.reads.read() as session:
+        provider = provider_query.find(session, call.path["uuid"])
+        found = allocation_query.of_provider(session, provider.id)
+    held: dict[str, Any] = {}
+    for row in found:
+        of_consumer = held.setdefault(row.consumer_uuid, {"resources": {}})
+        of_consumer["resources"][row.resource_class] = row.used
+        if call.version >= _GENERATIONS:
+            of_consumer["consumer_generation"] = row.consumer_generation
+    shown = {"allocations": held, "resource_provider_generation": provider.generation}
+    return Answer(body=shown, changed=latest(row.updated_at for row in found))
+
+
+def replace(placement: Placement, call: Call) -> Answer:
+    try:
+        uuid = str(UUID(call.path["consumer_uuid"]))
+    except ValueError:
+        raise errors.BadRequest(f"Malformed consumer_uuid: {call.path['consumer_uuid']}") from None
+    document = dict(call.body)
+    if call.version < (1, 12):
+        document["allocations"] = {
+            one["resource_provider"]["uuid"]: {"resources": one["resources"]} for one in document["allocations"]
+        }
+    wanted = wanted_of({uuid: document}, call.version)
+    placement.change(lambda session: allocation_writes.replace(session, wanted))
+    return Answer(status=204)
+
+
+def replace_many(placement: Placement, call: Call) -> Answer:
+    wanted = wanted_of(call.body, call.version)
+    placement.change(lambda session: allocation_writes.replace(session, wanted))
+    return Answer(status=204)
+
+
+def delete(placement: Placement, call: Call) -> Answer:
+    placement.change(lambda session: allocation_writes.remove(session, call.path["consumer_uuid"]))
+    return Answer(status=204)
+
+
+def wanted_of(documents: Mapping[str, Any], version: Version) -> list[Wanted]:
+    """Of checked bodies {consumer uuid: what it shall hold}."""
+    return [
+        Wanted(
+            consumer_uuid=uuid,
+            allocations={provider: dict(of["resources"]) for provider, of in document["allocations"].items()},
+            project_id=document.get("project_id", INCOMPLETE_ID),
+            user_id=document.get("user_id", INCOMPLETE_ID),
+            consumer_type=document.get("consumer_type"),
+            generation=document["consumer_generation"] if version >= _GENERATIONS else ...,
+        )
+        for uuid, document in documents.items()
+    ]

@@ -1,0 +1,126 @@
+"""/resource_providers/{uuid}/inventories"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.providers import href
+from minova.placement import errors, provider_inventories, provider_query
+from minova.placement.provider_inventories import Numbers
+from minova.placement.provider_query import Record
+
+
+def numbers_of(document: Mapping[str, Any]) -> Numbers:
+    """Of a checked body, which may hold a class and a generation as well."""
+    return msgspec.convert(document, Numbers)
+
+
+def check_generation(provider: Record, generation: int) -> None:
+    """Conflict: it is not the provider's."""
+    if provider.generation != generation:
+        raise errors.Conflict(
+            f"resource provider generation conflict: {provider.uuid} has {provider.generation}, given {generation}",
+            errors.CONCURRENT_UPDATE,
+        )
+
+
+def list_inventories(placement: Placement, call: Call) -> Answer:
+    with placement.reads.read() as session:
+        provider = provider_query.find(session, call.path["uuid"])
+        found = provider_inventories.of_provider(session, provider.id)
+    return _all(provider.generation, {name: known.numbers for name, known in found.items()}, found.values())
+
+
+def show(placement: Placement, call: Call) -> Answer:
+    name = call.path["resource_class"]
+    with placement.reads.read() as session:
+        provider = provider_query.find(session, call.path["uuid"])
+        found = provider_inventories.of_provider(session, provider.id).get(name)
+    if found is None:
+        raise errors.NotFound(f"No inventory of class {name} for {provider.uuid}")
+    return _one(provider.generation, found.numbers, found.updated_at)
+
+
+def create(placement: Placement, call: Call) -> Answer:
+    name, numbers = call.body["resource_class"], numbers_of(call.body)
+
+    def work(session: Session) -> int:
+        provider = provider_query.find(session, call.path["uuid"])
+        try:
+            _check(call, provider, {name: numbers})
+            return provider_inventories.add(session, provider, name, numbers)
+        except (errors.NotFound, errors.BadRequest) as error:
+            raise errors.BadRequest(
+                f"Unable to create inventory for resource provider {provider.uuid}: {error}"
+            ) from None
+
+    answer = _one(placement.change(work), numbers, None)
+    location = f"{href(call, call.path['uuid'])}/inventories/{name}"
+    return msgspec.structs.replace(answer, status=201, location=location)
+
+
+def change(placement: Placement, call: Call) -> Answer:
+    name, numbers = call.path["resource_class"], numbers_of(call.body)
+
+    def work(session: Session) -> int:
+        provider = provider_query.find(session, call.path["uuid"])
+        check_generation(provider, call.body["resource_provider_generation"])
+        _check(call, provider, {name: numbers}, "Unable to update inventory for resource provider {uuid}: ")
+        return provider_inventories.change(session, provider, name, numbers)
+
+    return _one(placement.change(work), numbers, None)
+
+
+def replace(placement: Placement, call: Call) -> Answer:
+    wanted = {name: numbers_of(document) for name, document in call.body["inventories"].items()}
+
+    def work(session: Session) -> int:
+        provider = provider_query.find(session, call.path["uuid"])
+        check_generation(provider, call.body["resource_provider_generation"])
+        _check(call, provider, wanted, "Unable to update inventory for resource provider {uuid}: ")
+        try:
+            return provider_inventories.replace(session, provider, wanted)
+        except errors.NotFound as error:
+            raise errors.BadRequest(
+                f"Unknown resource class in inventory for resource provider {provider.uuid}: {error}"
+            ) from None
+
+    return _all(placement.change(work), wanted, ())
+
+
+def delete_all(placement: Placement, call: Call) -> Answer:
+    def work(session: Session) -> None:
+        provider_inventories.replace(session, provider_query.find(session, call.path["uuid"]), {})
+
+    placement.change(work)
+    return Answer(status=204)
+
+
+def delete(placement: Placement, call: Call) -> Answer:
+    def work(session: Session) -> None:
+        provider = provider_query.find(session, call.path["uuid"])
+        provider_inventories.remove(session, provider, call.path["resource_class"])
+
+    placement.change(work)
+    return Answer(status=204)
+
+
+def _check(call: Call, provider: Record, wanted: Mapping[str, Numbers], prefix: str = "") -> None:
+    try:
+        provider_inventories.check_capacity(provider.uuid, wanted.items(), may_be_zero=call.version >= (1, 26))
+    except errors.BadRequest as error:
+        raise errors.BadRequest(f"{prefix.format(uuid=provider.uuid)}{error}") from None
+
+
+def _one(generation: int, numbers: Numbers, changed: float | None) -> Answer:
+    shown = {**msgspec.structs.asdict(numbers), "resource_provider_generation": generation}
+    return Answer(body=shown, changed=latest([changed]))
+
+
+def _all(generation: int, inventories: Mapping[str, Numbers], known: Any) -> Answer:
+    shown = {name: msgspec.structs.asdict(numbers) for name, numbers in inventories.items()}
+    body = {"resource_provider_generation": generation, "inventories": shown}
+    return Answer(body=body, changed=latest(one.updated_at for one in known))

@@ -1,0 +1,121 @@
+"""/resource_providers"""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.placement import provider_query, resource_classes, traits, trees
+from minova.placement.errors import BadRequest, NotFound
+from minova.placement.provider_query import Filter, Record
+from minova.placement.query_values import read_aggregates, read_resources, read_traits
+
+# What hangs below a provider, and since when.
+_BELOW = (
+    ("inventories", (1, 0)),
+    ("usages", (1, 0)),
+    ("aggregates", (1, 1)),
+    ("traits", (1, 6)),
+    ("allocations", (1, 11)),
+)
+
+
+def view(call: Call, provider: Record) -> dict[str, Any]:
+    here = href(call, provider.uuid)
+    links = [{"rel": rel, "href": f"{here}/{rel}"} for rel, since in _BELOW if call.version >= since]
+    shown: dict[str, Any] = {
+        "uuid": provider.uuid,
+        "name": provider.name,
+        "generation": provider.generation,
+        "links": [{"rel": "self", "href": here}, *links],
+    }
+    if call.version >= (1, 14):
+        shown |= {"parent_provider_uuid": provider.parent_uuid, "root_provider_uuid": provider.root_uuid}
+    return shown
+
+
+def href(call: Call, uuid: str) -> str:
+    return call.href(f"/resource_providers/{uuid}")
+
+
+def list_providers(placement: Placement, call: Call) -> Answer:
+    wanted = _filter(call)
+    with placement.reads.read() as session:
+        try:
+            resource_classes.require(session, wanted.resources)
+        except NotFound as error:
+            raise BadRequest(f"Invalid resource class in resources parameter: {error}") from None
+        try:
+            traits.require(session, {*wanted.forbidden, *(name for some in wanted.required for name in some)})
+        except NotFound as error:
+            raise BadRequest(f'Invalid trait(s) in "required" parameter: {error}') from None
+        found = provider_query.found(session, wanted)
+    shown = {"resource_providers": [view(call, provider) for provider in found]}
+    return Answer(body=shown, changed=latest(provider.updated_at for provider in found))
+
+
+def _filter(call: Call) -> Filter:
+    resources = call.asked("resources")
+    # Before any-of traits came, a key given twice counted once: the last.
+    values = call.all_asked("required") if call.version >= (1, 39) else call.all_asked("required")[-1:]
+    read = [read_traits("required", value, call.version) for value in values]
+    member_of, not_member_of = read_aggregates("member_of", call.all_asked("member_of"), call.version)
+    return Filter(
+        name=call.asked("name"),
+        uuid=_plain(call.asked("uuid")),
+        in_tree=_plain(call.asked("in_tree")),
+        resources={} if resources is None else read_resources(resources),
+        required=[some for required, _ in read for some in required],
+        forbidden=frozenset().union(*(forbidden for _, forbidden in read)),
+        member_of=member_of,
+        not_member_of=not_member_of,
+    )
+
+
+def _plain(uuid: str | None) -> str | None:
+    """With its dashes, however it was written."""
+    return None if uuid is None else str(UUID(uuid))
+
+
+def create(placement: Placement, call: Call) -> Answer:
+    uuid = _plain(call.body.get("uuid")) or str(uuid4())
+    name, parent = call.body["name"], call.body.get("parent_provider_uuid")
+    made = placement.change(lambda session: trees.create(session, uuid, name, _plain(parent)))
+    if call.version < (1, 20):
+        return Answer(status=201, location=href(call, uuid))
+    return Answer(body=view(call, made), changed=latest([made.updated_at]), location=href(call, uuid))
+
+
+def show(placement: Placement, call: Call) -> Answer:
+    with placement.reads.read() as session:
+        found = provider_query.find(session, call.path["uuid"])
+    return Answer(body=view(call, found), changed=latest([found.updated_at]))
+
+
+def change(placement: Placement, call: Call) -> Answer:
+    parent = call.body.get("parent_provider_uuid", ...)
+
+    def work(session: Any) -> Record:
+        return trees.change(
+            session,
+            provider_query.find(session, call.path["uuid"]),
+            call.body["name"],
+            parent if parent is ... else _plain(parent),
+            reparenting=call.version >= (1, 37),
+        )
+
+    changed = placement.change(work)
+    return Answer(body=view(call, changed), changed=latest([changed.updated_at]))
+
+
+def delete(placement: Placement, call: Call) -> Answer:
+    uuid = call.path["uuid"]
+
+    def work(session: Any) -> None:
+        try:
+            found = provider_query.find(session, uuid)
+        except NotFound:
+            raise NotFound(f"No resource provider with uuid {uuid} found for delete") from None
+        trees.remove(session, found)
+
+    placement.change(work)
+    return Answer(status=204)

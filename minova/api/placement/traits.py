@@ -1,0 +1,107 @@
+"""/traits and /resource_providers/{uuid}/traits"""
+
+from collections.abc import Iterable
+
+from sqlalchemy.orm import Session
+
+from minova.api.placement import schemas
+from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.validate import check
+from minova.placement import errors, provider_query, traits
+from minova.placement.resource_classes import Named
+
+
+def list_traits(placement: Placement, call: Call) -> Answer:
+    names, prefix = _names(call.asked("name"))
+    associated = call.asked("associated")
+    if associated is not None and associated.lower() not in ("true", "false"):
+        raise errors.BadRequest('The query parameter "associated" only accepts "true" or "false"')
+    wanted = None if associated is None else associated.lower() == "true"
+    with placement.reads.read() as session:
+        found = traits.listing(session, names=names, prefix=prefix, associated=wanted)
+    return Answer(body={"traits": [trait.name for trait in found]}, changed=_changed(found))
+
+
+def _names(asked: str | None) -> tuple[list[str] | None, str]:
+    if asked is None:
+        return None, ""
+    kind, colon, value = asked.partition(":")
+    if not colon:
+        raise errors.BadRequest(
+            "Badly formatted name parameter. Expected name query string parameter in form: "
+            f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{asked}"'
+        )
+    return (value.split(",") if kind == "in" else None), (value if kind == "startswith" else "")
+
+
+def show(placement: Placement, call: Call) -> Answer:
+    with placement.reads.read() as session:
+        found = traits.find(session, call.path["name"])
+    return Answer(status=204, changed=latest([found.updated_at]))
+
+
+def create(placement: Placement, call: Call) -> Answer:
+    name = call.path["name"]
+    try:
+        check(name, schemas.CUSTOM_TRAIT)
+    except errors.BadRequest:
+        raise errors.BadRequest(
+            "The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix "
+            '"CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
+        ) from None
+
+    def work(session: Session) -> tuple[bool, Named]:
+        return traits.make(session, name), traits.find(session, name)
+
+    made, found = placement.change(work)
+    return Answer(
+        status=201 if made else 204, changed=latest([found.updated_at]), location=call.href(f"/traits/{name}")
+    )
+
+
+def delete(placement: Placement, call: Call) -> Answer:
+    placement.change(lambda session: traits.remove(session, call.path["name"]))
+    return Answer(status=204)
+
+
+# -- of a provider -----------------------------------------------------------------------------------------------------
+
+
+def of_provider(placement: Placement, call: Call) -> Answer:
+    with placement.reads.read() as session:
+        provider = provider_query.find(session, call.path["uuid"])
+        found = traits.of_provider(session, provider.id)
+    return _of_provider(found, provider.generation)
+
+
+def replace(placement: Placement, call: Call) -> Answer:
+    def work(session: Session) -> tuple[int, list[Named]]:
+        provider = provider_query.find(session, call.path["uuid"])
+        if provider.generation != call.body["resource_provider_generation"]:
+            raise errors.Conflict(
+                "Resource provider's generation already changed. Please update the generation and try again.",
+                errors.CONCURRENT_UPDATE,
+            )
+        try:
+            generation = traits.set_traits(session, provider, call.body["traits"])
+        except errors.NotFound as error:
+            raise errors.BadRequest(str(error)) from None
+        return generation, traits.of_provider(session, provider.id)
+
+    generation, found = placement.change(work)
+    return _of_provider(found, generation)
+
+
+def delete_all(placement: Placement, call: Call) -> Answer:
+    placement.change(lambda session: traits.set_traits(session, provider_query.find(session, call.path["uuid"]), ()))
+    return Answer(status=204)
+
+
+def _of_provider(found: list[Named], generation: int) -> Answer:
+    body = {"traits": [trait.name for trait in found], "resource_provider_generation": generation}
+    return Answer(body=body, changed=_changed(found))
+
+
+def _changed(found: Iterable[Named]) -> float:
+    """Standard ones are of no time; what shows them alone is of now."""
+    return latest([one.updated_at for one in found if one.updated_at is not None])

@@ -1,0 +1,28 @@
+"""/resource_providers/{uuid}/usages and /usages"""
+
+from typing import Any
+
+from minova import errors
+from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.placement import provider_query, usages
+
+
+def of_provider(placement: Placement, call: Call) -> Answer:
+    with placement.reads.read() as session:
+        provider = provider_query.find(session, call.path["uuid"])
+        found = usages.of_provider(session, provider.id)
+    return Answer(body={"resource_provider_generation": provider.generation, "usages": found}, changed=latest([]))
+
+
+def of_project(placement: Placement, call: Call) -> Answer:
+    """Everybody may ask of the own project."""
+    project_id, user_id = call.asked("project_id") or "", call.asked("user_id")
+    if not call.ctx.is_admin and call.ctx.project_id != project_id:
+        raise errors.Forbidden(f"Policy does not allow the usages of project {project_id} to be shown.")
+    found: Any
+    with placement.reads.read() as session:
+        if call.version >= (1, 38):
+            found = usages.by_consumer_type(session, project_id, user_id, call.asked("consumer_type"))
+        else:
+            found = usages.of_project(session, project_id, user_id)
+    return Answer(body={"usages": found}, changed=latest([]))

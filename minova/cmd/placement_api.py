@@ -1,0 +1,97 @@
+"""minova-placement-api: Placement alone, over HTTP.
+
+WSGI servers take `minova.cmd.placement_api:application()`.
+"""
+
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import falcon
+from oslo_config import cfg
+
+from minova import conf as configuration
+from minova import log
+from minova.api.auth import placement_authenticator
+from minova.api.http_service import HttpService, Listen
+from minova.api.placement.app import make_app
+from minova.cmd import database
+from minova.cmd.launch import launch
+from minova.db import schema
+from minova.service import Running
+
+PROG = "minova-placement-api"
+CLI = [
+    cfg.BoolOpt(
+        "dev",
+        default=False,
+        help="Serve on loopback with noauth2 (X-Auth-Token: admin) and a new database, which is gone at the end.",
+    ),
+    cfg.PortOpt("port", help="Port to listen on instead of [placement] listen_port; 0 takes a free one."),
+]
+
+
+class Development(HttpService):
+    """Says where it listens, and takes its folder with it when it stops."""
+
+    folder: "tempfile.TemporaryDirectory[str]"
+
+    def start(self) -> None:
+        super().start()
+        print(f"{PROG} is ready: http://127.0.0.1:{self.port}", flush=True)
+
+    def stop(self) -> None:
+        super().stop()
+        self.folder.cleanup()
+
+
+def prepare(conf: cfg.ConfigOpts) -> "tempfile.TemporaryDirectory[str]":
+    """The folder of a new database, and everything set so that it is used, on loopback, by noauth2."""
+    folder = tempfile.TemporaryDirectory(prefix="minova-placement-", ignore_cleanup_errors=True)
+    conf.set_override("connection", f"sqlite:///{Path(folder.name) / 'placement.sqlite'}", group="database")
+    conf.set_override("auth_strategy", "noauth2", group="placement")
+    conf.set_override("listen", "127.0.0.1", group="placement")
+    schema.upgrade(conf.database.connection)
+    return folder
+
+
+def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+    if conf.dev:
+        folder = prepare(conf)
+        service = Development(PROG, _application(conf, stopping), _listen(conf))
+        service.folder = folder
+        return [service]
+    return [HttpService(PROG, _application(conf, stopping), _listen(conf))]
+
+
+def _application(conf: cfg.ConfigOpts, stopping: threading.Event) -> falcon.App[Any, Any]:
+    reads = database.connect(conf, stopping, readonly=True)
+    return make_app(conf, placement_authenticator(conf), reads, lambda: database.opened(conf))
+
+
+def _listen(conf: cfg.ConfigOpts) -> Listen:
+    options = conf.placement
+    return Listen(
+        host=options.listen,
+        port=options.listen_port if conf.port is None else conf.port,
+        host_option="[placement] listen",
+        port_option="listen_port",
+        threads=conf.api.threads,
+        cert_file=None if conf.dev else conf.api.ssl_cert_file,
+        key_file=None if conf.dev else conf.api.ssl_key_file,
+    )
+
+
+def application() -> falcon.App[Any, Any]:
+    """The options are those of $MINOVA_CONF, or of the usual files."""
+    files = [os.environ["MINOVA_CONF"]] if "MINOVA_CONF" in os.environ else None
+    conf = configuration.load([], PROG, files=files, cli=CLI)
+    log.setup(conf)
+    return _application(conf, threading.Event())
+
+
+def main() -> NoReturn:
+    launch(PROG, compose, cli=CLI)

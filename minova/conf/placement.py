@@ -1,0 +1,23 @@
+"""Options of Placement over HTTP."""
+
+from oslo_config import cfg
+
+GROUP = "placement"
+
+OPTS: list[cfg.Opt] = [
+    cfg.BoolOpt(
+        "in_api",
+        default=True,
+        help="Serve Placement under /placement of minova-api too. minova-api then opens a second connection, by the first "
+        "change that somebody asks of Placement, which can write; everything else it reads through one that cannot.",
+    ),
+    cfg.StrOpt(
+        "auth_strategy",
+        choices=["noauth", "http_basic", "noauth2"],
+        help="Who may ask minova-placement-api; unset: [api] auth_strategy says. noauth2 takes an X-Auth-Token "
+        "USER:PROJECT for what it says, where admin is the administrator and no token is 401; like noauth it is refused "
+        "on any address but loopback.",
+    ),
+    cfg.HostAddressOpt("listen", default="127.0.0.1", help="Address that minova-placement-api listens on."),
+    cfg.PortOpt("listen_port", default=8778, help="Port that minova-placement-api listens on; 0 takes a free one."),
+]
