@@ -5,11 +5,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from minova.context import RequestContext
 from minova.db.engine import Database
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.request_spec import RequestSpec
 from minova.scheduler.decision import Decision, Rules, decide
+from minova.scheduler.driver import Driver
 from minova.scheduler.extensions import load_filters, load_weighers
 from minova.scheduler.host_source import HostSource
 from minova.scheduler.host_table import HostTable
@@ -19,21 +17,15 @@ from minova.scheduler.settle import Settler
 LOG = logging.getLogger(__name__)
 
 
-class FilterScheduler:
+class FilterScheduler(Driver):
     """`rng` draws among equals; its seed makes a run repeatable. InvalidConfiguration: an unknown filter or weigher."""
 
     def __init__(
         self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
     ) -> None:
-        self._rules = rules_of(conf, rng or random.Random())
+        rules = rules_of(conf, rng or random.Random())
         self.source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
-        self._settler = Settler(db, self.source, lambda table, request: filtered(table, request, self._rules))
-
-    def select_destinations(
-        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
-    ) -> ScheduleAnswer:
-        """See SchedulerApi."""
-        return self._settler.select_destinations(ctx, spec, instance_uuids, claim_no, alternates)
+        super().__init__(Settler(db, self.source, lambda table, request: filtered(table, request, rules)))
 
 
 def rules_of(conf: Any, rng: random.Random) -> Rules:

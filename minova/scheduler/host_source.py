@@ -63,6 +63,16 @@ class HostSource:
                 self._listen(session, now)
         return self.table
 
+    def reread(self) -> HostTable:
+        """Bring only those rows up to date that were suspected or consumed, and leave the feed for `refresh`."""
+        self._dirty |= self.table.restore()
+        if EVERY_NODE in self._dirty or not self._loaded:
+            return self.refresh()
+        with self._db.read() as session:
+            self._read(session)
+        self.heard = False
+        return self.table
+
     def suspect(self, node_ids: set[int]) -> None:
         """Read these afresh next time, whatever the feed says."""
         self._dirty |= node_ids

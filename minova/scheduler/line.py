@@ -52,6 +52,11 @@ class Line(Generic[A, B]):
             raise ticket.error
         return ticket.answer  # type: ignore[return-value]
 
+    def alone(self, work: Callable[[], object]) -> None:
+        """Do something else that `work` must not meet."""
+        with self._turn:
+            work()
+
     def _serve(self) -> None:
         with self._entry:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]

@@ -5,9 +5,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from minova import errors
+from minova import errors, metrics
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
@@ -16,7 +16,9 @@ from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.objects.service import Service, ServiceInstructions
 from minova.placement import changes
-from minova.scheduler.extensions import DRIVERS, find
+from minova.scheduler.drivers import make_driver
+from minova.scheduler.preparation import Preparation
+from minova.scheduler.request import refused
 from minova.service import PeriodicTask, until_available
 
 LOG = logging.getLogger(__name__)
@@ -25,25 +27,13 @@ BINARY = "minova-scheduler"
 # Seconds that the feed of host changes is kept. A table that is further behind is read whole.
 FEED_RETENTION = 600.0
 TRIM_INTERVAL = 60.0
-
-
-class Driver(Protocol):
-    """What `[scheduler] driver` names: a class called with (conf, db, clock=...)."""
-
-    def select_destinations(
-        self,
-        ctx: RequestContext,
-        spec: RequestSpec,
-        instance_uuids: tuple[str, ...],
-        claim_no: int,
-        alternates: int,
-    ) -> ScheduleAnswer: ...
+TELL_INTERVAL = 60.0
 
 
 class SchedulerManager:
     """Implements SchedulerApi and service.Manager. `conductor` None: nobody is told that this service lives.
 
-    InvalidConfiguration: an unknown driver, filter or weigher.
+    InvalidConfiguration: an unknown driver, filter or weigher, or a malformed options file.
     """
 
     def __init__(
@@ -61,7 +51,9 @@ class SchedulerManager:
         self._conductor = conductor
         self._host = host
         self._stopping = stopping or threading.Event()
-        self.driver: Driver = find(DRIVERS, conf.scheduler.driver, "[scheduler] driver")(conf, db, clock=clock)
+        self._preparation = Preparation(conf, db)
+        self.driver = make_driver(conf, db, clock)
+        self._told = (0, 0)
 
     # -- SchedulerApi -----------------------------------------------------------------------------------------------
 
@@ -76,7 +68,8 @@ class SchedulerManager:
         """See SchedulerApi."""
         LOG.debug("Starting to schedule for instances: %s", list(instance_uuids))
         try:
-            answer = self.driver.select_destinations(ctx, spec, instance_uuids, claim_no, alternates)
+            with metrics.timed(metrics.DECISION_SECONDS):
+                answer = self._answer(ctx, spec, instance_uuids, claim_no, alternates)
         except Exception as error:
             if getattr(error, "code", 500) == 500:
                 LOG.exception("Failed to schedule for instances: %s", list(instance_uuids))
@@ -86,6 +79,15 @@ class SchedulerManager:
         if not answer.selections:
             LOG.info("%s", answer.diagnosis.summary())
         return answer
+
+    def _answer(
+        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
+    ) -> ScheduleAnswer:
+        try:
+            spec = self._preparation.prepared(spec)
+        except errors.NoValidHost as error:
+            return refused(ctx.request_id, instance_uuids, str(error))
+        return self.driver.select_destinations(ctx, spec, instance_uuids, claim_no, alternates)
 
     # -- service.Manager --------------------------------------------------------------------------------------------
 
@@ -101,11 +103,15 @@ class SchedulerManager:
         """Nothing."""
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """Heartbeat, and the trimming of the feed."""
-        trim = PeriodicTask(name="trim_host_changes", interval=TRIM_INTERVAL, work=self._trim)
+        """Heartbeat, the trimming of the feed, and what the driver has to do."""
+        tasks = [
+            PeriodicTask(name="trim_host_changes", interval=TRIM_INTERVAL, work=self._trim),
+            PeriodicTask(name="tell_conflicts", interval=TELL_INTERVAL, work=self.tell_conflicts),
+            *self.driver.periodic_tasks(),
+        ]
         if self._conductor is None:
-            return [trim]
-        return [PeriodicTask(name="heartbeat", interval=self._conf.report_interval, work=self._beat), trim]
+            return tasks
+        return [PeriodicTask(name="heartbeat", interval=self._conf.report_interval, work=self._beat), *tasks]
 
     def stop(self) -> None:
         """Nothing runs but what is being answered."""
@@ -126,3 +132,11 @@ class SchedulerManager:
     def _trim(self) -> None:
         now = self._db.now()
         self._db.run(lambda session: changes.trim(session, now - FEED_RETENTION))
+
+    def tell_conflicts(self) -> None:
+        """A line in the log, if there were any since the last one."""
+        conflicts = self.driver.conflicts
+        now = (conflicts.claims_refused, conflicts.decisions_repeated)
+        if now != self._told:
+            LOG.info("Claims refused since the start: %d, decisions repeated: %d", *now)
+            self._told = now

@@ -44,3 +44,10 @@ def unclaimed(request: Request, decision: Decision, clashes: Mapping[tuple[str, 
     lost = tuple(LostHost(host=host, node=node, reason=reason) for (host, node), reason in clashes.items())
     step = FilterStep(name="claim", before=len(lost), after=0, lost=lost)
     return answer(request, msgspec.structs.replace(decision, steps=(*decision.steps, step), error=f"{UNCLAIMED}."))
+
+
+def refused(request_id: str, instance_uuids: tuple[str, ...], reason: str) -> ScheduleAnswer:
+    """No host was looked at: the request itself cannot be met."""
+    return ScheduleAnswer(
+        diagnosis=Diagnosis(request_id=request_id, instance_uuids=instance_uuids, hosts=0, error=reason)
+    )

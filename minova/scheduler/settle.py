@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from minova import errors
+from minova import errors, metrics
 from minova.context import RequestContext
 from minova.db.engine import Database
 from minova.objects.diagnosis import ScheduleAnswer
@@ -35,11 +35,31 @@ class Source(Protocol):
     """Where the table comes from: read for each request (HostSource), or from time to time (CachedSource)."""
 
     table: HostTable
-    heard: bool
+
+    @property
+    def heard(self) -> bool:
+        """Whether the last refresh looked for silent services."""
+        ...
 
     def refresh(self, *, liveness: bool = False) -> HostTable: ...
 
     def suspect(self, node_ids: set[int]) -> None: ...
+
+
+class Conflicts:
+    """How often another scheduler was faster, since the start."""
+
+    def __init__(self) -> None:
+        self.claims_refused = 0
+        self.decisions_repeated = 0
+
+    def refused(self, claims: int) -> None:
+        self.claims_refused += claims
+        metrics.CLAIMS_REFUSED.inc(claims)
+
+    def repeated(self, decisions: int) -> None:
+        self.decisions_repeated += decisions
+        metrics.DECISIONS_REPEATED.inc(decisions)
 
 
 class Settler:
@@ -48,6 +68,7 @@ class Settler:
     def __init__(self, db: Database, source: Source, decide: Decide) -> None:
         self._db = db
         self.source = source
+        self.conflicts = Conflicts()
         self._decide = decide
         self._line: Line[Request, ScheduleAnswer] = Line(self._serve, MOST_TOGETHER)
 
@@ -64,6 +85,10 @@ class Settler:
                 alternates=alternates,
             )
         )
+
+    def in_turn(self, work: Callable[[], object]) -> None:
+        """Do something with the table while nobody decides."""
+        self._line.alone(work)
 
     def _serve(self, tickets: Sequence[Asked]) -> None:
         if len(tickets) > 1:
@@ -89,7 +114,9 @@ class Settler:
                 claims.write(self._db, [(ticket.asked, decision) for ticket, decision in decided])
             except Refused as refused:
                 self._doubt(refused, [decision for _, decision in decided])
-                decided = [pair for pair in decided if not refused.reasons.keys() & {*pair[0].asked.instance_uuids}]
+                left = [pair for pair in decided if not refused.reasons.keys() & {*pair[0].asked.instance_uuids}]
+                self.conflicts.repeated(len(decided) - len(left))
+                decided = left
             except errors.StaleClaim:
                 return
             else:
@@ -106,7 +133,8 @@ class Settler:
     def _settle(self, request: Request) -> ScheduleAnswer:
         """Decide and claim until the claim stands or no host is left, bounded."""
         clashes: dict[tuple[str, str], str] = {}
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
+            self.conflicts.repeated(1 if attempt else 0)
             decision = self._decide(self.source.refresh(), request)
             if decision.error is not None and not self.source.heard:
                 # Before a "no": has a silent service come back since?
@@ -126,5 +154,6 @@ class Settler:
     def _doubt(self, refused: Refused, decisions: Sequence[Decision]) -> None:
         """Another scheduler was faster: the rows of these hosts are read again, those of the refused at least."""
         LOG.info("Claims refused, deciding again: %s", "; ".join(refused.reasons.values()))
+        self.conflicts.refused(len(refused.reasons))
         chosen = {selections[0].provider_uuid for decision in decisions for selections in decision.selections}
         self.source.suspect({record.id for record in self.source.table.records if record.uuid in chosen})

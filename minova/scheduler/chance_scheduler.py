@@ -1,0 +1,56 @@
+"""ChanceScheduler: a host at random that is up, enabled, not ignored and has room. Nothing else is asked.
+
+Nova's claims no allocation and so may choose a full host; here the claim is part of every answer.
+"""
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minova.db.engine import Database
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.decision import Rules
+from minova.scheduler.driver import Driver
+from minova.scheduler.filter_scheduler import filtered
+from minova.scheduler.filters.compute import ComputeFilter
+from minova.scheduler.host_source import HostSource
+from minova.scheduler.host_table import HostTable
+from minova.scheduler.settle import Settler
+from minova.scheduler.weights import Floats, Weigher
+
+
+class Lot(Weigher):
+    """Draws a lot for each host, so that alternates are random too; hosts that this request has taken come last, as in
+    Nova.
+    """
+
+    def __init__(self, conf: Any, rng: random.Random) -> None:
+        super().__init__(conf)
+        self._rng = rng
+
+    def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Floats:
+        lots = np.fromiter((self._rng.random() for _ in rows), np.float64, len(rows))
+        taken = np.fromiter((hosts.records[row].id in hosts.consumed for row in rows), bool, len(rows))
+        found: Floats = lots - taken
+        return found
+
+
+class ChanceScheduler(Driver):
+    def __init__(
+        self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
+    ) -> None:
+        drawn = rng or random.Random()
+        rules = Rules(
+            filters=[ComputeFilter(conf)],
+            weighers=[Lot(conf, drawn)],
+            host_subset_size=1,
+            shuffle_best_same_weighed_hosts=False,
+            max_placement_results=sys.maxsize,
+            draw=drawn.randrange,
+        )
+        source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
+        super().__init__(Settler(db, source, lambda table, request: filtered(table, request, rules)))

@@ -1,0 +1,72 @@
+"""The JSON options file: read again when it changes, so that filters can be told something without a restart."""
+
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+from minova import errors
+
+LOG = logging.getLogger(__name__)
+OPTION = "[scheduler] scheduler_json_config_location"
+
+# What tells one state of the file from another; None: there is none.
+Seen = tuple[int, int, int] | None
+
+
+class OptionsFile:
+    """`path` empty: there is no such file, and never will be. InvalidConfiguration: what stands there now is no JSON object."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path) if path else None
+        self._lock = threading.Lock()
+        self._seen: Seen = None
+        self._content: dict[str, Any] = {}
+        if self._path is not None:
+            self._seen, self._content = self._read(self._path)
+
+    def content(self) -> dict[str, Any]:
+        """As the file is now, {} where it is missing. Cannot be read: the log says so once, and the last good one stands."""
+        if self._path is None:
+            return self._content
+        with self._lock:
+            if _state(self._path) != self._seen:
+                self._again(self._path)
+            return self._content
+
+    def _again(self, path: Path) -> None:
+        self._seen = _state(path)
+        try:
+            self._seen, self._content = self._read(path)
+        except errors.InvalidConfiguration as error:
+            LOG.error("%s; what it said before stays in force", error)
+        else:
+            LOG.info("%s: read %s again", OPTION, path)
+
+    def _read(self, path: Path) -> tuple[Seen, dict[str, Any]]:
+        seen = _state(path)
+        try:
+            content = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None, {}
+        except OSError as error:
+            raise errors.InvalidConfiguration(f"{OPTION}: {path}: {error.strerror}") from error
+        except json.JSONDecodeError as error:
+            place = f"line {error.lineno} column {error.colno}"
+            raise errors.InvalidConfiguration(f"{OPTION}: {path}, {place}: {error.msg}") from error
+        except ValueError as error:
+            raise errors.InvalidConfiguration(f"{OPTION}: {path}: {error}") from error
+        if not isinstance(content, dict):
+            raise errors.InvalidConfiguration(
+                f"{OPTION}: {path}: the top level must be an object, not {content!r:.100}"
+            )
+        return seen, content
+
+
+def _state(path: Path) -> Seen:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
