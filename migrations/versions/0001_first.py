@@ -107,9 +107,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("instance_uuid", "diagnosis_id"),
         **EXACT,
     )
-    op.create_index(
-        op.f("ix_instance_diagnoses_diagnosis_id"), "instance_diagnoses", ["diagnosis_id"], unique=False
-    )
+    op.create_index(op.f("ix_instance_diagnoses_diagnosis_id"), "instance_diagnoses", ["diagnosis_id"], unique=False)
     op.create_table(
         "flavors",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -198,7 +196,7 @@ def upgrade() -> None:
         sa.Column("user_data", LONG_TEXT, nullable=True),
         sa.Column("key_name", sa.String(length=255), nullable=True),
         sa.Column("config_drive", sa.Boolean(), nullable=False),
-        sa.Column("numa_topology", sa.JSON(), nullable=True),
+        sa.Column("numa_topology", LONG_TEXT, nullable=True),
         sa.Column("progress", sa.Integer(), nullable=False),
         sa.Column("created_at", UTC, nullable=False),
         sa.Column("updated_at", UTC, nullable=True),

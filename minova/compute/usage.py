@@ -4,9 +4,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from minova.hardware import numa_usage
 from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
+from minova.objects.numa import InstanceNUMATopology, NUMATopology
 from minova.objects.states import VmState
 
 Overhead = tuple[int, int, int]
@@ -16,11 +18,12 @@ ALWAYS = ("failed_builds", "io_workload", "num_instances")
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one instance takes."""
+    """What one instance takes. `numa`: its topology as fitted to the host's cells; None without cells."""
 
     memory_mb: int
     disk_gb: int
     vcpus: int
+    numa: InstanceNUMATopology | None = None
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +33,14 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
-def usage_of(flavor: Flavor, overhead: Overhead) -> Usage:
+def usage_of(flavor: Flavor, overhead: Overhead, numa: InstanceNUMATopology | None = None) -> Usage:
     """The flavor and what the hypervisor itself spends on it: (memory_mb, disk_gb, vcpus)."""
     memory_mb, disk_gb, vcpus = overhead
     return Usage(
         memory_mb=flavor.memory_mb + memory_mb,
         disk_gb=flavor.disk_gb + disk_gb,
         vcpus=flavor.vcpus + vcpus,
+        numa=numa,
     )
 
 
@@ -66,8 +70,8 @@ def empty_stats(failed_builds: int) -> dict[str, str]:
     return {**dict.fromkeys(ALWAYS, "0"), "failed_builds": str(failed_builds)}
 
 
-def _changed(node: ComputeNode, held: Held, sign: int) -> ComputeNode:
-    used = held.usage
+def with_resources(node: ComputeNode, used: Usage, sign: int = +1) -> ComputeNode:
+    """The node with (`sign` 1) or without (-1) what a move holds there; a move is in no statistics."""
     memory_mb_used = node.memory_mb_used + sign * used.memory_mb
     local_gb_used = node.local_gb_used + sign * used.disk_gb
     return msgspec.structs.replace(
@@ -77,6 +81,17 @@ def _changed(node: ComputeNode, held: Held, sign: int) -> ComputeNode:
         local_gb_used=local_gb_used,
         free_ram_mb=node.memory_mb - memory_mb_used,
         free_disk_gb=node.local_gb - local_gb_used,
+        numa_topology=_cells(node.numa_topology, used.numa, sign),
+    )
+
+
+def _cells(host: NUMATopology | None, guest: InstanceNUMATopology | None, sign: int) -> NUMATopology | None:
+    return host if host is None or guest is None else numa_usage.with_instance(host, guest, sign)
+
+
+def _changed(node: ComputeNode, held: Held, sign: int) -> ComputeNode:
+    return msgspec.structs.replace(
+        with_resources(node, held.usage, sign),
         running_vms=node.running_vms + sign,
         current_workload=node.current_workload + sign * (held.instance.task_state is not None),
         stats=_counted(node.stats, _keys_of(held.instance), sign),

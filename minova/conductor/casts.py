@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.db import instances, request_specs
+from minova.db.chunks import chunked
 from minova.db.models import Instance, Task
 from minova.objects.build import BuildMessage
 from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection
@@ -55,7 +56,7 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
         return []
     known = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
     found = []
-    for chunk in instances.chunked(sorted(by_uuid)):
+    for chunk in chunked(sorted(by_uuid)):
         for instance in instances.load(session, Instance.uuid.in_(chunk)):
             task = by_uuid[instance.uuid]
             spec, carried = known[task.reservation_id]

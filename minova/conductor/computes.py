@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.casts import builds_of
 from minova.conductor.worker import Worker
-from minova.db import aggregates, compute_nodes, instances, tasks
+from minova.db import aggregates, compute_nodes, instances, moves, pci_devices, tasks
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.models import Instance
 from minova.objects.build import AuditInputs, HostInstances
@@ -40,9 +40,14 @@ class Computes:
             row = compute_nodes.find(session, host, nodename)
             open_builds = tasks.builds_on(session, host, nodename)
             here = (Instance.host == host, Instance.node == nodename, *_HOLDS)
+            moving = moves.in_progress_on(session, host, nodename)
             return AuditInputs(
-                node=compute_nodes.to_object(row) if row is not None else None,
+                node=compute_nodes.to_object(row, pci_devices.of_node(session, row.id)) if row is not None else None,
                 instances=tuple(instances.load(session, *here)),
+                migrations=moving,
+                moved=tuple(instances.load(session, Instance.uuid.in_([one.instance_uuid for one in moving])))
+                if moving
+                else (),
                 attempts=tuple(build.message for build in builds_of(session, open_builds)),
                 strays=tuple(strays(session, host, [domain.uuid for domain in view.domains])),
                 host_nodes=compute_nodes.names_of(session, host),
@@ -70,7 +75,7 @@ class Computes:
 
     def _free_gone(self, session: Session, row: NodeRow) -> None:
         holders = allocations.consumers_of(session, row.uuid)
-        gone = set(holders) - instances.existing(session, holders)
+        gone = set(holders) - instances.existing(session, holders) - moves.known(session, holders)
         if gone:
             LOG.info("Freeing on node %s what instances held that are gone: %s", row.hypervisor_hostname, sorted(gone))
             allocations.release(session, gone, self._worker.now())
@@ -116,12 +121,16 @@ class Computes:
 def strays(session: Session, host: str, domains: Sequence[str]) -> list[str]:
     """Of these domains of a host, those of instances that are deleted, on another host, or given up here.
 
-    A domain that no row knows is none: it may be anybody's.
+    A domain that no row knows is none: it may be anybody's. Nor is one that is being moved from or to here.
     """
     there = instances.whereabouts(session, domains)
     waiting = tasks.hosts_of(session, there)
+    moving = moves.in_progress_of(session, there)
     return [
         uuid
         for uuid in domains
-        if uuid in there and there[uuid][0] != host and waiting.get(uuid, (None, None))[0] != host
+        if uuid in there
+        and there[uuid][0] != host
+        and waiting.get(uuid, (None, None))[0] != host
+        and not (uuid in moving and host in (moving[uuid].source_compute, moving[uuid].dest_compute))
     ]

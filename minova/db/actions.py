@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.instances import chunked
+from minova.db.chunks import chunked
 from minova.db.models import InstanceAction, InstanceActionEvent, InstanceFault, Task
 
 BUILD_EVENT = "build_and_run_instance"

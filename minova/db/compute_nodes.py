@@ -9,11 +9,14 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from minova.db.instances import chunked
+from minova.db import pci_devices
+from minova.db.chunks import chunked
 from minova.db.models import ComputeNode
 from minova.objects import compute_node as objects
+from minova.objects.pci import PciDevice
 
-_OWN = ("id", "generation")
+# Devices have a table of their own.
+_OWN = ("id", "generation", "pci_devices")
 _FIELDS = [name for name in objects.ComputeNode.__struct_fields__ if name not in _OWN]
 # What changes between audits, by claims and removals.
 _USAGE = (
@@ -74,7 +77,7 @@ def write_if_changed(session: Session, row: ComputeNode, node: objects.ComputeNo
     """Write the whole node over its locked row; False when nothing differs."""
     wanted = _values(node, [name for name in _FIELDS if name != "uuid"])
     differing = {name: value for name, value in wanted.items() if getattr(row, name) != value}
-    if not differing:
+    if not pci_devices.write(session, row.id, node.pci_devices) and not differing:
         return False
     for name, value in differing.items():
         setattr(row, name, value)
@@ -92,6 +95,9 @@ def write_usage(session: Session, node: objects.ComputeNode, at: datetime) -> bo
         .values(generation=ComputeNode.generation + 1, updated_at=at, **_values(node, _USAGE))
     )
     result: Any = session.connection().execute(statement)
+    # Which devices there are only an audit can change: a node without any has none to write.
+    if result.rowcount and node.pci_devices:
+        pci_devices.write(session, node.id, node.pci_devices)
     return bool(result.rowcount)
 
 
@@ -99,8 +105,9 @@ def remove(session: Session, row: ComputeNode) -> None:
     session.connection().execute(delete(ComputeNode).where(ComputeNode.id == row.id))
 
 
-def to_object(row: ComputeNode) -> objects.ComputeNode:
-    return msgspec.convert({name: getattr(row, name) for name in (*_OWN, *_FIELDS)}, objects.ComputeNode)
+def to_object(row: ComputeNode, devices: Sequence[PciDevice] = ()) -> objects.ComputeNode:
+    values = {name: getattr(row, name) for name in ("id", "generation", *_FIELDS)}
+    return msgspec.structs.replace(msgspec.convert(values, objects.ComputeNode), pci_devices=tuple(devices))
 
 
 def _values(node: objects.ComputeNode, names: Sequence[str]) -> dict[str, Any]:

@@ -2,20 +2,18 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
+from minova.db import pci_devices
+from minova.db.chunks import chunked
 from minova.db.models import Instance, RequestSpecRow
 from minova.objects import instance as objects
 from minova.objects.image import Image
 from minova.objects.states import PowerState, State, TaskState, VmState, allowed
-
-# Fewer than SQLite's limit of variables in one statement.
-CHUNK = 1000
-
-T = TypeVar("T")
 
 _STRAIGHT = (
     "uuid",
@@ -166,17 +164,20 @@ def is_one_of(states: Collection[State]) -> ColumnElement[bool]:
 
 
 def load(session: Session, *conditions: ColumnElement[bool]) -> list[objects.Instance]:
-    """As the services tell each other of them, with the image of their request."""
+    """As the services tell each other of them, with the image of their request and the devices that they have."""
     query = (
         select(*_COLUMNS)
         .outerjoin(RequestSpecRow, RequestSpecRow.reservation_id == Instance.reservation_id)
         .where(*conditions)
         .order_by(Instance.id)
     )
-    return [to_object(row._mapping) for row in session.execute(query)]
+    found = [to_object(row._mapping) for row in session.execute(query)]
+    devices = pci_devices.of_instances(session, [one.uuid for one in found if one.pci_requests])
+    return [msgspec.structs.replace(one, pci_devices=devices.get(one.uuid, ())) if devices else one for one in found]
 
 
 def to_object(row: Mapping[Any, Any]) -> objects.Instance:
+    """Without its devices."""
     spec = row["spec"]
     image: Image | None = spec.image if spec is not None else None
     vm_state, task_state = state_of(row["vm_state"], row["task_state"])
@@ -184,6 +185,7 @@ def to_object(row: Mapping[Any, Any]) -> objects.Instance:
         **{name: row[name] for name in _STRAIGHT},
         metadata=row["metadata"],
         image=image,
+        pci_requests=spec.pci_requests if spec is not None else (),
         vm_state=vm_state,
         task_state=task_state,
         power_state=PowerState(row["power_state"]),
@@ -222,7 +224,3 @@ def whereabouts(session: Session, uuids: Iterable[str]) -> dict[str, tuple[str |
         for uuid, host, node, deleted_at in session.execute(query):
             found[uuid] = (host, node) if deleted_at is None else (None, None)
     return found
-
-
-def chunked(values: Sequence[T]) -> Iterable[Sequence[T]]:
-    return (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))

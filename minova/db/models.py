@@ -34,6 +34,7 @@ from minova.db.task_models import Task, Worker
 from minova.db.types import LongText, StructType
 from minova.objects.flavor import Flavor as FlavorObject
 from minova.objects.image import Image as ImageObject
+from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import RequestSpec
 
 # One place to import tables from, and whoever needs the metadata has all of them.
@@ -207,7 +208,7 @@ class Instance(Base):
     user_data: Mapped[str | None] = mapped_column(LongText)
     key_name: Mapped[str | None]
     config_drive: Mapped[bool] = mapped_column(default=False)
-    numa_topology: Mapped[dict[str, Any] | None]
+    numa_topology: Mapped[InstanceNUMATopology | None] = mapped_column(StructType(InstanceNUMATopology))
     progress: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.instances import chunked
+from minova.db.chunks import chunked
 from minova.db.models import Migration
 from minova.objects.migration import NOT_IN_PROGRESS
 from minova.objects.migration import Migration as MigrationObject

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.instances import chunked
+from minova.db.chunks import chunked
 from minova.db.models import PciDevice
 from minova.objects.pci import PciDevice as PciDeviceObject
 

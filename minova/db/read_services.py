@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.db.models import Aggregate, ComputeNode, Heartbeat, Service
+from minova.db.models import ComputeNode, Heartbeat, Service
 from minova.objects.liveness import silent
 
 
@@ -64,9 +64,3 @@ def totals(session: Session) -> dict[str, int]:
     enabled = select(Service.host).where(Service.topic == "compute", Service.disabled.is_(False))
     row = session.execute(select(func.count(ComputeNode.id), *columns).where(ComputeNode.host.in_(enabled))).one()
     return {name: int(value) for name, value in zip(("count", *SUMS), row, strict=True)}
-
-
-def zones(session: Session, default: str) -> set[str]:
-    """Names of the availability zones: the default one, and those of aggregates."""
-    found = session.scalars(select(Aggregate.metadata_))
-    return {default} | {str(one["availability_zone"]) for one in found if one.get("availability_zone")}

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from minova.db.instances import chunked
+from minova.db.chunks import chunked
 from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, RequestSpecRow
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.request_spec import RequestSpec

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from minova.db.instances import chunked
+from minova.db.chunks import chunked
 from minova.db.models import ComputeNode, Heartbeat, Service
 from minova.objects import service as objects
 

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, u
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
-from minova.db.instances import chunked
+from minova.db.chunks import chunked
 from minova.db.models import Task, Worker
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
+from minova.objects.migration import Migration
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 
 
@@ -36,12 +37,14 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What the conductor knows of one node, for the audit.
 
     `strays` are domains of the handed-in view that must not run there: their instance is deleted, belongs to
-    another host, or its attempt here has been given up. `host_nodes` names every node that has a row for this service.
+    another host, or its attempt here has been given up. `migrations` are those in progress into or out of this node,
+    `moved` their instances, wherever they are. `host_nodes` names every node that has a row for this service.
     """
 
     node: ComputeNode | None = None
     instances: tuple[Instance, ...] = ()
     attempts: tuple[BuildMessage, ...] = ()
-    migrations: tuple[dict[str, Any], ...] = ()
+    migrations: tuple[Migration, ...] = ()
+    moved: tuple[Instance, ...] = ()
     strays: tuple[str, ...] = ()
     host_nodes: tuple[str, ...] = ()

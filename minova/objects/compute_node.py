@@ -5,13 +5,14 @@ from typing import Any
 import msgspec
 
 from minova.objects.numa import NUMATopology
-from minova.objects.pci import PciDevicePool
+from minova.objects.pci import PciDevice, PciDevicePool
 
 
 class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver reports of one node (`get_available_resource`). memory in MB, disk in GB.
 
-    `domains` are the UUIDs of every domain on the node with its memory in MB, known to minova or not.
+    `domains` are the UUIDs of every domain on the node with its memory in MB, known to minova or not. `pci_devices` are
+    those that instances may have, whether or not one has them.
     """
 
     node: str
@@ -27,7 +28,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     cpu_info: str = ""
     supported_instances: tuple[tuple[str, str, str], ...] = ()
     numa_topology: NUMATopology | None = None
-    pci_devices: tuple[dict[str, Any], ...] = ()
+    pci_devices: tuple[PciDevice, ...] = ()
     domains: tuple["DomainView", ...] = ()
 
 
@@ -44,7 +45,10 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
-    """Nova's `compute_nodes` row. `uuid` is the node's resource provider too; `generation` counts its writes."""
+    """Nova's `compute_nodes` row. `uuid` is the node's resource provider too; `generation` counts its writes.
+
+    `pci_devices` have a table of their own; the pools are what of them is free.
+    """
 
     uuid: str
     host: str
@@ -71,6 +75,7 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
     stats: dict[str, str] = {}
     numa_topology: NUMATopology | None = None
     pci_device_pools: tuple[PciDevicePool, ...] = ()
+    pci_devices: tuple[PciDevice, ...] = ()
     cpu_allocation_ratio: float = 4.0
     ram_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0

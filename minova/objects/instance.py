@@ -1,12 +1,13 @@
 """One virtual machine, as the services tell each other of it."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.pci import InstancePCIRequest, PciDevice
 from minova.objects.states import PowerState, TaskState, VmState
 
 
@@ -22,6 +23,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """`host` and `node` are set by the compute's claim, not by the scheduler's choice, as in Nova.
 
+    `numa_topology` is what is asked for until the claim, and as fitted to the host's cells from then on.
     `attempt` is the number of the build attempt that the conductor has committed last (0: none yet).
     """
 
@@ -47,7 +49,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     user_data: str | None = None
     key_name: str | None = None
     config_drive: bool = False
-    numa_topology: dict[str, Any] | None = None
+    numa_topology: InstanceNUMATopology | None = None
+    pci_requests: tuple[InstancePCIRequest, ...] = ()
+    pci_devices: tuple[PciDevice, ...] = ()
     progress: int = 0
     created_at: datetime | None = None
     updated_at: datetime | None = None
