@@ -47,6 +47,7 @@ def roots(
 def _granular(group: Group, nested: bool, sharing: Collection[Node], root_id: int | None) -> list[Condition]:
     def need(provider: Any) -> Condition:
         return and_(
+            true(),
             *(_has_room(provider, name, amount) for name, amount in group.resources.items()),
             *_unspoilt(provider, group),
             *(_has_traits(provider, some) for some in group.required),
@@ -59,10 +60,10 @@ def _granular(group: Group, nested: bool, sharing: Collection[Node], root_id: in
 
 def _spread(group: Group, nested: bool, sharing: Collection[Node], root_id: int | None) -> list[Condition]:
     able = [node for node in sharing if root_id is None and has_one_each(node.aggregates, group.member_of)]
-    spans = and_(*(_in_aggregates(Root.id, some) for some in group.member_of))
+    spans = and_(true(), *(_in_aggregates(Root.id, some) for some in group.member_of))
 
     def allowed(provider: Any) -> Condition:
-        within = or_(spans, and_(*(_in_aggregates(provider, some) for some in group.member_of)))
+        within = or_(spans, and_(true(), *(_in_aggregates(provider, some) for some in group.member_of)))
         return and_(*_unspoilt(provider, group), within if group.member_of else true())
 
     def room_for(name: str, amount: int) -> Condition:

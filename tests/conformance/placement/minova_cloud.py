@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, func, insert, select
 
 from minova.db import models
 from minova.db.engine import Database
@@ -24,12 +24,13 @@ def empty(db: Database) -> None:
 
 
 def put_cloud(db: Database, cloud: dict[str, Any]) -> None:
-    """Parents stand before their children."""
+    """Parents stand before their children. What is there already stays."""
     ids: dict[str | None, int] = {}
     roots: dict[int, int] = {}
     with db.write() as session:
         connection = session.connection()
-        for number, provider in enumerate(cloud["providers"], start=1):
+        highest = connection.scalar(select(func.max(models.ResourceProvider.id))) or 0
+        for number, provider in enumerate(cloud["providers"], start=highest + 1):
             uuid, parent_id = provider["uuid"], ids.get(provider["parent"])
             ids[uuid] = number
             roots[number] = number if parent_id is None else roots[parent_id]
