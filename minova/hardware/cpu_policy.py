@@ -1,12 +1,13 @@
 """How a guest's CPUs are to run: shared, pinned or mixed, on which threads of a core, and which of them in real time."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 
 from minova.hardware import errors
-from minova.hardware.extra_specs import is_true, mask, word
+from minova.hardware.extra_specs import is_true, mask
 from minova.objects.flavor import Flavor
 from minova.objects.numa import CPUs
 
@@ -26,20 +27,16 @@ class CpuPolicy(msgspec.Struct, frozen=True, kw_only=True):
     mask: CPUs = frozenset()
 
 
-def cpu_policy_of(flavor: Flavor, image_properties: Mapping[str, str]) -> CpuPolicy:
-    """What flavor and image ask for together; the errors say what they contradict."""
+def cpu_policy_of(flavor: Flavor, image: Mapping[str, Any]) -> CpuPolicy:
+    """What flavor and image (its properties, typed) ask for together; the errors say what they contradict."""
     specs = flavor.extra_specs
-    words = {
-        "hw_cpu_policy": word("hw_cpu_policy", image_properties, POLICIES),
-        "hw_cpu_thread_policy": word("hw_cpu_thread_policy", image_properties, THREAD_POLICIES),
-    }
-    cpus = _cpus(specs.get("hw:cpu_policy"), words["hw_cpu_policy"])
-    threads = _threads(specs.get("hw:cpu_thread_policy"), words["hw_cpu_thread_policy"])
-    realtime = _realtime(flavor, image_properties)
+    cpus = _cpus(specs.get("hw:cpu_policy"), image.get("hw_cpu_policy"))
+    threads = _threads(specs.get("hw:cpu_thread_policy"), image.get("hw_cpu_thread_policy"))
+    realtime = _realtime(flavor, image.get("hw_cpu_realtime_mask"))
     dedicated = _dedicated(flavor)
     emulator = _emulator_threads(flavor)
     cpus = _by_resources(flavor, cpus, emulator)
-    threads = _by_trait(flavor, image_properties, threads)
+    threads = _by_trait(flavor, image.get("traits_required", ()), threads)
     if cpus in (None, "shared"):
         _check_shared(threads, emulator, dedicated, realtime)
     elif cpus == "dedicated" and dedicated:
@@ -90,13 +87,13 @@ def _emulator_threads(flavor: Flavor) -> str | None:
     return policy or None
 
 
-def _realtime(flavor: Flavor, image_properties: Mapping[str, str]) -> CPUs | None:
+def _realtime(flavor: Flavor, of_image: str | None) -> CPUs | None:
     """The realtime CPUs; the image's mask comes before the flavor's."""
     if not is_true(flavor.extra_specs.get("hw:cpu_realtime")):
         return None
     every = frozenset(range(flavor.vcpus))
-    text = image_properties.get("hw_cpu_realtime_mask") or flavor.extra_specs.get("hw:cpu_realtime_mask")
-    cpus = mask("hw:cpu_realtime_mask", str(text), flavor.vcpus) if text else every
+    text = of_image or flavor.extra_specs.get("hw:cpu_realtime_mask")
+    cpus = mask("hw:cpu_realtime_mask", text, flavor.vcpus) if text else every
     if not cpus or (cpus == every and not _emulator_threads(flavor)):
         raise errors.RealtimeMaskNotFoundOrInvalid(
             f"hw:cpu_realtime_mask={text}: realtime needs a CPU that is not, or hw:emulator_threads_policy"
@@ -141,10 +138,10 @@ def _by_resources(flavor: Flavor, cpus: str | None, emulator: str | None) -> str
     return "dedicated"
 
 
-def _by_trait(flavor: Flavor, image_properties: Mapping[str, str], threads: str | None) -> str | None:
+def _by_trait(flavor: Flavor, required: Collection[str], threads: str | None) -> str | None:
     """The trait HW_CPU_HYPERTHREADING is another way to say isolate or require."""
     traits = [value for key, value in flavor.extra_specs.items() if _HYPERTHREADING.fullmatch(key)]
-    if not traits and image_properties.get("trait:HW_CPU_HYPERTHREADING") == "required":
+    if not traits and "HW_CPU_HYPERTHREADING" in required:
         traits = ["required"]
     if not traits or not traits[0]:
         return threads

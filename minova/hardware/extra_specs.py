@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from minova.hardware import cpuset
 from minova.hardware.errors import Invalid, MalformedValue
@@ -22,14 +22,6 @@ def number(key: str, value: object) -> int:
         return int(str(value))
     except ValueError:
         raise MalformedValue(f"{key}={value}: not a number") from None
-
-
-def word(key: str, properties: Mapping[str, str], words: Collection[str]) -> str | None:
-    """An image property that must be one of some words."""
-    value = properties.get(key)
-    if value is not None and value not in words:
-        raise MalformedValue(f"{key}={value}: not one of {', '.join(words)}")
-    return value
 
 
 def cpus(key: str, value: str) -> frozenset[int]:

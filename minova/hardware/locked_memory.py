@@ -1,11 +1,12 @@
 """Whether a guest's memory may be locked, and what its encryption asks of the image. Checks only."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from minova.hardware import errors
-from minova.hardware.extra_specs import is_true, word
+from minova.hardware.extra_specs import is_true
 from minova.objects.flavor import Flavor
 
 
@@ -23,44 +24,43 @@ MODELS = {
 }
 
 
-def check_locked_memory(flavor: Flavor, image_properties: Mapping[str, str]) -> None:
-    """Locked memory needs a page size; flavor and image must agree."""
-    of_flavor = _truth(flavor.extra_specs, "hw:locked_memory")
-    of_image = _truth(image_properties, "hw_locked_memory")
+def check_locked_memory(flavor: Flavor, image: Mapping[str, Any]) -> None:
+    """Locked memory needs a page size; flavor and image (its properties, typed) must agree."""
+    of_flavor = _truth(flavor, "hw:locked_memory")
+    of_image = image.get("hw_locked_memory")
     if of_flavor is not None and of_image is not None and of_flavor != of_image:
         raise errors.FlavorImageLockedMemoryConflict(
-            f"hw_locked_memory={image_properties['hw_locked_memory']} of the image: "
+            f"hw_locked_memory={str(of_image).lower()} of the image: "
             f"the flavor has hw:locked_memory={flavor.extra_specs['hw:locked_memory']}"
         )
     locked = of_image if of_flavor is None else of_flavor
     if not locked:
-        _check_encryption(flavor, image_properties)
-    elif not (flavor.extra_specs.get("hw:mem_page_size") or image_properties.get("hw_mem_page_size")):
+        _check_encryption(flavor, image)
+    elif not (flavor.extra_specs.get("hw:mem_page_size") or image.get("hw_mem_page_size")):
         raise errors.LockMemoryForbidden("hw:locked_memory needs hw:mem_page_size")
 
 
-def _check_encryption(flavor: Flavor, image_properties: Mapping[str, str]) -> None:
-    word("hw_mem_encryption_model", image_properties, MODELS)
-    of_flavor = _truth(flavor.extra_specs, "hw:mem_encryption")
-    of_image = _truth(image_properties, "hw_mem_encryption")
+def _check_encryption(flavor: Flavor, image: Mapping[str, Any]) -> None:
+    of_flavor = _truth(flavor, "hw:mem_encryption")
+    of_image = image.get("hw_mem_encryption")
     if not of_flavor and not of_image:
         return
     _check_alike("mem_encryption", of_flavor, of_image)
-    models = flavor.extra_specs.get("hw:mem_encryption_model"), image_properties.get("hw_mem_encryption_model")
+    models = flavor.extra_specs.get("hw:mem_encryption_model"), image.get("hw_mem_encryption_model")
     _check_alike("mem_encryption_model", *models)
     model = models[1] or models[0] or "amd-sev"
     if model not in MODELS:
         raise errors.Invalid(f"hw:mem_encryption_model={model}: not one of {', '.join(MODELS)}")
-    _check_image(model, image_properties)
+    _check_image(model, image)
 
 
-def _check_image(model: str, image_properties: Mapping[str, str]) -> None:
-    if image_properties.get("hw_firmware_type") != "uefi":
+def _check_image(model: str, image: Mapping[str, Any]) -> None:
+    if image.get("hw_firmware_type") != "uefi":
         raise errors.FlavorImageConflict("hw:mem_encryption needs hw_firmware_type=uefi of the image")
-    machine = image_properties.get("hw_machine_type")
+    machine = image.get("hw_machine_type")
     if machine is not None and "q35" not in machine:
         raise errors.InvalidMachineType(f"hw_machine_type={machine} of the image: hw:mem_encryption needs q35")
-    if MODELS[model].stateless_firmware and not is_true(image_properties.get("hw_firmware_stateless")):
+    if MODELS[model].stateless_firmware and not image.get("hw_firmware_stateless"):
         raise errors.StatelessFirmwareRequired(
             f"hw:mem_encryption_model={model} needs hw_firmware_stateless=true of the image"
         )
@@ -71,5 +71,6 @@ def _check_alike(name: str, of_flavor: object, of_image: object) -> None:
         raise errors.FlavorImageConflict(f"hw_{name} of the image and hw:{name} of the flavor say the opposite")
 
 
-def _truth(values: Mapping[str, str], key: str) -> bool | None:
-    return is_true(values[key]) if values.get(key) is not None else None
+def _truth(flavor: Flavor, key: str) -> bool | None:
+    value = flavor.extra_specs.get(key)
+    return None if value is None else is_true(value)

@@ -16,6 +16,7 @@ from minova.hardware.extra_specs import cpus, number, per_cell, size_kib
 from minova.hardware.locked_memory import check_locked_memory
 from minova.hardware.numa_counts import ANY, LARGE, PINNED, SMALL
 from minova.objects.flavor import Flavor
+from minova.objects.image_properties import typed
 from minova.objects.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
 
 T = TypeVar("T")
@@ -24,12 +25,17 @@ _PAGE_WORDS = {"any": ANY, "large": LARGE, "small": SMALL}
 
 
 def numa_constraints(flavor: Flavor, image_properties: Mapping[str, str]) -> InstanceNUMATopology | None:
-    """The guest's topology, not yet fitted; None for a guest without. Errors: `minova.hardware.errors`, all 400."""
-    image = _cells_of_image(image_properties)
-    policy = cpu_policy_of(flavor, image_properties)
-    nodes = _nodes(flavor, image.nodes)
-    pagesize = _pagesize(flavor, image_properties)
-    check_locked_memory(flavor, image_properties)
+    """The guest's topology, not yet fitted; None for a guest without. Errors, all 400: those of `minova.hardware.errors`, and
+    InvalidImageProperty.
+    """
+    image = typed(image_properties)
+    of_image = _Cells(
+        cpus=_cpu_lists(image_properties, "hw_numa_cpus"), memory=_memories(image_properties, "hw_numa_mem")
+    )
+    policy = cpu_policy_of(flavor, image)
+    nodes = _nodes(flavor, image.get("hw_numa_nodes"))
+    pagesize = _pagesize(flavor, image.get("hw_mem_page_size"))
+    check_locked_memory(flavor, image)
     if not (nodes or pagesize or _has_pmem(flavor) or policy.cpus in PINNED):
         return None
     every = frozenset(range(flavor.vcpus))
@@ -45,27 +51,17 @@ def numa_constraints(flavor: Flavor, image_properties: Mapping[str, str]) -> Ins
                 cpu_policy=policy.cpus,
                 cpu_thread_policy=policy.threads,
             )
-            for index, (members, memory) in enumerate(_divided(flavor, image, nodes or 1))
+            for index, (members, memory) in enumerate(_divided(flavor, of_image, nodes or 1))
         ),
         emulator_threads_policy=policy.emulator_threads,
     )
 
 
 class _Cells(msgspec.Struct, frozen=True, kw_only=True):
-    """What an image says of the cells: how many, and the CPUs and memory (MB) of each."""
+    """What an image says of each cell: its CPUs and its memory (MB)."""
 
-    nodes: int | None
     cpus: list[CPUs]
     memory: list[int]
-
-
-def _cells_of_image(properties: Mapping[str, str]) -> _Cells:
-    nodes = properties.get("hw_numa_nodes")
-    return _Cells(
-        nodes=None if nodes is None else number("hw_numa_nodes", nodes),
-        cpus=_cpu_lists(properties, "hw_numa_cpus"),
-        memory=_memories(properties, "hw_numa_mem"),
-    )
 
 
 def _cpu_lists(properties: Mapping[str, str], prefix: str) -> list[CPUs]:
@@ -91,10 +87,9 @@ def _nodes(flavor: Flavor, of_image: int | None) -> int | None:
     return int(nodes)
 
 
-def _pagesize(flavor: Flavor, image_properties: Mapping[str, str]) -> int | None:
+def _pagesize(flavor: Flavor, of_image: str | None) -> int | None:
     """KiB, or a word as its negative number. An image may choose where the flavor says any or large."""
     of_flavor = flavor.extra_specs.get("hw:mem_page_size")
-    of_image = image_properties.get("hw_mem_page_size")
     if not of_flavor:
         if of_image:
             raise errors.MemoryPageSizeForbidden(f"hw_mem_page_size={of_image} of the image: the flavor allows none")
@@ -106,7 +101,7 @@ def _pagesize(flavor: Flavor, image_properties: Mapping[str, str]) -> int | None
         raise errors.MemoryPageSizeForbidden(
             f"hw_mem_page_size={of_image} of the image: the flavor has hw:mem_page_size={of_flavor}"
         )
-    return _page_kib("hw_mem_page_size", str(of_image))
+    return _page_kib("hw_mem_page_size", of_image)
 
 
 def _page_kib(key: str, text: str) -> int:

@@ -176,16 +176,16 @@ def checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> I
 
 
 def _thread_checks(cell: CellCounts, need: Need) -> Iterator[Check]:
-    # A cell without pinned CPUs of its own (mixed policy) cannot be isolated, nor can emulator threads stand beside it.
-    least = max(need.pcpus, 1)
+    """In Nova a cell without pinned CPUs (of a mixed guest) cannot be isolated nor have emulator threads beside it, and
+    one without any CPU does not fit.
+    """
+    if not need.pcpus and (need.reserved or need.thread_policy == "isolate" or not need.cpus):
+        yield "pinned CPUs of the guest's cell", 0 * cell.pcpus, 1
     if need.thread_policy == "isolate":
-        yield "whole cores", cell.isolate_room, least
-        yield "cores with a free thread", cell.free_cores, least + need.reserved
-        return
-    if need.thread_policy == "require":
-        yield "CPUs on cores with two free threads", cell.require_room, least
-    if need.reserved and not need.pcpus:
-        yield "pinned CPUs beside the emulator threads", 0 * cell.pcpus, 1
+        yield "whole cores", cell.isolate_room, need.pcpus
+        yield "cores with a free thread", cell.free_cores, need.pcpus + need.reserved
+    elif need.thread_policy == "require":
+        yield "CPUs on cores with two free threads", cell.require_room, max(need.pcpus, 1)
 
 
 def _shared_checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> Iterator[Check]:

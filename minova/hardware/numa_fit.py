@@ -69,11 +69,10 @@ def fit_topology(
     `limits` None: shared CPUs and memory are not limited (beyond what one guest may take of a cell). `packing` is
     [compute] packing_host_numa_cells_allocation_strategy: prefer the cells most used.
     """
-    counts = counts_of(host)
-    chosen = cells_for(host, counts, needs_of(wanted), limits=limits, pci=pci, packing=packing)
+    counts, needs = counts_of(host), needs_of(wanted)
+    chosen = cells_for(host, counts, needs, limits=limits, pci=pci, packing=packing)
     if isinstance(chosen, NoFit):
         return chosen
-    needs = needs_of(wanted)
     cells = (
         fitted(host.cells[index], counts[index], cell, need)
         for index, cell, need in zip(chosen, wanted.cells, needs, strict=True)
@@ -208,14 +207,15 @@ def _packed(cores: Sequence[CPUs], count: int, *, require: bool) -> list[int]:
 
 
 def _isolated(cell: InstanceNUMACell, host: NUMACell, cores: Sequence[CPUs], reserved: int) -> InstanceNUMACell:
-    """One CPU on each of as many whole cores; emulator threads on a whole core too, if there is one more."""
+    """One CPU on each of as many whole cores; emulator threads on a core that nobody else uses, if there is one more."""
     most = max(map(len, host.siblings), default=1)
-    whole = [min(core) for core in cores if len(core) == most]
-    cpus, spare = whole[: len(cell.pcpuset)], whole[len(cell.pcpuset) :]
-    if not reserved or spare:
-        return _pinned(cell, cpus, spare[:reserved])
-    partial = [min(core) for core in cores if core and len(core) < most]
-    return msgspec.structs.replace(_pinned(cell, cpus, partial[:reserved]), reserved_alone=True)
+    cpus = [min(core) for core in cores if len(core) == most][: len(cell.pcpuset)]
+    if not reserved:
+        return _pinned(cell, cpus, ())
+    left = [core for core in cores if core and min(core) not in cpus]
+    unshared = [core for core in left if core in host.siblings]
+    alone = msgspec.structs.replace(cell, reserved_alone=not unshared)
+    return _pinned(alone, cpus, [min((unshared or left)[0])])
 
 
 def _pinned(cell: InstanceNUMACell, cpus: Sequence[int], reserved: Sequence[int]) -> InstanceNUMACell:

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from minova.hardware import errors
-from minova.hardware.extra_specs import word
 from minova.hardware.pci_pools import LEGACY, POLICIES
 from minova.objects.flavor import Flavor
+from minova.objects.image_properties import typed
 from minova.objects.pci import InstancePCIRequest, Pairs
 
 _ID = re.compile(r"[0-9a-fA-F]{4}")
@@ -67,7 +67,7 @@ def parse_aliases(texts: Sequence[str], *, pci_in_placement: bool = False) -> Al
 
 def numa_policy_of(flavor: Flavor, image_properties: Mapping[str, str]) -> str | None:
     """hw:pci_numa_affinity_policy, which comes before the alias's own; flavor and image must agree."""
-    of_image = word("hw_pci_numa_affinity_policy", image_properties, POLICIES)
+    of_image = typed(image_properties).get("hw_pci_numa_affinity_policy")
     of_flavor = flavor.extra_specs.get("hw:pci_numa_affinity_policy")
     if of_flavor and of_image and of_flavor != of_image:
         raise errors.ImagePCINUMAPolicyForbidden(

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from minova.objects.pci import PciDevice, PciDevicePool
+from minova.hardware import pci_pools
+from minova.hardware.pci_pools import GuestCells
+from minova.objects.pci import InstancePCIRequest, PciDevice, PciDevicePool
 
 AVAILABLE = "available"
 CLAIMED = "claimed"
@@ -82,10 +84,14 @@ def allocated(devices: Sequence[PciDevice], instance_uuid: str) -> Devices:
     return _changed(devices, instance_uuid, lambda one: _with_status(one, ALLOCATED) if one.status == CLAIMED else one)
 
 
-def freed(devices: Sequence[PciDevice], instance_uuid: str) -> Devices:
-    """The instance has none any more; what is gone from the host is forgotten."""
-    left = [device for device in devices if (device.instance_uuid, device.status) != (instance_uuid, REMOVED)]
-    return _changed(left, instance_uuid, _set_free)
+def freed(devices: Sequence[PciDevice], instance_uuid: str, *statuses: str) -> Devices:
+    """The instance has none any more, or none in these statuses; what is gone from the host is forgotten."""
+
+    def goes(device: PciDevice) -> bool:
+        return device.instance_uuid == instance_uuid and (not statuses or device.status in statuses)
+
+    left = [device for device in devices if not (goes(device) and device.status == REMOVED)]
+    return settled(_set_free(device) if goes(device) else device for device in left)
 
 
 def kept_for(devices: Sequence[PciDevice], instance_uuids: Iterable[str]) -> Devices:
@@ -94,6 +100,32 @@ def kept_for(devices: Sequence[PciDevice], instance_uuids: Iterable[str]) -> Dev
     for instance_uuid in {device.instance_uuid for device in devices} - known - {None}:
         devices = freed(devices, str(instance_uuid))
     return tuple(devices)
+
+
+def chosen(
+    devices: Iterable[PciDevice], requests: Sequence[InstancePCIRequest], cells: GuestCells | None = None
+) -> dict[str, str | None]:
+    """{address: id of the request it serves}, the lowest addresses of the pools that each request is served from.
+
+    PciDeviceRequestFailed: there are too few.
+    """
+    free = [device for device in devices if device.status == AVAILABLE]
+    taken: dict[str, str | None] = {}
+    for request in requests:
+        pools = pools_of(free)
+        left = {_kind(pool): pool.count for pool in pci_pools.consumed(pools, [request], cells)}
+        for pool in pools:
+            like = [device for device in free if _kind(pool_of(device)) == _kind(pool)]
+            for device in like[: pool.count - left.get(_kind(pool), 0)]:
+                taken[device.address] = request.request_id
+                # Its relatives are no longer free for the next request.
+                free = [one for one in free if not related(one, device)]
+    return taken
+
+
+def related(one: PciDevice, other: PciDevice) -> bool:
+    """The same device, or a PF and one of its VFs."""
+    return one.address in (other.address, other.parent_addr) or one.parent_addr == other.address
 
 
 def pool_of(device: PciDevice) -> PciDevicePool:
@@ -112,6 +144,11 @@ def pools_of(devices: Iterable[PciDevice]) -> tuple[PciDevicePool, ...]:
     """What is available, counted by likeness, in the order of the first address of each."""
     counts = Counter(pool_of(device) for device in devices if device.status == AVAILABLE)
     return tuple(msgspec.structs.replace(pool, count=count) for pool, count in counts.items())
+
+
+def _kind(pool: PciDevicePool) -> PciDevicePool:
+    """To tell likeness without the number."""
+    return msgspec.structs.replace(pool, count=0)
 
 
 def _changed(devices: Sequence[PciDevice], instance_uuid: str, change: Callable[[PciDevice], PciDevice]) -> Devices:

@@ -1,0 +1,26 @@
+"""What a guest asks of its host beyond its size: cells of memory and CPUs, and PCI devices. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from minova.hardware.numa_constraints import numa_constraints
+from minova.hardware.pci_alias import numa_policy_of, parse_aliases, requests_of
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.pci import InstancePCIRequest
+
+
+class Demands(msgspec.Struct, frozen=True, kw_only=True):
+    numa_topology: InstanceNUMATopology | None = None
+    pci_requests: tuple[InstancePCIRequest, ...] = ()
+
+
+def demands_of(flavor: Flavor, image: Image, aliases: Sequence[str]) -> Demands:
+    """`aliases`: the texts of [pci] alias. Errors: `minova.hardware.errors`, all 400."""
+    policy = numa_policy_of(flavor, image.properties)
+    requests: tuple[InstancePCIRequest, ...] = ()
+    if "pci_passthrough:alias" in flavor.extra_specs:
+        requests = requests_of(flavor, parse_aliases(aliases), policy)
+    return Demands(numa_topology=numa_constraints(flavor, image.properties), pci_requests=requests)
