@@ -15,6 +15,12 @@ from minova import errors
 Reader = Callable[[str], Any]
 
 
+class InvalidImageProperty(errors.BadRequest):
+    """A value that the property cannot have; the text names both."""
+
+    nova_name = "ValueError"
+
+
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -162,7 +168,7 @@ FIELDS: dict[str, Reader] = {name: reader for reader, names in READERS.items() f
 
 
 def typed(properties: Mapping[str, str]) -> dict[str, Any]:
-    """The properties under their newest names, booleans and numbers as such. BadRequest: a value that is none.
+    """The properties under their newest names, booleans and numbers as such. InvalidImageProperty: a value that is none.
 
     `hw_numa_mem.N`, `hw_numa_cpus.N` and `trait:NAME` become lists: `hw_numa_mem`, `hw_numa_cpus`, `traits_required`.
     """
@@ -185,11 +191,11 @@ def typed(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read(name: str, text: str) -> Any:
-    """The value of one property. BadRequest names it."""
+    """The value of one property. InvalidImageProperty: it is none."""
     try:
         return FIELDS[name](str(text))
     except ValueError as error:
-        raise errors.BadRequest(f"Image property {name}: {text!r} is not valid: {error}") from error
+        raise InvalidImageProperty(f"Image property {name}: {text!r} is not valid: {error}") from error
 
 
 def numbered(properties: Mapping[str, str], name: str) -> list[str]:

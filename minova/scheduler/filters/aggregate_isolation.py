@@ -37,7 +37,7 @@ class AggregateImagePropertiesIsolation(ClassFilter):
     """An image property must have the value that the metadata names under its name, where both speak of it."""
 
     of = "aggregates"
-    run_on_rebuild = True
+    RUN_ON_REBUILD = True
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)

@@ -4,9 +4,9 @@ from typing import Any
 
 import netaddr
 
-from minova import errors
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
+from minova.scheduler.malformed import Malformed
 
 
 class SimpleCIDRAffinityFilter(ClassFilter):
@@ -22,10 +22,10 @@ class SimpleCIDRAffinityFilter(ClassFilter):
 
 
 def _contains(address: Any, width: Any, value: Any) -> bool:
-    """BadRequest: one of the three is none."""
+    """Malformed: one of the three is none."""
     try:
         network = netaddr.IPNetwork("".join((address, width)))
         return netaddr.IPAddress(value) in network
     except (netaddr.AddrFormatError, TypeError, ValueError) as error:
         hints = f"build_near_host_ip {address!r}, cidr {width!r}"
-        raise errors.BadRequest(f"Scheduler hints {hints} against host address {value!r}: {error}") from error
+        raise Malformed(f"Scheduler hints {hints}, host address {value!r}", error) from error

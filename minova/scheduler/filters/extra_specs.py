@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 
-from minova import errors
+from minova.scheduler.malformed import Malformed
 
 NUMERIC: dict[str, Callable[[float, float], bool]] = {
     "=": operator.ge,  # as in Nova: at least
@@ -24,11 +24,11 @@ TEXT: dict[str, Callable[[str, str], bool]] = {
 
 
 def compare(key: str, value: str, requirement: str) -> bool:
-    """BadRequest: the requirement cannot be compared."""
+    """Malformed: the requirement cannot be compared."""
     try:
         return match(value, requirement)
     except (ValueError, IndexError) as error:
-        raise errors.BadRequest(f"Extra spec {key}: {requirement!r} and {value!r} do not compare: {error}") from error
+        raise Malformed(f"Extra spec {key}: {requirement!r} does not compare with {value!r}", error) from error
 
 
 def match(value: str, requirement: str) -> bool:

@@ -28,7 +28,7 @@ class ImagePropertiesFilter(ClassFilter):
     """
 
     of = "capabilities"
-    run_on_rebuild = True
+    RUN_ON_REBUILD = True
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)

@@ -9,7 +9,7 @@ from minova.scheduler.filters.by_name import NameFilter, NameTest
 class IsolatedHostsFilter(NameFilter):
     """Isolated images run on isolated hosts only; those hosts take other images only if the option says so."""
 
-    run_on_rebuild = True
+    RUN_ON_REBUILD = True
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)

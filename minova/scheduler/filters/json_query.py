@@ -5,10 +5,10 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from minova import errors
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters.nova_names import OWN, SHARED, AlikeFilter, attribute
 from minova.scheduler.host_state import HostState
+from minova.scheduler.malformed import Malformed
 
 Arguments = Sequence[Any]
 
@@ -42,7 +42,7 @@ COMMANDS: dict[str, Callable[[Arguments], Any]] = {
 class JsonFilter(AlikeFilter):
     """Nova's oddities hold: what a host does not have drops out and the other arguments move up.
 
-    BadRequest names the query; its cause tells what is wrong with it.
+    Malformed names the query and what is wrong with it.
     """
 
     def reads(self, spec: RequestSpec) -> Iterable[str] | None:
@@ -106,8 +106,8 @@ def _parsed(query: Any) -> Any:
         raise _bad(query, error) from error
 
 
-def _bad(query: Any, error: Exception) -> errors.BadRequest:
-    return errors.BadRequest(f"Scheduler hint query: {query!r}: {type(error).__name__}: {error}")
+def _bad(query: Any, error: Exception) -> Malformed:
+    return Malformed(f"Scheduler hint query: {query!r}: {type(error).__name__}", error)
 
 
 def _values(query: Any, host: HostState) -> list[str]:

@@ -1,6 +1,7 @@
 """What requests may say of a host in their own words: the attributes of Nova's HostState, and no others."""
 
 import json
+from collections import UserDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -65,16 +66,19 @@ def attribute(host: HostState, name: str) -> Any:
     return None
 
 
-def _service(host: HostState) -> dict[str, Any]:
+def _service(host: HostState) -> UserDict[str, Any]:
+    """No dict, as in Nova: a query can look into it, an extra spec cannot."""
     facts = host.service
-    return {
-        "host": host.host,
-        "binary": "nova-compute",
-        "topic": "compute",
-        "disabled": facts.disabled,
-        "disabled_reason": facts.disabled_reason,
-        "forced_down": facts.forced_down,
-    }
+    return UserDict(
+        {
+            "host": host.host,
+            "binary": "nova-compute",
+            "topic": "compute",
+            "disabled": facts.disabled,
+            "disabled_reason": facts.disabled_reason,
+            "forced_down": facts.forced_down,
+        }
+    )
 
 
 def field_of(value: Any, name: str) -> Any:
