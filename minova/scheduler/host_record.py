@@ -12,6 +12,10 @@ from minova.objects.pci import Pairs, PciDevicePool
 CELL_UUID = "00000000-0000-4000-8000-0000000000c1"
 
 
+# Measured from 0 to 1.
+SHARES = ("cpu.percent", "cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent")
+
+
 class AggregateFacts(msgspec.Struct, frozen=True):
     """An aggregate as filters see it: `metadata` as sorted pairs, so that equal ones are told by their value."""
 
@@ -56,12 +60,17 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement of a host's monitor. `timestamp` is text, as it came."""
+    """One measurement of a host's monitor. `timestamp` is text, as it came, and so is `value`: shares from 0 to 1."""
 
     name: str
     value: float | None = None
     timestamp: str | None = None
     source: str | None = None
+
+    @property
+    def whole(self) -> int:
+        """What Nova's scheduler makes of the value: a whole number, shares of CPU time in percent."""
+        return int((self.value or 0) * (100 if self.name in SHARES else 1))
 
 
 class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,7 +68,8 @@ class NovaHostState(HostState):
 
     @property
     def metrics(self) -> list[Any]:
-        return list(self._table.value(self.row, "metrics"))
+        """With whole numbers, as Nova has them."""
+        return [msgspec.structs.replace(one, value=one.whole) for one in self._table.value(self.row, "metrics")]
 
     @property
     def pci_stats(self) -> PciStats:

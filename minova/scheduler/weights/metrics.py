@@ -66,8 +66,8 @@ class MetricsWeigher(Weigher):
         return self.unavailable if any(missing) else self._sum_of_present(metrics)
 
     def _sum_of_present(self, metrics: Sequence[Metric]) -> float:
-        values = {metric.name: metric.value for metric in metrics}
+        values = {metric.name: metric.whole for metric in metrics}
         total = 0.0
         for name, ratio in self.ratios:
-            total += (values.get(name) or 0) * ratio
+            total += values.get(name, 0) * ratio
         return total
