@@ -94,10 +94,6 @@ def show(api: Api, call: Call) -> dict[str, Any]:
     return {"flavor": view(call, find(api, call, call.path["flavor_id"]))}
 
 
-def extra_specs(api: Api, call: Call) -> dict[str, Any]:
-    return {"extra_specs": find(api, call, call.path["flavor_id"]).extra_specs}
-
-
 def create(api: Api, call: Call) -> dict[str, Any]:
     asked: NewFlavor = call.body.flavor
     flavor = Flavor(

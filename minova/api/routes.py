@@ -3,13 +3,17 @@
 from typing import Any
 
 from minova.api import (
+    aggregates,
+    availability_zones,
     diagnosis,
+    extra_specs,
     flavors,
     hypervisors,
     image_data,
     images,
     server_actions,
     server_create,
+    server_groups,
     server_view,
     servers,
     services,
@@ -20,6 +24,9 @@ from minova.api.route import Route
 from minova.api.server_filter import ServersQuery
 
 _FLAVOR = "/v2.1/flavors/{flavor_id}"
+_SPECS = f"{_FLAVOR}/os-extra_specs"
+_GROUP = "/v2.1/os-server-groups/{group_id}"
+_AGGREGATE = "/v2.1/os-aggregates/{aggregate_id}"
 _SERVER = "/v2.1/servers/{server_id}"
 _IMAGE = "/v2/images/{image_id}"
 
@@ -51,7 +58,36 @@ ROUTES: tuple[Route, ...] = (
     Route(method="POST", path="/v2.1/flavors", handler=flavors.create, body=flavors.CreateFlavor, admin=True),
     Route(method="GET", path=_FLAVOR, handler=flavors.show, answer=flavors.FlavorView),
     Route(method="DELETE", path=_FLAVOR, handler=flavors.delete, status=202, admin=True),
-    Route(method="GET", path=f"{_FLAVOR}/os-extra_specs", handler=flavors.extra_specs),
+    Route(method="GET", path=_SPECS, handler=extra_specs.list_specs),
+    Route(method="POST", path=_SPECS, handler=extra_specs.create, body=extra_specs.CreateSpecs, admin=True),
+    Route(method="GET", path=f"{_SPECS}/{{key}}", handler=extra_specs.show),
+    Route(method="PUT", path=f"{_SPECS}/{{key}}", handler=extra_specs.update, body=extra_specs.Values, admin=True),
+    Route(method="DELETE", path=f"{_SPECS}/{{key}}", handler=extra_specs.delete, admin=True),
+    # -- server groups
+    Route(
+        method="GET",
+        path="/v2.1/os-server-groups",
+        handler=server_groups.list_groups,
+        query=server_groups.GroupsQuery,
+    ),
+    Route(method="POST", path="/v2.1/os-server-groups", handler=server_groups.create, body=server_groups.CreateGroup),
+    Route(method="GET", path=_GROUP, handler=server_groups.show),
+    Route(method="DELETE", path=_GROUP, handler=server_groups.delete, status=204),
+    # -- aggregates and zones
+    Route(method="GET", path="/v2.1/os-availability-zone", handler=availability_zones.list_zones),
+    Route(method="GET", path="/v2.1/os-availability-zone/detail", handler=availability_zones.list_detail, admin=True),
+    Route(method="GET", path="/v2.1/os-aggregates", handler=aggregates.list_aggregates, admin=True),
+    Route(
+        method="POST",
+        path="/v2.1/os-aggregates",
+        handler=aggregates.create,
+        body=aggregates.CreateAggregate,
+        admin=True,
+    ),
+    Route(method="GET", path=_AGGREGATE, handler=aggregates.show, admin=True),
+    Route(method="PUT", path=_AGGREGATE, handler=aggregates.update, body=aggregates.UpdateAggregate, admin=True),
+    Route(method="DELETE", path=_AGGREGATE, handler=aggregates.delete, admin=True),
+    Route(method="POST", path=f"{_AGGREGATE}/action", handler=aggregates.act, body=dict[str, Any], admin=True),
     # -- operators
     Route(method="GET", path="/v2.1/os-hypervisors", handler=hypervisors.list_hypervisors, query=Page, admin=True),
     Route(method="GET", path="/v2.1/os-hypervisors/detail", handler=hypervisors.list_detail, query=Page, admin=True),

@@ -10,8 +10,10 @@ import msgspec
 from minova import errors
 from minova.api import flavors, images, links, names
 from minova.api.call import Api, Call
+from minova.api.hints import checked_hints, group_of
 from minova.api.place import place_of
-from minova.db import read_flavors, read_images, read_instances, read_services
+from minova.db import groups, read_flavors, read_images, read_instances, read_zones
+from minova.hardware.demands import demands_of
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.server_request import CreatedServers, CreateServers
@@ -120,6 +122,7 @@ def _request(api: Api, call: Call, asked: NewServer, request_uuid: str | None, b
         raise errors.BadRequest(
             f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
+    demands_of(flavor, image, api.conf.pci.alias)  # whose errors are the asker's
     _check_zone(api, place.zone if not place.forced else None)
     _refuse_unserved(asked)
     return CreateServers(
@@ -133,7 +136,7 @@ def _request(api: Api, call: Call, asked: NewServer, request_uuid: str | None, b
         availability_zone=place.zone,
         force_host=place.host,
         force_node=place.node,
-        scheduler_hints=_hints(call),
+        scheduler_hints=_hints(api, call),
         metadata=_metadata(asked.metadata),
     )
 
@@ -177,17 +180,22 @@ def _check_zone(api: Api, zone: str | None) -> None:
     if zone is None:
         return
     with api.db.read() as session:
-        known = read_services.zones(session, api.conf.scheduler.default_availability_zone)
-    if zone not in known:
+        there = read_zones.is_available(session, zone, api.conf.scheduler.default_availability_zone)
+    if not there:
         raise errors.BadRequest(f"The requested availability zone is not available: {zone[:255]}.")
 
 
-def _hints(call: Call) -> dict[str, Any]:
-    """BadRequest: a server group, of which there are none yet; its servers would stand anywhere."""
-    hints: dict[str, Any] = call.body.hints or call.body.hints_old or {}
-    if "group" in hints:
-        raise errors.BadRequest(f"Server group {str(hints['group'])[:255]} could not be found.")
-    return hints
+def _hints(api: Api, call: Call) -> dict[str, Any]:
+    """BadRequest: malformed ones, or a server group that is not there or another project's."""
+    hints = checked_hints(call.body.hints or call.body.hints_old or {})
+    wanted = group_of(hints)
+    if wanted is None:
+        return {key: value for key, value in hints.items() if key != "group"}
+    with api.db.read() as session:
+        group = groups.find(session, wanted)
+    if group is None or (group.project_id != call.ctx.project_id and not call.ctx.is_admin):
+        raise errors.BadRequest(f"Instance group {wanted} could not be found.")
+    return {**hints, "group": wanted}
 
 
 def _metadata(metadata: dict[str, str]) -> dict[str, str]:

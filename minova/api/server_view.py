@@ -100,7 +100,7 @@ def brief(call: Call, row: models.Instance) -> ServerBrief:
 
 
 def view(call: Call, row: models.Instance, fault: models.InstanceFault | None, zone: str) -> ServerView:
-    """`zone` is the one of hosts that are in none of their own."""
+    """`zone` is that of its host; until it has one, the zone that was asked for is shown."""
     status = status_of(row)
     where: dict[str, Any] = {}
     if call.ctx.is_admin:
@@ -119,7 +119,7 @@ def view(call: Call, row: models.Instance, fault: models.InstanceFault | None, z
         created=times.seconds(row.created_at),
         updated=times.seconds(row.updated_at or row.created_at),
         progress=_progress(row, status) if status in WITH_PROGRESS else msgspec.UNSET,
-        availability_zone=row.availability_zone or (zone if row.host else ""),
+        availability_zone=zone if row.host else row.availability_zone or "",
         config_drive="True" if row.config_drive else "",
         key_name=row.key_name,
         launched_at=times.microseconds(row.launched_at),

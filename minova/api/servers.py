@@ -10,7 +10,7 @@ from minova.api import links, server_filter
 from minova.api.call import Api, Call
 from minova.api.query import page_size
 from minova.api.server_view import WITH_FAULT, ServerView, brief, status_of, view
-from minova.db import models, read_instances
+from minova.db import models, read_instances, read_zones
 
 
 def list_servers(api: Api, call: Call) -> dict[str, Any]:
@@ -74,5 +74,6 @@ def _page(call: Call, shown: list[Any], rows: Sequence[models.Instance], more: b
 def _views(api: Api, call: Call, session: Session, rows: Sequence[models.Instance]) -> list[ServerView]:
     broken = [row.uuid for row in rows if status_of(row) in WITH_FAULT]
     faults = read_instances.last_faults(session, broken)
-    zone = api.conf.scheduler.default_availability_zone
-    return [view(call, row, faults.get(row.uuid), zone) for row in rows]
+    zones = read_zones.by_host(session, {row.host for row in rows if row.host is not None})
+    default = api.conf.scheduler.default_availability_zone
+    return [view(call, row, faults.get(row.uuid), zones.get(row.host or "", default)) for row in rows]

@@ -1,5 +1,6 @@
 """`/os-services`: which are up, and which get new work."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import msgspec
 from minova import errors
 from minova.api import times
 from minova.api.call import Api, Call
-from minova.db import models, read_services
+from minova.db import models, read_services, read_zones
 
 Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 # Services that hold no instances are in no zone that users could ask for.
@@ -45,11 +46,12 @@ def list_services(api: Api, call: Call) -> dict[str, Any]:
     query: ServicesQuery = call.query
     with api.db.read() as session:
         services = read_services.services(session, api.conf.service_down_time)
+        zones = read_zones.by_host(session)
     binary = ours(query.binary)
     zone = api.conf.scheduler.default_availability_zone
     return {
         "services": [
-            view(row, services, zone)
+            view(row, services, zone_of(row, zones, zone))
             for row in services.rows
             if query.host in (None, row.host) and binary in (None, row.binary)
         ]
@@ -102,13 +104,18 @@ def ours(binary: str | None) -> str | None:
     return binary and (f"minova-{binary.removeprefix('nova-')}" if binary.startswith("nova-") else binary)
 
 
+def zone_of(row: models.Service, by_host: Mapping[str, str], default: str) -> str:
+    """`by_host`: the zones of hosts that aggregates say."""
+    return by_host.get(row.host, default) if row.topic == "compute" else INTERNAL_ZONE
+
+
 def view(row: models.Service, services: read_services.Services, zone: str) -> ServiceView:
     seen = services.last_seen.get(row.id)
     return ServiceView(
         id=row.id,
         binary=row.binary,
         host=row.host,
-        zone=zone if row.topic == "compute" else INTERNAL_ZONE,
+        zone=zone,
         status="disabled" if row.disabled else "enabled",
         state="up" if services.is_up(row) else "down",
         updated_at=None if seen is None else times.microseconds(datetime.fromtimestamp(seen, UTC)),

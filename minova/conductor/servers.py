@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from minova.conductor.groups import group_hint
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.db import actions, groups, instances, request_specs, tasks
+from minova.hardware.demands import demands_of
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.states import TaskState, VmState
@@ -37,7 +39,7 @@ class Servers:
 
     def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
         """Write all, answer, and start on the tasks in the background. Conflict: see the contract."""
-        spec = spec_of(ctx, request)
+        spec = spec_of(ctx, request, self._conf.pci.alias)
         reservation = Reservation(
             id=f"r-{uuid.uuid4().hex[:16]}",
             epochs={str(uuid.uuid4()): 1 for _ in range(request.max_count)},
@@ -67,13 +69,13 @@ class Servers:
             return Made(before, new=False)
         at = self._worker.at()
         assert made.spec is not None
+        columns: dict[str, Any] = {"created_at": at}
+        if made.spec.numa_topology is not None:
+            columns["numa_topology"] = msgspec.to_builtins(made.spec.numa_topology)
         request_specs.add(session, made.id, made.spec, made.carried, at)
         instances.insert_rows(
             session,
-            [
-                instance_row(ctx, request, made.id, one, number) | {"created_at": at}
-                for number, one in enumerate(made.epochs)
-            ],
+            [instance_row(ctx, request, made.id, one, number) | columns for number, one in enumerate(made.epochs)],
         )
         group = group_hint(request.scheduler_hints)
         if group is not None and not groups.join(session, group, made.epochs):
@@ -127,7 +129,9 @@ def repeated(session: Session, ctx: RequestContext, request: CreateServers) -> C
     return CreatedServers(reservation_id=known.reservation_id, instance_uuids=tuple(known.instance_uuids))
 
 
-def spec_of(ctx: RequestContext, request: CreateServers) -> RequestSpec:
+def spec_of(ctx: RequestContext, request: CreateServers, aliases: Sequence[str] = ()) -> RequestSpec:
+    """`aliases`: the texts of [pci] alias. BadRequest of many kinds: flavor or image ask for what cannot be."""
+    demands = demands_of(request.flavor, request.image, aliases)
     return RequestSpec(
         flavor=request.flavor,
         image=request.image,
@@ -138,6 +142,8 @@ def spec_of(ctx: RequestContext, request: CreateServers) -> RequestSpec:
         force_hosts=(request.force_host,) if request.force_host else (),
         force_nodes=(request.force_node,) if request.force_node else (),
         scheduler_hints=request.scheduler_hints,
+        numa_topology=demands.numa_topology,
+        pci_requests=tuple(msgspec.structs.replace(one, request_id=str(uuid.uuid4())) for one in demands.pci_requests),
     )
 
 

@@ -8,13 +8,20 @@ from typing import Any
 import msgspec
 from sqlalchemy.orm import Session
 
+from minova import conf as configuration
 from minova import errors
+from minova.conductor.aggregates import Aggregates
+from minova.conductor.catalogue import Catalogue
+from minova.conductor.groups import Groups
+from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.db import models, request_specs
 from minova.db.engine import Database
+from minova.objects.aggregate import Aggregate
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.objects.instance_group import InstanceGroup
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.service import Service
 
@@ -30,6 +37,9 @@ class RowConductor:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        worker = Worker(db, host="c", lease=60.0, threads=1, spawn=lambda work: None)
+        self._aggregates, self._groups = Aggregates(worker), Groups(configuration.new(), worker)
+        self._catalogue = Catalogue(worker)
         self.requests: list[CreateServers] = []
         self.deleted: list[str] = []
         self.before: Callable[[str], None] = lambda method: None
@@ -88,6 +98,38 @@ class RowConductor:
 
     def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None:
         self._do("delete_flavor", lambda session: session.query(models.Flavor).filter_by(flavorid=flavorid).delete())
+
+    def update_flavor_extra_specs(
+        self, ctx: RequestContext, flavorid: str, extra_specs: dict[str, str | None]
+    ) -> Flavor:
+        return self._catalogue.update_extra_specs(flavorid, extra_specs)
+
+    # The real conductor's own work: its rules are what the API's answers are about.
+
+    def create_aggregate(self, ctx: RequestContext, name: str, metadata: dict[str, str]) -> Aggregate:
+        return self._aggregates.create(name, metadata)
+
+    def update_aggregate(
+        self, ctx: RequestContext, aggregate_id: int, name: str | None, metadata: dict[str, str | None]
+    ) -> Aggregate:
+        return self._aggregates.update(aggregate_id, name, metadata)
+
+    def delete_aggregate(self, ctx: RequestContext, aggregate_id: int) -> None:
+        self._aggregates.delete(aggregate_id)
+
+    def add_host_to_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
+        return self._aggregates.add_host(aggregate_id, host)
+
+    def remove_host_from_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
+        return self._aggregates.remove_host(aggregate_id, host)
+
+    def create_server_group(
+        self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None = None
+    ) -> InstanceGroup:
+        return self._groups.create(ctx, name, policy, max_server_per_host)
+
+    def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
+        self._groups.delete(group_uuid)
 
     def create_image(self, ctx: RequestContext, image: Image) -> Image:
         def work(session: Session) -> Image:

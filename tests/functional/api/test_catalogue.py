@@ -36,6 +36,46 @@ def test_a_flavor_has_openstacks_shape(cloud: Cloud) -> None:
     assert cloud.get("/v2.1/flavors/7")["flavor"]["name"] == "no-swap"
 
 
+def test_extra_specs_are_set_shown_and_unset(cloud: Cloud) -> None:
+    flavor_id = cloud.make_flavor(extra_specs={"a": "1"})["id"]
+    path = f"/v2.1/flavors/{flavor_id}/os-extra_specs"
+    asked = {"extra_specs": {"hw:numa_nodes": 2, "b": "5", "c": 1.5}}
+    assert cloud.ask("POST", path, asked) == (200, asked)
+    assert cloud.get(path) == {"extra_specs": {"a": "1", "hw:numa_nodes": "2", "b": "5", "c": "1.5"}}
+    assert cloud.ask("PUT", f"{path}/a", {"a": "x"}) == (200, {"a": "x"})
+    assert cloud.get(f"{path}/a") == {"a": "x"}
+    assert cloud.get(f"{path}/hw:numa_nodes") == {"hw:numa_nodes": "2"}
+    assert cloud.ask("DELETE", f"{path}/a") == (200, None)
+    assert cloud.get(f"/v2.1/flavors/{flavor_id}")["flavor"]["extra_specs"] == {
+        "hw:numa_nodes": "2",
+        "b": "5",
+        "c": "1.5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "body", "status"),
+    [
+        ("POST", "", {"extra_specs": {"a/b": "c"}}, 400),
+        ("POST", "", {"extra_specs": {"a": "x" * 256}}, 400),
+        ("POST", "", {"extra_specs": {"a": None}}, 400),
+        ("POST", "", {"extra_specs": {"a": True}}, 400),
+        ("POST", "", {"extra_specs": {"": "b"}}, 400),
+        ("POST", "", {}, 400),
+        ("PUT", "/a", {"b": "c"}, 400),
+        ("PUT", "/a", {"a": "b", "c": "d"}, 400),
+        ("PUT", "/a", {}, 400),
+        ("GET", "/b", None, 404),
+        ("DELETE", "/b", None, 404),
+    ],
+)
+def test_extra_specs_that_cannot_be(cloud: Cloud, method: str, key: str, body: Any, status: int) -> None:
+    flavor_id = cloud.make_flavor(extra_specs={"a": "1"})["id"]
+    assert cloud.ask(method, f"/v2.1/flavors/{flavor_id}/os-extra_specs{key}", body)[0] == status
+    assert cloud.get(f"/v2.1/flavors/{flavor_id}/os-extra_specs") == {"extra_specs": {"a": "1"}}
+    assert cloud.ask(method, f"/v2.1/flavors/nine/os-extra_specs{key}", body)[0] in (400, 404)
+
+
 @pytest.mark.parametrize(
     "more",
     [

@@ -204,12 +204,22 @@ def test_a_user_sees_the_own_project_and_changes_no_catalogue(guarded: Cloud) ->
     status, made = guarded.ask("POST", "/v2.1/flavors", flavor, **as_user("admin"))
     assert status == 200
     alice = as_user("alice")
-    forbidden = [
+    forbidden: list[tuple[str, str, Any]] = [
         ("POST", "/v2.1/flavors", flavor),
         ("GET", "/v2.1/os-services", None),
         ("GET", "/v2.1/os-hypervisors/detail", None),
         ("PUT", "/v2.1/os-services/disable", {"host": "h", "binary": "b"}),
         ("GET", "/v2.1/servers?all_tenants=1", None),
+        ("GET", "/v2.1/os-aggregates", None),
+        ("POST", "/v2.1/os-aggregates", {"aggregate": {"name": "a"}}),
+        ("GET", "/v2.1/os-aggregates/1", None),
+        ("PUT", "/v2.1/os-aggregates/1", {"aggregate": {"name": "a"}}),
+        ("DELETE", "/v2.1/os-aggregates/1", None),
+        ("POST", "/v2.1/os-aggregates/1/action", {"add_host": {"host": "h"}}),
+        ("GET", "/v2.1/os-availability-zone/detail", None),
+        ("POST", "/v2.1/flavors/1/os-extra_specs", {"extra_specs": {}}),
+        ("PUT", "/v2.1/flavors/1/os-extra_specs/a", {"a": "b"}),
+        ("DELETE", "/v2.1/flavors/1/os-extra_specs/a", None),
         ("POST", "/v2/images", {"name": "i", "visibility": "public"}),
         ("POST", "/v2/images", {"name": "i", "owner": "bob"}),
     ]
@@ -240,6 +250,28 @@ def test_servers_and_images_of_others_do_not_exist(guarded: Cloud) -> None:
         assert guarded.ask(method, other, **bob)[0] == 404
     assert guarded.ask("GET", "/v2/images", **bob)[1]["images"] == []
     assert guarded.ask("POST", f"{path}/action", {"os-getConsoleOutput": {}}, **bob)[0] == 404
+
+
+def test_server_groups_of_others_are_not_to_be_used(guarded: Cloud) -> None:
+    alice, bob, admin = as_user("alice"), as_user("bob"), as_user("admin")
+    asked = {"server_group": {"name": "g", "policy": "affinity"}}
+    group = guarded.ask("POST", "/v2.1/os-server-groups", asked, **alice)[1]["server_group"]
+    assert (group["project_id"], group["user_id"]) == ("alice", "alice")
+    path = f"/v2.1/os-server-groups/{group['id']}"
+    for method in ("GET", "DELETE"):
+        assert guarded.ask(method, path, **bob)[0] == 403
+    assert guarded.get("/v2.1/os-server-groups?all_projects=1", **bob)["server_groups"] == []
+    assert guarded.get("/v2.1/os-server-groups?all_projects=1", **admin)["server_groups"] == [group]
+    assert guarded.get("/v2.1/os-availability-zone", **bob) == {"availabilityZoneInfo": []}
+    flavor = {"flavor": {"name": "f", "id": "1", "ram": 1, "vcpus": 1, "disk": 1}}
+    guarded.ask("POST", "/v2.1/flavors", flavor, **admin)
+    _, image = guarded.ask("POST", "/v2/images", {"disk_format": "raw", "container_format": "bare"}, **bob)
+    headers = {"Content-Type": "application/octet-stream", **bob["headers"]}
+    guarded.ask("PUT", f"/v2/images/{image['id']}/file", b"x" * 512, headers=headers)
+    body = {"server": {"name": "vm", "flavorRef": "1", "imageRef": image["id"]}}
+    status, answer = guarded.ask("POST", "/v2.1/servers", body | {"os:scheduler_hints": {"group": group["id"]}}, **bob)
+    assert (status, "could not be found" in answer["badRequest"]["message"]) == (400, True)
+    assert guarded.ask("DELETE", path, **admin)[0] == 204
 
 
 def test_noauth_is_refused_on_an_address_that_others_reach(tmp_path: Path) -> None:

@@ -45,9 +45,32 @@ def test_what_the_conductor_is_asked(stocked: Cloud) -> None:
 
 
 def test_hints_are_carried(stocked: Cloud) -> None:
-    body = {"server": stocked.server, "os:scheduler_hints": {"different_host": ["a", "b"]}}
+    hints = {"different_host": [str(uuid.uuid4()), str(uuid.uuid4())], "ours": {"a": 1}}
+    body = {"server": stocked.server, "os:scheduler_hints": hints | {"_nova_check_type": ["rebuild"]}}
     assert stocked.ask("POST", "/v2.1/servers", body)[0] == 202
-    assert stocked.conductor.requests[0].scheduler_hints == {"different_host": ["a", "b"]}
+    assert stocked.conductor.requests[0].scheduler_hints == hints
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "named"),
+    [
+        ("hw:cpu_policy", "pinned", "hw:cpu_policy"),
+        ("hw:numa_nodes", "x", "hw:numa_nodes"),
+        ("hw:mem_page_size", "huge", "hw:mem_page_size"),
+        ("hw:pci_numa_affinity_policy", "near", "hw:pci_numa_affinity_policy"),
+        ("pci_passthrough:alias", "qat:1", "qat"),
+        ("pci_passthrough:alias", "qat", "pci_passthrough:alias"),
+    ],
+)
+def test_what_a_flavor_asks_of_hosts_and_cannot_be_is_told_before_anything_is_written(
+    stocked: Cloud, spec: str, value: str, named: str
+) -> None:
+    flavor = stocked.make_flavor("odd", extra_specs={spec: value})
+    status, document = stocked.ask("POST", "/v2.1/servers", {"server": {**stocked.server, "flavorRef": flavor["id"]}})
+    assert status == 400
+    assert named in document["badRequest"]["message"]
+    assert value in document["badRequest"]["message"]
+    assert stocked.conductor.requests == []
 
 
 @pytest.mark.parametrize("key", ["os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"])
@@ -55,7 +78,7 @@ def test_a_server_group_is_not_dropped_in_silence(stocked: Cloud, key: str) -> N
     group = str(uuid.uuid4())
     status, document = stocked.ask("POST", "/v2.1/servers", {"server": stocked.server, key: {"group": group}})
     assert status == 400
-    assert document["badRequest"]["message"] == f"Server group {group} could not be found."
+    assert document["badRequest"]["message"] == f"Instance group {group} could not be found."
     assert stocked.conductor.requests == []
 
 

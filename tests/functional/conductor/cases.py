@@ -3,7 +3,7 @@
 from tests.functional.conductor.build_cases import CreateCases, FailureCases, ScheduleCases
 from tests.functional.conductor.compute_cases import AuditCases, CatalogueCases, ServiceCases
 from tests.functional.conductor.end_cases import DeleteCases, PurgeCases, TakeOverCases
-from tests.functional.conductor.group_cases import AggregateCases, GroupCases, ZoneCases
+from tests.functional.conductor.group_cases import AggregateCases, DemandCases, GroupCases, ZoneCases
 
 
 class ConductorCases(
@@ -17,6 +17,7 @@ class ConductorCases(
     CatalogueCases,
     PurgeCases,
     AggregateCases,
+    DemandCases,
     ZoneCases,
     GroupCases,
 ):

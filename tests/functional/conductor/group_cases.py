@@ -2,16 +2,19 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import select
 
 from minova import errors
 from minova.context import RequestContext
 from minova.db import models
+from minova.hardware import errors as hardware
 from minova.objects.aggregate import Aggregate
 from minova.objects.instance_group import POLICIES, InstanceGroup
+from minova.objects.numa import InstanceNUMATopology
 from minova.placement import provider_aggregates, provider_query
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.desk import CTX, FLAVOR, Desk
 from tests.functional.scheduler.cloud import named
 
 EVERY_FILTER = ["ServerGroupAffinityFilter", "minova.scheduler.filters.affinity:ServerGroupAntiAffinityFilter"]
@@ -101,9 +104,10 @@ class AggregateCases:
     def test_names_are_unique(self, desk: Desk) -> None:
         aggregate(desk, "one")
         two = aggregate(desk, "two")
-        for again in (lambda: aggregate(desk, "one"), lambda: update(desk, two, "one")):
-            with pytest.raises(errors.Conflict, match="Aggregate one already exists"):
-                again()
+        with pytest.raises(errors.Conflict, match="Aggregate one already exists"):
+            aggregate(desk, "one")
+        with pytest.raises(errors.Conflict, match="Aggregate one already exists"):
+            update(desk, two, "one")
 
     def test_hosts_that_are_unknown_in_already_or_not_in(self, desk: Desk) -> None:
         one = aggregate(desk, "one", "a")
@@ -154,6 +158,56 @@ class ZoneCases:
         with pytest.raises(errors.BadRequest, match="cannot be taken away or be empty"):
             update(desk, one, availability_zone=value)
         assert update(desk, one, availability_zone="south").zone == "south"
+
+
+class DemandCases:
+    """What flavor and image ask of hosts beyond the size."""
+
+    def test_cells_and_devices_are_in_the_request_and_the_cells_in_the_instance(self, desk: Desk) -> None:
+        alias = '{"name": "qat", "vendor_id": "8086", "product_id": "0443"}'
+        desk.conductor._servers._conf.set_override("alias", [alias], group="pci")
+        asked = {"hw:numa_nodes": "2", "hw:cpu_policy": "dedicated", "pci_passthrough:alias": "qat:2"}
+        flavor = msgspec.structs.replace(FLAVOR, vcpus=2, extra_specs=asked)
+        (uuid,) = desk.create(flavor=flavor)
+        spec = desk.scheduler.specs[-1]
+        assert spec.numa_topology is not None
+        assert [(cell.pcpuset, cell.memory) for cell in spec.numa_topology.cells] == [
+            (frozenset({0}), 256),
+            (frozenset({1}), 256),
+        ]
+        (device,) = spec.pci_requests
+        assert (device.alias_name, device.count) == ("qat", 2)
+        assert device.request_id is not None
+        stored = desk.instance(uuid).numa_topology
+        assert msgspec.convert(stored, InstanceNUMATopology) == spec.numa_topology
+        assert desk.hosts["a"].builds[0].request_spec.pci_requests == spec.pci_requests
+
+    @pytest.mark.parametrize(
+        ("asked", "kind"),
+        [
+            ({"hw:numa_nodes": "0"}, hardware.InvalidNUMANodesNumber),
+            ({"hw:mem_page_size": "huge"}, hardware.MemoryPageSizeInvalid),
+            ({"pci_passthrough:alias": "qat:1"}, hardware.PciRequestAliasNotDefined),
+        ],
+    )
+    def test_what_cannot_be_asked_for_makes_nothing(
+        self, desk: Desk, asked: dict[str, str], kind: type[Exception]
+    ) -> None:
+        with pytest.raises(kind):
+            desk.create(flavor=msgspec.structs.replace(FLAVOR, extra_specs=asked))
+        assert desk.count(models.Instance) == desk.count(models.Task) == 0
+
+    def test_extra_specs_of_a_flavor(self, desk: Desk) -> None:
+        update = desk.conductor.update_flavor_extra_specs
+        desk.conductor.create_flavor(CTX, flavor=FLAVOR)
+        assert update(CTX, flavorid="1", extra_specs={"a": "1", "b": "2"}).extra_specs == {"a": "1", "b": "2"}
+        assert update(CTX, flavorid="1", extra_specs={"a": None, "b": "3"}).extra_specs == {"b": "3"}
+        with pytest.raises(errors.NotFound, match="has no extra specs with key a"):
+            update(CTX, flavorid="1", extra_specs={"a": None, "b": "4"})
+        with pytest.raises(errors.NotFound, match="Flavor 9 could not be found"):
+            update(CTX, flavorid="9", extra_specs={})
+        with desk.db.read() as session:
+            assert session.scalars(select(models.Flavor)).one().value.extra_specs == {"b": "3"}
 
 
 class GroupCases:

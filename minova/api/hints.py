@@ -1,0 +1,78 @@
+"""Scheduler hints: which are well-formed. Pure. What a hint means is the filters' affair; unknown ones are theirs, too."""
+
+import ipaddress
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from minova import errors
+
+# Hints of this beginning are the scheduler's own, and never a user's.
+_INTERNAL = "_nova"
+_CIDR = re.compile(r"/[0-9a-f.:]+")
+
+
+def checked_hints(hints: dict[str, Any]) -> dict[str, Any]:
+    """Those that reach the scheduler. BadRequest names the hint and its value."""
+    for key, (fits, form) in _FORMS.items():
+        if key in hints and not fits(hints[key]):
+            said = json.dumps(hints[key])[:255]
+            raise errors.BadRequest(f"Invalid input for scheduler hint {key}: {said} is not {form}.")
+    return {key: value for key, value in hints.items() if not key.startswith(_INTERNAL)}
+
+
+def group_of(hints: dict[str, Any]) -> str | None:
+    """The server group that is asked for, in the form in which it is stored. BadRequest: several."""
+    asked = hints.get("group")
+    several = asked if isinstance(asked, list) else [asked]
+    if len(several) > 1:
+        raise errors.BadRequest("Invalid input for scheduler hint group: a server is in one server group only.")
+    return str(UUID(several[0])) if several and several[0] else None
+
+
+def _is_uuid(value: Any) -> bool:
+    try:
+        UUID(value)
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return isinstance(value, str)
+
+
+def _is_address(value: Any) -> bool:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return False
+    return isinstance(value, str)
+
+
+def _one_or_more(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: all(map(fits, value)) if isinstance(value, list) else fits(value)
+
+
+def _is_query(value: Any) -> bool:
+    """A list, or an object (Nova takes both), or either as JSON in a string."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(value, list | dict)
+
+
+_UUIDS = (_one_or_more(_is_uuid), "a UUID, or a list of them")
+_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "group": _UUIDS,
+    "same_host": _UUIDS,
+    "different_host": _UUIDS,
+    "query": (_is_query, "a query in JSON"),
+    "target_cell": (lambda value: isinstance(value, str) and 0 < len(value) <= 255, "the name of a cell"),
+    "different_cell": (_one_or_more(lambda value: isinstance(value, str)), "the name of a cell, or a list of them"),
+    "build_near_host_ip": (_is_address, "an IP address"),
+    "cidr": (
+        lambda value: isinstance(value, str) and bool(_CIDR.fullmatch(value)),
+        "the end of a network, such as /24",
+    ),
+}

@@ -1,0 +1,39 @@
+"""Availability zones as the API reads them: a host is in that of its aggregates, or else in the default one."""
+
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
+
+from minova.db.chunks import chunked
+from minova.db.models import Aggregate, AggregateHost, Service
+from minova.objects.aggregate import ZONE
+
+
+def by_host(session: Session, hosts: Collection[str] | None = None) -> dict[str, str]:
+    """{host: zone} of these hosts, or of all; those of the default zone are left out."""
+    zones = _zones(session)
+    if not zones or (hosts is not None and not hosts):
+        return {}
+    query = select(AggregateHost.host, AggregateHost.aggregate_id).where(AggregateHost.aggregate_id.in_(zones))
+    conditions: list[ColumnElement[bool]] = [AggregateHost.host.in_(some) for some in chunked(sorted(hosts or ()))]
+    queries = [query] if hosts is None else [query.where(one) for one in conditions]
+    return {host: zones[aggregate_id] for one in queries for host, aggregate_id in session.execute(one)}
+
+
+def is_available(session: Session, zone: str, default: str) -> bool:
+    """Whether an enabled compute service is in it, as Nova asks before it takes a request."""
+    zones = _zones(session)
+    enabled = select(Service.id).where(Service.topic == "compute", Service.disabled.is_(False)).limit(1)
+    hosts = select(AggregateHost.host)
+    there = hosts.where(AggregateHost.aggregate_id.in_([key for key, name in zones.items() if name == zone]))
+    if session.scalar(enabled.where(Service.host.in_(there))) is not None:
+        return True
+    elsewhere = hosts.where(AggregateHost.aggregate_id.in_(zones))
+    return zone == default and session.scalar(enabled.where(Service.host.not_in(elsewhere))) is not None
+
+
+def _zones(session: Session) -> dict[int, str]:
+    """Of the aggregates that make one."""
+    rows = session.execute(select(Aggregate.id, Aggregate.metadata_))
+    return {aggregate_id: str(metadata[ZONE]) for aggregate_id, metadata in rows if metadata.get(ZONE)}
