@@ -8,7 +8,7 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log
 
-from minova.context import RequestContext
+from minova.context import RequestContext, service_context
 
 # Chatty below a warning, and never about minova's own work.
 _NAMES = ("alembic", "amqp", "cheroot", "kombu", "oslo_concurrency", "oslo.messaging", "oslo_service", "sqlalchemy")
@@ -60,3 +60,11 @@ def bound_request(ctx: RequestContext) -> Iterator[None]:
             before.update_store()
         else:
             del oslo_context._request_store.context
+
+
+def bound_context() -> RequestContext:
+    """The request that this thread works for; one of the service's own where there is none."""
+    bound = oslo_context.get_current()
+    if bound is None:
+        return service_context()
+    return RequestContext(request_id=bound.request_id, user_id=bound.user_id or "", project_id=bound.project_id or "")

@@ -1,0 +1,126 @@
+"""Sends notifications by oslo.messaging, from a thread and a bounded queue of its own: who notifies never waits.
+
+Nothing is configured by default, and then nothing is made, read or kept.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from oslo_config import cfg
+from oslo_context import context as oslo_context
+
+from minova import errors, threads
+from minova.context import RequestContext
+
+threads.use_native()
+
+import oslo_messaging  # noqa: E402
+
+LOG = logging.getLogger(__name__)
+
+# Nova's, where those listen who read notifications.
+EXCHANGE = "nova"
+# Seconds that what is left in the queue has to be sent when the service stops.
+STOP_GRACE = 5.0
+# Seconds between two log lines of notifications that were dropped.
+TELL_INTERVAL = 60.0
+
+oslo_messaging.set_transport_defaults(EXCHANGE)
+
+
+class Notice(NamedTuple):
+    """One notification. `priority`: info or error."""
+
+    ctx: RequestContext
+    publisher_id: str
+    event_type: str
+    payload: Mapping[str, Any]
+    priority: str = "info"
+
+
+class _Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
+    """As Nova's: the context is a dict of OpenStack's names, without anything secret."""
+
+    def serialize_context(self, ctxt: Any) -> Any:
+        return {**ctxt.to_dict(), "user_id": ctxt.user_id, "tenant": ctxt.project_id}
+
+
+class Notifier:
+    """By `[oslo_messaging_notifications] driver`. InvalidConfiguration: its transport_url is none."""
+
+    def __init__(self, conf: cfg.ConfigOpts, *, clock: Callable[[], float] = time.monotonic) -> None:
+        try:
+            self._transport = oslo_messaging.get_notification_transport(conf)
+        except (oslo_messaging.DriverLoadFailure, oslo_messaging.InvalidTransportURL, ValueError) as error:
+            raise errors.InvalidConfiguration(
+                "[oslo_messaging_notifications] transport_url is not a URL such as rabbit://user:password@host:5672/"
+            ) from error
+        self.enabled = bool({*conf.oslo_messaging_notifications.driver} - {"noop"})
+        self.dropped = 0
+        self._told = (0, float("-inf"))
+        self._clock = clock
+        self._waiting: queue.Queue[Notice | None] = queue.Queue(conf.notifications.queue_size)
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        if self.enabled:
+            self._sender = oslo_messaging.Notifier(self._transport, publisher_id="minova", serializer=_Serializer())
+
+    def send(self, notice: Notice) -> None:
+        """Soon. When the queue is full it is dropped, which the log says from time to time."""
+        if not self.enabled:
+            return
+        self._begin()
+        try:
+            self._waiting.put_nowait(notice)
+        except queue.Full:
+            self._drop()
+
+    def stop(self) -> None:
+        """Send what waits, as far as that goes quickly."""
+        if self._thread is not None:
+            try:
+                self._waiting.put(None, timeout=STOP_GRACE)
+            except queue.Full:
+                LOG.warning("%d notifications were not sent", self._waiting.qsize())
+                return
+            self._thread.join(STOP_GRACE)
+            if self._thread.is_alive():
+                LOG.warning("%d notifications were not sent", self._waiting.qsize())
+                return
+        self._transport.cleanup()
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="notifications", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while (notice := self._waiting.get()) is not None:
+            try:
+                sender = self._sender.prepare(publisher_id=notice.publisher_id)
+                send = sender.error if notice.priority == "error" else sender.info
+                send(_context(notice.ctx), notice.event_type, msgspec.to_builtins(notice.payload))
+            except Exception:
+                LOG.exception("Notification %s could not be sent", notice.event_type)
+
+    def _drop(self) -> None:
+        with self._lock:
+            self.dropped += 1
+            before, at = self._told
+            if self._clock() - at < TELL_INTERVAL:
+                return
+            LOG.warning("%d notifications were dropped: the broker does not take them", self.dropped - before)
+            self._told = (self.dropped, self._clock())
+
+
+def _context(ctx: RequestContext) -> oslo_context.RequestContext:
+    """oslo.messaging sends no other kind."""
+    return oslo_context.RequestContext(
+        request_id=ctx.request_id, user_id=ctx.user_id or None, project_id=ctx.project_id or None, overwrite=False
+    )
