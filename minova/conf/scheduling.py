@@ -21,8 +21,10 @@ OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
         "max_placement_results",
         default=1000,
-        min=1,
-        help="Most allocation candidates that are looked at.",
+        help=(
+            "Most allocation candidates that are looked at together. Where none of them passes the filters, the next so "
+            "many are looked at. 0 or less: all of them together."
+        ),
     ),
     cfg.StrOpt(
         "default_availability_zone",

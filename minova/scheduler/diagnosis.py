@@ -26,16 +26,17 @@ class Step(NamedTuple):
 
 
 def filter_steps(table: HostTable, steps: list[Step], most: int) -> tuple[FilterStep, ...]:
-    """Must be called before the table changes."""
-    return tuple(
-        FilterStep(
+    """Must be called before the table changes. A filter that was asked page by page is one step."""
+    told: dict[str, FilterStep] = {}
+    for step in steps:
+        known = told.get(step.name) or FilterStep(name=step.name, before=0, after=0)
+        told[step.name] = FilterStep(
             name=step.name,
-            before=int(np.count_nonzero(step.before)),
-            after=int(np.count_nonzero(step.after)),
-            lost=_lost(table, step, most),
+            before=known.before + int(np.count_nonzero(step.before)),
+            after=known.after + int(np.count_nonzero(step.after)),
+            lost=known.lost + _lost(table, step, most - len(known.lost)),
         )
-        for step in steps
-    )
+    return tuple(told.values())
 
 
 def _lost(table: HostTable, step: Step, most: int) -> tuple[LostHost, ...]:

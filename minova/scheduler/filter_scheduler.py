@@ -37,6 +37,8 @@ def rules_of(conf: Any, rng: random.Random) -> Rules:
         shuffle_best_same_weighed_hosts=conf.filter_scheduler.shuffle_best_same_weighed_hosts,
         max_placement_results=conf.scheduler.max_placement_results,
         draw=rng.randrange,
+        one_cell=True,
+        packing=conf.compute.packing_host_numa_cells_allocation_strategy,
     )
 
 
@@ -44,4 +46,6 @@ def filtered(table: HostTable, request: Request, rules: Rules) -> Decision:
     """Decide by filters and weighers, with Nova's log lines where somebody reads them."""
     if LOG.isEnabledFor(logging.DEBUG):
         rules = rules._replace(trace=LOG.debug)
+    if LOG.isEnabledFor(logging.INFO):
+        rules = rules._replace(say=LOG.info)
     return decide(table, request.spec, request.instance_uuids, request.alternates, rules)

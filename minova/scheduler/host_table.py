@@ -87,6 +87,7 @@ class HostTable(Hosts):
         self.numa = NumaColumns()
         self._where = Whereabouts()
         self._noted: dict[int, NovaHostState] = {}
+        self._rows_of_host: dict[str, list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.records)
@@ -135,6 +136,14 @@ class HostTable(Hosts):
     def host(self, row: int) -> HostState:
         return HostState(self, row)
 
+    def rows_of_host(self, lowered: str) -> list[int]:
+        """The nodes of a host, by its name in lower case."""
+        if self._rows_of_host is None:
+            self._rows_of_host = {}
+            for row, record in enumerate(self.records):
+                self._rows_of_host.setdefault(record.host.lower(), []).append(row)
+        return self._rows_of_host.get(lowered, [])
+
     def noted(self, row: int) -> NovaHostState:
         """The host for what was written for Nova: the same object until `begin`."""
         if row not in self._noted:
@@ -182,6 +191,7 @@ class HostTable(Hosts):
                 self._where.put(node_id, record.instances)
                 self._write(row)
         self._rooms.clear()
+        self._noted, self._rows_of_host = {}, None
         self._compact()
 
     def set_silent(self, silent: Mapping[int, float]) -> None:

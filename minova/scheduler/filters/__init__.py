@@ -50,11 +50,13 @@ class Filter:
     def __init__(self, conf: Any) -> None:
         self.name = type(self).__name__
 
-    def runs_for(self, spec: RequestSpec, index: int) -> bool:
-        """Whether it is asked about the `index`-th instance of a request, counted from 0."""
-        if self.run_filter_once_per_request and index > 0:
-            return False
+    def minds(self, spec: RequestSpec) -> bool:
+        """Whether it is asked at all."""
         return self.RUN_ON_REBUILD or not spec.is_rebuild
+
+    def again(self, index: int) -> bool:
+        """Whether it is asked about the `index`-th instance of a request, counted from 0."""
+        return index == 0 or not self.run_filter_once_per_request
 
     def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
         """Judge the rows that are `left`; what it says of the others is of no account."""
@@ -136,7 +138,11 @@ class PerHostFilter(Filter):
         self.name = type(lifted).__name__
         self._lifted = lifted
 
-    def runs_for(self, spec: RequestSpec, index: int) -> bool:
+    def minds(self, spec: RequestSpec) -> bool:
+        """Whether a rebuild is its business is for itself to say."""
+        return True
+
+    def again(self, index: int) -> bool:
         return bool(self._lifted.run_filter_for_index(index))
 
     def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
