@@ -164,7 +164,9 @@ def _set_roots(session: Session, provider_ids: Any, root_id: int | None) -> None
 
 def _free(session: Session, uuid: str, name: str) -> None:
     provider = ResourceProvider
-    rows = session.execute(select(provider.uuid, provider.name).where(or_(provider.uuid == uuid, provider.name == name)))
+    rows = session.execute(
+        select(provider.uuid, provider.name).where(or_(provider.uuid == uuid, provider.name == name))
+    )
     taken = []
     for row in rows:
         taken += [f"uuid: {uuid}"] if row.uuid == uuid else []
