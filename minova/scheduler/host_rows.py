@@ -1,11 +1,11 @@
 """Reads HostRecords: a handful of queries, however many hosts."""
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from minova.db import models
@@ -65,12 +65,13 @@ _ROOMS = _query(
 )
 # What instances that no host has claimed yet hold.
 _PENDING = _query(
-    select(Allocation.provider_id, Allocation.resource_class, func.sum(Allocation.used))
+    select(Node.id, Instance.uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used)
+    .select_from(Allocation)
     .join(Instance, Instance.uuid == Allocation.consumer_uuid)
-    .where(Instance.host.is_(None), Instance.deleted_at.is_(None))
-    .group_by(Allocation.provider_id, Allocation.resource_class),
+    .join(Provider, Provider.id == Allocation.provider_id)
+    .join(Node, Node.uuid == Provider.uuid)
+    .where(Instance.host.is_(None), Instance.deleted_at.is_(None)),
     Node.id,
-    lambda query: query.join(Provider, Provider.id == Allocation.provider_id).join(Node, Node.uuid == Provider.uuid),
 )
 # Those that hold resources.
 _INSTANCES = _query(
@@ -123,7 +124,8 @@ def _service(values: Any) -> ServiceFacts:
 def _read(session: Session, node_ids: list[int] | None) -> dict[int, HostRecord | None]:
     nodes = _NODES.rows(session, node_ids).all()
     hosts = None if node_ids is None else sorted({row.host for row in nodes})
-    rooms = _rooms(session, node_ids)
+    pending = _pending(session, node_ids)
+    rooms = _rooms(session, node_ids, pending.used)
     instances = _instances(session, hosts)
     aggregates = _aggregates(session, hosts)
     found: dict[int, HostRecord | None] = {}
@@ -131,7 +133,7 @@ def _read(session: Session, node_ids: list[int] | None) -> dict[int, HostRecord 
         if row.service_id is None:
             LOG.warning("No compute service known for host %s: node %s is left out", row.host, row.hypervisor_hostname)
             continue
-        here = instances.get((row.host, row.hypervisor_hostname), ())
+        here = [*instances.get((row.host, row.hypervisor_hostname), ()), *sorted(pending.instances.get(row.id, ()))]
         found[row.id] = host_record(
             dict(row._mapping),
             rooms.get(row.uuid, {}),
@@ -144,9 +146,25 @@ def _read(session: Session, node_ids: list[int] | None) -> dict[int, HostRecord 
     return found
 
 
-def _rooms(session: Session, node_ids: list[int] | None) -> dict[str, dict[str, RoomFacts]]:
+class Pending(NamedTuple):
+    """Instances whose host has not claimed them yet, by node id; what they hold, by (provider id, resource class)."""
+
+    instances: dict[int, set[str]]
+    used: Counter[tuple[int, str]]
+
+
+def _pending(session: Session, node_ids: list[int] | None) -> Pending:
+    found = Pending(defaultdict(set), Counter())
+    for node_id, uuid, provider_id, resource_class, used in _PENDING.rows(session, node_ids):
+        found.instances[node_id].add(uuid)
+        found.used[provider_id, resource_class] += used
+    return found
+
+
+def _rooms(
+    session: Session, node_ids: list[int] | None, pending: Mapping[tuple[int, str], int]
+) -> dict[str, dict[str, RoomFacts]]:
     """By node uuid and resource class."""
-    pending = {(row[0], row[1]): int(row[2]) for row in _PENDING.rows(session, node_ids)}
     rooms: dict[str, dict[str, RoomFacts]] = defaultdict(dict)
     for uuid, name, provider_id, capacity, used, reserved, min_unit, max_unit, step in _ROOMS.rows(session, node_ids):
         rooms[uuid][name] = RoomFacts(

@@ -8,8 +8,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import msgspec
+
 from minova import errors, metrics
 from minova.context import RequestContext
+from minova.db import groups
 from minova.db.engine import Database
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
@@ -146,10 +149,19 @@ class Settler:
             except Refused as refused:
                 self._doubt(refused, [decision])
                 clashes.update(claims.clashes(request, decision, refused))
+                request = self._with_group_as_it_is(request)
             else:
                 return answer(request, decision)
         LOG.warning("%s: %s", UNCLAIMED, "; ".join(clashes.values()))
         return unclaimed(request, decision, clashes)
+
+    def _with_group_as_it_is(self, request: Request) -> Request:
+        """Its group may have got members on hosts since the request was made: that may be why it was refused."""
+        if request.spec.instance_group is None:
+            return request
+        with self._db.read() as session:
+            group = groups.of_instance(session, request.instance_uuids[0])
+        return msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, instance_group=group))
 
     def _doubt(self, refused: Refused, decisions: Sequence[Decision]) -> None:
         """Another scheduler was faster: the rows of these hosts are read again, those of the refused at least."""
