@@ -64,10 +64,15 @@ def _check_keys(pairs: Pairs, version: Version) -> None:
     if unknown:
         raise BadRequest(
             f"Invalid query string parameters: '{unknown[0]}' does not match any of the regexes: "
-            f"'{_pattern(version).pattern}', and is none of {sorted(_WIDE_KEYS)} that this microversion knows."
+            f"{', '.join(_patterns(version))}, and is none of {sorted(_WIDE_KEYS)} that this microversion knows."
         )
     if version < _GROUPS and not _values(pairs, "resources"):
         raise BadRequest("Invalid query string parameters: 'resources' is a required property.")
+
+
+def _patterns(version: Version) -> list[str]:
+    suffix = _pattern(version).pattern.partition(")")[2].removesuffix("?")
+    return [f"'^{key}{suffix}?$'" for key, since in sorted(_GROUP_KEYS.items()) if version >= since]
 
 
 def _known(key: str, version: Version) -> bool:
@@ -202,11 +207,15 @@ def _check_orphans(groups: Collection[Group]) -> None:
     without = [group for group in groups if not group.resources]
     traits = [f"required{group.suffix}" for group in without if group.required]
     if traits:
-        raise BadRequest(f"All traits parameters must be associated with resources. Orphaned: {', '.join(traits)}")
+        raise BadRequest(
+            "All traits parameters must be associated with resources. "
+            f"Found the following orphaned traits keys: {', '.join(traits)}"
+        )
     aggregates = [f"member_of{group.suffix}" for group in without if group.member_of or group.forbidden_aggregates]
     if aggregates:
         raise BadRequest(
-            f"All member_of parameters must be associated with resources. Orphaned: {', '.join(aggregates)}"
+            "All member_of parameters must be associated with resources. "
+            f"Found the following orphaned member_of keys: {', '.join(aggregates)}"
         )
     if without:
         raise BadRequest("All request groups must specify resources.")

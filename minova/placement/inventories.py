@@ -38,7 +38,9 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
         _write(session, provider_id, resource_class, wanted.get(resource_class), new=resource_class not in known)
     provider = models.ResourceProvider
     session.connection().execute(
-        update(provider).where(provider.id == provider_id).values(generation=provider.generation + 1, updated_at=EpochNow())
+        update(provider)
+        .where(provider.id == provider_id)
+        .values(generation=provider.generation + 1, updated_at=EpochNow())
     )
     changes.append_providers(session, [provider_uuid])
     return True

@@ -130,7 +130,7 @@ def _statement(provider_id: int, name: str, numbers: Numbers, *, new: bool) -> A
 
 
 def _unused(provider: Record, going: Mapping[str, Known]) -> None:
-    used = [name for name, inventory in going.items() if inventory.used]
+    used = resource_classes.in_order(name for name, inventory in going.items() if inventory.used)
     if used:
         raise errors.Conflict(
             f"update conflict: Inventory for '{', '.join(used)}' on resource provider '{provider.uuid}' in use.",

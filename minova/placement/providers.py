@@ -26,9 +26,7 @@ def ensure(session: Session, uuid: str, name: str) -> int:
     provider_id, known_as = found
     if known_as != name:
         session.connection().execute(
-            update(ResourceProvider)
-            .where(ResourceProvider.id == provider_id)
-            .values(name=name, updated_at=EpochNow())
+            update(ResourceProvider).where(ResourceProvider.id == provider_id).values(name=name, updated_at=EpochNow())
         )
     return provider_id
 

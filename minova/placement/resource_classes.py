@@ -12,6 +12,7 @@ from minova.db.placement_models import Allocation, Inventory, ResourceClass
 from minova.placement import errors
 
 STANDARD = frozenset(os_resource_classes.STANDARDS)
+_PLACES = {name: place for place, name in enumerate(os_resource_classes.STANDARDS)}
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -25,6 +26,11 @@ def listing(session: Session) -> list[Named]:
     """Standard ones in their own order, then custom ones by name."""
     rows = session.execute(select(ResourceClass.name, ResourceClass.updated_at).order_by(ResourceClass.name))
     return [*(Named(name) for name in os_resource_classes.STANDARDS), *(Named(row[0], row[1]) for row in rows)]
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """As `listing` has them."""
+    return sorted(names, key=lambda name: (_PLACES.get(name, len(_PLACES)), name))
 
 
 def find(session: Session, name: str) -> Named:

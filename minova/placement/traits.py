@@ -19,17 +19,22 @@ def standard() -> frozenset[str]:
     return frozenset(os_traits.get_traits())
 
 
+def in_order(names: Iterable[str]) -> list[str]:
+    """Standard ones first, each kind by name."""
+    return sorted(names, key=lambda name: (name not in standard(), name))
+
+
 def listing(
     session: Session, *, names: Collection[str] | None = None, prefix: str = "", associated: bool | None = None
 ) -> list[Named]:
-    """`names`: only these; `prefix`: only those that begin so; `associated`: whether any provider has them. By name."""
+    """`names`: only these; `prefix`: only those that begin so; `associated`: whether any provider has them. In order."""
     found = dict.fromkeys(standard())
     found.update({row.name: row.updated_at for row in session.execute(select(Trait.name, Trait.updated_at))})
     if associated is not None:
         of_providers = set(session.scalars(select(ProviderTrait.trait).distinct()))
         found = {name: at for name, at in found.items() if (name in of_providers) == associated}
     wanted = found if names is None else found.keys() & set(names)
-    return [Named(name, found[name]) for name in sorted(wanted) if name.startswith(prefix)]
+    return [Named(name, found[name]) for name in in_order(wanted) if name.startswith(prefix)]
 
 
 def find(session: Session, name: str) -> Named:

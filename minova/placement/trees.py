@@ -109,7 +109,7 @@ def _move(session: Session, provider: Record, parent_uuid: str | None, *, repare
     below = _below(parents, provider.id)
     if parent is not None and parent.id in below:
         raise errors.BadRequest(
-            f"creating loop in the provider tree is not allowed: {parent_uuid} stands below {provider.uuid}."
+            f"creating loop in the provider tree is not allowed. {parent_uuid} stands below {provider.uuid}."
         )
     if provider.id not in parents or (parent is not None and parent.id not in parents):
         raise errors.Conflict("The provider tree was changed at the same time.", errors.CONCURRENT_UPDATE)

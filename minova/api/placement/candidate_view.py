@@ -7,6 +7,7 @@ from minova.placement.candidate_combine import Candidate
 from minova.placement.candidate_request import CandidateRequest
 from minova.placement.candidate_search import Found
 from minova.placement.candidate_tree import Node
+from minova.placement.traits import in_order
 
 Version: TypeAlias = tuple[int, int]
 
@@ -21,7 +22,7 @@ def body(found: Found, request: CandidateRequest, version: Version) -> dict[str,
     """To be encoded as JSON. Up to 1.26 only the classes that were asked for are summed up."""
     classes = None if version >= _ALL_CLASSES else request.resource_classes()
     # Many providers have the same traits: they share one list.
-    lists = {traits: sorted(traits) for traits in {node.traits for node in found.nodes}}
+    lists = {traits: in_order(traits) for traits in {node.traits for node in found.nodes}}
     return {
         "allocation_requests": [_request(candidate, version) for candidate in found.candidates],
         "provider_summaries": {node.uuid: _summary(node, classes, lists, version) for node in found.nodes},

@@ -15,6 +15,7 @@ from minova.api.placement.microversion import MAX, Version
 from minova.api.placement.schemas import Versions
 from minova.api.placement.validate import check_query, read_body, read_query
 from minova.log import bound_request
+from minova.placement import provider_query
 from minova.placement.errors import BadRequest
 
 
@@ -86,8 +87,19 @@ def _call(placement: Placement, route: Route, request: falcon.Request, path: dic
     body = None
     if route.body is not None:
         limit = placement.conf.api.max_request_body_size
-        body = read_body(request, route.body, request.context.version, limit)
+        try:
+            body = read_body(request, route.body, request.context.version, limit)
+        except BadRequest:
+            _require_provider(placement, path)
+            raise
     return Call(ctx=ctx, version=request.context.version, path=path, query=query, body=body, request=request)
+
+
+def _require_provider(placement: Placement, path: dict[str, str]) -> None:
+    """NotFound: whoever asks of a provider that there is not is told that first, whatever the body."""
+    if "uuid" in path:
+        with placement.reads.read() as session:
+            provider_query.find(session, path["uuid"])
 
 
 def require_type(request: falcon.Request) -> None:
