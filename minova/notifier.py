@@ -70,15 +70,16 @@ class Notifier:
         if self.enabled:
             self._sender = oslo_messaging.Notifier(self._transport, publisher_id="minova", serializer=_Serializer())
 
-    def send(self, notice: Notice) -> None:
-        """Soon. When the queue is full it is dropped, which the log says from time to time."""
-        if not self.enabled:
+    def send(self, *notices: Notice) -> None:
+        """Soon. When the queue is full they are dropped, which the log says from time to time."""
+        if not self.enabled or not notices:
             return
         self._begin()
-        try:
-            self._waiting.put_nowait(notice)
-        except queue.Full:
-            self._drop()
+        for notice in notices:
+            try:
+                self._waiting.put_nowait(notice)
+            except queue.Full:
+                self._drop()
 
     def stop(self) -> None:
         """Send what waits, as far as that goes quickly."""

@@ -10,6 +10,7 @@ from minova.cmd import clients, database
 from minova.cmd.launch import launch
 from minova.conductor.manager import ConductorManager
 from minova.contracts.conductor import ConductorApi
+from minova.notifier import Notifier
 from minova.rpc import Rpc
 from minova.service import Running, Service
 
@@ -24,6 +25,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         host=conf.host,
         stopping=stopping,
         over_the_bus=clients.conductor(rpc),
+        notifier=Notifier(conf),
     )
     return Service("minova-conductor", manager, lambda: rpc.server(ConductorApi, manager, host=conf.host), stopping)
 

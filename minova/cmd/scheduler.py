@@ -9,6 +9,7 @@ from oslo_config import cfg
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
 from minova.contracts.scheduler import SchedulerApi
+from minova.notifier import Notifier
 from minova.rpc import Rpc
 from minova.scheduler.manager import SchedulerManager
 from minova.service import Running, Service
@@ -16,7 +17,9 @@ from minova.service import Running, Service
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
     db = database.connect(conf, stopping)
-    manager = SchedulerManager(conf, db, clients.conductor(rpc), host=conf.host, stopping=stopping)
+    manager = SchedulerManager(
+        conf, db, clients.conductor(rpc), host=conf.host, stopping=stopping, notifier=Notifier(conf)
+    )
     return Service("minova-scheduler", manager, lambda: rpc.server(SchedulerApi, manager, host=conf.host), stopping)
 
 

@@ -17,6 +17,7 @@ from minova import errors
 from minova.conductor.casts import Build, Casts, Choice, builds_of
 from minova.conductor.endings import fail_builds
 from minova.conductor.groups import Groups
+from minova.conductor.notifications import CREATE_START, note
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
@@ -169,6 +170,8 @@ class BuildInstances:
         intents = [(task, intent(chosen[uuid], attempt=1)) for uuid, task in held.tasks.items()]
         tasks.change(session, intents, float(self._conf.conductor.build_timeout), now)
         instances.begin_attempt(session, held.tasks, 1, at)
+        for uuid in held.tasks:
+            note(session, CREATE_START, [uuid], chosen[uuid][0].host)
         started = [
             {"action_id": task.action_id, "host": chosen[uuid][0].host, "start_time": at}
             for uuid, task in held.tasks.items()

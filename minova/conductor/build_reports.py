@@ -14,6 +14,7 @@ from minova.conductor.build_instances import intent
 from minova.conductor.casts import Build, Casts, builds_of, choice_of
 from minova.conductor.endings import BUILDING, announce_hosts, fail_builds
 from minova.conductor.liveness import Liveness
+from minova.conductor.notifications import CREATE_ERROR, CREATE_START, note
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.db import actions, compute_nodes, instances, tasks
@@ -21,6 +22,7 @@ from minova.db.instances import Standing
 from minova.db.models import Instance, Task
 from minova.objects import instance as objects
 from minova.objects.compute_node import ComputeNode
+from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import Selection
 from minova.objects.states import PowerState, TaskState, VmState
 from minova.placement import allocations, changes
@@ -38,8 +40,10 @@ class BuildReports:
 
     # -- while it goes on ------------------------------------------------------------------------------------------
 
-    def claim_instance(self, instance_uuid: str, attempt: int, node: ComputeNode) -> objects.Instance:
-        """Host and node to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
+    def claim_instance(
+        self, instance_uuid: str, attempt: int, node: ComputeNode, numa_topology: InstanceNUMATopology | None
+    ) -> objects.Instance:
+        """Place and topology to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
 
         def work(session: Session) -> objects.Instance:
             at = self._worker.at()
@@ -59,6 +63,7 @@ class BuildReports:
                 committed.exists(),
                 host=node.host,
                 node=node.hypervisor_hostname,
+                numa_topology=numa_topology,
                 updated_at=at,
             )
             if not moved:
@@ -146,6 +151,7 @@ class BuildReports:
             LOG.info("Attempt %d of instance %s on %s is not open: %s", attempt, instance_uuid, host, reason)
             return []
         LOG.warning("Attempt %d of instance %s on %s failed: %s", attempt, instance_uuid, host, reason)
+        note(session, CREATE_ERROR, [instance_uuid], host, "RescheduledException", reason)
         at, now = self._worker.at(), self._worker.now()
         if task.action_id is not None:
             actions.end_events(session, [task.action_id], at, error=reason)
@@ -173,6 +179,7 @@ class BuildReports:
         own = {"claim_no": claim_no, "worker_id": self._worker.id, "epoch": task.epoch + 1}
         announce_hosts(session, [standing.host], now)
         tasks.change(session, [(task, wanted | own)], self._build_timeout, now)
+        note(session, CREATE_START, [standing.uuid], left[0].host)
         instances.move(
             session,
             [standing.uuid],

@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, event
 from sqlalchemy.orm import Session
 
 from minova import metrics
+from minova.conductor.notifications import BUILD_FAILED, note
 from minova.db import actions, instances, services, tasks
 from minova.db.instances import Standing
 from minova.db.models import Task
@@ -43,6 +44,7 @@ def fail_builds(
     instances.move(session, uuids, BUILDING, (VmState.ERROR, None), host=None, node=None, power_state=0, updated_at=at)
     actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=message)
     actions.add_faults(session, uuids, at, message, kind)
+    note(session, BUILD_FAILED, uuids, kind=kind, reason=message)
     tasks.remove(session, uuids)
     announce_hosts(session, {standings[uuid].host for uuid in uuids}, now)
     allocations.release(session, uuids, now, claim_no=max(task.claim_no for task in ended))

@@ -17,6 +17,7 @@ from minova.conductor.catalogue import Catalogue
 from minova.conductor.computes import Computes
 from minova.conductor.groups import Groups
 from minova.conductor.liveness import Liveness
+from minova.conductor.notifications import Notifications
 from minova.conductor.reconcile import PURGE_INTERVAL, Reconcile
 from minova.conductor.servers import Servers
 from minova.conductor.services import FLUSH_INTERVAL, Services
@@ -27,6 +28,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
+from minova.notifier import Notifier
 from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
@@ -47,7 +49,8 @@ class ConductorManager:
 
     `compute` answers the client of a host. `spawn` runs work in the background; without it the manager has threads of
     its own. `clock` is for what people read and for what is done now and then; leases go by the database's.
-    `over_the_bus` is a client of its own topic, to try out whether messages come through.
+    `over_the_bus` is a client of its own topic, to try out whether messages come through. `notifier` None: nobody is told
+    what happens to instances.
     """
 
     def __init__(
@@ -62,13 +65,22 @@ class ConductorManager:
         spawn: Spawn | None = None,
         stopping: threading.Event | None = None,
         over_the_bus: ConductorApi | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
         self.host = host
         self._task_interval = float(conf.conductor.task_interval)
         self._stopping = stopping or threading.Event()
         options = conf.conductor
+        self._notifier = notifier
+        told = Notifications(conf, notifier, host=host, clock=clock).observe if notifier is not None else None
         self.worker = Worker(
-            db, host=host, lease=float(options.worker_lease), threads=options.workers, clock=clock, spawn=spawn
+            db,
+            host=host,
+            lease=float(options.worker_lease),
+            threads=options.workers,
+            clock=clock,
+            spawn=spawn,
+            observe=told,
         )
         casts = Casts(compute)
         liveness = Liveness(db, down_time=float(conf.service_down_time), clock=clock)
@@ -112,6 +124,8 @@ class ConductorManager:
         """Tasks that run may end; what is left goes to others at once."""
         self._stopping.set()
         self.worker.stop()
+        if self._notifier is not None:
+            self._notifier.stop()
 
     def _register(self) -> None:
         self.worker.register()

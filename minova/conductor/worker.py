@@ -25,7 +25,9 @@ Spawn = Callable[[Callable[[], None]], None]
 
 
 class Worker:
-    """`lease` in seconds. Without `spawn` it has up to `threads` threads of its own."""
+    """`lease` in seconds. Without `spawn` it has up to `threads` threads of its own. `observe` sees every transaction
+    before it begins.
+    """
 
     def __init__(
         self,
@@ -36,12 +38,14 @@ class Worker:
         threads: int,
         clock: Callable[[], float] = time.time,
         spawn: Spawn | None = None,
+        observe: Callable[[Session], None] | None = None,
     ) -> None:
         self.id = str(uuid.uuid4())
         self.db = db
         self._host = host
         self._lease = lease
         self._clock = clock
+        self._observe = observe
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(threads, "tasks") if spawn is None else None
         self._once = Once(spawn or self._submit)
@@ -56,7 +60,15 @@ class Worker:
 
     def run(self, work: Callable[[Session], T]) -> T:
         """One write transaction. ServiceUnavailable: the database is away; tasks stay as they are."""
-        return self.db.run(work)
+        observe = self._observe
+        if observe is None:
+            return self.db.run(work)
+
+        def observed(session: Session) -> T:
+            observe(session)
+            return work(session)
+
+        return self.db.run(observed)
 
     def register(self) -> None:
         """May be repeated: when no answer came, it may have been written all the same."""

@@ -51,6 +51,18 @@ _COLUMNS = [
 ]
 
 
+# Under this name a session may carry a list that changes of state are written to, for who tells others of them.
+MOVES = "instance_moves"
+
+
+class Move(NamedTuple):
+    """A change of state; of a new instance there is no `before`."""
+
+    uuid: str
+    before: State | None
+    after: State
+
+
 class Standing(NamedTuple):
     """Where an instance stands, read under its lock."""
 
@@ -70,6 +82,9 @@ class Standing(NamedTuple):
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     session.connection().execute(insert(Instance), list(rows))
+    if MOVES in session.info:
+        made = ((row["uuid"], state_of(row["vm_state"], row["task_state"])) for row in rows)
+        session.info[MOVES].extend(Move(uuid, None, state) for uuid, state in made)
 
 
 def lock(session: Session, uuids: Iterable[str]) -> dict[str, Standing]:
@@ -120,14 +135,23 @@ def move(
     AssertionError: the table of states does not allow such a move.
     """
     assert all(allowed(state, after) for state in before), (before, after)
-    model = Instance
+    chosen = (Instance.uuid.in_(sorted(uuids)), Instance.deleted_at.is_(None), is_one_of(before), *conditions)
+    if MOVES in session.info:
+        session.info[MOVES].extend(_moves(session, chosen, after))
     statement = (
-        update(model)
-        .where(model.uuid.in_(sorted(uuids)), model.deleted_at.is_(None), is_one_of(before), *conditions)
+        update(Instance)
+        .where(*chosen)
         .values(vm_state=after[0].value, task_state=after[1] and after[1].value, **values)
     )
     result: Any = session.connection().execute(statement)
     return int(result.rowcount)
+
+
+def _moves(session: Session, chosen: Iterable[ColumnElement[bool]], after: State) -> list[Move]:
+    """Those that are about to be moved; locked, so that they will be."""
+    query = select(Instance.uuid, Instance.vm_state, Instance.task_state).where(*chosen).order_by(Instance.uuid)
+    rows = session.execute(query.with_for_update())
+    return [Move(row.uuid, state_of(row.vm_state, row.task_state), after) for row in rows]
 
 
 def begin_attempt(session: Session, uuids: Collection[str], attempt: int, at: datetime) -> None:

@@ -12,11 +12,13 @@ from minova.context import RequestContext, service_context
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
+from minova.notifier import Notifier
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.objects.service import Service, ServiceInstructions
 from minova.placement import changes
 from minova.scheduler.drivers import make_driver
+from minova.scheduler.notifications import Notifications
 from minova.scheduler.preparation import Preparation
 from minova.scheduler.request import refused
 from minova.service import PeriodicTask, until_available
@@ -31,7 +33,8 @@ TELL_INTERVAL = 60.0
 
 
 class SchedulerManager:
-    """Implements SchedulerApi and service.Manager. `conductor` None: nobody is told that this service lives.
+    """Implements SchedulerApi and service.Manager. `conductor` None: nobody is told that this service lives;
+    `notifier` None: nor what it does.
 
     InvalidConfiguration: an unknown driver, filter or weigher, or a malformed options file.
     """
@@ -45,6 +48,7 @@ class SchedulerManager:
         host: str,
         clock: Callable[[], float] = time.time,
         stopping: threading.Event | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
         self._conf = conf
         self._db = db
@@ -54,6 +58,8 @@ class SchedulerManager:
         self._preparation = Preparation(conf, db)
         self.driver = make_driver(conf, db, clock)
         self._told = (0, 0)
+        self._notifier = notifier
+        self._notifications = Notifications(notifier, host=host)
 
     # -- SchedulerApi -----------------------------------------------------------------------------------------------
 
@@ -87,7 +93,11 @@ class SchedulerManager:
             spec = self._preparation.prepared(spec)
         except errors.NoValidHost as error:
             return refused(ctx.request_id, instance_uuids, str(error))
-        return self.driver.select_destinations(ctx, spec, instance_uuids, claim_no, alternates)
+        self._notifications.select_destinations(ctx, spec, "start")
+        answer = self.driver.select_destinations(ctx, spec, instance_uuids, claim_no, alternates)
+        if answer.selections:
+            self._notifications.select_destinations(ctx, spec, "end")
+        return answer
 
     # -- service.Manager --------------------------------------------------------------------------------------------
 
@@ -114,7 +124,9 @@ class SchedulerManager:
         return [PeriodicTask(name="heartbeat", interval=self._conf.report_interval, work=self._beat), *tasks]
 
     def stop(self) -> None:
-        """Nothing runs but what is being answered."""
+        """Nothing runs but what is being answered, and what is still to be told of it."""
+        if self._notifier is not None:
+            self._notifier.stop()
 
     def _register(self) -> ServiceInstructions:
         assert self._conductor is not None
