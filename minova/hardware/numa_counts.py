@@ -1,10 +1,8 @@
 """How much room the cells of a host have, in numbers, and how much the cells of a guest need.
 
 Whether a guest cell fits a host cell is a matter of counts alone, so `accepts` is exact, and so is `numa_fit`, which
-asks it; concrete CPUs come last, for the cells that were chosen. What counts do not tell is which cells together fit.
-A necessary condition for the whole guest: each of its needs is accepted by as many cells as have that need, and the
-host has as many cells as the guest. It is sufficient too where no PCI device ties the guest to cells and all its cells
-have one need, or the others need less than the first (`nested`), which is every guest that hw:numa_nodes alone divides.
+asks it; concrete CPUs come last, for the cells that were chosen. The whole guest fits if each set of its cells is
+accepted by as many cells of the host (Hall's theorem), unless PCI devices tie it to cells.
 
 The functions compare with `>=`, `&` and `|` only: a `CellCounts` whose fields are NumPy columns (one number per host)
 gives columns of booleans.
@@ -154,12 +152,6 @@ def _need(cell: InstanceNUMACell, reserved: int) -> Need:
         thread_policy=cell.cpu_thread_policy,
         reserved=reserved,
     )
-
-
-def nested(needs: Needs) -> bool:
-    """Whether counting decides alone: where every cell but the first has one need, and the first needs no less."""
-    rest = set(needs[1:])
-    return not rest or (len(rest) == 1 and msgspec.structs.replace(needs[0], reserved=0) in rest)
 
 
 Check = tuple[str, Any, Any]

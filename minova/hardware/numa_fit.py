@@ -125,11 +125,19 @@ def _near(host: NUMATopology, pci: PciNeeds | None) -> Callable[[Sequence[int]],
     """What the devices say of a choice of cells: a shortage or nothing. None: no device is asked for."""
     if pci is None or not pci.requests:
         return None
+    pools, requests = pci.pools, pci.requests
     sockets = pci_pools.sockets_of(host)
+    nodes = {pool.numa_node for pool in pools}
+    known: dict[tuple[frozenset[int], frozenset[int | None]], str | None] = {}
 
     def shortage(chosen: Sequence[int]) -> str | None:
-        cells = pci_pools.GuestCells(ids=frozenset(host.cells[index].id for index in chosen), sockets=sockets)
-        return pci_pools.shortage(pci.pools, pci.requests, cells)
+        cells = [host.cells[index] for index in chosen]
+        # Of all that is chosen only cells with devices, and sockets, are of account.
+        key = frozenset(cell.id for cell in cells if cell.id in nodes), frozenset(cell.socket for cell in cells)
+        if key not in known:
+            where = pci_pools.GuestCells(ids=frozenset(cell.id for cell in cells), sockets=sockets)
+            known[key] = pci_pools.shortage(pools, requests, where)
+        return known[key]
 
     return shortage
 
