@@ -17,7 +17,9 @@ from minova.service import Running
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> ApiService:
     db = database.connect(conf, stopping, readonly=True)
     tries = clients.TOLD_AFTER_TRIES
-    return ApiService(conf, make_app(conf, db, clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries)))
+    conductor, compute = clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries)
+    writes = (lambda: database.opened(conf)) if conf.placement.in_api else None
+    return ApiService(conf, make_app(conf, db, conductor, compute, writes))
 
 
 def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
