@@ -166,10 +166,28 @@ def free_disk_mb(free_disk_gb: int, disk_available_least: int | None, unreported
     return (least - unreported_gb) * 1024
 
 
-def host_record(node: Mapping[str, Any], rooms: Mapping[str, RoomFacts], **facts: Any) -> HostRecord:
-    """From a `compute_nodes` row (by column name) and what else was read of the host."""
+def cpu_room(rooms: Mapping[str, RoomFacts]) -> RoomFacts | None:
+    """Shared and dedicated CPUs together, as a node counts them."""
+    found = [rooms[name] for name in ("VCPU", "PCPU") if name in rooms]
+    if len(found) < 2:
+        return found[0] if found else None
+    return msgspec.structs.replace(
+        found[0],
+        used=sum(room.used for room in found),
+        reserved=sum(room.reserved for room in found),
+        pending=sum(room.pending for room in found),
+    )
+
+
+def host_record(node: Mapping[str, Any], rooms: dict[str, RoomFacts], pending: int, **facts: Any) -> HostRecord:
+    """From a `compute_nodes` row (by column name) and what else was read of the host. `pending`: its instances that no
+    claim of the node has met yet.
+
+    ValueError: a counter of the stats is no number.
+    """
     local_gb_used = effective_used(node["local_gb_used"], rooms.get("DISK_GB"))
     unreported = local_gb_used - node["local_gb_used"]
+    stats = facts["stats"]
     return HostRecord(
         id=node["id"],
         uuid=node["uuid"],
@@ -179,21 +197,25 @@ def host_record(node: Mapping[str, Any], rooms: Mapping[str, RoomFacts], **facts
         memory_mb=node["memory_mb"],
         memory_mb_used=effective_used(node["memory_mb_used"], rooms.get("MEMORY_MB")),
         vcpus=node["vcpus"],
-        vcpus_used=effective_used(node["vcpus_used"], rooms.get("VCPU")),
+        vcpus_used=effective_used(node["vcpus_used"], cpu_room(rooms)),
         local_gb=node["local_gb"],
         local_gb_used=local_gb_used,
         free_disk_mb=free_disk_mb(node["free_disk_gb"], node["disk_available_least"], unreported),
-        num_io_ops=node["current_workload"],
+        num_instances=len(facts["instances"]),
+        num_io_ops=counted(stats, "io_workload") + pending,
+        failed_builds=counted(stats, "failed_builds"),
         ram_allocation_ratio=node["ram_allocation_ratio"],
         cpu_allocation_ratio=node["cpu_allocation_ratio"],
         disk_allocation_ratio=node["disk_allocation_ratio"],
         host_ip=node["host_ip"],
-        image_support=ImageSupport(
-            hypervisor_type=node["hypervisor_type"],
-            hypervisor_version=node["hypervisor_version"],
-            supported_instances=tuple(tuple(supported) for supported in node["supported_instances"]),
-        ),
-        stats=node["stats"],
-        rooms=dict(rooms),
+        rooms=rooms,
         **facts,
     )
+
+
+def counted(stats: Mapping[str, Any], name: str) -> int:
+    """A counter of the stats, 0 when it is not there. ValueError: it is no number."""
+    try:
+        return int(stats.get(name) or 0)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"stats: {name} is {stats[name]!r}, which is no number") from error

@@ -1,91 +1,22 @@
 """Reads HostRecords: a handful of queries, however many hosts."""
 
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, select
+import msgspec
 from sqlalchemy.orm import Session
 
-from minova.db import models
-from minova.objects.states import RESOURCE_FREE
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.pci import InstancePCIRequest, Pairs
+from minova.scheduler import host_queries as queries
+from minova.scheduler.consumption import taken
 from minova.scheduler.host_record import AggregateFacts, HostRecord, RoomFacts, ServiceFacts, host_record
+from minova.scheduler.node_values import NodeValues
+from minova.scheduler.shared_values import Shared
 
 LOG = logging.getLogger(__name__)
-
-COMPUTE = "minova-compute"
-# Fewer than SQLite's limit of variables, and short enough to be planned quickly.
-CHUNK = 500
-
-Node, Svc, Inv = models.ComputeNode, models.Service, models.Inventory
-Provider, Allocation, Instance = models.ResourceProvider, models.Allocation, models.Instance
-Aggregate, Member = models.Aggregate, models.AggregateHost
-
-
-class Query(NamedTuple):
-    """One query, for all hosts and for `some`. Made once, because making it costs more than a short answer."""
-
-    whole: Any
-    of_some: Any
-
-    def rows(self, session: Session, some: Collection[Any] | None) -> Any:
-        if some is None:
-            return session.connection().execute(self.whole)
-        return session.connection().execute(self.of_some, {"some": list(some)})
-
-
-def _query(whole: Any, key: Any, join: Callable[[Any], Any] = lambda query: query) -> Query:
-    return Query(whole, join(whole).where(key.in_(bindparam("some", expanding=True))))
-
-
-_WITH_SERVICE = (Svc.host == Node.host) & (Svc.binary == COMPUTE)
-_SERVICE = (Svc.id, Svc.disabled, Svc.disabled_reason, Svc.forced_down, Svc.down_reason)
-_COLUMNS = [c for c in Node.__table__.columns if c.name not in ("created_at", "updated_at", "cpu_info")]
-_NODES = _query(
-    select(*_COLUMNS, *(column.label(f"service_{column.key}") for column in _SERVICE)).outerjoin(Svc, _WITH_SERVICE),
-    Node.id,
-)
-_SIGNATURES = select(Node.id, Node.generation, *_SERVICE).join(Svc, _WITH_SERVICE)
-_ROOMS = _query(
-    select(
-        Provider.uuid,
-        Inv.resource_class,
-        Inv.provider_id,
-        Inv.capacity,
-        Inv.used,
-        Inv.reserved,
-        Inv.min_unit,
-        Inv.max_unit,
-        Inv.step_size,
-    )
-    .join(Provider, Provider.id == Inv.provider_id)
-    .join(Node, Node.uuid == Provider.uuid),
-    Node.id,
-)
-# What instances that no host has claimed yet hold.
-_PENDING = _query(
-    select(Node.id, Instance.uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used)
-    .select_from(Allocation)
-    .join(Instance, Instance.uuid == Allocation.consumer_uuid)
-    .join(Provider, Provider.id == Allocation.provider_id)
-    .join(Node, Node.uuid == Provider.uuid)
-    .where(Instance.host.is_(None), Instance.deleted_at.is_(None)),
-    Node.id,
-)
-# Those that hold resources.
-_INSTANCES = _query(
-    select(Instance.host, Instance.node, Instance.uuid)
-    .where(Instance.host.is_not(None), Instance.deleted_at.is_(None), Instance.vm_state.not_in([*RESOURCE_FREE]))
-    .order_by(Instance.uuid),
-    Instance.host,
-)
-_AGGREGATES = _query(
-    select(Member.host, Aggregate.id, Aggregate.name, Aggregate.metadata_)
-    .join(Aggregate, Aggregate.id == Member.aggregate_id)
-    .order_by(Aggregate.id),
-    Member.host,
-)
 
 
 class Signature(NamedTuple):
@@ -96,20 +27,40 @@ class Signature(NamedTuple):
     service: ServiceFacts
 
 
-def read_hosts(session: Session, node_ids: Collection[int] | None) -> dict[int, HostRecord | None]:
-    """Records of these nodes, or of all; None for one that is gone or whose service is not known."""
+class Wanted(msgspec.Struct, frozen=True):
+    """What a stored request wants of cells and devices."""
+
+    numa_topology: InstanceNUMATopology | None = None
+    pci_requests: tuple[InstancePCIRequest, ...] = ()
+
+
+class Pending(NamedTuple):
+    """An instance that has its place but that the node does not know of yet."""
+
+    uuid: str
+    reservation_id: str
+
+
+def read_hosts(
+    session: Session, node_ids: Collection[int] | None, shared: Shared | None = None
+) -> dict[int, HostRecord | None]:
+    """Records of these nodes, or of all; None for one that is gone or whose service is not known.
+
+    `shared` makes values one object that are equal to some of earlier calls.
+    """
+    reader = Reader(session, shared or Shared())
     if node_ids is None:
-        return _read(session, None)
+        return reader.read(None)
     wanted = sorted(node_ids)
     found: dict[int, HostRecord | None] = dict.fromkeys(wanted)
-    for start in range(0, len(wanted), CHUNK):
-        found.update(_read(session, wanted[start : start + CHUNK]))
+    for start in range(0, len(wanted), queries.CHUNK):
+        found.update(reader.read(wanted[start : start + queries.CHUNK]))
     return found
 
 
 def read_signatures(session: Session) -> dict[int, Signature]:
     """Of all nodes with a service."""
-    return {row[0]: Signature(row[1], row[2], _service(row[3:])) for row in session.execute(_SIGNATURES)}
+    return {row[0]: Signature(row[1], row[2], _service(row[3:])) for row in session.execute(queries.SIGNATURES)}
 
 
 def signature(record: HostRecord) -> Signature:
@@ -121,78 +72,156 @@ def _service(values: Any) -> ServiceFacts:
     return ServiceFacts(disabled=disabled, disabled_reason=reason, forced_down=forced_down, down_reason=down_reason)
 
 
-def _read(session: Session, node_ids: list[int] | None) -> dict[int, HostRecord | None]:
-    nodes = _NODES.rows(session, node_ids).all()
-    hosts = None if node_ids is None else sorted({row.host for row in nodes})
-    pending = _pending(session, node_ids)
-    rooms = _rooms(session, node_ids, pending.used)
-    instances = _instances(session, hosts)
-    aggregates = _aggregates(session, hosts)
-    found: dict[int, HostRecord | None] = {}
-    for row in nodes:
-        if row.service_id is None:
-            LOG.warning("No compute service known for host %s: node %s is left out", row.host, row.hypervisor_hostname)
-            continue
-        here = [*instances.get((row.host, row.hypervisor_hostname), ()), *sorted(pending.instances.get(row.id, ()))]
-        found[row.id] = host_record(
-            dict(row._mapping),
-            rooms.get(row.uuid, {}),
+class Reader:
+    """What one reading of hosts shares."""
+
+    def __init__(self, session: Session, shared: Shared) -> None:
+        self._session = session
+        self._shared = shared
+        self._values = NodeValues(shared)
+        self._images: dict[str, Pairs] = {}
+
+    def read(self, node_ids: list[int] | None) -> dict[int, HostRecord | None]:
+        nodes = queries.NODES.rows(self._session, node_ids).all()
+        hosts = None if node_ids is None else sorted({row.host for row in nodes})
+        gathered = self._gather(node_ids, hosts)
+        found: dict[int, HostRecord | None] = {}
+        for row in nodes:
+            name = row.hypervisor_hostname
+            if row.service_id is None:
+                LOG.warning("No compute service known for host %s: node %s is left out", row.host, name)
+                continue
+            try:
+                found[row.id] = self._record(row, gathered)
+            except (msgspec.MsgspecError, ValueError) as error:
+                LOG.error(
+                    "Node %s of host %s is left out, because its report makes no sense: %s", name, row.host, error
+                )
+        return found
+
+    def _gather(self, node_ids: list[int] | None, hosts: list[str] | None) -> "Gathered":
+        session, shared = self._session, self._shared
+        pending: dict[int, dict[Pending, None]] = defaultdict(dict)
+        amounts: dict[tuple[int, str], int] = defaultdict(int)
+        for provider_id, name, used, uuid, reservation_id in queries.PENDING.rows(session, node_ids):
+            pending[provider_id][Pending(uuid, reservation_id)] = None
+            amounts[provider_id, name] += used
+        rooms, provider_ids = self._rooms(node_ids, amounts)
+        return Gathered(
+            rooms=rooms,
+            provider_ids=provider_ids,
+            pending={key: tuple(ones) for key, ones in pending.items()},
+            wanted=self._wanted({one.reservation_id for ones in pending.values() for one in ones}),
+            instances=self._instances(hosts),
+            aggregates={host: shared.of(tuple(found)) for host, found in self._aggregates(hosts).items()},
+            traits=self._sets(queries.TRAITS.rows(session, node_ids)),
+            memberships=self._sets(queries.MEMBERSHIPS.rows(session, node_ids)),
+        )
+
+    def _record(self, row: Any, gathered: "Gathered") -> HostRecord:
+        node, values, shared = row._mapping, self._values, self._shared
+        provider_id = gathered.provider_ids.get(row.uuid, 0)
+        pending = gathered.pending.get(provider_id, ())
+        here = gathered.instances.get((row.host, row.hypervisor_hostname), ())
+        images = tuple(self._images.get(image_ref, ()) for _, image_ref in here) + ((),) * len(pending)
+        topology, pools = values.numa_topology(row.numa_topology), values.pci_pools(row.pci_device_pools)
+        for one in pending:
+            wanted = gathered.wanted.get(one.reservation_id)
+            if wanted is not None:
+                topology, pools = taken(topology, pools, wanted.numa_topology, wanted.pci_requests)
+        return host_record(
+            node,
+            gathered.rooms.get(row.uuid, {}),
+            len(pending),
             service_id=row.service_id,
-            service=_service(row[len(_COLUMNS) + 1 :]),
-            instances=tuple(here),
-            num_instances=len(here),
-            aggregates=tuple(aggregates.get(row.host, ())),
+            service=shared.of(_service(row[len(queries.COLUMNS) + 1 :])),
+            image_support=values.image_support(row.hypervisor_type, row.hypervisor_version, row.supported_instances),
+            cpu_info=shared.of(row.cpu_info or ""),
+            instances=(*(uuid for uuid, _ in here), *(one.uuid for one in pending)),
+            instance_images=shared.of(images) if any(images) else (),
+            aggregates=gathered.aggregates.get(row.host, ()),
+            metrics=values.metrics(row.metrics),
+            stats=values.stats(row.stats),
+            numa_topology=topology,
+            pci_pools=pools,
+            traits=gathered.traits.get(provider_id, frozenset()),
+            provider_aggregates=gathered.memberships.get(provider_id, frozenset()),
         )
-    return found
+
+    def _rooms(
+        self, node_ids: list[int] | None, pending: Mapping[tuple[int, str], int]
+    ) -> tuple[dict[str, dict[str, RoomFacts]], dict[str, int]]:
+        """(by node uuid and resource class, provider ids by node uuid)."""
+        of = self._shared.of
+        rooms: dict[str, dict[str, RoomFacts]] = defaultdict(dict)
+        ids: dict[str, int] = {}
+        for uuid, name, provider_id, *numbers in queries.ROOMS.rows(self._session, node_ids):
+            capacity, used, reserved, min_unit, max_unit, step = numbers
+            ids[uuid] = provider_id
+            rooms[uuid][of(name)] = of(
+                RoomFacts(
+                    capacity=capacity,
+                    used=used,
+                    reserved=reserved,
+                    pending=pending.get((provider_id, name), 0),
+                    min_unit=min_unit,
+                    max_unit=max_unit,
+                    step_size=step,
+                )
+            )
+        return {uuid: self._shared.mapping(found) for uuid, found in rooms.items()}, ids
+
+    def _wanted(self, reservation_ids: Collection[str]) -> dict[str, Wanted]:
+        return {
+            row[0]: msgspec.json.decode(row[1], type=Wanted)
+            for some in _chunks(reservation_ids)
+            for row in self._session.connection().execute(queries.WANTED, {"some": some})
+        }
+
+    def _instances(self, hosts: list[str] | None) -> dict[tuple[str, str], list[tuple[str, str]]]:
+        """(uuid, image) by host and node."""
+        grouped: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        for host, node, uuid, image_ref in queries.INSTANCES.rows(self._session, hosts):
+            grouped[host, node].append((uuid, image_ref))
+        self._read_images({image_ref for found in grouped.values() for _, image_ref in found})
+        return grouped
+
+    def _read_images(self, image_refs: Collection[str]) -> None:
+        """The properties that the images have now."""
+        for some in _chunks(image_refs - self._images.keys()):
+            for image_id, image in self._session.connection().execute(queries.IMAGES, {"some": some}):
+                self._images[image_id] = tuple(sorted(image.properties.items()))
+
+    def _aggregates(self, hosts: list[str] | None) -> dict[str, list[AggregateFacts]]:
+        known: dict[int, AggregateFacts] = {}
+        found: dict[str, list[AggregateFacts]] = defaultdict(list)
+        for host, aggregate_id, name, metadata, uuid in queries.AGGREGATES.rows(self._session, hosts):
+            if aggregate_id not in known:
+                pairs = tuple(sorted((key, str(value)) for key, value in metadata.items()))
+                known[aggregate_id] = self._shared.of(AggregateFacts(aggregate_id, name, pairs, uuid))
+            found[host].append(known[aggregate_id])
+        return found
+
+    def _sets(self, rows: Iterable[Any]) -> dict[int, frozenset[str]]:
+        found: dict[int, set[str]] = defaultdict(set)
+        for provider_id, value in rows:
+            found[provider_id].add(self._shared.of(value))
+        return {provider_id: self._shared.of(frozenset(values)) for provider_id, values in found.items()}
 
 
-class Pending(NamedTuple):
-    """Instances whose host has not claimed them yet, by node id; what they hold, by (provider id, resource class)."""
+class Gathered(NamedTuple):
+    """What the queries brought, by provider id unless said otherwise."""
 
-    instances: dict[int, set[str]]
-    used: Counter[tuple[int, str]]
-
-
-def _pending(session: Session, node_ids: list[int] | None) -> Pending:
-    found = Pending(defaultdict(set), Counter())
-    for node_id, uuid, provider_id, resource_class, used in _PENDING.rows(session, node_ids):
-        found.instances[node_id].add(uuid)
-        found.used[provider_id, resource_class] += used
-    return found
+    rooms: Mapping[str, dict[str, RoomFacts]]  # by node uuid
+    provider_ids: Mapping[str, int]  # by node uuid
+    pending: Mapping[int, tuple[Pending, ...]]
+    wanted: Mapping[str, Wanted]  # by reservation id
+    instances: Mapping[tuple[str, str], list[tuple[str, str]]]  # by host and node
+    aggregates: Mapping[str, tuple[AggregateFacts, ...]]  # by host
+    traits: Mapping[int, frozenset[str]]
+    memberships: Mapping[int, frozenset[str]]
 
 
-def _rooms(
-    session: Session, node_ids: list[int] | None, pending: Mapping[tuple[int, str], int]
-) -> dict[str, dict[str, RoomFacts]]:
-    """By node uuid and resource class."""
-    rooms: dict[str, dict[str, RoomFacts]] = defaultdict(dict)
-    for uuid, name, provider_id, capacity, used, reserved, min_unit, max_unit, step in _ROOMS.rows(session, node_ids):
-        rooms[uuid][name] = RoomFacts(
-            capacity=capacity,
-            used=used,
-            reserved=reserved,
-            pending=pending.get((provider_id, name), 0),
-            min_unit=min_unit,
-            max_unit=max_unit,
-            step_size=step,
-        )
-    return rooms
-
-
-def _instances(session: Session, hosts: list[str] | None) -> dict[tuple[str, str], list[str]]:
-    """Uuids by host and node."""
-    grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for host, node, uuid in _INSTANCES.rows(session, hosts):
-        grouped[host, node].append(uuid)
-    return grouped
-
-
-def _aggregates(session: Session, hosts: list[str] | None) -> dict[str, list[AggregateFacts]]:
-    known: dict[int, AggregateFacts] = {}
-    found: dict[str, list[AggregateFacts]] = defaultdict(list)
-    for host, aggregate_id, name, metadata in _AGGREGATES.rows(session, hosts):
-        if aggregate_id not in known:
-            pairs = tuple(sorted((key, str(value)) for key, value in metadata.items()))
-            known[aggregate_id] = AggregateFacts(aggregate_id, name, pairs)
-        found[host].append(known[aggregate_id])
-    return found
+def _chunks(values: Collection[str]) -> Iterable[list[str]]:
+    ordered = sorted(values)
+    return (ordered[start : start + queries.CHUNK] for start in range(0, len(ordered), queries.CHUNK))

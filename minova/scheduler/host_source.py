@@ -12,6 +12,7 @@ from minova.objects.liveness import silent
 from minova.placement.changes import EVERY_NODE
 from minova.scheduler.host_rows import read_hosts, read_signatures, signature
 from minova.scheduler.host_table import HostTable
+from minova.scheduler.shared_values import Shared
 
 LOG = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class HostSource:
         self._down_time = service_down_time
         self._clock = clock
         self._last = 0
+        self._shared = Shared()
         self._loaded = False
         self._gaps: dict[int, float] = {}
         self._dirty: set[int] = set()
@@ -114,7 +116,8 @@ class HostSource:
         self._gaps = {}
         self._last = seqs[0] - 1 if seqs else 0
         self._note(seqs, now)
-        records = read_hosts(session, None)
+        self._shared = Shared()
+        records = read_hosts(session, None, self._shared)
         self.rows_read += len(records)
         gone = dict.fromkeys(self.table.row_of.keys() - records.keys())
         self.table.apply({**gone, **records})
@@ -127,7 +130,7 @@ class HostSource:
     def _read(self, session: Session) -> None:
         if not self._dirty:
             return
-        records = read_hosts(session, self._dirty)
+        records = read_hosts(session, self._dirty, self._shared)
         self.rows_read += len(records)
         for node_id, record in records.items():
             if record is None and node_id in self.table.row_of:

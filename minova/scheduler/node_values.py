@@ -1,0 +1,76 @@
+"""What a compute node reports as JSON text, as values: equal ones once, however many hosts have them. Pure."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from minova.objects.numa import NUMACell, NUMATopology
+from minova.objects.pci import PciDevicePool
+from minova.scheduler.host_record import ImageSupport, Metric
+from minova.scheduler.shared_values import Shared
+
+T = TypeVar("T")
+
+
+class NodeValues:
+    """ValidationError (msgspec): a text is none of ours. Stats are text to text."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._decoded: dict[tuple[Any, str], Any] = {}
+
+    def numa_topology(self, text: str | None) -> NUMATopology | None:
+        found: NUMATopology | None = self._once(text, NUMATopology | None, None, self._topology)
+        return found
+
+    def pci_pools(self, text: str | None) -> tuple[PciDevicePool, ...]:
+        found: tuple[PciDevicePool, ...] = self._once(
+            text, tuple[PciDevicePool, ...] | None, (), lambda pools: self._each(pools or ())
+        )
+        return found
+
+    def metrics(self, text: str | None) -> tuple[Metric, ...]:
+        found: tuple[Metric, ...] = self._once(text, tuple[Metric, ...] | None, (), lambda metrics: metrics or ())
+        return found
+
+    def stats(self, text: str | None) -> dict[str, Any]:
+        found: dict[str, Any] = msgspec.json.decode(text) if text else {}
+        return {self._shared.of(key): _shared_text(self._shared, value) for key, value in (found or {}).items()}
+
+    def image_support(self, hypervisor_type: str, version: int, text: str | None) -> ImageSupport:
+        supported = self._once(text, tuple[tuple[str, str, str], ...] | None, (), lambda found: found or ())
+        return self._shared.of(
+            ImageSupport(hypervisor_type=hypervisor_type, hypervisor_version=version, supported_instances=supported)
+        )
+
+    def _once(self, text: str | None, kind: Any, missing: Any, made: Callable[[Any], Any]) -> Any:
+        if text is None:
+            return missing
+        key = (kind, text)
+        if key not in self._decoded:
+            self._decoded[key] = self._shared.of(made(msgspec.json.decode(text, type=kind)))
+        return self._decoded[key]
+
+    def _topology(self, found: NUMATopology | None) -> NUMATopology | None:
+        return None if found is None else NUMATopology(tuple(self._cell(cell) for cell in found.cells))
+
+    def _cell(self, cell: NUMACell) -> NUMACell:
+        of = self._shared.of
+        return of(
+            msgspec.structs.replace(
+                cell,
+                cpuset=of(cell.cpuset),
+                pcpuset=of(cell.pcpuset),
+                pinned_cpus=of(cell.pinned_cpus),
+                siblings=of(tuple(of(core) for core in cell.siblings)),
+                mempages=self._each(cell.mempages),
+            )
+        )
+
+    def _each(self, values: tuple[T, ...]) -> tuple[T, ...]:
+        return self._shared.of(tuple(self._shared.of(value) for value in values))
+
+
+def _shared_text(shared: Shared, value: Any) -> Any:
+    return shared.of(value) if isinstance(value, str) else value

@@ -1,0 +1,29 @@
+"""Equal values as one object: thousands of hosts have the same cells, rooms and aggregates."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# Values kept so that later ones can be the same object. More are forgotten, which costs memory and nothing else.
+MOST = 200_000
+
+
+class Shared:
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def of(self, value: T) -> T:
+        """The first that was equal."""
+        first: T = self._first((type(value), value), value)
+        return first
+
+    def mapping(self, value: Mapping[str, T]) -> dict[str, T]:
+        """The same of a dictionary with hashable values."""
+        first: dict[str, T] = self._first(("mapping", *sorted(value.items(), key=lambda pair: pair[0])), dict(value))
+        return first
+
+    def _first(self, key: Any, value: Any) -> Any:
+        if len(self._known) > MOST:
+            self._known.clear()
+        return self._known.setdefault(key, value)
