@@ -9,6 +9,7 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors, log
+from minova.cmd import simulate
 from minova.db import schema
 from minova.db.engine import Database
 
@@ -41,7 +42,21 @@ COMMANDS = {
 }
 
 
+def simulate_scenario(conf: cfg.ConfigOpts) -> None:
+    """Say what the scheduler would answer to the requests of a scenario file."""
+    simulate.run(conf.command.scenario, pretty=conf.command.pretty)
+
+
 def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
+    _add_nouns(subparsers)
+    said = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
+    parser = subparsers.add_parser("simulate", help=said, description=said)
+    parser.add_argument("scenario", metavar="SCENARIO.json", help="may be gzipped; - reads the standard input")
+    parser.add_argument("--pretty", action="store_true", help="indent the answer")
+    parser.set_defaults(work=simulate_scenario)
+
+
+def _add_nouns(subparsers: "_SubParsersAction[Any]") -> None:
     for noun, verbs in COMMANDS.items():
         parser = subparsers.add_parser(noun, help=str(verbs["help"]))
         below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)

@@ -99,6 +99,31 @@ def load(
     return conf
 
 
+def override(conf: cfg.ConfigOpts, name: str, value: Any) -> None:
+    """Set `group.option`, or `option` of no group; older names of an option will do.
+
+    InvalidConfiguration: there is no such option, or the value is none for it.
+    """
+    group, option = _placed(name)
+    try:
+        conf.set_override(option, value, group)
+    except (cfg.Error, ValueError, TypeError) as error:
+        raise errors.InvalidConfiguration(f"option {name}: {error}") from None
+
+
+def _placed(name: str) -> tuple[str | None, str]:
+    wanted, _, option = name.rpartition(".")
+    places = [(module.GROUP, found) for module in MODULES for found in module.OPTS]
+    for group, found in places:
+        if found.dest == option and (group or "") == wanted:
+            return group, found.dest
+    for group, found in places:
+        for old in found.deprecated_opts:
+            if (old.name or found.dest).replace("-", "_") == option and (old.group or group or "") in (wanted, f"{wanted}DEFAULT"):
+                return group, found.dest
+    raise errors.InvalidConfiguration(f"option {name}: there is none of this name")
+
+
 def check(conf: cfg.ConfigOpts) -> None:
     """Look at every value once, because oslo.config finds a wrong one only when it is read."""
     for name in conf:

@@ -142,6 +142,9 @@ def _consumed(hosts: Mapping[str, Json], right: Json, found: Json) -> Iterator[s
         if right != found:
             yield f"consumed: {found}, should be {right}"
         return
+    if right["host"] != found["host"]:
+        yield f"consumed by {found['host']}, should be {right['host']}"
+        return
     for key in {**right, **found}:
         theirs, ours = right.get(key), found.get(key)
         if key == "numa" and theirs and ours:

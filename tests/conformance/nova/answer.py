@@ -16,6 +16,8 @@ import pathlib
 import uuid
 import warnings
 
+import repair
+
 # Before what follows, which warns.
 warnings.simplefilter("ignore")
 
@@ -575,10 +577,13 @@ def configure(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--old", required=True)
+    parser.add_argument("--repaired", action="store_true", help="without the defects that minova does not follow")
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
     CONF([], project="nova", default_config_files=[])
     without_services()
+    if args.repaired:
+        repair.repair()
     classes = filter_classes(args.old)
     for path, into in zip(args.paths[::2], args.paths[1::2], strict=True):
         with gzip.open(path) as file:

@@ -1,0 +1,150 @@
+"""minova-manage simulate: what the scheduler would answer to a scenario file."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+from oslo_config import cfg
+
+from minova import conf as configuration
+from minova import errors
+from minova.hardware.pci_alias import Aliases, parse_aliases
+from minova.scheduler.extensions import load_filters, load_weighers
+from minova.simulate.scenario import Scenario, read
+from minova.simulate.simulation import Settings, simulate
+
+# Chains that a scenario may name. `default` is Nova's own.
+CHAINS = {
+    "default": (
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+    ),
+    "classic": (
+        "RetryFilter",
+        "AvailabilityZoneFilter",
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+        "AggregateInstanceExtraSpecsFilter",
+        "SameHostFilter",
+        "DifferentHostFilter",
+        "PciPassthroughFilter",
+        "NUMATopologyFilter",
+    ),
+    "all": (
+        "AggregateCoreFilter",
+        "AggregateDiskFilter",
+        "AggregateImagePropertiesIsolation",
+        "AggregateInstanceExtraSpecsFilter",
+        "AggregateIoOpsFilter",
+        "AggregateMultiTenancyIsolation",
+        "AggregateNumInstancesFilter",
+        "AggregateRamFilter",
+        "AggregateTypeAffinityFilter",
+        "AllHostsFilter",
+        "AvailabilityZoneFilter",
+        "ComputeCapabilitiesFilter",
+        "ComputeFilter",
+        "CoreFilter",
+        "DifferentHostFilter",
+        "DiskFilter",
+        "ImagePropertiesFilter",
+        "IoOpsFilter",
+        "IsolatedHostsFilter",
+        "JsonFilter",
+        "MetricsFilter",
+        "NUMATopologyFilter",
+        "NumInstancesFilter",
+        "PciPassthroughFilter",
+        "RamFilter",
+        "RetryFilter",
+        "SameHostFilter",
+        "ServerGroupAffinityFilter",
+        "ServerGroupAntiAffinityFilter",
+        "SimpleCIDRAffinityFilter",
+    ),
+}
+# All weighers, in the order in which Nova 34 sums them: the last digits of a sum depend on it, and so do ties.
+WEIGHERS = [
+    "CrossCellWeigher",
+    "NumInstancesWeigher",
+    "MetricsWeigher",
+    "CPUWeigher",
+    "BuildFailureWeigher",
+    "ServerGroupSoftAffinityWeigher",
+    "ServerGroupSoftAntiAffinityWeigher",
+    "RAMWeigher",
+    "DiskWeigher",
+    "PCIWeigher",
+    "ImagePropertiesWeigher",
+    "IoOpsWeigher",
+    "HypervisorVersionWeigher",
+]
+NOVA_WEIGHTS = "nova.scheduler.weights."
+NOVA_ALL = f"{NOVA_WEIGHTS}all_weighers"
+
+
+def answer(data: bytes) -> bytes:
+    """The answer to a scenario, as JSON. MinovaError: what is wrong with the scenario, and where."""
+    scenario = read(data)
+    conf = options_of(scenario)
+
+    def aliases() -> Aliases:
+        return parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)
+
+    settings = Settings(
+        filters=load_filters(conf),
+        weighers=load_weighers(conf),
+        aliases=aliases,
+        service_down_time=conf.service_down_time,
+        packing=conf.compute.packing_host_numa_cells_allocation_strategy,
+    )
+    return msgspec.json.encode(simulate(scenario, settings))
+
+
+def options_of(scenario: Scenario) -> cfg.ConfigOpts:
+    """The defaults, with what the scenario sets. InvalidConfiguration names the option."""
+    conf = configuration.new()
+    conf([], project="minova", default_config_files=[], default_config_dirs=[])
+    for name, value in scenario.config.items():
+        configuration.override(conf, name, value)
+    if scenario.filters is not None:
+        configuration.override(conf, "filter_scheduler.enabled_filters", _chain(scenario.filters))
+    weighers = [weigher for name in conf.filter_scheduler.weight_classes for weigher in _weighers(name)]
+    configuration.override(conf, "filter_scheduler.weight_classes", weighers)
+    configuration.check(conf)
+    return conf
+
+
+def _chain(filters: list[str] | str) -> list[str]:
+    if isinstance(filters, list):
+        return filters
+    if filters not in CHAINS:
+        raise errors.BadRequest(f"filters: expected a list or one of {', '.join(sorted(CHAINS))}, got {filters!r}")
+    return list(CHAINS[filters])
+
+
+def _weighers(name: str) -> list[str]:
+    """Nova's dotted paths as the names of minova's."""
+    if name in ("all", NOVA_ALL):
+        return WEIGHERS
+    return [name.rpartition(".")[2] if name.startswith(NOVA_WEIGHTS) else name]
+
+
+def run(path: str, *, pretty: bool) -> None:
+    """Print the answer. BadRequest names the file and what is wrong with it."""
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise errors.BadRequest(f"{path}: {error.strerror}") from None
+    try:
+        text = answer(data)
+    except errors.MinovaError as error:
+        raise type(error)(f"{'standard input' if path == '-' else path}: {error}") from error
+    sys.stdout.buffer.write(msgspec.json.format(text, indent=2) if pretty else text)
+    sys.stdout.buffer.write(b"\n")

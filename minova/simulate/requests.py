@@ -1,0 +1,101 @@
+"""A request of a scenario as the RequestSpec that a conductor would have made of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from minova.hardware.numa_constraints import numa_constraints
+from minova.hardware.pci_alias import Aliases, numa_policy_of, requests_of
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.image_properties import typed
+from minova.objects.instance_group import InstanceGroup
+from minova.objects.pci import InstancePCIRequest
+from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec, Retry
+from minova.simulate.hosts import pairs
+from minova.simulate.scenario import Asked, Group, PciAsked, Target, uuid_of
+
+# There is no Placement in a scenario: every host is a candidate.
+EVERYWHERE = PlacementFilter(resources={})
+INSTANCE_HINTS = ("same_host", "different_host")
+
+
+def request_spec(asked: Asked, aliases: Callable[[], Aliases]) -> RequestSpec:
+    """The errors of `minova.hardware` and of image properties say what is wrong with it."""
+    size = asked.flavor
+    flavor = Flavor(
+        flavorid=size.name,
+        name=size.name,
+        vcpus=size.vcpus,
+        memory_mb=size.memory_mb,
+        root_gb=size.root_gb,
+        ephemeral_gb=size.ephemeral_gb,
+        swap=size.swap,
+        extra_specs={key: str(value) for key, value in size.extra_specs.items()},
+    )
+    image = Image(
+        id=uuid_of(asked.image_id) if asked.image_id else "",
+        properties={key: str(value) for key, value in (asked.image or {}).items()},
+    )
+    typed(image.properties)
+    return RequestSpec(
+        flavor=flavor,
+        instance_uuid=uuid_of(asked.instance_uuid or asked.id),
+        image=image,
+        project_id=asked.project_id or "",
+        availability_zone=asked.availability_zone,
+        ignore_hosts=tuple(asked.ignore_hosts or ()),
+        force_hosts=tuple(asked.force_hosts or ()),
+        force_nodes=tuple(asked.force_nodes or ()),
+        retry=Retry(num_attempts=len(asked.retry_hosts or ()), hosts=tuple(asked.retry_hosts or ())),
+        scheduler_hints=_hints(asked.hints or {}),
+        instance_group=_group(asked.group) if asked.group else None,
+        numa_topology=numa_constraints(flavor, image.properties),
+        pci_requests=(*_of_flavor(flavor, image, aliases), *_of_ports(asked.pci_requests or ())),
+        requested_destination=_destination(asked.requested_destination),
+        placement=EVERYWHERE,
+    )
+
+
+def _hints(hints: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists, as the API makes them; a server may be told by a name."""
+    found = {key: value if isinstance(value, list) else [value] for key, value in hints.items()}
+    for key in INSTANCE_HINTS:
+        if key in found:
+            found[key] = [uuid_of(name) if isinstance(name, str) else name for name in found[key]]
+    return found
+
+
+def _group(group: Group) -> InstanceGroup:
+    most = group.rules.get("max_server_per_host")
+    return InstanceGroup(
+        uuid=uuid_of(group.uuid or "group"),
+        name=group.name,
+        policy=group.policy,
+        max_server_per_host=None if most is None else int(most),
+        members=tuple(uuid_of(name) for name in group.members),
+        hosts=tuple(group.hosts),
+    )
+
+
+def _of_flavor(flavor: Flavor, image: Image, aliases: Callable[[], Aliases]) -> tuple[InstancePCIRequest, ...]:
+    policy = numa_policy_of(flavor, image.properties)
+    if "pci_passthrough:alias" not in flavor.extra_specs:
+        return ()
+    return requests_of(flavor, aliases(), policy)
+
+
+def _of_ports(asked: Sequence[PciAsked]) -> tuple[InstancePCIRequest, ...]:
+    return tuple(
+        InstancePCIRequest(count=one.count, spec=tuple(pairs(spec) for spec in one.spec), numa_policy=one.numa_policy)
+        for one in asked
+    )
+
+
+def _destination(target: Target | None) -> Destination | None:
+    """A cell counts when another may be chosen too: then one is preferred."""
+    if target is None:
+        return None
+    cell = uuid_of(target.cell) if target.cell and target.allow_cross_cell_move else None
+    return Destination(
+        host=target.host, node=target.node, cell=cell, allow_cross_cell_move=target.allow_cross_cell_move
+    )

@@ -1,0 +1,204 @@
+"""Scenario -> decisions, by the scheduler's own filters, weighers, table and claims. Pure.
+
+Hosts enter in the scenario's order, each is a candidate, and the best of equal weight is the first.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minova import errors
+from minova.compute.claims import NO_PCI, HardwareFit, hardware_fit
+from minova.hardware.pci_alias import Aliases
+from minova.objects.compute_node import ComputeNode
+from minova.objects.numa import NUMATopologyLimits
+from minova.objects.request_spec import HostLimits, RequestSpec
+from minova.scheduler.decision import Rules, best_first, candidates, joined
+from minova.scheduler.diagnosis import Step
+from minova.scheduler.filters import Filter
+from minova.scheduler.host_table import HostState, HostTable, Mask, Rows
+from minova.scheduler.weights import Floats, Weigher, parts
+from minova.simulate.answers import Json, pools_told, told, topology_told, usage_told
+from minova.simulate.hosts import host_records
+from minova.simulate.requests import request_spec
+from minova.simulate.scenario import Asked, Scenario
+
+# Whoever passes it is held to its limits.
+NUMA_FILTER = "NUMATopologyFilter"
+
+
+class Settings(NamedTuple):
+    """What a scheduler and its computes are configured to do. `aliases` gives those of [pci] alias, or raises."""
+
+    filters: Sequence[Filter]
+    weighers: Sequence[Weigher]
+    aliases: Callable[[], Aliases]
+    service_down_time: float
+    packing: bool
+
+
+def simulate(scenario: Scenario, settings: Settings) -> Json:
+    """The answer to every request. BadRequest: a host cannot be as the scenario says, with the place."""
+    cloud = Cloud(scenario, settings)
+    return {
+        "filters": [sieve.name for sieve in settings.filters],
+        "weighers": [weigher.name for weigher in settings.weighers],
+        "requests": [cloud.answer(asked) for asked in scenario.requests],
+    }
+
+
+class Cloud:
+    """The hosts of one scenario, as the requests before have left them."""
+
+    def __init__(self, scenario: Scenario, settings: Settings) -> None:
+        self._settings = settings
+        self._table = HostTable()
+        self._table.apply(host_records(scenario, settings.service_down_time))
+        self._names = np.array([record.host for record in self._table.records], object)
+        self._everybody: Mask = np.ones(len(self._table), bool)
+        self._rules = Rules(
+            filters=settings.filters,
+            weighers=list(settings.weighers),
+            host_subset_size=1,
+            shuffle_best_same_weighed_hosts=False,
+            max_placement_results=len(self._table) + 1,
+            draw=lambda count: 0,
+        )
+        # By group: the uuids and hosts of servers that joined it.
+        self._joined: dict[str, list[tuple[str, str]]] = {}
+        # Many hosts are alike, and so are many requests.
+        self._fits: dict[Any, dict[Any, HardwareFit]] = {}
+
+    def answer(self, asked: Asked) -> Json:
+        try:
+            spec = request_spec(asked, self._settings.aliases)
+        except errors.MinovaError as error:
+            return {"id": asked.id, "error": told(error)}
+        spec = self._with_group(spec)
+        found: Json = {"id": asked.id, "error": None, "numa_constraints": topology_told(spec.numa_topology)}
+        found.update(self._individual(spec), **self._hardware(spec))
+        found.update(chain=[], selected=[], weights={}, order=[], consumed=None)
+        steps: list[Step] = []
+        try:
+            rows = candidates(self._table, spec, self._rules, steps).nonzero()[0]
+            weights, total = self._weights(rows, spec)
+        except Exception as error:  # noqa: BLE001  - whatever a filter raises is its answer
+            found.update(error=told(error), chain=self._chain(steps))
+            return found
+        best = best_first(total, len(rows))
+        order = list(zip(self._names[rows[best]].tolist(), total[best].tolist(), strict=True))
+        found.update(chain=self._chain(steps), selected=self._hosts(rows), weights=weights, order=order)
+        if asked.consume and len(best):
+            found["consumed"] = self._consume(int(rows[best[0]]), spec)
+        return found
+
+    def _hosts(self, chosen: Mask | Rows) -> list[str]:
+        return self._names[chosen].tolist()  # type: ignore[no-any-return]
+
+    def _with_group(self, spec: RequestSpec) -> RequestSpec:
+        if spec.instance_group is not None:
+            for uuid, host in self._joined.get(spec.instance_group.uuid, ()):
+                spec = joined(spec, host, uuid)
+        return spec
+
+    def _individual(self, spec: RequestSpec) -> Json:
+        passed: dict[str, list[str]] = {}
+        failed: dict[str, str] = {}
+        for sieve in self._settings.filters:
+            try:
+                everybody = sieve.sieve(self._table, self._everybody, spec).passed if sieve.minds(spec) else True
+                passed[sieve.name] = self._hosts(self._everybody & everybody)
+            except Exception as error:  # noqa: BLE001  - whatever a filter raises is its answer
+                failed[sieve.name] = told(error)
+        return {"individual": passed, "filter_errors": failed}
+
+    def _chain(self, steps: Sequence[Step]) -> list[Any]:
+        names = {sieve.name for sieve in self._settings.filters}
+        return [[step.name, self._hosts(step.after)] for step in steps if step.name in names]
+
+    def _weights(self, rows: Rows, spec: RequestSpec) -> tuple[Json, Floats]:
+        """By weigher its values, normalised values and multipliers, by host; and the sum. One host is not weighed."""
+        total = np.zeros(len(rows))
+        if len(rows) <= 1:
+            return {}, total
+        names = self._hosts(rows)
+        found: Json = {}
+        for weigher in self._settings.weighers:
+            values, normal, multipliers = parts(weigher, self._table, rows, spec)
+            total += normal * multipliers
+            of_hosts = [np.broadcast_to(column, len(rows)).tolist() for column in (values, normal, multipliers)]
+            by = zip(("raw", "norm", "mult"), of_hosts, strict=True)
+            found[weigher.name] = {part: dict(zip(names, numbers, strict=True)) for part, numbers in by}
+        return found, total
+
+    # -- NUMA, PCI and claims -------------------------------------------------------------------------------------------
+
+    def _hardware(self, spec: RequestSpec) -> Json:
+        found: Json = {}
+        if spec.numa_topology is None and not spec.pci_requests:
+            return found
+        memory = self._fits.setdefault((spec.numa_topology, spec.pci_requests), {})
+        fits = {name: self._fit(row, spec, memory) for row, name in enumerate(self._names)}
+        if spec.numa_topology is not None:
+            found["numa_fit"] = {name: topology_told(fit.numa_topology) for name, fit in fits.items()}
+        if spec.pci_requests:
+            found["pci_ok"] = {name: not _lacks_devices(fit) for name, fit in fits.items()}
+        found["claims"] = {name: _claim_told(fit) for name, fit in fits.items()}
+        return found
+
+    def _fit(self, row: int, spec: RequestSpec, memory: dict[Any, HardwareFit]) -> HardwareFit:
+        """As a claim of the host would find it, without limits of memory, disk and vcpus."""
+        host = self._table.host(row)
+        key = (*self._numbers(row), host.cpu_allocation_ratio, host.ram_allocation_ratio)
+        if key not in memory:
+            node = ComputeNode(
+                uuid=host.uuid,
+                host=host.host,
+                hypervisor_hostname=host.nodename,
+                numa_topology=host.numa_topology,
+                pci_device_pools=host.pci_pools,
+            )
+            limits = HostLimits(numa_topology=_limits(host))
+            packing = self._settings.packing
+            memory[key] = hardware_fit(node, spec.numa_topology, spec.pci_requests, limits, packing=packing)
+        return memory[key]
+
+    def _numbers(self, row: int) -> tuple[int, ...]:
+        return tuple(int(self._table.class_column(name).ids[row]) for name in ("numa_topology", "pci_pools"))
+
+    def _consume(self, row: int, spec: RequestSpec) -> Json:
+        host, uuid = self._table.host(row), str(spec.instance_uuid)
+        limited = any(sieve.name == NUMA_FILTER for sieve in self._settings.filters) and not _forced(spec)
+        limits = _limits(host) if limited else None
+        self._table.consume(row, spec, uuid, limits=limits, packing=self._settings.packing)
+        if spec.instance_group is not None:
+            self._joined.setdefault(spec.instance_group.uuid, []).append((uuid, host.host))
+        return {
+            "host": host.host,
+            "free_ram_mb": host.free_ram_mb,
+            "free_disk_mb": host.free_disk_mb,
+            "vcpus_used": host.vcpus_used,
+            "num_instances": host.num_instances,
+            "num_io_ops": host.num_io_ops,
+            "numa": usage_told(host.numa_topology),
+            "pci_pools": pools_told(host.pci_pools),
+        }
+
+
+def _limits(host: HostState) -> NUMATopologyLimits:
+    return NUMATopologyLimits(
+        cpu_allocation_ratio=host.cpu_allocation_ratio, ram_allocation_ratio=host.ram_allocation_ratio
+    )
+
+
+def _forced(spec: RequestSpec) -> bool:
+    return bool(spec.force_hosts or spec.force_nodes)
+
+
+def _lacks_devices(fit: HardwareFit) -> bool:
+    return any(reason.startswith(NO_PCI) for reason in fit.reasons)
+
+
+def _claim_told(fit: HardwareFit) -> str:
+    return f"Insufficient compute resources: {'; '.join(fit.reasons)}." if fit.reasons else "ok"
