@@ -1,7 +1,6 @@
 """SameHostFilter, DifferentHostFilter, and the filters of the hard policies of server groups."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
 
 from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY
 from minova.objects.request_spec import RequestSpec
@@ -9,13 +8,14 @@ from minova.placement.checks import at_least, at_most, below
 from minova.scheduler.filters import Check, NumericFilter
 from minova.scheduler.filters.by_name import NameFilter, NameTest
 from minova.scheduler.host_table import Hosts
+from minova.scheduler.malformed import Malformed
 
 
 class SameHostFilter(NumericFilter):
     """Hosts with one of the instances of the hint `same_host`."""
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
-        uuids = uuids_of(spec.get_scheduler_hint("same_host"))
+        uuids = uuids_of(spec, "same_host")
         if uuids:
             yield at_least("instances of the hint same_host here:", hosts.instances_among(uuids), 1)
 
@@ -24,7 +24,7 @@ class DifferentHostFilter(NumericFilter):
     """Hosts with none of the instances of the hint `different_host`."""
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
-        uuids = uuids_of(spec.get_scheduler_hint("different_host"))
+        uuids = uuids_of(spec, "different_host")
         if uuids:
             yield at_most("instances of the hint different_host here:", hosts.instances_among(uuids), 0)
 
@@ -55,5 +55,12 @@ class ServerGroupAffinityFilter(NameFilter):
         return NameTest(lambda host, node: host in hosts, lambda host, node: reason)
 
 
-def uuids_of(hint: Any) -> Iterable[str]:
-    return (hint,) if isinstance(hint, str) and hint else hint or ()
+def uuids_of(spec: RequestSpec, hint: str) -> Collection[str]:
+    """Malformed: the hint has something else."""
+    value = spec.get_scheduler_hint(hint)
+    if isinstance(value, str):
+        return (value,) if value else ()
+    try:
+        return frozenset(value or ())
+    except TypeError as error:
+        raise Malformed(f"Scheduler hint {hint}: {value!r} names no instances", error) from error

@@ -49,7 +49,8 @@ class JsonFilter(AlikeFilter):
         query = spec.get_scheduler_hint("query")
         if not query:
             return None
-        return [name for name in variables(_parsed(query)) if name in SHARED or name in OWN]
+        first = (name[1:].split(".")[0] for name in variables(_parsed(query)))
+        return [name for name in first if name in SHARED or name in OWN]
 
     def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
         query = spec.get_scheduler_hint("query")
@@ -62,7 +63,7 @@ class JsonFilter(AlikeFilter):
             raise _bad(query, error) from error
         if any(answer) if isinstance(answer, list) else answer:
             return None
-        return f"query {query}: {', '.join(_values(parsed, host)) or 'false'}"
+        return f"query {query} with {', '.join(_values(parsed, host)) or 'no variable'}"
 
 
 def evaluate(query: Any, host: HostState) -> Any:
@@ -91,12 +92,12 @@ def look_up(variable: str, host: HostState) -> Any:
 
 
 def variables(query: Any) -> Iterator[str]:
-    """The attributes that it reads."""
+    """Those that it reads, as they stand there."""
     if isinstance(query, list):
         for part in query:
             yield from variables(part)
     elif isinstance(query, str) and query.startswith("$"):
-        yield query[1:].split(".")[0]
+        yield query
 
 
 def _parsed(query: Any) -> Any:
@@ -111,4 +112,5 @@ def _bad(query: Any, error: Exception) -> Malformed:
 
 
 def _values(query: Any, host: HostState) -> list[str]:
-    return [f"{name} {attribute(host, name)}" for name in dict.fromkeys(variables(query))]
+    found = {name: look_up(name, host) for name in variables(query)}
+    return [f"{name} {'unknown' if value is None else repr(value)}" for name, value in found.items()]
