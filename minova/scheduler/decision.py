@@ -14,7 +14,7 @@ from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.scheduler.chain import Memory, Rules, candidates
 from minova.scheduler.diagnosis import BEST, LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, filter_steps, weighed_hosts
 from minova.scheduler.gates import resources_at, skips_filters
-from minova.scheduler.host_table import HostTable, Rows
+from minova.scheduler.host_table import HostState, HostTable, Rows
 from minova.scheduler.weights import Floats, weigh
 
 __all__ = ["Decision", "Rules", "best_first", "candidates", "decide", "joined"]
@@ -159,16 +159,21 @@ def _selections(
 
 def _selection(table: HostTable, spec: RequestSpec, row: int, rules: Rules) -> Selection:
     host, record = table.host(row), table.records[row]
+    return Selection(
+        host=record.host,
+        node=record.node,
+        provider_uuid=record.uuid,
+        allocation=dict(resources_at(host, spec)),
+        limits=limits_at(host, spec, rules),
+    )
+
+
+def limits_at(host: HostState, spec: RequestSpec, rules: Rules) -> HostLimits:
+    """How far the chosen host may fill up, by the filters that it has passed."""
     limits: dict[str, Any] = {}
     if not skips_filters(spec):
         for sieve in rules.filters:
             if sieve.minds(spec):
                 limits.update(sieve.limits(host))
     other = {name: limits.pop(name) for name in [*limits] if name not in _LIMITS}
-    return Selection(
-        host=record.host,
-        node=record.node,
-        provider_uuid=record.uuid,
-        allocation=dict(resources_at(host, spec)),
-        limits=HostLimits(**limits, other=other),
-    )
+    return HostLimits(**limits, other=other)

@@ -264,6 +264,9 @@ class HostTable(Hosts):
         if instance_uuid is not None:
             uuids.append(instance_uuid)
             self._where.put(node_id, (instance_uuid,))
+        if spec.image is not None and spec.image.properties:
+            images = (*self.value(row, "instance_images"), tuple(sorted(spec.image.properties.items())))
+            columns["instance_images"][row] = self._values["instance_images"].number(images)
         columns["memory_mb_used"][row] += flavor.memory_mb
         columns["vcpus_used"][row] += flavor.vcpus
         columns["local_gb_used"][row] += flavor.root_gb + flavor.ephemeral_gb

@@ -14,18 +14,17 @@ from minova.hardware.pci_alias import Aliases
 from minova.objects.compute_node import ComputeNode
 from minova.objects.numa import NUMATopologyLimits
 from minova.objects.request_spec import HostLimits, RequestSpec
-from minova.scheduler.decision import Rules, best_first, candidates, joined
+from minova.scheduler.chain import Rules, candidates
+from minova.scheduler.decision import best_first, joined, limits_at
 from minova.scheduler.diagnosis import Step
 from minova.scheduler.filters import Filter
+from minova.scheduler.gates import skips_filters
 from minova.scheduler.host_table import HostState, HostTable, Mask, Rows
 from minova.scheduler.weights import Floats, Weigher, parts
 from minova.simulate.answers import Json, pools_told, told, topology_told, usage_told
 from minova.simulate.hosts import host_records
 from minova.simulate.requests import request_spec
 from minova.simulate.scenario import Asked, Scenario
-
-# Whoever passes it is held to its limits.
-NUMA_FILTER = "NUMATopologyFilter"
 
 
 class Settings(NamedTuple):
@@ -84,11 +83,11 @@ class Cloud:
             rows = candidates(self._table, spec, self._rules, steps).nonzero()[0]
             weights, total = self._weights(rows, spec)
         except Exception as error:  # noqa: BLE001  - whatever a filter raises is its answer
-            found.update(error=told(error), chain=self._chain(steps))
+            found.update(error=told(error), chain=self._chain(spec, steps))
             return found
         best = best_first(total, len(rows))
         order = list(zip(self._names[rows[best]].tolist(), total[best].tolist(), strict=True))
-        found.update(chain=self._chain(steps), selected=self._hosts(rows), weights=weights, order=order)
+        found.update(chain=self._chain(spec, steps), selected=self._hosts(rows), weights=weights, order=order)
         if asked.consume and len(best):
             found["consumed"] = self._consume(int(rows[best[0]]), spec)
         return found
@@ -113,9 +112,25 @@ class Cloud:
                 failed[sieve.name] = told(error)
         return {"individual": passed, "filter_errors": failed}
 
-    def _chain(self, steps: Sequence[Step]) -> list[Any]:
-        names = {sieve.name for sieve in self._settings.filters}
-        return [[step.name, self._hosts(step.after)] for step in steps if step.name in names]
+    def _chain(self, spec: RequestSpec, steps: Sequence[Step]) -> list[Any]:
+        """What each filter left. Nova says it of those too that do not mind, and of the first where nobody is left for
+        it, save where everybody is ignored.
+        """
+        gates: list[Step] = []
+        left = candidates(self._table, spec, self._rules._replace(filters=()), gates)
+        nobody = any(step.name == "ignore_hosts" and not step.after.any() for step in gates)
+        told: list[Any] = []
+        taken = iter(steps[len(gates) :])
+        for sieve in () if nobody or skips_filters(spec) else self._settings.filters:
+            if left.any() and sieve.minds(spec):
+                step = next(taken, None)
+                if step is None:
+                    break
+                left = step.after
+            told.append([sieve.name, self._hosts(left)])
+            if not left.any():
+                break
+        return told
 
     def _weights(self, rows: Rows, spec: RequestSpec) -> tuple[Json, Floats]:
         """By weigher its values, normalised values and multipliers, by host; and the sum. One host is not weighed."""
@@ -169,8 +184,7 @@ class Cloud:
 
     def _consume(self, row: int, spec: RequestSpec) -> Json:
         host, uuid = self._table.host(row), str(spec.instance_uuid)
-        limited = any(sieve.name == NUMA_FILTER for sieve in self._settings.filters) and not _forced(spec)
-        limits = _limits(host) if limited else None
+        limits = limits_at(host, spec, self._rules).numa_topology
         self._table.consume(row, spec, uuid, limits=limits, packing=self._settings.packing)
         if spec.instance_group is not None:
             self._joined.setdefault(spec.instance_group.uuid, []).append((uuid, host.host))
@@ -190,10 +204,6 @@ def _limits(host: HostState) -> NUMATopologyLimits:
     return NUMATopologyLimits(
         cpu_allocation_ratio=host.cpu_allocation_ratio, ram_allocation_ratio=host.ram_allocation_ratio
     )
-
-
-def _forced(spec: RequestSpec) -> bool:
-    return bool(spec.force_hosts or spec.force_nodes)
 
 
 def _lacks_devices(fit: HardwareFit) -> bool:
