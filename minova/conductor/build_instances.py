@@ -78,7 +78,11 @@ class BuildInstances:
         try:
             spec = self._groups.read_into(spec, uuids[0])
             answer = self._scheduler.select_destinations(
-                ctx, spec=spec, instance_uuids=uuids, claim_no=asked.claim_no, alternates=self._alternates(spec)
+                ctx,
+                spec=spec,
+                instance_uuids=uuids,
+                claim_no=asked.claim_no,
+                alternates=retries(spec, self._conf.scheduler.max_attempts),
             )
         except (errors.ServiceUnavailable, errors.StaleClaim) as error:
             LOG.warning("Scheduling of %s is tried again: %s", asked.id, error)
@@ -99,11 +103,6 @@ class BuildInstances:
     def expire(self, epochs: Mapping[str, int], reason: str) -> None:
         """Give up tasks that are past their deadline."""
         self._worker.run(lambda session: self._end(session, self._hold(session, epochs), "NoValidHost", reason, None))
-
-    def _alternates(self, spec: RequestSpec) -> int:
-        """No retry when exactly one host or node is forced, as in Nova."""
-        forced = len(spec.force_hosts) == 1 or len(spec.force_nodes) == 1
-        return 0 if forced else int(self._conf.scheduler.max_attempts) - 1
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
@@ -204,3 +203,18 @@ def intent(selections: Sequence[Selection], attempt: int, tried: tuple[tuple[str
         "node": first.node,
         "payload": msgspec.to_builtins(choice),
     }
+
+
+def retries(spec: RequestSpec, max_attempts: int) -> int:
+    """How often a build is tried again at most: never where exactly one host or node is forced, as in Nova."""
+    if max_attempts == 1:
+        LOG.debug('Re-scheduling is disabled due to "max_attempts" config')
+        return 0
+    if len(spec.force_hosts) == 1 or len(spec.force_nodes) == 1:
+        LOG.debug(
+            "Re-scheduling is disabled due to forcing a host (%s) and/or node (%s)",
+            list(spec.force_hosts),
+            list(spec.force_nodes),
+        )
+        return 0
+    return max_attempts - 1

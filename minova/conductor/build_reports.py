@@ -10,14 +10,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors, metrics
-from minova.conductor.build_instances import intent
+from minova.conductor.build_instances import intent, retries
 from minova.conductor.casts import Build, Casts, builds_of, choice_of
 from minova.conductor.endings import BUILDING, announce_hosts, fail_builds
 from minova.conductor.liveness import Liveness
 from minova.conductor.notifications import CREATE_ERROR, CREATE_START, note
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
-from minova.db import actions, compute_nodes, instances, tasks
+from minova.db import actions, compute_nodes, instances, request_specs, tasks
 from minova.db.instances import Standing
 from minova.db.models import Instance, Task
 from minova.objects import instance as objects
@@ -209,15 +209,18 @@ class BuildReports:
         return not refused
 
     def _verdict(self, session: Session, task: Task, reason: str, retriable: bool) -> tuple[str, str]:
-        """(kind, text) of the end: too many attempts and no host left are told apart."""
+        """(kind, text) of the end: too many attempts, no host left, and a build that is not retried are told apart."""
         tried = actions.failed_attempts(session, task.action_id) if task.action_id is not None else []
         history = "; ".join(f"{host}: {why}" for host, why in tried) or f"{task.host}: {reason}"
         if not retriable:
             return "BuildAbortException", history
-        count = f"{task.attempt} attempt{'' if task.attempt == 1 else 's'}"
+        spec, _ = request_specs.load(session, [task.reservation_id])[task.reservation_id]
+        if not retries(spec, self._max_attempts):
+            return "RescheduledException", history  # nothing was exceeded: there was to be one attempt
+        count = f"Build failed in {task.attempt} attempt{'' if task.attempt == 1 else 's'}"
         if task.attempt >= self._max_attempts:
-            return "MaxRetriesExceeded", f"Build failed in {count}, and no more are allowed. {history}"
-        return "NoValidHost", f"No valid host was found. Build failed in {count}, and no alternate is left. {history}"
+            return "MaxRetriesExceeded", f"Exceeded maximum number of retries. {count}. {history}"
+        return "NoValidHost", f"No valid host was found. {count}, and no alternate is left. {history}"
 
 
 def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) -> bool:

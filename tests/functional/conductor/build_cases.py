@@ -206,20 +206,42 @@ class FailureCases:
         for attempt, host in enumerate("abc", 1):
             desk.fail(host, uuid, attempt, reason=f"reason {attempt}")
         assert desk.state(uuid) == "error/None on None"
-        assert desk.fault(uuid).startswith("MaxRetriesExceeded: Build failed in 3 attempts")
+        assert desk.fault(uuid).startswith(
+            "MaxRetriesExceeded: Exceeded maximum number of retries. Build failed in 3 attempts."
+        )
         assert "a: reason 1; b: reason 2; c: reason 3" in desk.fault(uuid)
+        assert desk.outcome(uuid).startswith("Error: Exceeded maximum number of retries.")
         assert desk.allocated() == {}
         desk.scheduler.order = ["a"]
         (other,) = desk.create()
         desk.fail("a", other)
         assert desk.fault(other).startswith("NoValidHost: No valid host was found. Build failed in 1 attempt, and no")
+        assert desk.outcome(other).startswith("Error: No valid host was found.")
+
+    @pytest.mark.parametrize(
+        ("forced", "max_attempts"), [({"force_host": "a"}, 3), ({"force_node": "a-node"}, 3), ({}, 1)]
+    )
+    def test_without_a_retry_the_reason_of_the_only_attempt_is_the_fault(
+        self, desk: Desk, forced: dict[str, str], max_attempts: int
+    ) -> None:
+        desk.options["scheduler__max_attempts"] = max_attempts
+        desk.conductor = desk.start("single")
+        (uuid,) = desk.create(1, **forced)
+        assert desk.scheduler.asked[-1][2] == 0
+        desk.fail("a", uuid, reason="no such CPU")
+        assert desk.fault(uuid) == "RescheduledException: a: no such CPU"
+        assert desk.outcome(uuid) == "Error: a: no such CPU"
+        assert desk.state(uuid) == "error/None on None"
+        assert desk.allocated() == {}
 
     def test_a_reason_that_no_table_takes_ends_the_build_all_the_same(self, desk: Desk) -> None:
         (uuid,) = desk.create()
         for attempt, host in enumerate("abc", 1):
             desk.fail(host, uuid, attempt, reason="qemu said \0" + "\N{SNOWMAN}" * 100_000)
         assert desk.state(uuid) == "error/None on None"
-        assert desk.fault(uuid).startswith("MaxRetriesExceeded: Build failed in 3 attempts")
+        assert desk.fault(uuid).startswith(
+            "MaxRetriesExceeded: Exceeded maximum number of retries. Build failed in 3 attempts."
+        )
         assert "a: qemu said \N{REPLACEMENT CHARACTER}\N{SNOWMAN}" in desk.fault(uuid)
 
     def test_what_no_host_can_build_is_not_tried_elsewhere(self, desk: Desk) -> None:

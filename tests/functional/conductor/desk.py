@@ -15,6 +15,7 @@ from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.db import models, read_instances
 from minova.db.engine import Database
+from minova.notifier import Notifier
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.flavor import Flavor
@@ -33,8 +34,11 @@ START = 1_700_000_000.0
 class Desk:
     """`hosts` are registered and audited. `now` is everybody's clock, the database's too."""
 
-    def __init__(self, url: str, hosts: tuple[str, ...] = ("a", "b", "c"), **options: Any) -> None:
+    def __init__(
+        self, url: str, hosts: tuple[str, ...] = ("a", "b", "c"), notifier: Notifier | None = None, **options: Any
+    ) -> None:
         self.now = START
+        self.notifier = notifier
         self.db = Database(url, clock=lambda: self.now)
         self.options = options
         self.waiting: list[tuple[str, Callable[[], None]]] = []
@@ -64,6 +68,7 @@ class Desk:
             host=host,
             clock=lambda: self.now,
             spawn=lambda work: self.waiting.append((host, work)),
+            notifier=self.notifier,
         )
         made.init_host()
         made.post_start_hook()
@@ -198,6 +203,14 @@ class Desk:
             model = models.InstanceAction
             query = select(model.action, model.result).where(model.instance_uuid == uuid).order_by(model.id)
             return [(action, result) for action, result in session.execute(query)]
+
+    def outcome(self, uuid: str) -> str:
+        """Of the first action, as people see it."""
+        with self.db.read() as session:
+            model = models.InstanceAction
+            query = select(model.result, model.message).where(model.instance_uuid == uuid).order_by(model.id)
+            result, message = session.execute(query).first() or (None, None)
+            return f"{result}: {message}"
 
     def allocated(self) -> dict[str, str]:
         """{instance uuid: host it has resources of}."""
