@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors, log
-from minova.cmd import simulate
+from minova.cmd import bench, simulate
 from minova.db import schema
 from minova.db.engine import Database
 
@@ -49,11 +49,23 @@ def simulate_scenario(conf: cfg.ConfigOpts) -> None:
 
 def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
     _add_nouns(subparsers)
+    _add_bench(subparsers)
     said = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
     parser = subparsers.add_parser("simulate", help=said, description=said)
     parser.add_argument("scenario", metavar="SCENARIO.json", help="may be gzipped; - reads the standard input")
     parser.add_argument("--pretty", action="store_true", help="indent the answer")
     parser.set_defaults(work=simulate_scenario)
+
+
+def _add_bench(subparsers: "_SubParsersAction[Any]") -> None:
+    parser = subparsers.add_parser("bench", help="Measure this machine.")
+    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    said = "How long the scheduler takes to decide, with the configured chain and with Nova's twelve classic filters."
+    command = below.add_parser("scheduler", help=said, description=said)
+    command.add_argument("--hosts", type=bench.sizes, default="100,1000,10000", help="numbers of hosts")
+    command.add_argument("--runs", type=bench.at_least_one, default=9, help="decisions of each kind")
+    command.add_argument("--json", action="store_true", help="rows as JSON")
+    command.set_defaults(work=bench.scheduler)
 
 
 def _add_nouns(subparsers: "_SubParsersAction[Any]") -> None:

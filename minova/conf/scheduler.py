@@ -14,6 +14,8 @@ DEFAULT_FILTERS = [
     "ImagePropertiesFilter",
     "ServerGroupAntiAffinityFilter",
     "ServerGroupAffinityFilter",
+    "PciPassthroughFilter",
+    "NUMATopologyFilter",
 ]
 
 

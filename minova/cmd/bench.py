@@ -1,0 +1,82 @@
+"""`minova-manage bench scheduler`: how long a decision takes on this machine, by number of hosts, request and chain."""
+
+import argparse
+import random
+import time
+from collections.abc import Iterator
+from statistics import median, quantiles
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.bench_cloud import CLASSIC, host_records, requests
+from minova.scheduler.decision import Rules, decide
+from minova.scheduler.extensions import load_filters
+from minova.scheduler.filter_scheduler import rules_of
+from minova.scheduler.host_table import HostTable
+
+ALTERNATES = 2
+WARM_UP = 3
+
+Row = dict[str, Any]
+
+
+def sizes(text: str) -> list[int]:
+    """`100,1000`: as an argument of a command."""
+    return [at_least_one(part) for part in text.split(",")]
+
+
+def at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
+    return number
+
+
+def scheduler(conf: cfg.ConfigOpts) -> None:
+    rows = measured(conf, conf.command.hosts, conf.command.runs)
+    if conf.command.json:
+        print(msgspec.json.format(msgspec.json.encode(list(rows)), indent=2).decode())
+        return
+    print(f"{'hosts':>8} {'request':<12} {'chain':<8} {'median ms':>10} {'p99 ms':>10}")
+    for row in rows:
+        print("{hosts:>8} {request:<12} {chain:<8} {median_ms:>10.3f} {p99_ms:>10.3f}".format(**row), flush=True)
+
+
+def measured(conf: cfg.ConfigOpts, hosts: list[int], runs: int) -> Iterator[Row]:
+    """All hosts are candidates at once: a page of them would be as fast whatever their number."""
+    default = rules_of(conf, random.Random(0))._replace(max_placement_results=0)
+    conf.set_override("enabled_filters", list(CLASSIC), group="filter_scheduler")
+    chains = {"default": default, "classic": default._replace(filters=load_filters(conf))}
+    for count in hosts:
+        table = HostTable()
+        table.apply(host_records(count))
+        for chain, rules in chains.items():
+            for request, spec in requests(count).items():
+                taken = times_of(table, spec, rules, runs)
+                yield {
+                    "request": request,
+                    "chain": chain,
+                    "hosts": count,
+                    "median_ms": round(median(taken), 4),
+                    "p99_ms": round(p99(taken), 4),
+                }
+
+
+def times_of(table: HostTable, spec: RequestSpec, rules: Rules, runs: int) -> list[float]:
+    """Of decisions on the same table, in ms. RuntimeError: one found no host, and so took too short a time."""
+    found = []
+    for run in range(WARM_UP + runs):
+        start = time.perf_counter()
+        decision = decide(table, spec, (f"instance-{run}",), ALTERNATES, rules)
+        found.append((time.perf_counter() - start) * 1e3)
+        table.restore()
+        if decision.error is not None:
+            raise RuntimeError(decision.error)
+    return found[WARM_UP:]
+
+
+def p99(taken: list[float]) -> float:
+    return quantiles(taken, n=100, method="inclusive")[98] if len(taken) > 1 else taken[0]
