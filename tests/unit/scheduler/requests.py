@@ -26,7 +26,7 @@ def request(**facts: Any) -> RequestSpec:
     """1 vcpu, 2048 MB, 10 GB; sizes and `extra_specs` go to the flavor, `properties` and `image_id` to the image, and
     `policy`, `members`, `hosts`, `most` to the server group.
     """
-    sizes = {"vcpus": 1, "memory_mb": 2048, "root_gb": 10, "name": "m1"}
+    sizes: dict[str, Any] = {"vcpus": 1, "memory_mb": 2048, "root_gb": 10, "name": "m1"}
     sizes |= {name: facts.pop(name) for name in SIZES if name in facts}
     image = Image(id=facts.pop("image_id", "i"), properties=facts.pop("properties", {}))
     if "policy" in facts:

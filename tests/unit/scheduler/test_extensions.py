@@ -21,6 +21,8 @@ def test_the_default_chain_in_its_order() -> None:
         "ImagePropertiesFilter",
         "ServerGroupAntiAffinityFilter",
         "ServerGroupAffinityFilter",
+        "PciPassthroughFilter",
+        "NUMATopologyFilter",
     ]
 
 
