@@ -6,7 +6,7 @@ from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY
 from minova.objects.request_spec import RequestSpec
 from minova.placement.checks import at_least, at_most, below
 from minova.scheduler.filters import Check, NumericFilter
-from minova.scheduler.filters.by_name import NameFilter, NameTest
+from minova.scheduler.filters.by_name import Named, NameFilter
 from minova.scheduler.host_table import Hosts
 from minova.scheduler.malformed import Malformed
 
@@ -46,13 +46,11 @@ class ServerGroupAntiAffinityFilter(NumericFilter):
 class ServerGroupAffinityFilter(NameFilter):
     """The hosts that the group is on; any host for its first member."""
 
-    def test(self, spec: RequestSpec) -> NameTest | None:
+    def named(self, spec: RequestSpec) -> Named | None:
         group = spec.instance_group
         if group is None or group.policy != AFFINITY or not group.hosts:
             return None
-        hosts = set(group.hosts)
-        reason = f"the group is on {', '.join(sorted(hosts))}"
-        return NameTest(lambda host, node: host in hosts, lambda host, node: reason)
+        return Named({(host, None) for host in group.hosts}, f"the group is on {', '.join(sorted(set(group.hosts)))}")
 
 
 def uuids_of(spec: RequestSpec, hint: str) -> Collection[str]:

@@ -1,40 +1,43 @@
 """Filters that know hosts by their names."""
 
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import NamedTuple
+
+import numpy as np
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import Filter, Verdict, all_of
-from minova.scheduler.host_table import HostState, HostTable, Mask, Rows
+from minova.scheduler.host_state import HostState
+from minova.scheduler.host_table import HostTable, Mask
 
 
-class NameTest(NamedTuple):
-    """Both are asked with host and node."""
+class Named(NamedTuple):
+    """(host, node), None for any node of it, of those that pass or, with `but`, of those that are lost."""
 
-    passes: Callable[[str, str], bool]
-    reason: Callable[[str, str], str]
+    nodes: Collection[tuple[str, str | None]]
+    reason: str
+    but: bool = False
 
 
 class NameFilter(Filter):
-    def test(self, spec: RequestSpec) -> NameTest | None:
+    def named(self, spec: RequestSpec) -> Named | None:
         """None: the request does not ask, and everybody passes."""
         raise NotImplementedError
 
     def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
-        test = self.test(spec)
-        if test is None:
+        named = self.named(spec)
+        if named is None:
             return all_of([], len(hosts))
-        records, passed = hosts.records, left.copy()
-        rows = left.nonzero()[0]
-        passed[rows] = [test.passes(records[row].host, records[row].node) for row in rows.tolist()]
-
-        def reasons(rows: Rows) -> list[str]:
-            return [test.reason(records[row].host, records[row].node) for row in rows.tolist()]
-
-        return Verdict(passed, reasons)
+        passed = np.full(len(hosts), named.but)
+        for host, node in named.nodes:
+            for row in hosts.rows_of_host(host.lower()):
+                if hosts.records[row].host == host and node in (None, hosts.records[row].node):
+                    passed[row] = not named.but
+        return Verdict(passed, lambda lost: [named.reason] * len(lost))
 
     def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
-        test = self.test(spec)
-        if test is None or test.passes(host.host, host.node):
+        named = self.named(spec)
+        if named is None:
             return None
-        return test.reason(host.host, host.node)
+        is_named = (host.host, None) in named.nodes or (host.host, host.node) in named.nodes
+        return None if is_named is not named.but else named.reason

@@ -3,7 +3,7 @@
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.filters.by_name import NameFilter, NameTest
+from minova.scheduler.filters.by_name import Named, NameFilter
 
 
 class IsolatedHostsFilter(NameFilter):
@@ -14,17 +14,14 @@ class IsolatedHostsFilter(NameFilter):
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)
         options = conf.filter_scheduler
-        self.hosts = set(options.isolated_hosts)
+        self.hosts = {(host, None) for host in options.isolated_hosts}
         self.images = set(options.isolated_images)
         self.restrict: bool = options.restrict_isolated_hosts_to_isolated_images
 
-    def test(self, spec: RequestSpec) -> NameTest | None:
-        hosts, image = self.hosts, spec.image.id if spec.image else None
+    def named(self, spec: RequestSpec) -> Named | None:
+        image = spec.image.id if spec.image else None
         if image in self.images:
-            return NameTest(
-                lambda host, node: host in hosts, lambda host, node: f"image {image} needs an isolated host"
-            )
-        if not self.restrict or not hosts:
+            return Named(self.hosts, f"image {image} needs an isolated host")
+        if not self.restrict or not self.hosts:
             return None
-        reason = "isolated host, and the image is not isolated"
-        return NameTest(lambda host, node: host not in hosts, lambda host, node: reason)
+        return Named(self.hosts, "isolated host, and the image is not isolated", but=True)
