@@ -12,10 +12,10 @@ import contextlib
 import importlib.util
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,7 +30,11 @@ SERVER = ROOT / ".venv/bin/minova-placement-api"
 POLICIES = ("-policy", "-rbac")
 CORS = "[cors]\nallowed_origin = http://valid.example.com\nallow_headers = openstack-api-version\n"
 # What does not pass, and why: {file: {test: reason}}.
-REASONS: dict[str, dict[str, str]] = {}
+REASONS: dict[str, dict[str, str]] = {
+    "basic-http": {
+        "bad content length not int": "gabbi's HTTP client refuses to send such a header; tests/functional/placement_api does"
+    },
+}
 
 
 class Result(NamedTuple):
@@ -59,7 +63,8 @@ def main(arguments: Sequence[str]) -> int:
         results.append(run_file(asked.server, folder, name))
         print(line(results[-1]), flush=True)
         for test, said in results[-1].failed.items():
-            print(f"    FAILED {test}" + (f"\n{said}" if asked.verbose else ""), flush=True)
+            reason = REASONS.get(results[-1].file, {}).get(test, "")
+            print(f"    FAILED {test}: {reason}" + (f"\n{said}" if asked.verbose else ""), flush=True)
     print(f"all: {sum(r.passed for r in results)} passed, {sum(len(r.failed) for r in results)} failed", end="")
     print(f", {sum(r.skipped for r in results)} skipped, in {len(results)} files")
     if asked.table is not None:
@@ -130,10 +135,13 @@ def serving(program: str, with_cors: bool) -> Iterator[str]:
             command += ["--config-file", str(options)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
-            yield _url(process)
+            url = _url(process)
+            # What it logs from now on is read too, or it would wait for that at last.
+            threading.Thread(target=process.communicate, daemon=True).start()
+            yield url
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
+            process.terminate()
+            process.wait(timeout=30)
 
 
 def _url(process: "subprocess.Popen[str]") -> str:
