@@ -37,9 +37,7 @@ class Client:
 
     def add_inventory(self, provider: str, resource_class: str, numbers: dict[str, Any]) -> None:
         self._custom("resource_classes", resource_class)
-        self.ask(
-            "POST", f"/resource_providers/{provider}/inventories", {"resource_class": resource_class, **numbers}
-        )
+        self.ask("POST", f"/resource_providers/{provider}/inventories", {"resource_class": resource_class, **numbers})
 
     def set_traits(self, provider: str, names: Collection[str]) -> None:
         if not names:

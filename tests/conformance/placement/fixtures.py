@@ -151,9 +151,7 @@ class NUMANetworkFixture(APIFixture):
 
     def _cells(self, node: str) -> None:
         memory = {"total": 2048, "min_unit": 512, "step_size": 256}
-        cell = self.provider(
-            "numa0", "NUMA0_UUID", parent=node, traits=("HW_NUMA_ROOT",), VCPU=4, MEMORY_MB=memory
-        )
+        cell = self.provider("numa0", "NUMA0_UUID", parent=node, traits=("HW_NUMA_ROOT",), VCPU=4, MEMORY_MB=memory)
         self.allocate(cell, str(uuid.uuid4()), "numafx-project", "numafx-user", VCPU=2)
         self.provider("fpga0", "FPGA0_UUID", parent=cell, FPGA=1)
         self.provider("pgpu0", "PGPU0_UUID", parent=cell, VGPU=8)
@@ -167,7 +165,7 @@ class NUMANetworkFixture(APIFixture):
         agent = self.provider("sriov_agent", "SRIOV_AGENT_UUID", parent=node, traits=("CUSTOM_VNIC_TYPE_DIRECT",))
         for number in (1, 2):
             traits = (f"CUSTOM_PHYSNET{number}",)
-            bandwidth = {"NET_BW_EGR_KILOBIT_PER_SEC": 10000 * number}
+            bandwidth: dict[str, Any] = {"NET_BW_EGR_KILOBIT_PER_SEC": 10000 * number}
             self.provider(f"esn{number}", f"ESN{number}_UUID", parent=agent, traits=traits, **bandwidth)
         agent = self.provider("ovs_agent", "OVS_AGENT_UUID", parent=node, traits=("CUSTOM_VNIC_TYPE_NORMAL",))
         self.provider(
@@ -203,8 +201,8 @@ class NonSharedStorageFixture(APIFixture):
 
 class GranularFixture(APIFixture):
     def make(self) -> None:
-        node = {"VCPU": 8, "MEMORY_MB": 4096}
-        network = {"SRIOV_NET_VF": 8, "CUSTOM_NET_MBPS": 4000}
+        node: dict[str, Any] = {"VCPU": 8, "MEMORY_MB": 4096}
+        network: dict[str, Any] = {"SRIOV_NET_VF": 8, "CUSTOM_NET_MBPS": 4000}
         self.provider(
             "cn_left",
             "CN_LEFT",
@@ -243,7 +241,12 @@ class GranularFixture(APIFixture):
 class NeutronQoSMultiSegmentFixture(APIFixture):
     """Computes by the network segments of their bridges and cards: compute3 has two of each, with less bandwidth."""
 
-    segments: ClassVar[dict[int, tuple[str, ...]]] = {0: ("OTHER",), 1: ("MSN_S1",), 2: ("MSN_S2",), 3: ("MSN_S1", "MSN_S2")}
+    segments: ClassVar[dict[int, tuple[str, ...]]] = {
+        0: ("OTHER",),
+        1: ("MSN_S1",),
+        2: ("MSN_S2",),
+        3: ("MSN_S1", "MSN_S2"),
+    }
 
     def make(self) -> None:
         for number, segments in self.segments.items():
