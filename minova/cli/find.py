@@ -1,10 +1,10 @@
 """Names or IDs, anywhere: which thing a user means."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from minova.cli.client import COMPUTE, IMAGE, Client, Json, part
+from minova.cli.client import COMPUTE, IMAGE, PAGE, Client, Json, part
 from minova.cli.errors import ApiError, CliError
 
 
@@ -28,6 +28,34 @@ def image(client: Client, name_or_id: str) -> Json:
         return found
     pages = client.pages(f"{IMAGE}/images", "images", name=name_or_id)
     return _only("image", name_or_id, (one for one in pages if one["name"] == name_or_id))
+
+
+def aggregate(client: Client, name_or_id: str) -> Json:
+    """An ID wins over another aggregate's name."""
+    every = client.get(f"{COMPUTE}/os-aggregates")["aggregates"]
+    by_id = [one for one in every if str(one["id"]) == name_or_id]
+    return _only("aggregate", name_or_id, by_id or (one for one in every if one["name"] == name_or_id))
+
+
+def server_group(client: Client, name_or_id: str) -> Json:
+    """By name only of one's own project; by ID of any, for administrators."""
+    if _is_uuid(name_or_id) and (found := _by_id(client, f"{COMPUTE}/os-server-groups/", name_or_id)):
+        return dict(found["server_group"])
+    every = server_groups(client)
+    return _only("server group", name_or_id, (one for one in every if one["name"] == name_or_id))
+
+
+def server_groups(client: Client, *, every: bool = False) -> Iterator[Json]:
+    """Page after page: this listing has no links, but an offset. `every`: of all projects."""
+    offset = 0
+    while True:
+        more = {"all_projects": "true"} if every else {}
+        path = f"{COMPUTE}/os-server-groups"
+        found: list[Json] = client.get(path, limit=PAGE, offset=offset, **more)["server_groups"]
+        yield from found
+        offset += len(found)
+        if len(found) < PAGE:
+            return
 
 
 def hypervisor(client: Client, name_or_id: str) -> Json:

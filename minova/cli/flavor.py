@@ -1,4 +1,4 @@
-"""`minova flavor create|list|show|delete`."""
+"""`minova flavor create|list|show|set|unset|delete`."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 from minova.cli import find
 from minova.cli.client import COMPUTE, Json, part
 from minova.cli.command import Command, KeyValues, Lister, ShowOne
+from minova.cli.errors import CliError
 from minova.cli.parser import key_value, natural, positive
 
 COLUMNS = ("ID", "Name", "RAM", "Disk", "Ephemeral", "Swap", "VCPUs", "Is Public")
@@ -87,6 +88,47 @@ class FlavorShow(ShowOne):
         return self.dict2columns(fields(flavor))
 
 
+class FlavorSet(Command):
+    """Set properties of a flavor; servers made with it stay as they are."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("flavor", metavar="FLAVOR", help="name or ID")
+        parser.add_argument(
+            "--property",
+            type=key_value,
+            action="append",
+            required=True,
+            metavar="KEY=VALUE",
+            help="extra spec; may be repeated",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        flavor = find.flavor(self.client, parsed_args.flavor)
+        self.client.post(_specs_of(flavor), {"extra_specs": dict(parsed_args.property)})
+
+
+class FlavorUnset(Command):
+    """Unset properties of a flavor."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("flavor", metavar="FLAVOR", help="name or ID")
+        parser.add_argument(
+            "--property", action="append", required=True, metavar="KEY", help="extra spec to unset; may be repeated"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        flavor = find.flavor(self.client, parsed_args.flavor)
+        unknown = sorted({*parsed_args.property} - (flavor.get("extra_specs") or {}).keys())
+        if unknown:
+            raise CliError(f"Flavor {flavor['name']} has no property {', '.join(unknown)}; nothing was unset.")
+        for key in sorted({*parsed_args.property}):
+            self.client.delete(f"{_specs_of(flavor)}/{part(key)}")
+
+
 class FlavorDelete(Command):
     """Delete flavors; servers made with them stay as they are."""
 
@@ -99,6 +141,10 @@ class FlavorDelete(Command):
         found = {flavor["id"] for flavor in [find.flavor(self.client, name) for name in parsed_args.flavors]}
         for identity in sorted(found):
             self.client.delete(f"{COMPUTE}/flavors/{part(identity)}")
+
+
+def _specs_of(flavor: Json) -> str:
+    return f"{COMPUTE}/flavors/{part(flavor['id'])}/os-extra_specs"
 
 
 def fields(flavor: Json) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def _list_commands(app: Any, words: list[str]) -> None:
     for name, entry in sorted(app.command_manager):
         if name.split()[: len(words)] == words and name not in SPELLINGS:
             first_line = (entry.load().__doc__ or "").strip().split("\n")[0].rstrip(".")
-            app.stdout.write(f"  {name:<20}  {first_line}\n")
+            app.stdout.write(f"  {name:<22}  {first_line}\n")
 
 
 class Help(Command):

@@ -36,7 +36,10 @@ With --wait it ends when every server is ACTIVE (exit code 0) or one has failed 
         parser.add_argument("--image", required=True, help="what it boots from: name or ID of an image")
         parser.add_argument("--min", type=positive, metavar="N", help="at least N servers, or none")
         parser.add_argument("--max", type=positive, metavar="N", help="at most N servers")
-        parser.add_argument("--availability-zone", metavar="ZONE", help="ZONE, or ZONE:HOST (administrators)")
+        parser.add_argument(
+            "--availability-zone", metavar="ZONE", help="ZONE, ZONE:HOST or ZONE:HOST:NODE (hosts: administrators)"
+        )
+        parser.add_argument("--group", help="join this server group: name or ID; the same as --hint group=GROUP")
         parser.add_argument("--host", help="on this host (administrators)")
         parser.add_argument(
             "--hint",
@@ -124,9 +127,20 @@ With --wait it ends when every server is ACTIVE (exit code 0) or one has failed 
         if most > 1:
             server["return_reservation_id"] = True
         body: Json = {"server": server}
-        if parsed_args.hint:
-            body["os:scheduler_hints"] = _hints(parsed_args.hint)
+        hints = self._all_hints(parsed_args)
+        if hints:
+            body["os:scheduler_hints"] = hints
         return body
+
+    def _all_hints(self, parsed_args: argparse.Namespace) -> Json:
+        """With the group by its ID."""
+        hints = _hints(parsed_args.hint)
+        if parsed_args.group and "group" in hints:
+            raise UsageError("--group and --hint group=... say the same thing: give one.")
+        group = parsed_args.group or hints.get("group")
+        if isinstance(group, str):
+            hints["group"] = find.server_group(self.client, group)["id"]
+        return hints
 
     def _wait(self, ask: Ask, servers: list[Json], timeout: float) -> list[Json]:
         ids = [server["id"] for server in servers]

@@ -1,12 +1,17 @@
-"""`minova ...` run in this process against an API on loopback that keeps books."""
+"""`minova ...` run in this process against an API on loopback that keeps books, or against minova-api itself."""
 
+import json
+import os
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from minova.api.server import ApiService
 from minova.cli.main import main
 from tests.fakes.api_server import ApiServer
+from tests.functional.api.conftest import Cloud
 
 VARIABLES = ("MINOVA_URL", "MINOVA_USERNAME", "MINOVA_PASSWORD", "MINOVA_CACERT")
 
@@ -48,3 +53,45 @@ def anywhere(capsys: pytest.CaptureFixture[str]) -> Cli:
 def cli(api: ApiServer, anywhere: Cli) -> Cli:
     """Runs `minova --url ...` with the words given."""
     return lambda *words: anywhere("--url", api.url, *words)
+
+
+# -- minova-api itself, over a database and a conductor that writes rows
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[Cloud]:
+    cloud = Cloud(tmp_path, osapi_compute_listen_port=0)
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture
+def minova(cloud: Cloud, anywhere: Cli) -> Iterator[Cli]:
+    service = ApiService(cloud.conf, cloud.app)
+    service.start()
+    yield lambda *words: anywhere("--url", f"http://127.0.0.1:{service.port}", *words)
+    service.stop()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    path = tmp_path / "disk.raw"
+    path.write_bytes(os.urandom(3_000_000))
+    return path
+
+
+@pytest.fixture
+def stocked(minova: Cli, disk: Path) -> Cli:
+    """With a flavor and an image."""
+    good(minova("flavor", "create", "tiny", "--ram", "128", "--disk", "1"))
+    good(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw"))
+    return minova
+
+
+def good(said: Said) -> Said:
+    assert said.code == 0, said.err
+    return said
+
+
+def shown(said: Said) -> Any:
+    return json.loads(good(said).out)

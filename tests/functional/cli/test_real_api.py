@@ -1,63 +1,18 @@
 """`minova ...` against minova-api itself, over a database and a conductor that writes rows."""
 
 import hashlib
-import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minova import errors
-from minova.api.server import ApiService
 from minova.db import models
 from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
 from tests.fakes.row_conductor import now
 from tests.functional.api.conftest import Cloud
-from tests.functional.cli.conftest import Cli, Said
-
-Served = tuple[Cloud, Cli]
-
-
-@pytest.fixture
-def cloud(tmp_path: Path) -> Iterator[Cloud]:
-    cloud = Cloud(tmp_path, osapi_compute_listen_port=0)
-    yield cloud
-    cloud.close()
-
-
-@pytest.fixture
-def minova(cloud: Cloud, anywhere: Cli) -> Iterator[Cli]:
-    service = ApiService(cloud.conf, cloud.app)
-    service.start()
-    yield lambda *words: anywhere("--url", f"http://127.0.0.1:{service.port}", *words)
-    service.stop()
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Path:
-    path = tmp_path / "disk.raw"
-    path.write_bytes(os.urandom(3_000_000))
-    return path
-
-
-@pytest.fixture
-def stocked(minova: Cli, disk: Path) -> Cli:
-    """With a flavor and an image."""
-    good(minova("flavor", "create", "tiny", "--ram", "128", "--disk", "1"))
-    good(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw"))
-    return minova
-
-
-def good(said: Said) -> Said:
-    assert said.code == 0, said.err
-    return said
-
-
-def shown(said: Said) -> Any:
-    return json.loads(good(said).out)
-
+from tests.functional.cli.conftest import Cli, good, shown
 
 CREATE = ("server", "create", "web", "--flavor", "tiny", "--image", "guest")
 

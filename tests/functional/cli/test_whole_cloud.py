@@ -1,14 +1,12 @@
 """`minova ...` against a whole cloud in this process: real services, computes whose driver keeps books."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cluster import Cluster
-from tests.functional.cli.conftest import Cli, Said
+from tests.functional.cli.conftest import Cli, good, shown
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +29,6 @@ def stocked(minova: Cli, tmp_path: Path) -> Cli:
         good(minova("flavor", "create", "tiny", "--ram", "128", "--disk", "1"))
         good(minova("flavor", "create", "giant", "--ram", "99999999", "--disk", "1"))
     return minova
-
-
-def good(said: Said) -> Said:
-    assert said.code == 0, said.err
-    return said
-
-
-def shown(said: Said) -> Any:
-    return json.loads(good(said).out)
 
 
 def test_a_server_from_its_creation_to_its_end(stocked: Cli) -> None:

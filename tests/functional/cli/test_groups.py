@@ -1,0 +1,144 @@
+"""Aggregates, zones, server groups and flavors' properties, against minova-api itself."""
+
+import uuid
+
+import pytest
+
+from minova.db import models
+from tests.fakes.row_conductor import now
+from tests.functional.api.conftest import Cloud
+from tests.functional.api.test_aggregates import add_host
+from tests.functional.cli.conftest import Cli, good, shown
+
+CREATE = ("server", "create", "web", "--flavor", "tiny", "--image", "guest")
+JSON = ("-f", "json")
+
+
+def test_an_aggregate_by_name_and_id(cloud: Cloud, minova: Cli) -> None:
+    for host in ("h1", "h2"):
+        add_host(cloud, host)
+    made = shown(minova("aggregate", "create", "fast", "--zone", "north", "--property", "disk=ssd", *JSON))
+    assert (made["availability_zone"], made["hosts"], made["properties"]) == ("north", [], {"disk": "ssd"})
+    good(minova("aggregate", "add", "host", "fast", "h1"))
+    assert shown(minova("aggregate", "add", "host", str(made["id"]), "h2", *JSON))["hosts"] == ["h1", "h2"]
+    assert shown(minova("aggregate", "remove", "host", "fast", "h2", *JSON))["hosts"] == ["h1"]
+    good(minova("aggregate", "set", "fast", "--name", "faster", "--property", "net=10G", "--property", "a=b"))
+    good(minova("aggregate", "unset", "faster", "--property", "disk", "--property", "a"))
+    (row,) = shown(minova("aggregate", "list", *JSON))
+    assert row == {
+        "ID": made["id"],
+        "Name": "faster",
+        "Availability Zone": "north",
+        "Hosts": ["h1"],
+        "Properties": {"net": "10G"},
+    }
+    assert "h1" in good(minova("aggregate", "show", "faster")).out
+    said = minova("aggregate", "delete", "faster")
+    assert (said.code, "not empty" in said.err) == (1, True)
+    good(minova("aggregate", "remove", "host", "faster", "h1"))
+    good(minova("aggregate", "delete", "faster"))
+    assert shown(minova("aggregate", "list", *JSON)) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("create", ""), 1, "empty"),
+        (("create", "fast"), 1, "already exists"),
+        (("create", "b", "--zone", "a:b"), 1, "colon"),
+        (("create", "b", "--property", "x"), 2, "KEY=VALUE"),
+        (("show", "slow"), 1, "There is no aggregate with the name or ID 'slow'"),
+        (("set", "fast"), 2, "Say what to set"),
+        (("unset", "fast"), 2, "--property"),
+        (("add", "host", "fast", "nobody"), 1, "Compute host nobody could not be found"),
+        (("remove", "host", "fast", "nobody"), 1, "Cannot remove host nobody"),
+        (("delete", "fast", "slow"), 1, "There is no aggregate"),
+    ],
+)
+def test_aggregates_that_cannot_be(minova: Cli, words: tuple[str, ...], code: int, message: str) -> None:
+    good(minova("aggregate", "create", "fast"))
+    said = minova("aggregate", *words)
+    assert (said.code, message in said.err) == (code, True), said.err
+    assert len(shown(minova("aggregate", "list", *JSON))) == 1
+
+
+def test_zones(cloud: Cloud, minova: Cli) -> None:
+    add_host(cloud, "h1")
+    add_host(cloud, "h2", disabled=True)
+    good(minova("aggregate", "create", "one", "--zone", "north"))
+    good(minova("aggregate", "add", "host", "one", "h1"))
+    assert shown(minova("availability", "zone", "list", *JSON)) == [
+        {"Zone Name": "north", "Zone Status": "available"},
+        {"Zone Name": "nova", "Zone Status": "not available"},
+    ]
+    first, second = shown(minova("availability", "zone", "list", "--long", *JSON))
+    assert (first["Host Name"], first["Service Name"]) == ("h1", "minova-compute")
+    assert first["Service Status"].startswith("enabled, up ")
+    assert (second["Zone Name"], second["Host Name"], second["Service Status"]) == ("nova", "", "")
+    assert "north" in good(minova("service", "list")).out
+
+
+def test_a_server_group_and_its_servers(cloud: Cloud, stocked: Cli) -> None:
+    words = ("--policy", "anti-affinity", "--max-server-per-host", "2", *JSON)
+    made = shown(stocked("server", "group", "create", "web", *words))
+    assert (made["policy"], made["rules"], made["members"]) == ("anti-affinity", {"max_server_per_host": 2}, [])
+    for group in (("--group", "web"), ("--group", made["id"]), ("--hint", "group=web")):
+        good(stocked(*CREATE, *group, "--hint", "a=b", *JSON))
+        assert cloud.conductor.requests[-1].scheduler_hints == {"a": "b", "group": made["id"]}
+    assert shown(stocked("server", "group", "list", "--all-projects", "--long", *JSON)) == [
+        {
+            "ID": made["id"],
+            "Name": "web",
+            "Policy": "anti-affinity",
+            "Rules": {"max_server_per_host": 2},
+            "Members": [],
+            "Project ID": "admin",
+            "User ID": "admin",
+        }
+    ]
+    assert shown(stocked("server", "group", "show", made["id"], *JSON)) == made
+    good(stocked("server", "group", "create", "web"))
+    assert "2 server groups have the name 'web'" in stocked("server", "group", "delete", "web").err
+    good(stocked("server", "group", "delete", made["id"]))
+    good(stocked("server", "group", "delete", "web"))
+    assert shown(stocked("server", "group", "list", *JSON)) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("group", "create", "g", "--policy", "legacy"), 2, "invalid choice"),
+        (("group", "create", "g", "--max-server-per-host", "2"), 1, "Only anti-affinity policy supports rules"),
+        (("group", "create", "g", "--max-server-per-host", "0"), 2, "below 1"),
+        (("group", "create", ""), 1, "empty"),
+        (("group", "show", "g"), 1, "There is no server group with the name or ID 'g'"),
+        (("group", "delete", str(uuid.uuid4())), 1, "There is no server group"),
+        ((*CREATE[1:], "--group", "g"), 1, "There is no server group"),
+        ((*CREATE[1:], "--group", "g", "--hint", "group=g"), 2, "say the same thing"),
+        ((*CREATE[1:], "--hint", "same_host=web"), 1, "same_host"),
+        ((*CREATE[1:], "--availability-zone", "mars"), 1, "mars"),
+    ],
+)
+def test_groups_and_hints_that_cannot_be(
+    cloud: Cloud, stocked: Cli, words: tuple[str, ...], code: int, message: str
+) -> None:
+    said = stocked("server", *words)
+    assert (said.code, message in said.err) == (code, True), said.err
+    assert cloud.conductor.requests == []
+
+
+def test_more_groups_than_a_page_has(cloud: Cloud, minova: Cli) -> None:
+    same = {"project_id": "admin", "user_id": "admin", "policy": "affinity", "rules": {}, "created_at": now()}
+    cloud.conductor.add(*(models.InstanceGroup(uuid=str(uuid.uuid4()), name=f"g{n}", **same) for n in range(1001)))
+    assert len(shown(minova("server", "group", "list", *JSON))) == 1001
+
+
+def test_properties_of_a_flavor(minova: Cli) -> None:
+    good(minova("flavor", "create", "tiny", "--property", "a=1"))
+    good(minova("flavor", "set", "tiny", "--property", "hw:cpu_policy=dedicated", "--property", "a=2"))
+    assert shown(minova("flavor", "show", "tiny", *JSON))["properties"] == {"a": "2", "hw:cpu_policy": "dedicated"}
+    said = minova("flavor", "unset", "tiny", "--property", "a", "--property", "b")
+    assert (said.code, "has no property b; nothing was unset" in said.err) == (1, True)
+    good(minova("flavor", "unset", "tiny", "--property", "a", "--property", "a"))
+    assert shown(minova("flavor", "show", "tiny", *JSON))["properties"] == {"hw:cpu_policy": "dedicated"}
+    assert minova("flavor", "set", "tiny", "--property", "a/b=c").code == 1
