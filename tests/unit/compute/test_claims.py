@@ -1,13 +1,17 @@
 """What fits on a node, in words."""
 
+from typing import Any
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.compute.claims import checks_of, reasons_against
+from minova.compute.claims import NO_NUMA, NO_NUMA_WITH_PCI, NO_PCI, checks_of, hardware_fit, reasons_against
 from minova.compute.usage import Usage
 from minova.objects.compute_node import ComputeNode
 from minova.objects.request_spec import HostLimits
+from tests.unit.hardware.guests import LIMITS, asked, cell, cpus, guest, host, pinned, pool, shared
 
 NODE = ComputeNode(
     uuid="u",
@@ -83,3 +87,56 @@ def test_what_fits_stays_within_every_limit_and_only_that_fits(
         for amount, at_most in zip(after, (limits.memory_mb, limits.disk_gb, limits.vcpu), strict=True)
     )
     assert (reasons_against(checks_of(node, wanted, limits)) is None) == within
+
+
+FULL = cell(pinned_cpus=cpus(0, 1, 2, 3, 4, 5, 6, 7), cpu_usage=31)
+# (what, cells, pools, guest, requests, the reasons, without what stands in brackets)
+HARDWARE: list[tuple[str, Any, Any, Any, Any, list[str]]] = [
+    ("a guest without cells", host(FULL), (), None, (), []),
+    ("a guest that fits", host(cell()), (), guest(pinned()), (), []),
+    ("a guest that does not", host(FULL), (), guest(pinned()), (), [NO_NUMA]),
+    ("a node that tells no cells", None, (), guest(pinned()), (), []),
+    ("devices", None, (pool(),), None, (asked(),), []),
+    ("devices that are gone", None, (), None, (asked(),), [NO_PCI]),
+    ("devices and cells", host(cell()), (pool(1, 0),), guest(pinned()), (asked(),), []),
+    ("no cells, but devices", host(FULL), (pool(1, 0),), guest(pinned()), (asked(),), [NO_NUMA_WITH_PCI]),
+    ("neither", host(FULL), (), guest(pinned()), (asked(),), [NO_NUMA_WITH_PCI, NO_PCI]),
+    (
+        "devices elsewhere",
+        host(cell(0), cell(1)),
+        (pool(1, 7),),
+        guest(pinned()),
+        (asked(1, "required"),),
+        [NO_NUMA_WITH_PCI],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("cells", "pools", "wanted", "requests", "reasons"),
+    [case[1:] for case in HARDWARE],
+    ids=[case[0] for case in HARDWARE],
+)
+def test_cells_and_devices(cells: Any, pools: Any, wanted: Any, requests: Any, reasons: list[str]) -> None:
+    node = msgspec.structs.replace(NODE, numa_topology=cells, pci_device_pools=pools)
+    found = hardware_fit(node, wanted, requests, HostLimits(numa_topology=LIMITS))
+    assert [reason.partition(" (")[0] for reason in found.reasons] == reasons
+    assert (found.numa_topology is not None) is bool(wanted and cells and not reasons)
+
+
+def test_without_limits_shared_cpus_are_not_limited() -> None:
+    node = msgspec.structs.replace(NODE, numa_topology=host(FULL))
+    assert hardware_fit(node, guest(shared()), (), HostLimits(numa_topology=LIMITS)).reasons
+    assert not hardware_fit(node, guest(shared()), (), HostLimits()).reasons
+
+
+def test_reasons_of_cells_and_devices_join_the_others() -> None:
+    node = msgspec.structs.replace(NODE, numa_topology=host(FULL))
+    fit = hardware_fit(node, guest(pinned()), (asked(),), HostLimits())
+    joined = reasons_against(checks_of(NODE, WANTED, HostLimits(memory_mb=4096)), fit.reasons)
+    assert joined is not None
+    assert [part.partition(" (")[0] for part in joined.split("; ")] == [
+        "Free memory 512.00 MB < requested 2048 MB",
+        NO_NUMA_WITH_PCI,
+        NO_PCI,
+    ]

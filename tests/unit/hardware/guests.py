@@ -27,7 +27,13 @@ def cell(index: int = 0, *, cores: int = 4, threads: int = 2, memory: int = 4096
     first = index * cores * threads
     siblings = [frozenset(range(start, start + threads)) for start in range(first, first + cores * threads, threads)]
     members = frozenset().union(*siblings)
-    plain = {"id": index, "cpuset": members, "pcpuset": members, "memory": memory, "siblings": tuple(siblings)}
+    plain: dict[str, Any] = {
+        "id": index,
+        "cpuset": members,
+        "pcpuset": members,
+        "memory": memory,
+        "siblings": tuple(siblings),
+    }
     return NUMACell(**(plain | changes))
 
 
@@ -42,12 +48,12 @@ def pages(**by_name: int) -> tuple[NUMAPages, ...]:
 
 
 def pinned(count: int = 2, index: int = 0, *, start: int = 0, memory: int = 1024, **changes: Any) -> InstanceNUMACell:
-    plain = {"id": index, "pcpuset": frozenset(range(start, start + count)), "memory": memory}
+    plain: dict[str, Any] = {"id": index, "pcpuset": frozenset(range(start, start + count)), "memory": memory}
     return InstanceNUMACell(**(plain | {"cpu_policy": "dedicated"} | changes))
 
 
 def shared(count: int = 2, index: int = 0, *, start: int = 0, memory: int = 1024, **changes: Any) -> InstanceNUMACell:
-    plain = {"id": index, "cpuset": frozenset(range(start, start + count)), "memory": memory}
+    plain: dict[str, Any] = {"id": index, "cpuset": frozenset(range(start, start + count)), "memory": memory}
     return InstanceNUMACell(**(plain | changes))
 
 
@@ -97,7 +103,7 @@ def hosts(draw: st.DrawFn, most: int = 4) -> NUMATopology:
 @st.composite
 def guests(draw: st.DrawFn, most: int = 3) -> InstanceNUMATopology:
     policy = draw(st.sampled_from([None, "shared", "dedicated", "dedicated", "mixed"]))
-    plain = {
+    plain: dict[str, Any] = {
         "cpu_policy": policy,
         "pagesize": draw(st.sampled_from([None, None, -1, -2, -3, 4, 2048, 1048576])),
         "cpu_thread_policy": draw(st.sampled_from([None, "prefer", "isolate", "require"])) if policy else None,
