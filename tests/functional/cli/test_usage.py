@@ -164,7 +164,14 @@ def test_help_lists_every_command(anywhere: Cli, words: tuple[str, ...]) -> None
 
 def test_help_on_a_noun_lists_its_commands(anywhere: Cli) -> None:
     said = anywhere("flavor", "--help")
-    assert [line.split()[1] for line in said.out.splitlines()[1:]] == ["create", "delete", "list", "show"]
+    assert [line.split()[1] for line in said.out.splitlines()[1:]] == [
+        "create",
+        "delete",
+        "list",
+        "set",
+        "show",
+        "unset",
+    ]
 
 
 def test_abbreviated_words_and_global_options_anywhere(api: ApiServer, anywhere: Cli) -> None:
@@ -182,4 +189,4 @@ def test_debug_shows_requests_and_tracebacks(api: ApiServer, cli: Cli) -> None:
 def test_completion_for_bash(anywhere: Cli) -> None:
     said = anywhere("complete")
     assert said.code == 0
-    assert "cmds='complete flavor help hypervisor image server service'" in said.out
+    assert "cmds='aggregate availability complete flavor help hypervisor image server service'" in said.out
