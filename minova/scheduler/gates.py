@@ -1,6 +1,6 @@
 """What a host must be before any filter is asked: a candidate of Placement, and one that the request's names allow."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from minova.placement.candidates import room_checks
 from minova.placement.checks import Check
 from minova.scheduler.filters import Verdict, all_of
 from minova.scheduler.host_record import AggregateFacts
-from minova.scheduler.host_table import HostState, HostTable, Mask, Rows
+from minova.scheduler.host_table import ClassColumn, HostState, HostTable, Mask, Rows
 
 # The gate before the filters: no room in the inventories, or a provider that is not as the request wants it.
 PLACEMENT = "placement"
@@ -96,13 +96,33 @@ def _wish_verdict(table: HostTable, wish: Wish) -> Verdict:
         return rooms
     passed = rooms.passed.copy()
     for columns, refusal in tests:
-        values = [table.class_column(name) for name in columns]
-        known: dict[Any, bool] = {}
-        keys = list(zip(*(column.ids.tolist() for column in values), strict=True))
-        for key in set(keys):
-            known[key] = refusal(*(column.values[i] for column, i in zip(values, key, strict=True))) is None
-        passed &= np.fromiter((known[key] for key in keys), bool, len(keys))
+        passed &= _by_values(table, columns, refusal)
     return Verdict(passed, lambda rows: [_wish_refusal(table.host(row), wish) or "" for row in rows.tolist()])
+
+
+def _by_values(table: HostTable, names: Sequence[str], refusal: Callable[..., str | None]) -> Mask:
+    """Who passes, with each combination of values of these class columns judged once."""
+    columns = [table.class_column(name) for name in names]
+    keys, size = np.zeros(len(table), np.int64), 1
+    for column in columns:
+        keys, size = keys * len(column.values) + column.ids, size * len(column.values)
+    if size <= 2 * len(table):
+        numbers = combinations = np.bincount(keys, minlength=size).nonzero()[0]
+    else:
+        combinations, keys = np.unique(keys, return_inverse=True)
+        numbers, size = np.arange(len(combinations)), len(combinations)
+    passes = np.zeros(size, bool)
+    for number, combination in zip(numbers.tolist(), combinations.tolist(), strict=True):
+        passes[number] = refusal(*_values(columns, combination)) is None
+    return passes[keys]
+
+
+def _values(columns: Sequence[ClassColumn], combination: int) -> list[Any]:
+    found = []
+    for column in reversed(columns):
+        combination, number = divmod(combination, len(column.values))
+        found.append(column.values[number])
+    return found[::-1]
 
 
 def _wish_refusal(host: HostState, wish: Wish) -> str | None:
