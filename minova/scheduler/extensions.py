@@ -44,7 +44,7 @@ def load_filters(conf: Any) -> list[Filter]:
     found = []
     for name in conf.filter_scheduler.enabled_filters:
         made = _named(known, name, "[filter_scheduler] enabled_filters")
-        found.append(made(conf) if issubclass(made, Filter) else PerHostFilter(made()))
+        found.append(made(conf) if issubclass(made, Filter) else PerHostFilter(_written_for_nova(made, conf)))
     return found
 
 
@@ -68,7 +68,17 @@ def load_weighers(conf: Any) -> list[Weigher]:
     for name in conf.filter_scheduler.weight_classes:
         names += sorted(known, key=_order) if name in ALL else [name]
     made = [_named(known, name, "[filter_scheduler] weight_classes") for name in names]
-    return [weigher(conf) if issubclass(weigher, Weigher) else PerHostWeigher(weigher()) for weigher in made]
+    return [
+        weigher(conf) if issubclass(weigher, Weigher) else PerHostWeigher(_written_for_nova(weigher, conf))
+        for weigher in made
+    ]
+
+
+def _written_for_nova(made: Any, conf: Any) -> Any:
+    """Nova calls them without arguments; there is no global configuration here, so they are given one."""
+    lifted = made()
+    lifted.conf = conf
+    return lifted
 
 
 def find(group: str, name: str, option: str) -> Any:

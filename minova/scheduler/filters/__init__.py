@@ -111,10 +111,14 @@ class ClassFilter(Filter):
 
 
 class BaseHostFilter:
-    """Base of filters written for Nova: only its import changes. Override `host_passes`, or `filter_all`."""
+    """Base of filters written for Nova: only its import changes. Override `host_passes`, or `filter_all`.
+
+    `conf` is the configuration.
+    """
 
     run_filter_once_per_request = False
     RUN_ON_REBUILD = False
+    conf: Any = None
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
         raise NotImplementedError

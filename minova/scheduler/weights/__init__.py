@@ -13,6 +13,7 @@ from minova.scheduler.aggregate_values import AggregateNumber
 from minova.scheduler.host_table import Hosts, HostTable
 
 Floats = NDArray[np.float64]
+Numbers = Floats | float
 
 
 class Weigher:
@@ -36,87 +37,127 @@ class Weigher:
         """A column, or one number that stands for all."""
         raise NotImplementedError
 
-    def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Floats:
-        """The values of some rows."""
+    def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Numbers:
+        """The values of some rows, or one number where they have the same."""
         return _taken(self.weigh(hosts, spec), rows)
 
-    def multipliers(self, hosts: HostTable, rows: NDArray[np.int64]) -> Floats:
-        """One for each of these rows."""
+    def multipliers(self, hosts: HostTable, rows: NDArray[np.int64]) -> Numbers:
+        """One for each of these rows, or one for all."""
         return self.sign * _taken(self._override.over(hosts, self.multiplier), rows)
 
 
+class WeighedHost(NamedTuple):
+    """What a weigher written for Nova finds in its list."""
+
+    obj: Any
+    weight: float = 0.0
+
+
 class BaseHostWeigher:
-    """Base of weighers written for Nova: only its import changes."""
+    """Base of weighers written for Nova: only its import changes. Override `_weigh_object`, or `weigh_objects`.
+
+    `conf` is the configuration.
+    """
 
     minval: float | None = None
     maxval: float | None = None
+    conf: Any = None
 
     def weight_multiplier(self, host_state: Any) -> float:
         return 1.0
 
-    def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
+    def _weigh_object(self, obj: Any, weight_properties: Any) -> float:
         raise NotImplementedError
+
+    def weigh_objects(self, weighed_obj_list: Any, weight_properties: Any) -> Any:
+        return [self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list]
 
 
 class PerHostWeigher(Weigher):
-    """Lifts a weigher written for Nova."""
+    """Lifts a weigher written for Nova: hands it the hosts that are left, in the shapes of Nova's objects."""
 
     def __init__(self, lifted: Any) -> None:
         self.name = type(lifted).__name__
-        self.minval, self.maxval = lifted.minval, lifted.maxval
         self._lifted = lifted
 
+    @property
+    def minval(self) -> float | None:  # type: ignore[override]
+        """Some set their bounds while they weigh."""
+        return self._lifted.minval  # type: ignore[no-any-return]
+
+    @property
+    def maxval(self) -> float | None:  # type: ignore[override]
+        return self._lifted.maxval  # type: ignore[no-any-return]
+
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Floats:
-        values = [self._lifted._weigh_object(hosts.host(int(row)), spec) for row in rows]
-        return np.array(values, np.float64)
+        listed = [WeighedHost(hosts.host(row).nova()) for row in rows.tolist()]
+        return np.array(list(self._lifted.weigh_objects(listed, spec)), np.float64)
 
     def multipliers(self, hosts: HostTable, rows: NDArray[np.int64]) -> Floats:
-        return np.array([self._lifted.weight_multiplier(hosts.host(int(row))) for row in rows], np.float64)
+        return np.array([self._lifted.weight_multiplier(hosts.host(row).nova()) for row in rows.tolist()], np.float64)
 
 
 class Weighed(NamedTuple):
-    """`shares` have each weigher's part of `total`, multiplier included."""
+    """`shares` have each weigher's part of `total`, multiplier included; a number where it is the same everywhere."""
 
     total: Floats
-    shares: dict[str, Floats]
+    shares: dict[str, Numbers]
 
 
 class Parts(NamedTuple):
-    """What makes one weigher's share: its values, within its bounds; these from 0 to 1; its multiplier at each host."""
+    """What makes one weigher's share: its values, within its bounds; these from 0 to 1; its multiplier. Each a column,
+    or one number for all hosts.
+    """
 
-    values: Floats
-    normal: Floats
-    multipliers: Floats
+    values: Numbers
+    normal: Numbers
+    multipliers: Numbers
 
 
-def normalize(values: Floats, minval: float | None, maxval: float | None) -> Floats:
+def normalize(values: Numbers, minval: float | None, maxval: float | None) -> Numbers:
     """To 0..1 between the bounds, as Nova does: when they are equal, all 0."""
-    low = float(values.min()) if minval is None else minval
-    high = float(values.max()) if maxval is None else maxval
-    return np.zeros(len(values)) if low == high else (values - low) / (high - low)
+    low = _least(values) if minval is None else minval
+    high = _most(values) if maxval is None else maxval
+    if low == high:
+        return 0.0
+    return (values - low) / (high - low) if low else values / (high - low)
 
 
 def parts(weigher: Weigher, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Parts:
     values = weigher.column(hosts, rows, spec)
-    if weigher.minval is not None or weigher.maxval is not None:
-        values = np.clip(values, weigher.minval, weigher.maxval)
+    if weigher.minval is not None and _least(values) < weigher.minval:
+        values = np.maximum(values, weigher.minval)
+    if weigher.maxval is not None and _most(values) > weigher.maxval:
+        values = np.minimum(values, weigher.maxval)
     return Parts(values, normalize(values, weigher.minval, weigher.maxval), weigher.multipliers(hosts, rows))
 
 
 def weigh(hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec, weighers: list[Weigher]) -> Weighed:
     """A single host is not weighed: nothing depends on it. A weigher that is named twice counts twice, as in Nova."""
     total = np.zeros(len(rows))
-    shares: dict[str, Floats] = {}
+    shares: dict[str, Numbers] = {}
     if len(rows) <= 1:
         return Weighed(total, shares)
     for weigher in weighers:
         _, normal, multipliers = parts(weigher, hosts, rows, spec)
         share = normal * multipliers
         shares[weigher.name] = shares.get(weigher.name, 0.0) + share
-        total += share
+        if not isinstance(share, float) or share:
+            total += share
     return Weighed(total, shares)
 
 
-def _taken(values: Any, rows: NDArray[np.int64]) -> Floats:
-    """Of these rows; a single number stands for all."""
-    return np.asarray(values[rows], np.float64) if getattr(values, "shape", ()) else np.full(len(rows), float(values))
+def _taken(values: Any, rows: NDArray[np.int64]) -> Numbers:
+    if not getattr(values, "shape", ()):
+        return float(values)
+    # Rows are in order, so if they are as many as the values they are all of them.
+    chosen = values if len(rows) == len(values) else values[rows]
+    return chosen if chosen.dtype == np.float64 else chosen.astype(np.float64)
+
+
+def _least(values: Numbers) -> float:
+    return values if isinstance(values, float) else float(np.minimum.reduce(values))
+
+
+def _most(values: Numbers) -> float:
+    return values if isinstance(values, float) else float(np.maximum.reduce(values))
