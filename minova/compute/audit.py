@@ -8,36 +8,45 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from minova.compute import usage
+from minova.compute import books, usage
+from minova.compute.books import Books, HeldSide
+from minova.compute.drift import Drift
 from minova.compute.inventories import Ratios, Reserved, inventories_of, ratios_for
+from minova.compute.moves import holds_resources, sides_held
 from minova.compute.usage import Held, Overhead
+from minova.hardware import pci_devices
+from minova.hardware.errors import CPUPinningInvalid, CPUPinningUnknown
 from minova.objects.build import AuditInputs, BuildMessage
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
-from minova.objects.states import RESOURCE_FREE, PowerState
+from minova.objects.states import PowerState
+
+_PINNING = (CPUPinningInvalid, CPUPinningUnknown)
+replace = msgspec.structs.replace
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says of every node of a host."""
+    """What the configuration says of every node of a host. `packing`: fill up used NUMA cells first."""
 
     host: str
     host_ip: str | None = None
     reserved: Reserved = Reserved()
     ratios: Ratios = Ratios()
+    packing: bool = False
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """An audit's result. `orphans` are domains that no row knows, with their memory in MB; they are left alone.
+    """An audit's result: new books, which leave domains alone that no row knows, and what is to be done.
 
-    `strays` are (uuid, attempt) of domains to destroy; they count as in use until they are gone.
+    `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise. `strays` are (uuid, attempt) of domains to destroy; they count as in use until they are gone.
     `power_states` are the rows' states of instances of which the hypervisor says otherwise.
     """
 
-    node: ComputeNode
+    books: Books
     inventories: tuple[Inventory, ...]
-    held: dict[str, Held]
-    orphans: dict[str, int]
+    conflicts: tuple[str, ...] = ()
+    drift: tuple[Drift, ...] = ()
     strays: tuple[DomainView, ...]
     attempts: tuple[BuildMessage, ...]
     power_states: dict[str, PowerState]
@@ -53,36 +62,47 @@ def fold(
     failed_builds: int = 0,
 ) -> Finding:
     """`new_uuid` is the node's if it has no row yet; `overhead` answers for a flavor what the hypervisor adds."""
-    held = {
-        instance.uuid: Held(instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor)))
-        for instance in inputs.instances
-        if holds_resources(instance, settings.host, view.hypervisor_hostname)
-    }
-    expected = held.keys() | {message.instance.uuid for message in inputs.attempts}
+    held = [
+        Held(instance=one, usage=usage.usage_of(one.flavor, overhead(one.flavor), one.numa_topology))
+        for one in inputs.instances
+        if holds_resources(one, settings.host, view.hypervisor_hostname)
+    ]
+    moved = {one.uuid: one for one in inputs.moved}
+    sides = sides_held(inputs.migrations, moved, settings.host, view.hypervisor_hostname)
+    expected = {one.instance.uuid for one in held} | {message.instance.uuid for message in inputs.attempts}
+    expected |= {side.migration.instance_uuid for side in sides.values()}
     orphans = {domain.uuid: domain.memory_mb for domain in view.domains if domain.uuid not in expected}
-    node = bare_node(view, inputs.node, settings, new_uuid, failed_builds)
-    for one in held.values():
-        node = usage.with_added(node, one)
-    node = usage.with_memory(node, sum(orphans.values()))
+    known = inputs.node.pci_devices if inputs.node is not None else ()
+    devices = pci_devices.kept_for(pci_devices.reconciled(known, view.pci_devices), expected)
+    node = books.with_devices(bare_node(view, inputs.node, settings, new_uuid, failed_builds), devices)
+    opened = books.Books(node=usage.with_memory(node, sum(orphans.values())), orphans=orphans)
+    opened, conflicts = _entered(opened, held, [books.held_side(side, overhead) for side in sides.values()])
     return Finding(
-        node=node,
-        inventories=inventories_of(view, node, settings.reserved),
-        held=held,
-        orphans=orphans,
+        books=opened,
+        conflicts=conflicts,
+        inventories=inventories_of(view, opened.node, settings.reserved),
         strays=tuple(domain for domain in view.domains if domain.uuid in inputs.strays),
         attempts=inputs.attempts,
-        power_states=differing((one.instance for one in held.values()), view.domains),
+        power_states=differing((one.instance for one in held), view.domains),
     )
 
 
-def holds_resources(instance: Instance, host: str, node: str) -> bool:
-    """Whether the instance counts on this node."""
-    return (
-        not instance.deleted
-        and instance.vm_state not in RESOURCE_FREE
-        and instance.host == host
-        and instance.node == node
-    )
+def _entered(opened: Books, held: Iterable[Held], sides: Iterable[HeldSide]) -> tuple[Books, tuple[str, ...]]:
+    """All of them in the books. One whose CPUs another has too counts without its cells: an audit must come to an end."""
+    conflicts = []
+    for one in held:
+        try:
+            opened = books.with_instance(opened, one)
+        except _PINNING as error:
+            conflicts.append(f"instance {one.instance.uuid} has what another has: {error}")
+            opened = books.with_instance(opened, replace(one, usage=replace(one.usage, numa=None)))
+    for side in sides:
+        try:
+            opened = books.with_side(opened, side)
+        except _PINNING as error:
+            conflicts.append(f"migration {side.side.migration.uuid} holds what another has: {error}")
+            opened = books.with_side(opened, replace(side, usage=replace(side.usage, numa=None)))
+    return opened, tuple(conflicts)
 
 
 def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> dict[str, PowerState]:

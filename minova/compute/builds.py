@@ -100,7 +100,9 @@ class Builder:
         known = tracker.holds(message.instance.uuid)
         if known is not None and known.vm_state is not VmState.BUILDING:
             raise errors.StaleAttempt(f"instance {known.uuid} is {known.vm_state} here")
-        with tracker.instance_claim(ctx, message.instance, message.attempt, message.limits) as claim:
+        # As it was asked for: an attempt before this one may have fitted it to another host.
+        wanted = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
+        with tracker.instance_claim(ctx, wanted, message.attempt, message.limits) as claim:
             try:
                 return self._spawn(ctx, message, claim.instance)
             except BaseException:

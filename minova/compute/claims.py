@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from minova.compute.usage import Usage
-from minova.hardware import pci_pools
+from minova.hardware import pci_devices, pci_pools
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
 from minova.objects.compute_node import ComputeNode
 from minova.objects.numa import InstanceNUMATopology
@@ -111,6 +111,47 @@ def hardware_fit(
     if short is not None:
         reasons.append(f"{NO_PCI} ({short})")
     return HardwareFit(numa_topology=fitted, reasons=tuple(reasons))
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim asks for. `usage` without cells; `numa_topology` as asked, not fitted yet."""
+
+    usage: Usage
+    numa_topology: InstanceNUMATopology | None = None
+    pci_requests: tuple[InstancePCIRequest, ...] = ()
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a claim: the fitted cells and {address of a device: request it serves}; or why not.
+
+    `refused` has the kinds of resource that are short, `lines` what the log says.
+    """
+
+    numa_topology: InstanceNUMATopology | None = None
+    devices: dict[str, str | None] = {}
+    reasons: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bool = False) -> Fit:
+    """All five tests; every reason is told, not only the first."""
+    checks = checks_of(node, demand.usage, limits)
+    hardware = hardware_fit(node, demand.numa_topology, demand.pci_requests, limits, packing=packing)
+    short = tuple(check for check in checks if check.reason is not None)
+    lines = tuple(line for check in checks for line in check.lines())
+    if short or hardware.reasons:
+        return Fit(
+            reasons=tuple(check.reason for check in short if check.reason) + hardware.reasons,
+            refused=tuple(check.kind for check in short)
+            + tuple("pci" if reason.startswith(NO_PCI) else "numa" for reason in hardware.reasons),
+            lines=lines,
+        )
+    # A node that tells no cells takes the guest as it asks.
+    fitted = hardware.numa_topology or demand.numa_topology
+    cells = pci_pools.cells_of(node.numa_topology, hardware.numa_topology)
+    devices = pci_devices.chosen(node.pci_devices, demand.pci_requests, cells) if demand.pci_requests else {}
+    return Fit(numa_topology=fitted, devices=devices, lines=lines)
 
 
 def reasons_against(checks: Iterable[Check], hardware: Iterable[str] = ()) -> str | None:

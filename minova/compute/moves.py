@@ -13,7 +13,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration, MigrationType
 from minova.objects.numa import InstanceNUMATopology
-from minova.objects.states import TaskState, VmState
+from minova.objects.states import RESOURCE_FREE, TaskState, VmState
 
 # An instance in none of these is moved no more, whatever its migration's row says.
 _RESIZING = frozenset(
@@ -27,6 +27,16 @@ _RESIZING = frozenset(
     }
 )
 _REBUILDING = frozenset({TaskState.REBUILDING, TaskState.REBUILD_BLOCK_DEVICE_MAPPING, TaskState.REBUILD_SPAWNING})
+
+
+def holds_resources(instance: Instance, host: str, node: str) -> bool:
+    """Whether the instance counts on this node."""
+    return (
+        not instance.deleted
+        and instance.vm_state not in RESOURCE_FREE
+        and instance.host == host
+        and instance.node == node
+    )
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,55 +3,36 @@
 import logging
 import threading
 import uuid
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
 from minova import errors, metrics
+from minova.compute import books as steps
 from minova.compute import usage
 from minova.compute.audit import Finding, NodeSettings, fold
-from minova.compute.claims import checks_of, reasons_against
+from minova.compute.books import Books, HeldSide
+from minova.compute.claim import Claim, MoveClaim, NopClaim, NopMoveClaim
+from minova.compute.claims import Demand, Fit, fit_of
+from minova.compute.drift import drift_of
+from minova.compute.moves import side_of
 from minova.compute.repeat import repeated
 from minova.compute.usage import Held, usage_of
+from minova.compute.views import checked, log_final_view, log_hypervisor_view
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.compute_node import ComputeNode, HypervisorView
+from minova.hardware import pci_devices
+from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
+from minova.objects.migration import Migration
 from minova.objects.request_spec import HostLimits
 from minova.objects.states import TaskState, VmState
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
-
-
-class Claim:
-    """Resources held for an instance; leaving the `with` by an exception gives them back."""
-
-    def __init__(self, tracker: "ResourceTracker", ctx: RequestContext, instance: Instance) -> None:
-        self.instance = instance
-        self._tracker = tracker
-        self._ctx = ctx
-
-    def abort(self) -> None:
-        LOG.debug("Aborting claim of instance %s", self.instance.uuid)
-        self._tracker.release(self._ctx, self.instance.uuid)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self.abort()
-
-
-class NopClaim(Claim):
-    """With a driver that reports no resources nothing is held."""
-
-    def abort(self) -> None:
-        pass
+T = TypeVar("T")
+replace = msgspec.structs.replace
 
 
 class ResourceTracker:
@@ -63,20 +44,18 @@ class ResourceTracker:
         self._driver = driver
         self._conductor = conductor
         self._lock = threading.Lock()
-        self._held: dict[str, Held] = {}
-        self._orphans: dict[str, int] = {}
         self._failed_builds = 0
-        self._node: ComputeNode | None = None
+        self._books: Books | None = None
         self._saved: ComputeNode | None = None  # the row as last written; None when that is not known
 
     @property
     def node(self) -> ComputeNode | None:
         """The node as it is kept now; nothing before the first audit."""
-        return self._node
+        return self._books.node if self._books is not None else None
 
     def holds(self, instance_uuid: str) -> Instance | None:
         """The instance as known here, if it holds resources."""
-        held = self._held.get(instance_uuid)
+        held = self._books.held.get(instance_uuid) if self._books is not None else None
         return held.instance if held is not None else None
 
     # -- the audit -------------------------------------------------------------------------------------------------
@@ -100,20 +79,28 @@ class ResourceTracker:
                 overhead=self._driver.overhead,
                 failed_builds=self._failed_builds,
             )
-            new_orphans = finding.orphans.keys() - self._orphans.keys()
-            self._held, self._orphans = dict(finding.held), dict(finding.orphans)
-            self._node, self._saved = finding.node, None
-            row = self._conductor.finish_audit(ctx, node=finding.node, inventories=finding.inventories)
-            self._node = self._saved = msgspec.structs.replace(finding.node, id=row.id, generation=row.generation)
-            log_final_view(self._node)
-        for orphan in sorted(new_orphans):
-            LOG.warning(
-                "Domain %s on node %s holds %d MB for no instance of this host",
-                orphan,
-                self.nodename,
-                finding.orphans[orphan],
-            )
+            before, self._books, self._saved = self._books, finding.books, None
+            finding = replace(finding, drift=drift_of(before.node if before else inputs.node, finding.books.node))
+            row = self._conductor.finish_audit(ctx, node=finding.books.node, inventories=finding.inventories)
+            self._saved = replace(finding.books.node, id=row.id, generation=row.generation)
+            self._books = replace(finding.books, node=self._saved)
+            log_final_view(self._saved)
+        self._tell(finding, before)
         return finding, inputs.host_nodes
+
+    def _tell(self, finding: Finding, before: Books | None) -> None:
+        known = before.orphans if before is not None else {}
+        for orphan, memory_mb in sorted(finding.books.orphans.items()):
+            if orphan not in known:
+                LOG.warning(
+                    "Domain %s on node %s holds %d MB for no instance of this host", orphan, self.nodename, memory_mb
+                )
+        for conflict in finding.conflicts:
+            LOG.error("Node %s: %s", self.nodename, conflict)
+        if before is not None:
+            for one in finding.drift:
+                metrics.DRIFT.labels(one.figure).inc()
+                LOG.warning("The audit of node %s corrected %s", self.nodename, one)
 
     # -- claims ----------------------------------------------------------------------------------------------------
 
@@ -123,22 +110,35 @@ class ResourceTracker:
         ComputeResourcesUnavailable: it does not fit. StaleAttempt: this attempt is no longer this host's.
         ServiceUnavailable: no conductor answers. After each of them the books are as they were.
         """
-        if not self._driver.reports_resources:
-            node = ComputeNode(
-                uuid=node_uuid(self._settings.host, self.nodename),
-                host=self._settings.host,
-                hypervisor_hostname=self.nodename,
-            )
-            return NopClaim(self, ctx, self._write_claim(ctx, instance, attempt, node))
-        with self._lock:
-            return Claim(self, ctx, self._claim(ctx, instance, attempt, limits))
 
-    def _claim(self, ctx: RequestContext, instance: Instance, attempt: int, limits: HostLimits) -> Instance:
-        if self._node is None:
-            raise errors.ComputeResourcesUnavailable(f"Node {self.nodename} has not been audited yet")
-        wanted = self._wanted(instance)
-        node = self._node_without(instance)
-        self._test(node, wanted, limits)
+        def write(claimed: Instance, node: ComputeNode) -> Instance:
+            return repeated(
+                "claim_instance",
+                lambda: self._conductor.claim_instance(
+                    ctx,
+                    instance_uuid=instance.uuid,
+                    attempt=attempt,
+                    node=node,
+                    numa_topology=claimed.numa_topology,
+                ),
+            )
+
+        if not self._driver.reports_resources:
+            return NopClaim(self, ctx, write(instance, self._untracked()))
+        with self._lock:
+            return Claim(self, ctx, self._claim(instance, limits, write))
+
+    def _claim(
+        self, instance: Instance, limits: HostLimits, write: Callable[[Instance, ComputeNode], Instance]
+    ) -> Instance:
+        # A build begun again after a restart is in the books already: its claim takes that one's place.
+        free = steps.with_freed(steps.without_instance(self._audited(), instance.uuid), instance.uuid)
+        demand = Demand(
+            usage=self._usage(instance),
+            numa_topology=instance.numa_topology,
+            pci_requests=instance.pci_requests,
+        )
+        fit = self._tested(free, instance.uuid, demand, limits)
         if instance.host or instance.node:
             LOG.warning(
                 "Instance %s already has host %s and node %s when it is claimed",
@@ -146,155 +146,164 @@ class ResourceTracker:
                 instance.host,
                 instance.node,
             )
-        after = usage.with_added(node, wanted)
-        try:
-            claimed = self._write_claim(ctx, instance, attempt, after)
-        except errors.ServiceUnavailable:
-            self._saved = None  # it may have been written all the same
-            raise
-        held = Held(instance=claimed, usage=wanted.usage)
-        self._held[instance.uuid] = held
-        self._orphans.pop(instance.uuid, None)
-        self._saved = after
-        self._node = usage.with_added(node, held)
-        return claimed
-
-    def _wanted(self, instance: Instance) -> Held:
-        """The instance as the conductor will make it with the claim, so that its row is counted right at once."""
-        claimed = msgspec.structs.replace(
+        # As the conductor will make it with the claim, so that its row is counted right at once.
+        claimed = replace(
             instance,
             host=self._settings.host,
             node=self.nodename,
             vm_state=VmState.BUILDING,
             task_state=TaskState.BLOCK_DEVICE_MAPPING,
+            numa_topology=fit.numa_topology,
         )
-        return Held(instance=claimed, usage=usage_of(instance.flavor, self._driver.overhead(instance.flavor)))
+        held = Held(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
+        after = steps.with_instance(steps.with_claimed(free, instance.uuid, fit.devices), held)
+        after = steps.with_allocated(after, instance.uuid)
+        made = self._written(after.node, lambda: write(claimed, after.node))
+        made = replace(made, pci_devices=pci_devices.owned_by(after.node.pci_devices, instance.uuid))
+        self._books, self._saved = steps.noted(after, made), after.node
+        return made
 
-    def _node_without(self, instance: Instance) -> ComputeNode:
-        """A build begun again after a restart is in the books already: its claim takes that one's place."""
-        assert self._node is not None
-        node = self._node
-        held = self._held.get(instance.uuid)
-        if held is not None:
-            node = usage.with_removed(node, held)
-        return usage.with_memory(node, -self._orphans.get(instance.uuid, 0))
+    def move_claim(
+        self, ctx: RequestContext, instance: Instance, migration: Migration, limits: HostLimits
+    ) -> MoveClaim:
+        """Nova's resize_claim, rebuild_claim and live_migration_claim: hold here what the migration's new side takes.
 
-    def _test(self, node: ComputeNode, wanted: Held, limits: HostLimits) -> None:
+        Errors as `instance_claim`; StaleAttempt: the migration is over, or another host's.
+        """
+
+        def write(claimed: Migration, node: ComputeNode) -> Migration:
+            return repeated("claim_move", lambda: self._conductor.claim_move(ctx, migration=claimed, node=node))
+
+        here = replace(migration, dest_compute=self._settings.host, dest_node=self.nodename)
+        if not self._driver.reports_resources:
+            return NopMoveClaim(self, ctx, instance, write(here, self._untracked()))
+        with self._lock:
+            return MoveClaim(self, ctx, instance, self._claim_move(instance, here, limits, write))
+
+    def _claim_move(
+        self,
+        instance: Instance,
+        migration: Migration,
+        limits: HostLimits,
+        write: Callable[[Migration, ComputeNode], Migration],
+    ) -> Migration:
+        free = steps.without_side(self._audited(), migration.uuid)
+        free = steps.with_freed(free, instance.uuid, pci_devices.CLAIMED)
+        demand = Demand(
+            usage=usage_of(migration.new_flavor, self._driver.overhead(migration.new_flavor)),
+            numa_topology=migration.new_numa_topology,
+            pci_requests=migration.new_pci_requests,
+        )
+        fit = self._tested(free, instance.uuid, demand, limits)
+        fitted = replace(migration, status="pre-migrating", new_numa_topology=fit.numa_topology)
+        side = side_of(fitted, False, self._settings.host, self.nodename)
+        assert side is not None
+        held = HeldSide(side=side, usage=replace(demand.usage, numa=fit.numa_topology))
+        after = steps.with_side(steps.with_claimed(free, instance.uuid, fit.devices), held)
+        made = self._written(after.node, lambda: write(fitted, after.node))
+        self._books, self._saved = after, after.node
+        return made
+
+    def _tested(self, free: Books, instance_uuid: str, demand: Demand, limits: HostLimits) -> Fit:
         # oslo.log puts it before the message, as in Nova's log.
-        of_instance = {"instance_uuid": wanted.instance.uuid}
+        of_instance = {"instance_uuid": instance_uuid}
+        wanted = demand.usage
         LOG.info(
             "Attempting claim: memory %d MB, disk %d GB, vcpus %d CPU",
-            wanted.usage.memory_mb,
-            wanted.usage.disk_gb,
-            wanted.usage.vcpus,
+            wanted.memory_mb,
+            wanted.disk_gb,
+            wanted.vcpus,
             extra=of_instance,
         )
-        checks = checks_of(node, wanted.usage, limits)
-        for check in checks:
-            for line in check.lines():
-                LOG.info(line, extra=of_instance)
-        reasons = reasons_against(checks)
-        for check in checks:
-            if check.reason is not None:
-                metrics.CLAIMS.labels("refused", check.kind).inc()
-        if reasons is not None:
-            raise errors.ComputeResourcesUnavailable(f"Insufficient compute resources: {reasons}")
+        fit = fit_of(free.node, demand, limits, packing=self._settings.packing)
+        for line in fit.lines:
+            LOG.info(line, extra=of_instance)
+        for kind in fit.refused:
+            metrics.CLAIMS.labels("refused", kind).inc()
+        if fit.reasons:
+            raise errors.ComputeResourcesUnavailable(f"Insufficient compute resources: {'; '.join(fit.reasons)}")
         metrics.CLAIMS.labels("granted", "").inc()
         LOG.info("Claim successful on node %s", self.nodename, extra=of_instance)
+        return fit
 
-    def _write_claim(self, ctx: RequestContext, instance: Instance, attempt: int, node: ComputeNode) -> Instance:
-        return repeated(
-            "claim_instance",
-            lambda: self._conductor.claim_instance(ctx, instance_uuid=instance.uuid, attempt=attempt, node=node),
-        )
+    def _written(self, node: ComputeNode, write: Callable[[], T]) -> T:
+        try:
+            return write()
+        except errors.ServiceUnavailable:
+            self._saved = None  # it may have been written all the same
+            raise
+
+    def _audited(self) -> Books:
+        if self._books is None:
+            raise errors.ComputeResourcesUnavailable(f"Node {self.nodename} has not been audited yet")
+        return self._books
+
+    def _usage(self, instance: Instance) -> usage.Usage:
+        return usage_of(instance.flavor, self._driver.overhead(instance.flavor))
+
+    def _untracked(self) -> ComputeNode:
+        host = self._settings.host
+        return ComputeNode(uuid=node_uuid(host, self.nodename), host=host, hypervisor_hostname=self.nodename)
 
     # -- between audits --------------------------------------------------------------------------------------------
 
     def release(self, ctx: RequestContext, instance_uuid: str) -> None:
         """The instance or orphan holds nothing here any more. A row that cannot be written now is written later."""
-        with self._lock:
-            held = self._held.pop(instance_uuid, None)
-            memory_mb = self._orphans.pop(instance_uuid, 0)
-            if self._node is None or (held is None and not memory_mb):
-                return
-            if held is not None:
-                self._node = usage.with_removed(self._node, held)
-            self._node = usage.with_memory(self._node, -memory_mb)
-            try:
-                self._save(ctx)
-            except errors.MinovaError as error:
-                LOG.warning("Node %s is written later: %s", self.nodename, error)
+        self._change(ctx, lambda books: steps.with_freed(steps.without_instance(books, instance_uuid), instance_uuid))
+
+    def note_move(self, ctx: RequestContext, instance: Instance, migration: Migration) -> None:
+        """A move took a step, or has ended: confirmed, reverted, failed. Both are as the conductor has them now."""
+        place = (self._settings.host, self.nodename)
+        self._change(ctx, lambda books: steps.after_move(books, instance, migration, place, self._driver.overhead))
 
     def note(self, instance: Instance) -> None:
         """A held instance changed its state. The row follows with the next `save`."""
         with self._lock:
-            held = self._held.get(instance.uuid)
-            if held is None or self._node is None:
-                return
-            changed = Held(instance=instance, usage=held.usage)
-            self._held[instance.uuid] = changed
-            self._node = usage.with_added(usage.with_removed(self._node, held), changed)
+            if self._books is not None:
+                self._books = steps.noted(self._books, instance)
 
     def count_build(self, succeeded: bool) -> None:
         """Builds failed in a row are in the stats; a success begins anew, as in Nova."""
         with self._lock:
             self._failed_builds = 0 if succeeded else self._failed_builds + 1
-            if self._node is not None:
-                self._node = usage.with_failed_builds(self._node, self._failed_builds)
+            if self._books is not None:
+                node = usage.with_failed_builds(self._books.node, self._failed_builds)
+                self._books = replace(self._books, node=node)
 
     def save(self, ctx: RequestContext) -> None:
         """Write the row if it differs from what was written last."""
         with self._lock:
             self._save(ctx)
 
+    def _change(self, ctx: RequestContext, change: Callable[[Books], Books]) -> None:
+        with self._lock:
+            before = self._books
+            if before is None:
+                return
+            self._books = change(before)
+            if self._books == before:
+                return
+            try:
+                self._save(ctx)
+            except errors.MinovaError as error:
+                LOG.warning("Node %s is written later: %s", self.nodename, error)
+
     def _save(self, ctx: RequestContext) -> None:
-        node = self._node
+        node = self.node
         if node is None or node.id == 0 or node == self._saved:
             return
+        assert self._books is not None
         self._saved = None
         try:
             row = self._conductor.save_compute_node(ctx, node=node)
         except errors.NotFound as error:
             LOG.warning("The next audit makes the row of node %s again: %s", self.nodename, error)
-            self._node = msgspec.structs.replace(node, id=0)
+            self._books = replace(self._books, node=replace(node, id=0))
             return
-        self._node = self._saved = msgspec.structs.replace(node, id=row.id, generation=row.generation)
+        self._saved = replace(node, id=row.id, generation=row.generation)
+        self._books = replace(self._books, node=self._saved)
 
 
 def node_uuid(host: str, nodename: str) -> str:
     """The UUID of a node without a row: the same each time, so that a first audit may be repeated."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:compute_node:{host}:{nodename}"))
-
-
-def checked(view: HypervisorView) -> HypervisorView:
-    """What the driver reports, with every field of its type. ValueError names the field that is not."""
-    try:
-        return msgspec.convert(msgspec.to_builtins(view), HypervisorView)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"The driver's view of node {view.node}: {error}") from None
-
-
-def log_hypervisor_view(view: HypervisorView) -> None:
-    LOG.debug(
-        "Hypervisor resource view: name=%s free_ram=%dMB free_disk=%dGB free_vcpus=%d domains=%d",
-        view.hypervisor_hostname,
-        view.memory_mb - view.memory_mb_used,
-        view.local_gb - view.local_gb_used,
-        view.vcpus,
-        len(view.domains),
-    )
-
-
-def log_final_view(node: ComputeNode) -> None:
-    LOG.info(
-        "Final resource view: name=%s phys_ram=%dMB used_ram=%dMB phys_disk=%dGB used_disk=%dGB "
-        "total_vcpus=%d used_vcpus=%d stats=%s",
-        node.hypervisor_hostname,
-        node.memory_mb,
-        node.memory_mb_used,
-        node.local_gb,
-        node.local_gb_used,
-        node.vcpus,
-        node.vcpus_used,
-        node.stats,
-    )

@@ -17,6 +17,7 @@ from minova.conductor.catalogue import Catalogue
 from minova.conductor.computes import Computes
 from minova.conductor.groups import Groups
 from minova.conductor.liveness import Liveness
+from minova.conductor.moves import Moves
 from minova.conductor.notifications import Notifications
 from minova.conductor.reconcile import PURGE_INTERVAL, Reconcile
 from minova.conductor.servers import Servers
@@ -36,6 +37,8 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
+from minova.objects.migration import Migration, Moved
+from minova.objects.numa import InstanceNUMATopology
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.service import Service, ServiceInstructions
 from minova.service import PeriodicTask, until_available
@@ -94,6 +97,7 @@ class ConductorManager:
         self._reports = BuildReports(conf, self.worker, casts, liveness)
         self._terminate = Terminate(conf, self.worker, casts, liveness)
         self._computes = Computes(self.worker)
+        self.moves = Moves(self.worker)
         self._catalogue = Catalogue(self.worker)
         self._aggregates = Aggregates(self.worker)
         self._reconcile = Reconcile(conf, self.worker, builds, self._reports, self._terminate, casts, liveness)
@@ -226,9 +230,24 @@ class ConductorManager:
         self._services.heard(node.host)
         return self._computes.save_compute_node(node)
 
-    def claim_instance(self, ctx: RequestContext, instance_uuid: str, attempt: int, node: ComputeNode) -> Instance:
+    def claim_instance(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        node: ComputeNode,
+        numa_topology: InstanceNUMATopology | None = None,
+    ) -> Instance:
         self._services.heard(node.host)
-        return self._reports.claim_instance(instance_uuid, attempt, node)
+        return self._reports.claim_instance(instance_uuid, attempt, node, numa_topology)
+
+    def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
+        self._services.heard(node.host)
+        return self.moves.claim_move(migration, node)
+
+    def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> Moved:
+        self._services.heard(host)
+        return self.moves.step_move(migration_uuid, status, host)
 
     def begin_attempt(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, step: str) -> None:
         self._services.heard(host)

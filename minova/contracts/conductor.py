@@ -11,14 +11,20 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
+from minova.objects.migration import Migration, Moved
+from minova.objects.numa import InstanceNUMATopology
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.service import Service, ServiceInstructions
 
 
 class ConductorApi(Protocol):
     TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.1"
-    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first", "1.1": "aggregates, server groups, extra specs of flavors"}
+    VERSION: ClassVar[str] = "1.2"
+    HISTORY: ClassVar[dict[str, str]] = {
+        "1.0": "first",
+        "1.1": "aggregates, server groups, extra specs of flavors",
+        "1.2": "NUMA and PCI in claims, moves",
+    }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
 
@@ -157,10 +163,35 @@ class ConductorApi(Protocol):
         ...
 
     @call
-    def claim_instance(self, ctx: RequestContext, instance_uuid: str, attempt: int, node: ComputeNode) -> Instance:
-        """The host's claim stands: write host and node to the instance and the usage to the node's row, at once.
+    def claim_instance(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        node: ComputeNode,
+        numa_topology: InstanceNUMATopology | None = None,
+    ) -> Instance:
+        """The host's claim stands: write host, node and fitted topology to the instance, and usage and PCI devices to
+        the node, at once.
 
         StaleAttempt: this attempt is no longer that host's; the claim must be given back.
+        """
+        ...
+
+    @call
+    def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
+        """The destination's claim stands: its place and topology to the migration, usage and devices to its node.
+
+        StaleAttempt: the migration is over or has another destination. Said twice, it is heard once.
+        """
+        ...
+
+    @call
+    def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> Moved:
+        """The move goes on to `status`: at `finished`, `completed` and `done` the instance is the destination's, with
+        the new size; at `confirmed` the source gives back what it held, at `reverted`, `error` the destination.
+
+        StaleAttempt: the migration is not where it could take that step, or is no business of this host.
         """
         ...
 

@@ -30,6 +30,10 @@ def add(session: Session, migration: MigrationObject, at: datetime) -> None:
     session.connection().execute(insert(Migration).values(**values))
 
 
+def find(session: Session, uuid: str) -> MigrationObject | None:
+    return session.scalar(select(Migration.value).where(Migration.uuid == uuid))
+
+
 def lock(session: Session, uuid: str) -> MigrationObject | None:
     """Instances are locked before their migrations."""
     return session.scalar(select(Migration.value).where(Migration.uuid == uuid).with_for_update())

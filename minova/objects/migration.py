@@ -11,6 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest
 
@@ -54,6 +55,11 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
         return self.status not in NOT_IN_PROGRESS
 
     @property
+    def succeeded(self) -> bool:
+        """It has ended, and the instance is where it should go."""
+        return self.status in {"confirmed", "completed", "done"}
+
+    @property
     def switched(self) -> bool:
         return self.status in SWITCHED
 
@@ -64,3 +70,10 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def dest(self) -> tuple[str | None, str | None]:
         return self.dest_compute, self.dest_node
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a move stands after a step: the migration, and its instance as its row is now."""
+
+    migration: Migration
+    instance: Instance

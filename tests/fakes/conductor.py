@@ -13,6 +13,7 @@ from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
+from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import HostLimits, RequestSpec
 from minova.objects.service import Service, ServiceInstructions
 from minova.objects.states import RESOURCE_FREE, PowerState, TaskState, VmState
@@ -217,7 +218,15 @@ class FakeConductor:
 
     # -- instances -------------------------------------------------------------------------------------------------
 
-    def claim_instance(self, ctx: RequestContext, *, instance_uuid: str, attempt: int, node: ComputeNode) -> Instance:
+    def claim_instance(
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        attempt: int,
+        node: ComputeNode,
+        numa_topology: InstanceNUMATopology | None = None,
+    ) -> Instance:
         def work() -> Instance:
             self._fence(instance_uuid, attempt, node.host)
             self._write_node(node, make=True)
@@ -227,6 +236,7 @@ class FakeConductor:
                 node=node.hypervisor_hostname,
                 vm_state=VmState.BUILDING,
                 task_state=TaskState.BLOCK_DEVICE_MAPPING,
+                numa_topology=numa_topology,
             )
 
         return self._serve("claim_instance", work)

@@ -7,7 +7,7 @@ import pytest
 
 from minova.compute.audit import Finding, NodeSettings, fold
 from minova.compute.inventories import Ratios, Reserved, ratios_for
-from minova.compute.resource_tracker import checked
+from minova.compute.views import checked
 from minova.objects.build import AuditInputs, BuildMessage
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
@@ -58,7 +58,7 @@ def audit(view: HypervisorView, inputs: AuditInputs) -> Finding:
 
 
 def test_an_empty_node_uses_what_is_reserved() -> None:
-    node = audit(a_view(), AuditInputs()).node
+    node = audit(a_view(), AuditInputs()).books.node
     assert (node.uuid, node.id, node.host, node.host_ip) == ("new", 0, "h", "10.0.0.1")
     assert (node.memory_mb_used, node.local_gb_used, node.vcpus_used) == (512, 1, 1)
     assert (node.free_ram_mb, node.free_disk_gb, node.disk_available_least) == (7680, 99, 80)
@@ -67,7 +67,7 @@ def test_an_empty_node_uses_what_is_reserved() -> None:
 
 def test_a_node_keeps_the_identity_of_its_row() -> None:
     row = ComputeNode(uuid="known", id=7, generation=3, host="h", hypervisor_hostname="n")
-    node = audit(a_view(), AuditInputs(node=row)).node
+    node = audit(a_view(), AuditInputs(node=row)).books.node
     assert (node.uuid, node.id, node.generation) == ("known", 7, 3)
 
 
@@ -87,30 +87,34 @@ COUNTED = [
 @pytest.mark.parametrize(("changes", "counts"), [case[1:] for case in COUNTED], ids=[case[0] for case in COUNTED])
 def test_who_holds_resources(changes: dict[str, Any], counts: bool) -> None:
     finding = audit(a_view(), AuditInputs(instances=(an_instance("i", **changes),)))
-    assert finding.node.memory_mb_used == 512 + counts * 1024
-    assert finding.node.running_vms == counts
-    assert bool(finding.held) == counts
+    assert finding.books.node.memory_mb_used == 512 + counts * 1024
+    assert finding.books.node.running_vms == counts
+    assert bool(finding.books.held) == counts
 
 
 def test_an_orphaned_domain_counts_with_its_memory_alone() -> None:
     finding = audit(a_view(a_domain("orphan", ours=False)), AuditInputs())
-    assert finding.orphans == {"orphan": 300}
-    assert (finding.node.memory_mb_used, finding.node.free_ram_mb) == (812, 7380)
-    assert (finding.node.vcpus_used, finding.node.local_gb_used, finding.node.running_vms) == (1, 1, 0)
+    assert finding.books.orphans == {"orphan": 300}
+    assert (finding.books.node.memory_mb_used, finding.books.node.free_ram_mb) == (812, 7380)
+    assert (finding.books.node.vcpus_used, finding.books.node.local_gb_used, finding.books.node.running_vms) == (
+        1,
+        1,
+        0,
+    )
 
 
 def test_a_stray_is_to_be_destroyed_and_counts_until_then() -> None:
     finding = audit(a_view(a_domain("stray", attempt=2)), AuditInputs(strays=("stray",)))
     assert [(domain.uuid, domain.attempt) for domain in finding.strays] == [("stray", 2)]
-    assert finding.node.memory_mb_used == 812
+    assert finding.books.node.memory_mb_used == 812
 
 
 def test_the_domain_of_a_build_is_no_orphan_before_it_is_claimed() -> None:
     instance = an_instance("i", host=None, node=None, vm_state=VmState.BUILDING)
     message = BuildMessage(instance=instance, attempt=1, node="n", request_spec=RequestSpec(flavor=FLAVOR))
     finding = audit(a_view(a_domain("i")), AuditInputs(attempts=(message,)))
-    assert finding.orphans == {}
-    assert finding.node.memory_mb_used == 512
+    assert finding.books.orphans == {}
+    assert finding.books.node.memory_mb_used == 512
     assert finding.attempts == (message,)
 
 

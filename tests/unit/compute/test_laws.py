@@ -209,9 +209,10 @@ class Story:
         view = self.compute.hypervisor.host_view(NODE)
         ours = settings_from(self.compute.conf, HOST)
         node = bare_node(view, tracker.node, ours, node_uuid(HOST, NODE), tracker._failed_builds)
-        for held in tracker._held.values():
+        assert tracker._books is not None
+        for held in tracker._books.held.values():
             node = usage.with_added(node, held)
-        return usage.with_memory(node, sum(tracker._orphans.values()))
+        return usage.with_memory(node, sum(tracker._books.orphans.values()))
 
     def end(self) -> None:
         """Once quiet: rows, books and domains agree, and nothing is left over."""

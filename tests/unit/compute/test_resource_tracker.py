@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from minova import errors
+from minova.compute.claim import NopClaim
 from minova.compute.nodes import Nodes, settings_from
-from minova.compute.resource_tracker import NopClaim, ResourceTracker
+from minova.compute.resource_tracker import ResourceTracker
 from minova.objects.request_spec import HostLimits
 from minova.objects.states import TaskState, VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute

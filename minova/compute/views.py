@@ -1,0 +1,45 @@
+"""The driver's view of a node: checked field by field, and told in the log in Nova's words."""
+
+import logging
+
+import msgspec
+
+from minova.objects.compute_node import ComputeNode, HypervisorView
+
+LOG = logging.getLogger(__name__)
+
+
+def checked(view: HypervisorView) -> HypervisorView:
+    """What the driver reports, with every field of its type. ValueError names the field that is not."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(view), HypervisorView)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"The driver's view of node {view.node}: {error}") from None
+
+
+def log_hypervisor_view(view: HypervisorView) -> None:
+    LOG.debug(
+        "Hypervisor resource view: name=%s free_ram=%dMB free_disk=%dGB free_vcpus=%d domains=%d pci_devices=%d",
+        view.hypervisor_hostname,
+        view.memory_mb - view.memory_mb_used,
+        view.local_gb - view.local_gb_used,
+        view.vcpus,
+        len(view.domains),
+        len(view.pci_devices),
+    )
+
+
+def log_final_view(node: ComputeNode) -> None:
+    LOG.info(
+        "Final resource view: name=%s phys_ram=%dMB used_ram=%dMB phys_disk=%dGB used_disk=%dGB "
+        "total_vcpus=%d used_vcpus=%d pci_pools=%d stats=%s",
+        node.hypervisor_hostname,
+        node.memory_mb,
+        node.memory_mb_used,
+        node.local_gb,
+        node.local_gb_used,
+        node.vcpus,
+        node.vcpus_used,
+        len(node.pci_device_pools),
+        node.stats,
+    )
