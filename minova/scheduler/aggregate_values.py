@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minova.scheduler.host_record import AggregateFacts
 from minova.scheduler.host_table import Hosts, HostTable
@@ -47,15 +48,21 @@ class AggregateNumber:
 
     def __init__(self, key: str, cast: Callable[[str], float] = float) -> None:
         self._numbers = PerValue("aggregates", partial(_least_or_nan, key=key, cast=cast))
+        self._each: NDArray[np.float64] | None = None
+        self._anywhere = False
 
     def over(self, hosts: Hosts, default: Any) -> Any:
         """`default`, a number or column, save where aggregates say otherwise."""
         if not isinstance(hosts, HostTable):
             number = self._numbers.of_one(hosts)
             return default if math.isnan(number) else number
-        each, ids = self._numbers.of_each(hosts), hosts.class_column("aggregates").ids
-        none = np.isnan(each)
-        return default if none.all() else np.where(none[ids], default, each[ids])
+        each = self._numbers.of_each(hosts)
+        if each is not self._each:
+            self._each, self._anywhere = each, not np.isnan(each).all()
+        if not self._anywhere:
+            return default
+        ids = hosts.class_column("aggregates").ids
+        return np.where(np.isnan(each)[ids], default, each[ids])
 
 
 def _least_or_nan(aggregates: Aggregates, key: str, cast: Callable[[str], float]) -> float:

@@ -57,7 +57,9 @@ def weighed_hosts(table: HostTable, rows: Rows, best: Rows, weighed: Weighed) ->
             host=table.records[rows[i]].host,
             node=table.records[rows[i]].node,
             weight=float(weighed.total[i]),
-            weights={name: float(share[i]) for name, share in weighed.shares.items()},
+            weights={
+                name: share if isinstance(share, float) else float(share[i]) for name, share in weighed.shares.items()
+            },
         )
         for i in best[:BEST]
     )

@@ -152,7 +152,7 @@ def _taken(values: Any, rows: NDArray[np.int64]) -> Numbers:
         return float(values)
     # Rows are in order, so if they are as many as the values they are all of them.
     chosen = values if len(rows) == len(values) else values[rows]
-    return chosen if chosen.dtype == np.float64 else chosen.astype(np.float64)
+    return chosen if chosen.dtype == np.float64 else chosen.astype(np.float64)  # type: ignore[no-any-return]
 
 
 def _least(values: Numbers) -> float:
