@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 import minova.conf
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -50,3 +52,8 @@ def aggregates(*metadata: dict[str, str]) -> tuple[AggregateFacts, ...]:
     return tuple(
         AggregateFacts(number, f"a{number}", tuple(sorted(pairs.items()))) for number, pairs in enumerate(metadata)
     )
+
+
+def per_host(numbers: Any, hosts: int) -> list[float]:
+    """Of each host, where one number stands for all."""
+    return list(np.broadcast_to(numbers, hosts).tolist())

@@ -10,6 +10,7 @@ from minova.scheduler.weights.cpu import CPUWeigher
 from minova.scheduler.weights.disk import DiskWeigher
 from minova.scheduler.weights.ram import RAMWeigher
 from tests.unit.scheduler.hosts import CONF, Options, record, spec_of, table_of
+from tests.unit.scheduler.requests import per_host
 
 ALL = [CPUWeigher(CONF), DiskWeigher(CONF), RAMWeigher(CONF)]
 
@@ -26,7 +27,7 @@ ALL = [CPUWeigher(CONF), DiskWeigher(CONF), RAMWeigher(CONF)]
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_normalize(sentence: str, values: list[float], minval: float | None, normal: list[float]) -> None:
-    assert list(normalize(np.array(values, float), minval, None)) == normal
+    assert per_host(normalize(np.array(values, float), minval, None), len(values)) == normal
 
 
 def test_free_memory_vcpus_and_disk_are_summed_with_their_multipliers() -> None:
