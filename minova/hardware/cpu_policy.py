@@ -87,6 +87,11 @@ def _emulator_threads(flavor: Flavor) -> str | None:
     return policy or None
 
 
+def realtime_cpus(flavor: Flavor, image: Mapping[str, Any]) -> CPUs:
+    """The guest's CPUs that run in real time; empty where none is to."""
+    return _realtime(flavor, image.get("hw_cpu_realtime_mask")) or frozenset()
+
+
 def _realtime(flavor: Flavor, of_image: str | None) -> CPUs | None:
     """The realtime CPUs; the image's mask comes before the flavor's."""
     if not is_true(flavor.extra_specs.get("hw:cpu_realtime")):

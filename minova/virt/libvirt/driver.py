@@ -83,7 +83,9 @@ class LibvirtDriver:
             domains = self._views(connection)
             memory_mb_used = used_mb(connection, domains)
             kind, version = str(connection.getType()), int(connection.getVersion())
-        pinned = self._ready().pinned
+        pinned, cells = self._ready().pinned, found.numa_topology
+        if pinned and cells is not None:
+            cells = capabilities.with_cpus(cells, shared=pinned, dedicated=pinned)
         total, used, free = self._disks.usage()
         return HypervisorView(
             node=node,
@@ -98,7 +100,7 @@ class LibvirtDriver:
             hypervisor_hostname=node,
             cpu_info=found.cpu_info,
             supported_instances=found.supported_instances,
-            numa_topology=found.numa_topology,
+            numa_topology=cells,
             domains=domains,
         )
 

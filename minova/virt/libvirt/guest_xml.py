@@ -12,8 +12,13 @@ import msgspec
 
 from minova.errors import ImageUnacceptable
 from minova.hardware import cpuset
+from minova.hardware.cpu_policy import realtime_cpus
 from minova.objects.instance import Instance
+from minova.objects.numa import InstanceNUMATopology
+from minova.virt.libvirt import numa_xml
 from minova.virt.libvirt.capabilities import canonical_arch
+from minova.virt.libvirt.numa_xml import HostCells
+from minova.virt.libvirt.pci_xml import hostdev
 
 NAMESPACE = "urn:minova:instance:1"
 KIB_IN_MB = 1024
@@ -43,6 +48,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     machine_types: dict[str, str] = {}
     disk_cache: str = "none"
     pinned: frozenset[int] | None = None
+    cells: HostCells = HostCells()
     vnc_listen: str | None = None
 
 
@@ -83,7 +89,12 @@ def guest_xml(
     mark = _mark_of(instance, settings.host, node, attempt)
     ET.SubElement(domain, "metadata").append(_mark_element(mark))
     _text(domain, "memory", str(instance.flavor.memory_mb * KIB_IN_MB), unit="KiB")
-    _text(domain, "vcpu", str(instance.flavor.vcpus), **_cpuset(settings))
+    numa = instance.numa_topology
+    _text(domain, "vcpu", str(instance.flavor.vcpus), **({} if numa else _cpuset(settings)))
+    if numa is not None:
+        numa_xml.add_tuning(
+            domain, numa, settings.cells, realtime=realtime_cpus(instance.flavor, _properties(instance))
+        )
     emulated = settings.virt_type in _EMULATED
     smbios = emulated and arch in _SMBIOS_ARCHES
     _os(domain, arch, _property(instance, "hw_machine_type", settings.machine_types.get(arch)), smbios=smbios)
@@ -94,12 +105,13 @@ def guest_xml(
         ET.SubElement(features, "acpi")
         if arch in {"x86_64", "i686"}:
             ET.SubElement(features, "apic")
-        _cpu(domain, settings, instance.flavor.vcpus)
+        _cpu(domain, settings, instance.flavor.vcpus, numa)
     ET.SubElement(domain, "clock", offset="utc")
     _text(domain, "on_poweroff", "destroy")
     _text(domain, "on_reboot", "restart")
     _text(domain, "on_crash", "destroy")
     _devices(domain, settings, disks, _disk_bus(instance), console_log, emulated=emulated)
+    domain.find("devices").extend(hostdev(device) for device in instance.pci_devices)  # type: ignore[union-attr]
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode")
 
@@ -129,7 +141,11 @@ def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
 
 
 def _property(instance: Instance, name: str, default: Any) -> Any:
-    return (instance.image.properties.get(name) if instance.image else None) or default
+    return _properties(instance).get(name) or default
+
+
+def _properties(instance: Instance) -> dict[str, str]:
+    return instance.image.properties if instance.image else {}
 
 
 def _disk_bus(instance: Instance) -> str:
@@ -187,7 +203,7 @@ def _sysinfo(domain: ET.Element, instance: Instance) -> None:
         _text(system, "entry", value, name=name)
 
 
-def _cpu(domain: ET.Element, settings: HostSettings, vcpus: int) -> None:
+def _cpu(domain: ET.Element, settings: HostSettings, vcpus: int, numa: InstanceNUMATopology | None) -> None:
     # Nova's default with kvm and qemu.
     mode = settings.cpu_mode or "host-model"
     element = ET.SubElement(domain, "cpu")
@@ -197,6 +213,8 @@ def _cpu(domain: ET.Element, settings: HostSettings, vcpus: int) -> None:
     if mode != "none":
         element.set("mode", mode)
     ET.SubElement(element, "topology", sockets=str(vcpus), cores="1", threads="1")
+    if numa is not None:
+        numa_xml.add_cells(element, numa)
 
 
 def _devices(
