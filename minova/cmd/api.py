@@ -10,11 +10,13 @@ from minova.api.app import make_app
 from minova.api.server import ApiService
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
+from minova.hardware.pci_alias import parse_aliases
 from minova.rpc import Rpc
 from minova.service import Running
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> ApiService:
+    parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # or it stops here
     db = database.connect(conf, stopping, readonly=True)
     tries = clients.TOLD_AFTER_TRIES
     conductor, compute = clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries)

@@ -10,12 +10,14 @@ from minova.cmd import clients, database
 from minova.cmd.launch import launch
 from minova.conductor.manager import ConductorManager
 from minova.contracts.conductor import ConductorApi
+from minova.hardware.pci_alias import parse_aliases
 from minova.notifier import Notifier
 from minova.rpc import Rpc
 from minova.service import Running, Service
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
+    parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # or it stops here
     db = database.connect(conf, stopping)
     manager = ConductorManager(
         conf,

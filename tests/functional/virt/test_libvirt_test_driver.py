@@ -19,8 +19,9 @@ from minova.virt.driver import Driver
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=256, root_gb=1, swap=64)
 
 
-def load(folder: Path, host: str = "hv1", **libvirt: Any) -> Driver:
+def load(folder: Path, host: str = "hv1", vcpu_pin_set: str | None = None, **libvirt: Any) -> Driver:
     conf = configuration.load([], "test", files=[])
+    conf.set_override("vcpu_pin_set", vcpu_pin_set)
     conf.set_override("state_path", str(folder))
     conf.set_override("host", host)
     for name, value in {"virt_type": "test", **libvirt}.items():
@@ -80,6 +81,15 @@ def test_the_view_of_the_host(driver: Driver) -> None:
     assert [domain.name for domain in view.domains if not domain.ours] == ["test"]
     with pytest.raises(NotFound, match="elsewhere"):
         driver.host_view("elsewhere")
+
+
+def test_the_cells_have_only_the_cpus_set_apart_for_guests(tmp_path: Path) -> None:
+    driver = load(tmp_path, vcpu_pin_set="0-1,8")
+    view = driver.host_view(driver.available_nodes()[0])
+    assert view.numa_topology is not None
+    assert [sorted(cell.pcpuset) for cell in view.numa_topology.cells] == [[0, 1], [8]]
+    assert [cell.cpuset for cell in view.numa_topology.cells] == [{0, 1}, {8}]
+    driver.close()
 
 
 def test_domains_of_another_compute_at_the_same_libvirt_are_left_alone(driver: Driver, tmp_path: Path) -> None:
