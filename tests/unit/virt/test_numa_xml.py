@@ -69,13 +69,15 @@ def test_pinned_cpus_stand_each_on_its_own_host_cpu() -> None:
     assert pins(domain) == {"0": "4", "1": "6", "2": "1", "3": "2"}
     assert emulator(domain) == "1-2,4,6"
     vcpu = domain.find("vcpu")
-    assert vcpu is not None and "cpuset" not in vcpu.attrib
+    assert vcpu is not None
+    assert "cpuset" not in vcpu.attrib
 
 
 def test_memory_is_taken_from_the_cells_that_were_claimed() -> None:
     domain = domain_of(PINNED)
     memory = domain.find("numatune/memory")
-    assert memory is not None and (memory.get("mode"), memory.get("nodeset")) == ("strict", "0-1")
+    assert memory is not None
+    assert (memory.get("mode"), memory.get("nodeset")) == ("strict", "0-1")
     assert [(n.get("cellid"), n.get("nodeset")) for n in domain.findall("numatune/memnode")] == [("0", "1"), ("1", "0")]
 
 
@@ -122,13 +124,15 @@ def test_realtime_cpus_are_scheduled_so_and_memory_is_locked() -> None:
     specs = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0", "hw:cpu_policy": "dedicated"}
     domain = domain_of(PINNED, specs)
     sched = domain.find("cputune/vcpusched")
-    assert sched is not None and (sched.get("vcpus"), sched.get("scheduler")) == ("1-3", "fifo")
+    assert sched is not None
+    assert (sched.get("vcpus"), sched.get("scheduler")) == ("1-3", "fifo")
     assert domain.find("memoryBacking/locked") is not None
 
 
 def test_a_host_without_cells_gives_the_guest_its_own_and_pins_nothing() -> None:
     domain = domain_of(SHARED, settings=msgspec.structs.replace(HOST, cells=HostCells()))
-    assert domain.find("cputune") is None and domain.find("numatune") is None
+    assert domain.find("cputune") is None
+    assert domain.find("numatune") is None
     assert len(domain.findall("cpu/numa/cell")) == 2
 
 
@@ -142,7 +146,8 @@ def test_a_guest_without_topology_is_as_before() -> None:
     domain = domain_of(None)
     assert [domain.find(path) for path in ("cputune", "numatune", "cpu/numa", "memoryBacking")] == [None] * 4
     vcpu = domain.find("vcpu")
-    assert vcpu is not None and vcpu.get("cpuset") == "0-7"
+    assert vcpu is not None
+    assert vcpu.get("cpuset") == "0-7"
 
 
 def test_devices_are_handed_over() -> None:
