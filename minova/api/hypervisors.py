@@ -4,12 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api import links
 from minova.api.call import Api, Call
 from minova.api.query import Page, page_size
 from minova.db import models, read_services
+
+
+class NotKnown(errors.MinovaError):
+    code = 501
 
 
 class HypervisorBrief(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,18 +63,27 @@ def list_detail(api: Api, call: Call) -> dict[str, Any]:
 
 
 def show(api: Api, call: Call) -> dict[str, Any]:
-    wanted = call.path["hypervisor_id"]
     with api.db.read() as session:
-        # Digits of other alphabets are digits to Python, and longer numbers are too long for the database.
-        node = (
-            read_services.node(session, int(wanted))
-            if wanted.isascii() and wanted.isdigit() and len(wanted) < 10
-            else None
-        )
-        if node is None:
-            raise errors.NotFound(f"Compute host {wanted} could not be found.")
+        node = _find(call, session)
         services = read_services.services(session, api.conf.service_down_time)
     return {"hypervisor": view(node, services)}
+
+
+def uptime(api: Api, call: Call) -> None:
+    """As Nova answers where the driver does not know it: 501, on which clients show the rest."""
+    with api.db.read() as session:
+        _find(call, session)
+    raise NotKnown("The uptime of hypervisors is not served.")
+
+
+def _find(call: Call, session: Session) -> models.ComputeNode:
+    wanted = call.path["hypervisor_id"]
+    # Digits of other alphabets are digits to Python, and longer numbers are too long for the database.
+    is_id = wanted.isascii() and wanted.isdigit() and len(wanted) < 10
+    node = read_services.node(session, int(wanted)) if is_id else None
+    if node is None:
+        raise errors.NotFound(f"Compute host {wanted} could not be found.")
+    return node
 
 
 def statistics(api: Api, call: Call) -> dict[str, Any]:

@@ -93,6 +93,7 @@ ROUTES: tuple[Route, ...] = (
     Route(method="GET", path="/v2.1/os-hypervisors/detail", handler=hypervisors.list_detail, query=Page, admin=True),
     Route(method="GET", path="/v2.1/os-hypervisors/statistics", handler=hypervisors.statistics, admin=True),
     Route(method="GET", path="/v2.1/os-hypervisors/{hypervisor_id}", handler=hypervisors.show, admin=True),
+    Route(method="GET", path="/v2.1/os-hypervisors/{hypervisor_id}/uptime", handler=hypervisors.uptime, admin=True),
     Route(
         method="GET", path="/v2.1/os-services", handler=services.list_services, query=services.ServicesQuery, admin=True
     ),

@@ -29,6 +29,7 @@ class Aggregates:
 
     def update(self, aggregate_id: int, name: str | None, metadata: Mapping[str, str | None]) -> Aggregate:
         """BadRequest: its hosts cannot change their zone so."""
+        at = self._worker.at()
 
         def work(session: Session) -> Aggregate:
             known = aggregates.all_of(session, lock=True)
@@ -37,12 +38,12 @@ class Aggregates:
                 before,
                 name=before.name if name is None else name,
                 metadata=changed(before.metadata, metadata),
-                updated_at=self._worker.at(),
+                updated_at=at,
             )
             fault = zone_change_fault(before, after, known.values(), lambda: instances.count_on(session, before.hosts))
             if fault:
                 raise errors.BadRequest(f"Cannot update aggregate {aggregate_id}: {fault}.")
-            aggregates.change(session, aggregate_id, after.name, after.metadata, self._worker.at())
+            aggregates.change(session, aggregate_id, after.name, after.metadata, at)
             self._announce(session, after.hosts)
             return after
 

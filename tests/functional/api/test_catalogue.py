@@ -231,6 +231,8 @@ def test_hypervisors_have_openstacks_shape(hosts: Cloud) -> None:
     ]
     shown = hosts.get(f"/v2.1/os-hypervisors/{brief[1]['id']}")["hypervisor"]
     assert shown == hosts.get("/v2.1/os-hypervisors/detail")["hypervisors"][1]
+    status, refused = hosts.ask("GET", f"/v2.1/os-hypervisors/{brief[1]['id']}/uptime")
+    assert (status, refused["notImplemented"]["code"]) == (501, 501)
     assert shown["service"] == {"host": "disabled", "id": 2, "disabled_reason": "being mended"}
     assert (shown["vcpus"], shown["cpu_info"], shown["hypervisor_version"]) == (8, '{"arch":"x86_64"}', 7002000)
 
@@ -238,6 +240,7 @@ def test_hypervisors_have_openstacks_shape(hosts: Cloud) -> None:
 @pytest.mark.parametrize("wanted", ["99", "up.node", "-1", "9" * 40, "٣"])
 def test_a_hypervisor_that_there_is_not(hosts: Cloud, wanted: str) -> None:
     assert hosts.ask("GET", f"/v2.1/os-hypervisors/{wanted}")[0] == 404
+    assert hosts.ask("GET", f"/v2.1/os-hypervisors/{wanted}/uptime")[0] == 404
 
 
 def test_hypervisors_are_paged_only_for_those_who_ask(hosts: Cloud) -> None:
