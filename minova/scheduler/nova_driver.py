@@ -14,10 +14,12 @@ from minova import errors
 from minova.context import RequestContext, service_context
 from minova.db.engine import Database
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
-from minova.scheduler.decision import Decision, Rules, candidates
-from minova.scheduler.diagnosis import LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, filter_steps
+from minova.scheduler.chain import Rules, candidates
+from minova.scheduler.decision import Decision
+from minova.scheduler.diagnosis import LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, Told, filter_steps
 from minova.scheduler.driver import Driver
 from minova.scheduler.filter_scheduler import rules_of
+from minova.scheduler.gates import resources_at
 from minova.scheduler.host_source import HostSource
 from minova.scheduler.host_table import HostTable
 from minova.scheduler.nova_host_state import NovaHostState
@@ -70,7 +72,7 @@ class WeighedHost(NamedTuple):
 class DriverHostState(NovaHostState):
     def consume_from_request(self, spec_obj: RequestSpec) -> None:
         """Later looks at this host count one instance more, until the table is refreshed."""
-        self._table.consume(self.row, spec_obj)
+        self._table.consume(self.row, spec_obj, resources=resources_at(self._table.host(self.row), spec_obj))
 
 
 class HostManager:
@@ -133,14 +135,14 @@ class NovaDriver(Driver):
 
     def _decide(self, table: HostTable, request: Request) -> Decision:
         steps: list[Step] = []
+        table.begin()
         rows = candidates(table, request.spec, self._rules._replace(filters=()), steps).nonzero()[0].tolist()
         found, error = self._chosen(table, rows, request)
         return Decision(
             selections=tuple(found) if error is None else (),
             hosts=len(table),
             found=len(found),
-            steps=filter_steps(table, steps, LOST_WHEN_FOUND if error is None else LOST_WHEN_NOT),
-            weighed=(),
+            told=Told(lambda: filter_steps(table, steps, LOST_WHEN_FOUND if error is None else LOST_WHEN_NOT)),
             error=error,
         )
 
@@ -160,7 +162,8 @@ class NovaDriver(Driver):
             return [one for one in found if one], f"{type(self._driver).__name__} found too few hosts."
         if taken == sum(len(uuids) for uuids in table.consumed.values()):
             for one, uuid in zip(found, request.instance_uuids, strict=False):
-                table.consume(_row(table, one[0].host, one[0].node), request.spec, uuid)
+                row = _row(table, one[0].host, one[0].node)
+                table.consume(row, request.spec, uuid, resources=one[0].allocation)
         return found, None
 
     def _ask(self, table: HostTable, rows: Sequence[int], request: Request) -> Sequence[Sequence[Any]]:
@@ -170,7 +173,7 @@ class NovaDriver(Driver):
             RequestContext(request_id=request.request_id, project_id=spec.project_id, user_id=spec.user_id),
             spec,
             list(request.instance_uuids),
-            {uuid: [{"allocations": {uuid: {"resources": spec.resources}}}] for uuid in uuids},
+            {uuid: [_allocation(table, row, spec)] for uuid, row in zip(uuids, rows, strict=True)},
             {uuid: _summary(table, row, spec) for uuid, row in zip(uuids, rows, strict=True)},
             ALLOCATION_REQUEST_VERSION,
             return_alternates=request.alternates > 0,
@@ -178,8 +181,13 @@ class NovaDriver(Driver):
         return list(answered or ())
 
 
+def _allocation(table: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]:
+    resources = dict(resources_at(table.host(row), spec))
+    return {"allocations": {table.records[row].uuid: {"resources": resources}}}
+
+
 def _summary(table: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]:
-    rooms = {name: table.room_of(row, name) for name in spec.resources}
+    rooms = {name: table.room_of(row, name) for name in resources_at(table.host(row), spec)}
     return {
         "resources": {name: {"capacity": room.capacity, "used": room.used} for name, room in rooms.items()},
         "traits": sorted(table.records[row].traits),
@@ -194,20 +202,21 @@ def _selections(table: HostTable, answered: Sequence[Any], request: Request) -> 
 def _selection(table: HostTable, said: Any, spec: RequestSpec) -> Selection:
     host = getattr(said, "service_host", None) or said.host
     node = getattr(said, "nodename", None) or said.node
-    record = table.records[_row(table, host, node)]
+    row = _row(table, host, node)
+    record = table.records[row]
     limits = getattr(said, "limits", None)
     return Selection(
         host=record.host,
         node=record.node,
         provider_uuid=record.uuid,
-        allocation=spec.resources,
+        allocation=dict(resources_at(table.host(row), spec)),
         limits=limits if isinstance(limits, HostLimits) else HostLimits(**(limits or {})),
     )
 
 
 def _row(table: HostTable, host: str, node: str) -> int:
-    for row, record in enumerate(table.records):
-        if (record.host, record.node) == (host, node):
+    for row in table.rows_of_host(host.lower()):
+        if (table.records[row].host, table.records[row].node) == (host, node):
             return row
     raise errors.MinovaError(f"The scheduler driver chose {host}, node {node}, which is not known.")
 
