@@ -32,4 +32,6 @@ def upgrade() -> None:
         ["aggregate_uuid"],
         unique=False,
     )
+    op.add_column("resource_providers", sa.Column("of_node", sa.Boolean(), nullable=True))
     op.execute("UPDATE resource_providers SET root_provider_id = id WHERE root_provider_id IS NULL")
+    op.execute("UPDATE resource_providers SET of_node = true WHERE uuid IN (SELECT uuid FROM compute_nodes)")

@@ -11,7 +11,10 @@ from minova.db.base import Base, Uuid
 
 
 class ResourceProvider(Base):
-    """`root_provider_id`: the top of its tree, itself when it has no parent; None means itself too (older services)."""
+    """`root_provider_id`: the top of its tree, itself when it has no parent; None means itself too (older services).
+
+    `of_node`: made for a compute node, with the node's uuid; those that people make over HTTP are not.
+    """
 
     __tablename__ = "resource_providers"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -20,6 +23,7 @@ class ResourceProvider(Base):
     generation: Mapped[int] = mapped_column(default=0)
     root_provider_id: Mapped[int | None] = mapped_column(index=True)
     parent_provider_id: Mapped[int | None] = mapped_column(index=True)
+    of_node: Mapped[bool | None]
     updated_at: Mapped[float | None]
 
 

@@ -12,10 +12,13 @@ from minova.placement.inserts import insert_missing
 
 
 def ensure(session: Session, uuid: str, name: str) -> int:
-    """The provider's id; made on first use, renamed when its name differs. Conflict: another provider has the name."""
+    """The id of a compute node's provider; made on first use, renamed when its name differs.
+
+    Conflict: another provider has the name.
+    """
     found = _find(session, uuid)
     if found is None:
-        insert_missing(session, ResourceProvider, [{"uuid": uuid, "name": name, "generation": 0}])
+        insert_missing(session, ResourceProvider, [{"uuid": uuid, "name": name, "generation": 0, "of_node": True}])
         own_root = update(ResourceProvider).where(
             ResourceProvider.uuid == uuid, ResourceProvider.root_provider_id.is_(None)
         )

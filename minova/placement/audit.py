@@ -1,0 +1,187 @@
+"""What is wrong with the books of Placement, and what would put it right. Pure.
+
+An instance on which a task or a move is under way is never judged: its claim may be on its way. Whatever changes an
+instance's host or what it holds does so while it has a task, in one transaction with the task's end; so what is found of
+one without a task is not about to change by itself. Consumers of other types than INSTANCE, and providers that people
+made over HTTP, are somebody else's, and left alone. Nothing here touches an instance: only what Placement counts of it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+
+class Kind(StrEnum):
+    WITHOUT_INSTANCE = "allocation without instance"
+    WITHOUT_ALLOCATION = "instance without allocation"
+    WRONG_PROVIDER = "allocation on the wrong provider"
+    WRONG_USED = "wrong used"
+    WITHOUT_NODE = "provider without node"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """`consumer_uuid` is an instance's. `remedy`: what a fix does; empty: nothing can be done from here."""
+
+    kind: Kind
+    detail: str
+    remedy: str = ""
+    consumer_uuid: str | None = None
+    provider_uuid: str | None = None
+    resource_class: str | None = None
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a consumer holds of one provider. `of_node`: the root of its tree was made for a compute node."""
+
+    provider_uuid: str
+    provider_name: str
+    root_uuid: str
+    of_node: bool
+    resources: Mapping[str, int]
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """One that is not deleted. `provider_uuid`, `provider_name`: of its compute node, None where that has none.
+
+    `takes`: what its flavor takes of a host. `holds_resources`: it is on a host, in a state in which it needs them.
+    """
+
+    host: str | None
+    node: str | None
+    state: str
+    holds_resources: bool
+    provider_uuid: str | None
+    provider_name: str | None
+    takes: Mapping[str, int]
+    project_id: str = ""
+    user_id: str = ""
+
+
+class Consumer(msgspec.Struct, frozen=True, kw_only=True):
+    """`instance` None: there is none. `busy`: a task or a move of it is under way."""
+
+    uuid: str
+    holdings: Sequence[Holding]
+    instance: Instance | None
+    busy: bool
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """`allocations`: what the consumer should hold, {provider uuid: {class: amount}}."""
+
+    finding: Finding
+    allocations: Mapping[str, Mapping[str, int]]
+
+
+class Books(msgspec.Struct, frozen=True, kw_only=True):
+    """One inventory's `used` (None: there is no such inventory) and the sum of its allocations."""
+
+    provider_uuid: str
+    provider_name: str
+    resource_class: str
+    used: int | None
+    allocated: int
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """One that was made for a compute node that there is no more. `consumers`: how many hold something of its tree."""
+
+    uuid: str
+    name: str
+    consumers: int
+
+
+def judge(consumer: Consumer) -> Verdict | None:
+    """None: nothing is wrong, or it cannot be told now."""
+    instance = consumer.instance
+    if consumer.busy:
+        return None
+    if instance is None or not instance.holds_resources:
+        return _nothing_to_hold(consumer) if consumer.holdings else None
+    if instance.provider_uuid is None:
+        return None
+    wrong = [one for one in consumer.holdings if one.of_node and one.root_uuid != instance.provider_uuid]
+    right = [one for one in consumer.holdings if one.root_uuid == instance.provider_uuid]
+    if wrong:
+        return _wrong_provider(consumer, instance, wrong, moves=not right)
+    return None if right else _without_allocation(consumer, instance)
+
+
+def _nothing_to_hold(consumer: Consumer) -> Verdict:
+    instance = consumer.instance
+    why = "there is no such instance" if instance is None else f"the instance is {instance.state} and on no host"
+    finding = Finding(
+        kind=Kind.WITHOUT_INSTANCE,
+        consumer_uuid=consumer.uuid,
+        provider_uuid=consumer.holdings[0].provider_uuid,
+        detail=f"holds {said(consumer.holdings)}, but {why}",
+        remedy="release what it holds",
+    )
+    return Verdict(finding, {})
+
+
+def _wrong_provider(consumer: Consumer, instance: Instance, wrong: Sequence[Holding], *, moves: bool) -> Verdict:
+    kept = {one.provider_uuid: one.resources for one in consumer.holdings if one not in wrong}
+    own = str(instance.provider_uuid)
+    if moves:
+        kept[own] = _sum(one.resources for one in wrong)
+    finding = Finding(
+        kind=Kind.WRONG_PROVIDER,
+        consumer_uuid=consumer.uuid,
+        provider_uuid=wrong[0].provider_uuid,
+        detail=f"holds {said(wrong)}, but the instance is on {instance.provider_name}",
+        remedy=f"move it to {instance.provider_name}" if moves else "release that part",
+    )
+    return Verdict(finding, kept)
+
+
+def _without_allocation(consumer: Consumer, instance: Instance) -> Verdict:
+    own = str(instance.provider_uuid)
+    finding = Finding(
+        kind=Kind.WITHOUT_ALLOCATION,
+        consumer_uuid=consumer.uuid,
+        provider_uuid=own,
+        detail=f"{instance.state} on {instance.provider_name}, of which it holds nothing",
+        remedy=f"allocate {_resources(instance.takes)} on {instance.provider_name}",
+    )
+    return Verdict(finding, {one.provider_uuid: one.resources for one in consumer.holdings} | {own: instance.takes})
+
+
+def judge_books(books: Books) -> Finding | None:
+    if books.used == books.allocated:
+        return None
+    known = "has no inventory" if books.used is None else f"says {books.used} are used"
+    return Finding(
+        kind=Kind.WRONG_USED,
+        provider_uuid=books.provider_uuid,
+        resource_class=books.resource_class,
+        detail=f"{books.resource_class} of {books.provider_name} {known}; the sum of its allocations is {books.allocated}",
+        remedy=f"set used to {books.allocated}" if books.used is not None else "add an inventory without room",
+    )
+
+
+def judge_provider(provider: Provider) -> Finding:
+    held = f", and {provider.consumers} consumers hold something of it" if provider.consumers else ""
+    return Finding(
+        kind=Kind.WITHOUT_NODE,
+        provider_uuid=provider.uuid,
+        detail=f"{provider.name} was made for a compute node that there is no more{held}",
+        remedy="" if provider.consumers else "delete the provider",
+    )
+
+
+def said(holdings: Iterable[Holding]) -> str:
+    return ", ".join(f"{_resources(one.resources)} on {one.provider_name}" for one in holdings)
+
+
+def _resources(resources: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={amount}" for name, amount in sorted(resources.items()))
+
+
+def _sum(each: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for resources in each:
+        for name, amount in resources.items():
+            total[name] = total.get(name, 0) + amount
+    return total

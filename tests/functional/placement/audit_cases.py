@@ -1,0 +1,263 @@
+"""What the audit of Placement finds and heals, on every engine: each damage is done by hand to a cloud in order."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, insert, select, update
+
+from minova.db import models
+from minova.db.engine import Database
+from minova.placement import allocation_writes, audit_gather, audit_heal
+from minova.placement.audit import Kind
+from tests.functional.placement.cases import claim, claim_of, held, hosts, on
+from tests.functional.scheduler.cloud import SEEN, add_instance, books, named, unbalanced
+
+OF_FLAVOR = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
+
+
+def boot(db: Database, name: str, at: str | None, *, allocated: str | None = None, **values: Any) -> None:
+    """An active instance on host `at`, with an allocation there (or on `allocated`; "" for none)."""
+
+    def work(session: Any) -> None:
+        add_instance(session, named(name), at, at)
+        changed = {"vm_state": "active", **values}
+        session.execute(update(models.Instance).where(models.Instance.uuid == named(name)).values(changed))
+
+    db.run(work)
+    if allocated is None:
+        allocated = at or ""
+    if allocated:
+        assert claim(db, claim_of(name, allocated, **OF_FLAVOR)) == {}
+
+
+def give(db: Database, name: str, host: str, kind: str | None = "INSTANCE", **resources: int) -> None:
+    """An allocation beside those there are, as somebody makes it over HTTP."""
+    before: dict[str, dict[str, int]] = {}
+    for (other, resource_class), used in held(db, name).items():
+        before.setdefault(named(f"node {other}"), {})[resource_class] = used
+    wanted = allocation_writes.Wanted(
+        consumer_uuid=named(name),
+        allocations=before | {named(f"node {host}"): resources or OF_FLAVOR},
+        consumer_type=kind,
+    )
+    db.run(lambda session: allocation_writes.replace(session, [wanted]))
+
+
+def task_for(db: Database, name: str, step: str = "build") -> None:
+    row = {
+        "kind": step,
+        "instance_uuid": named(name),
+        "reservation_id": "r-1",
+        "worker_id": named("worker"),
+        "step": step,
+        "request_id": "req-1",
+        "payload": {},
+        "wake_at": 0.0,
+        "deadline": 0.0,
+        "created_at": SEEN,
+    }
+    with db.write() as session:
+        session.connection().execute(insert(models.Task).values(row))
+
+
+def found(db: Database) -> list[tuple[Kind, str]]:
+    with db.read() as session:
+        return [(finding.kind, finding.detail) for finding in audit_gather.findings(session)]
+
+
+def kinds(db: Database) -> list[Kind]:
+    return [kind for kind, _ in found(db)]
+
+
+def fix(db: Database) -> list[tuple[Kind, str | None]]:
+    """What was healed, and why not; doing it again changes nothing but what cannot be healed."""
+    healed = [(one.finding.kind, one.reason) for one in audit_heal.fix(db)]
+    again = [(one.finding.kind, one.reason) for one in audit_heal.fix(db)]
+    assert again == [(kind, reason) for kind, reason in healed if reason is not None]
+    return healed
+
+
+class AuditCases:
+    def test_in_a_cloud_in_order_nothing_is_found(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        boot(db, "one", "a")
+        boot(db, "two", "b")
+        boot(db, "failed", None, vm_state="error")
+        assert found(db) == []
+        assert fix(db) == []
+
+    def test_an_allocation_without_instance_is_released(self, db: Database) -> None:
+        hosts(db, "a")
+        boot(db, "one", "a")
+        claim(db, claim_of("ghost", "a"))
+        ((kind, detail),) = found(db)
+        assert kind is Kind.WITHOUT_INSTANCE
+        assert detail == "holds DISK_GB=10 MEMORY_MB=1024 VCPU=1 on a, but there is no such instance"
+        assert fix(db) == [(Kind.WITHOUT_INSTANCE, None)]
+        assert held(db, "ghost") == {}
+        assert held(db, "one") == on("a", **OF_FLAVOR)
+        assert not unbalanced(books(db))
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            {"vm_state": "deleted", "deleted_at": SEEN},
+            {"vm_state": "error", "host": None},
+            {"vm_state": "shelved_offloaded", "host": None},
+        ],
+    )
+    def test_so_is_that_of_one_which_is_on_no_host_any_more(self, db: Database, values: dict[str, Any]) -> None:
+        hosts(db, "a")
+        boot(db, "one", "a", **values)
+        assert kinds(db) == [Kind.WITHOUT_INSTANCE]
+        assert fix(db) == [(Kind.WITHOUT_INSTANCE, None)]
+        assert held(db, "one") == {}
+
+    def test_an_instance_without_allocation_gets_what_its_flavor_takes(self, db: Database) -> None:
+        hosts(db, "a")
+        boot(db, "one", "a", allocated="")
+        ((kind, detail),) = found(db)
+        assert (kind, detail) == (Kind.WITHOUT_ALLOCATION, "active on a, of which it holds nothing")
+        assert fix(db) == [(Kind.WITHOUT_ALLOCATION, None)]
+        assert held(db, "one") == on("a", **OF_FLAVOR)
+        assert not unbalanced(books(db))
+
+    def test_where_there_is_no_room_for_it_that_is_said_and_nothing_overcommitted(self, db: Database) -> None:
+        hosts(db, "a", memory_mb=3000)
+        boot(db, "one", "a")
+        boot(db, "two", "a", allocated="")
+        ((kind, reason),) = fix(db)
+        assert kind is Kind.WITHOUT_ALLOCATION
+        assert reason is not None
+        assert "free MEMORY_MB 952 < requested 2048" in reason
+        assert held(db, "two") == {}
+        assert not unbalanced(books(db))
+
+    def test_an_allocation_on_the_wrong_provider_is_moved(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        boot(db, "one", "a", allocated="b")
+        ((kind, detail),) = found(db)
+        assert kind is Kind.WRONG_PROVIDER
+        assert detail == "holds DISK_GB=10 MEMORY_MB=2048 VCPU=1 on b, but the instance is on a"
+        assert fix(db) == [(Kind.WRONG_PROVIDER, None)]
+        assert held(db, "one") == on("a", **OF_FLAVOR)
+        assert not unbalanced(books(db))
+
+    def test_what_a_move_left_behind_is_released(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        boot(db, "one", "a")
+        give(db, "one", "b")
+        assert kinds(db) == [Kind.WRONG_PROVIDER]
+        assert fix(db) == [(Kind.WRONG_PROVIDER, None)]
+        assert held(db, "one") == on("a", **OF_FLAVOR)
+        assert not unbalanced(books(db))
+
+    def test_wrong_used_becomes_the_sum(self, db: Database) -> None:
+        hosts(db, "a")
+        boot(db, "one", "a")
+        with db.write() as session:
+            session.execute(update(models.Inventory).where(models.Inventory.resource_class == "VCPU").values(used=3))
+        assert found(db) == [(Kind.WRONG_USED, "VCPU of a says 3 are used; the sum of its allocations is 1")]
+        assert fix(db) == [(Kind.WRONG_USED, None)]
+        assert not unbalanced(books(db))
+
+    def test_an_allocation_of_a_class_without_inventory_gets_one_without_room(self, db: Database) -> None:
+        hosts(db, "a")
+        boot(db, "one", "a")
+        with db.write() as session:
+            session.execute(delete(models.Inventory).where(models.Inventory.resource_class == "DISK_GB"))
+        assert kinds(db) == [Kind.WRONG_USED]
+        assert fix(db) == [(Kind.WRONG_USED, None)]
+        assert ("a", "DISK_GB", 0, 10, 10) in books(db)
+
+    def test_a_provider_without_node_is_deleted(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        with db.write() as session:
+            session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
+        assert found(db) == [(Kind.WITHOUT_NODE, "b was made for a compute node that there is no more")]
+        assert fix(db) == [(Kind.WITHOUT_NODE, None)]
+        assert {row[0] for row in books(db)} == {"a"}
+
+    def test_one_that_somebody_still_holds_something_of_stays(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        claim(db, claim_of("ghost", "b"))
+        give(db, "volume", "b", kind="VOLUME", DISK_GB=5)
+        with db.write() as session:
+            session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
+        healed = fix(db)
+        assert healed == [(Kind.WITHOUT_INSTANCE, None), (Kind.WITHOUT_NODE, "nothing can be done from here")]
+        assert held(db, "volume") == on("b", DISK_GB=5)
+
+    def test_an_instance_elsewhere_gives_back_what_it_holds_of_a_provider_without_node(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        boot(db, "one", "a", allocated="b")
+        with db.write() as session:
+            session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
+        assert kinds(db) == [Kind.WRONG_PROVIDER, Kind.WITHOUT_NODE]
+        assert fix(db) == [(Kind.WRONG_PROVIDER, None), (Kind.WITHOUT_NODE, None)]
+        assert held(db, "one") == on("a", **OF_FLAVOR)
+
+    def test_consumers_of_other_kinds_and_providers_made_by_people_are_left_alone(self, db: Database) -> None:
+        hosts(db, "a")
+        for kind in ("VOLUME", "MIGRATION", None):
+            give(db, f"{kind}", "a", kind=kind, DISK_GB=1)
+        with db.write() as session:
+            made = {"uuid": named("store"), "name": "store", "root_provider_id": 99, "id": 99}
+            session.connection().execute(insert(models.ResourceProvider).values(generation=0, **made))
+        assert found(db) == []
+
+    def test_what_an_instance_holds_beside_its_node_stays(self, db: Database) -> None:
+        hosts(db, "a")
+        boot(db, "one", "a", allocated="")
+        with db.write() as session:
+            made = {"id": 99, "uuid": named("node store"), "name": "store", "root_provider_id": 99}
+            session.connection().execute(insert(models.ResourceProvider).values(generation=0, **made))
+            room = {"resource_class": "DISK_GB", "total": 50, "capacity": 50, "max_unit": 50}
+            session.connection().execute(insert(models.Inventory).values(provider_id=99, **room))
+        give(db, "one", "store", DISK_GB=7)
+        assert kinds(db) == [Kind.WITHOUT_ALLOCATION]
+        assert fix(db) == [(Kind.WITHOUT_ALLOCATION, None)]
+        assert held(db, "one") == on("a", **OF_FLAVOR) | on("store", DISK_GB=7)
+
+    @pytest.mark.parametrize(
+        ("host", "allocated", "values"),
+        [
+            # Its claim is written, and the instance not yet on its host.
+            (None, "a", {"vm_state": "building", "task_state": "scheduling"}),
+            # An attempt has failed, and the next one is claimed already.
+            ("a", "b", {"vm_state": "building", "task_state": "spawning"}),
+            # What it holds goes with its row, in one transaction.
+            ("a", "", {"task_state": "deleting"}),
+        ],
+    )
+    def test_builds_and_deletions_under_way_are_not_judged(
+        self, db: Database, host: str | None, allocated: str, values: dict[str, Any]
+    ) -> None:
+        hosts(db, "a", "b")
+        boot(db, "one", host, allocated=allocated, **values)
+        task_for(db, "one")
+        before = held(db, "one")
+        assert found(db) == []
+        assert fix(db) == []
+        assert held(db, "one") == before
+
+    def test_a_task_that_began_after_the_look_stops_the_healing(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        boot(db, "one", "a", allocated="b")
+        with db.read() as session:
+            (finding,) = audit_gather.findings(session)
+        task_for(db, "one", "delete")
+        db.run(lambda session: audit_heal.heal(session, finding, db.now()))
+        assert held(db, "one") == on("b", **OF_FLAVOR)
+
+    def test_nothing_of_an_instance_itself_changes(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        boot(db, "one", "a", allocated="b")
+        boot(db, "two", "b", allocated="", updated_at=SEEN - timedelta(days=1))
+        query = select(models.Instance.__table__).order_by(models.Instance.id)
+        with db.read() as session:
+            before = session.execute(query).all()
+        assert len(fix(db)) == 2
+        with db.read() as session:
+            assert session.execute(query).all() == before

@@ -1,0 +1,19 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minova.db.engine import Database
+from tests.functional.placement.audit_cases import AuditCases
+from tests.functional.scheduler.cloud import fresh
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    made = fresh(f"sqlite:///{tmp_path}/minova.sqlite")
+    yield made
+    made.close()
+
+
+class TestOnSqlite(AuditCases):
+    pass
