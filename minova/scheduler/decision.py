@@ -12,7 +12,7 @@ import numpy as np
 from minova.objects.diagnosis import FilterStep, WeighedHost
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.scheduler.chain import Memory, Rules, candidates
-from minova.scheduler.diagnosis import BEST, LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, filter_steps, weighed_hosts
+from minova.scheduler.diagnosis import BEST, LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, Told, filter_steps, weighed_hosts
 from minova.scheduler.gates import resources_at, skips_filters
 from minova.scheduler.host_table import HostState, HostTable, Rows
 from minova.scheduler.weights import Floats, weigh
@@ -29,9 +29,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     selections: tuple[tuple[Selection, ...], ...]
     hosts: int
     found: int
-    steps: tuple[FilterStep, ...]
-    weighed: tuple[WeighedHost, ...]
+    told: Told
     error: str | None = None
+
+    @property
+    def steps(self) -> tuple[FilterStep, ...]:
+        return self.told.steps
+
+    @property
+    def weighed(self) -> tuple[WeighedHost, ...]:
+        return self.told.weighed
 
 
 class Choice(NamedTuple):
@@ -45,8 +52,7 @@ class Round(NamedTuple):
     """The way to one instance's choice, None if no host was left."""
 
     choice: Choice | None
-    steps: tuple[FilterStep, ...]
-    weighed: tuple[WeighedHost, ...]
+    told: Told
 
 
 def decide(
@@ -72,12 +78,12 @@ def decide(
         table.consume(choice.row, asked, uuid, resources=chosen.allocation, limits=limits, packing=rules.packing)
         asked = joined(asked, chosen.host, uuid)
     # A "no" is explained by the round that failed, a "yes" by the first.
-    told = rounds[0] if len(choices) == count else rounds[-1]
+    told = (rounds[0] if len(choices) == count else rounds[-1]).told if rounds else Told()
+    table.keep(told)
     return Decision(
         selections=_selections(table, spec, choices, alternates, rules),
         hosts=len(table),
-        steps=told.steps,
-        weighed=told.weighed,
+        told=told,
         found=len(choices),
         error=None if len(choices) == count else _error(len(table), len(choices), count),
     )
@@ -104,7 +110,7 @@ def _round(table: HostTable, spec: RequestSpec, alternates: int, rules: Rules, i
     left = candidates(table, spec, rules, steps, index, memory)
     rows = left.nonzero()[0]
     if not len(rows):
-        return Round(None, filter_steps(table, steps, LOST_WHEN_NOT), ())
+        return Round(None, Told(lambda: filter_steps(table, steps, LOST_WHEN_NOT)))
     weighed = weigh(table, rows, spec, rules.weighers)
     best = best_first(weighed.total, max(BEST, rules.host_subset_size + alternates))
     if rules.trace:
@@ -113,8 +119,11 @@ def _round(table: HostTable, spec: RequestSpec, alternates: int, rules: Rules, i
         rules.trace(f"Weighed [{', '.join(texts)}]")
     choice = _choose(rows, best, weighed.total, rules)
     if index > 0:
-        return Round(choice, (), ())
-    return Round(choice, filter_steps(table, steps, LOST_WHEN_FOUND), weighed_hosts(table, rows, best, weighed))
+        return Round(choice, Told())
+    return Round(
+        choice,
+        Told(lambda: filter_steps(table, steps, LOST_WHEN_FOUND), lambda: weighed_hosts(table, rows, best, weighed)),
+    )
 
 
 # -- choose ------------------------------------------------------------------------------------------------------------

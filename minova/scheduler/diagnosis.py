@@ -16,6 +16,37 @@ LOST_WHEN_NOT = 1000
 BEST = 10
 
 
+class Told:
+    """The record of a decision, worked out when somebody asks, or at the latest before the table changes."""
+
+    def __init__(
+        self,
+        steps: Callable[[], tuple[FilterStep, ...]] = tuple,
+        weighed: Callable[[], tuple[WeighedHost, ...]] = tuple,
+    ) -> None:
+        self._make: Callable[[], Record] | None = lambda: Record(steps(), weighed())
+        self._made = Record((), ())
+
+    def settle(self) -> None:
+        if self._make is not None:
+            self._made, self._make = self._make(), None
+
+    @property
+    def steps(self) -> tuple[FilterStep, ...]:
+        self.settle()
+        return self._made.steps
+
+    @property
+    def weighed(self) -> tuple[WeighedHost, ...]:
+        self.settle()
+        return self._made.weighed
+
+
+class Record(NamedTuple):
+    steps: tuple[FilterStep, ...]
+    weighed: tuple[WeighedHost, ...]
+
+
 class Step(NamedTuple):
     """One step as it was taken; the reasons are worked out when the record is written."""
 

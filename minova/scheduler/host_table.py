@@ -4,8 +4,9 @@ Filters and weighers read `hosts.memory_mb` and the like. On a table that is a c
 spelling serves both. Rows stand in the order of the nodes' ids, however they came.
 """
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -59,6 +60,12 @@ CLASS_COLUMNS = (
 ROOM_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
+class Record(Protocol):
+    """What reads the table only when it is asked."""
+
+    def settle(self) -> None: ...
+
+
 class RoomColumns(NamedTuple):
     """The inventories of one resource class over all hosts; all 0 where a host has none."""
 
@@ -87,6 +94,7 @@ class HostTable(Hosts):
         self.numa = NumaColumns()
         self._where = Whereabouts()
         self._noted: dict[int, NovaHostState] = {}
+        self._records: list[weakref.ref[Record]] = []
         self._rows_of_host: dict[str, list[int]] | None = None
 
     def __len__(self) -> int:
@@ -150,6 +158,17 @@ class HostTable(Hosts):
             self._noted[row] = NovaHostState(self, row)
         return self._noted[row]
 
+    def keep(self, record: Record) -> None:
+        """What reads this table later, if anybody holds it still, is made to read before the table changes."""
+        self._records.append(weakref.ref(record))
+
+    def _settle(self) -> None:
+        records, self._records = self._records, []
+        for held in records:
+            record = held()
+            if record is not None:
+                record.settle()
+
     def begin(self) -> None:
         """A request is decided from here on: what filters noted on hosts for another one is gone."""
         self._noted = {}
@@ -174,6 +193,7 @@ class HostTable(Hosts):
 
     def apply(self, changes: Mapping[int, HostRecord | None]) -> None:
         """Take over records by node id; None takes the host away."""
+        self._settle()
         gone = [
             self.row_of[node_id] for node_id, record in changes.items() if record is None and node_id in self.row_of
         ]
@@ -196,6 +216,7 @@ class HostTable(Hosts):
 
     def set_silent(self, silent: Mapping[int, float]) -> None:
         """{service id: last heartbeat} of all that count as silent now."""
+        self._settle()
         changed = {key for key in {*silent, *self._silent} if silent.get(key) != self._silent.get(key)}
         self._silent = dict(silent)
         if changed:
@@ -257,6 +278,7 @@ class HostTable(Hosts):
 
         `resources` are those of its allocation. What cells and devices it takes is known before anything is changed.
         """
+        self._settle()
         topology, pools = self.value(row, "numa_topology"), self.value(row, "pci_pools")
         left = taken(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
         node_id, flavor, columns = self.records[row].id, spec.flavor, self._columns
@@ -284,6 +306,7 @@ class HostTable(Hosts):
 
     def restore(self) -> set[int]:
         """Forget what was consumed; answers the node ids of those rows, which are to be read afresh."""
+        self._settle()
         touched, self.consumed = self.consumed, {}
         for node_id, uuids in touched.items():
             if node_id in self.row_of:

@@ -138,11 +138,13 @@ class NovaDriver(Driver):
         table.begin()
         rows = candidates(table, request.spec, self._rules._replace(filters=()), steps).nonzero()[0].tolist()
         found, error = self._chosen(table, rows, request)
+        told = Told(lambda: filter_steps(table, steps, LOST_WHEN_FOUND if error is None else LOST_WHEN_NOT))
+        table.keep(told)
         return Decision(
             selections=tuple(found) if error is None else (),
             hosts=len(table),
             found=len(found),
-            told=Told(lambda: filter_steps(table, steps, LOST_WHEN_FOUND if error is None else LOST_WHEN_NOT)),
+            told=told,
             error=error,
         )
 

@@ -7,6 +7,7 @@ import msgspec
 from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.decision import Decision
+from minova.scheduler.diagnosis import Told
 
 UNCLAIMED = "Unable to successfully claim against any host"
 
@@ -43,7 +44,8 @@ def unclaimed(request: Request, decision: Decision, clashes: Mapping[tuple[str, 
     """Hosts were found again and again, and each time another scheduler filled them first: {(host, node): reason}."""
     lost = tuple(LostHost(host=host, node=node, reason=reason) for (host, node), reason in clashes.items())
     step = FilterStep(name="claim", before=len(lost), after=0, lost=lost)
-    return answer(request, msgspec.structs.replace(decision, steps=(*decision.steps, step), error=f"{UNCLAIMED}."))
+    told = Told(lambda: (*decision.steps, step), lambda: decision.weighed)
+    return answer(request, msgspec.structs.replace(decision, told=told, error=f"{UNCLAIMED}."))
 
 
 def refused(request_id: str, instance_uuids: tuple[str, ...], reason: str) -> ScheduleAnswer:

@@ -107,7 +107,7 @@ def test_table_and_host_agree(
 def test_weighers_agree(cls: type[Weigher], records: list[HostRecord], spec: Any) -> None:
     table, weigher = table_of(*records), cls(CONF)
     rows = np.arange(len(table))
-    assert list(weigher.column(table, rows, spec)) == [weigher.weigh(table.host(row), spec) for row in rows.tolist()]
+    assert np.broadcast_to(weigher.column(table, rows, spec), len(rows)).tolist() == [weigher.weigh(table.host(row), spec) for row in rows.tolist()]
 
 
 @given(records=record_lists(), spec=specs, count=st.integers(1, 6), alternates=st.integers(0, 3))
