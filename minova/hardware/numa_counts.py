@@ -12,7 +12,6 @@ gives columns of booleans.
     cells of one guest --needs_of--->  Needs   --+
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -93,14 +92,10 @@ def counts_of(topology: NUMATopology) -> Counts:
 
 def counts_of_cell(cell: NUMACell) -> CellCounts:
     free = cell.pcpuset - cell.pinned_cpus
-    most, by_free = _cores(cell, free)
-    at_least: dict[int, int] = {}
-    cores = 0
-    for threads in range(most, 0, -1):
-        cores += by_free.get(threads, 0)
-        at_least[threads] = cores
+    threads = max(map(len, cell.siblings), default=1) or 1
+    at_least = _cores_with(threads, [len(core) for core in free_cores(cell, free)])
     # Nova's isolate leaves a thread of each core idle only where shared and pinned CPUs are one set (`vcpu_pin_set`).
-    isolates = most == 1 or cell.pcpuset == cell.cpuset
+    isolates = threads == 1 or cell.pcpuset == cell.cpuset
     sizes = {pages.size_kb: pages for pages in reversed(cell.mempages)}
     smallest = min(sizes, default=1)
     return CellCounts(
@@ -110,22 +105,24 @@ def counts_of_cell(cell: NUMACell) -> CellCounts:
         memory_usage=cell.memory_usage,
         pcpus=len(cell.pcpuset),
         free_pcpus=len(free),
-        require_room=max((threads * count for threads, count in at_least.items() if threads > 1), default=0),
-        isolate_room=at_least[most] if isolates else 0,
+        require_room=max((number * cores for number, cores in at_least.items() if number > 1), default=0),
+        isolate_room=at_least[threads] if isolates else 0,
         free_cores=at_least[1],
         smallest_kb=smallest,
         small_free_kb=sizes[smallest].free * smallest if sizes else (cell.memory - cell.memory_usage) * KIB,
         small_total_kb=sizes[smallest].total * smallest if sizes else cell.memory * KIB,
-        pages={size: sizes[size].free * size for size in sorted(sizes)},
+        pages={size: pages.free * size for size, pages in sorted(sizes.items())},
     )
 
 
-def _cores(cell: NUMACell, free: CPUs) -> tuple[int, Mapping[int, int]]:
-    """Threads per core, and how many cores have so many threads free."""
-    most = max(map(len, cell.siblings), default=1) or 1
-    if not cell.pinned_cpus and most * len(cell.siblings) == len(free):
-        return most, {most: len(cell.siblings)}
-    return most, Counter(map(len, free_cores(cell, free)))
+def _cores_with(threads: int, free: list[int]) -> dict[int, int]:
+    """How many cores have at least so many threads free, for each number up to `threads`."""
+    found: dict[int, int] = {}
+    cores = 0
+    for number in range(threads, 0, -1):
+        cores += free.count(number)
+        found[number] = cores
+    return found
 
 
 def free_cores(cell: NUMACell, free: CPUs) -> list[CPUs]:
