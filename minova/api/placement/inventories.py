@@ -100,9 +100,17 @@ def delete_all(placement: Placement, call: Call) -> Answer:
 
 
 def delete(placement: Placement, call: Call) -> Answer:
+    """An inventory in use has another code here than where all are changed; clients know it so."""
+    name = call.path["resource_class"]
+
     def work(session: Session) -> None:
         provider = provider_query.find(session, call.path["uuid"])
-        provider_inventories.remove(session, provider, call.path["resource_class"])
+        try:
+            provider_inventories.remove(session, provider, name)
+        except errors.Conflict as error:
+            raise errors.Conflict(
+                f"Unable to delete inventory of class {name}: {error}", errors.CONCURRENT_UPDATE
+            ) from None
 
     placement.change(work)
     return Answer(status=204)

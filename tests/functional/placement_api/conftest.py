@@ -1,7 +1,9 @@
 """Placement's application over a database file, as minova-placement-api --dev serves it."""
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,6 +102,11 @@ class Room:
         found: Json = self.right("GET", f"/allocations/{named(consumer)}")["allocations"]
         return {uuid: of["resources"] for uuid, of in found.items()}
 
+    def everything(self) -> list[str]:
+        """All rows of all tables."""
+        with contextlib.closing(sqlite3.connect(str(self.db.engine.url.database))) as database:
+            return list(database.iterdump())
+
     def used(self, provider: str) -> Json:
         found: Json = self.right("GET", f"/resource_providers/{named(provider)}/usages")["usages"]
         return found
@@ -137,9 +144,12 @@ def room(folder: Path) -> Iterator[Room]:
     made.close()
 
 
-@pytest.fixture
-def stocked(room: Room) -> Room:
-    """Provider a with a child b, provider other; consumer one holds of a. A custom class and a custom trait."""
+@pytest.fixture(scope="session")
+def stock(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:
+    """A database file with provider a, its child b, and other; consumer one holds of a. A custom class and trait."""
+    folder = tmp_path_factory.mktemp("stock")
+    shutil.copy(empty, folder)
+    room = Room(folder)
     room.right("PUT", "/resource_classes/CUSTOM_GOLD")
     room.right("PUT", "/traits/CUSTOM_FAST")
     room.provider("a", VCPU=8, MEMORY_MB={"total": 4096, "min_unit": 256, "max_unit": 2048, "step_size": 256})
@@ -148,4 +158,14 @@ def stocked(room: Room) -> Room:
     traits = {"resource_provider_generation": 1, "traits": ["CUSTOM_FAST"]}
     room.right("PUT", f"/resource_providers/{named('a')}/traits", traits)
     assert room.put("one", a={"VCPU": 2}).status == 204
-    return room
+    room.close()
+    return folder / "minova.sqlite"
+
+
+@pytest.fixture
+def stocked(tmp_path: Path, stock: Path) -> Iterator[Room]:
+    """See `stock`."""
+    shutil.copy(stock, tmp_path)
+    made = Room(tmp_path)
+    yield made
+    made.close()
