@@ -21,7 +21,7 @@ def make_app(
 ) -> falcon.App[Any, Any]:
     """`writes` is asked for its database once, by the first change."""
     app: falcon.App[Any, Any] = falcon.App(
-        middleware=[Gate(authenticate), Cors(conf.cors.allowed_origin, conf.cors.allow_headers)]
+        middleware=[Cors(conf.cors.allowed_origin, conf.cors.allow_headers), Gate(authenticate)]
     )
     app.resp_options.default_media_type = None  # type: ignore[assignment]
     for kind in (Exception, falcon.HTTPError):
