@@ -27,13 +27,8 @@ class Room(Protocol):
 
 def room_checks(resource_class: str, room: Room, asked: int, held: int = 0) -> Iterator[Check]:
     """What must hold for a consumer that holds `held` of this class here to hold `asked` instead."""
-    yield at_least(
-        f"free {resource_class}",
-        have=room.capacity - room.used + held,
-        need=asked,
-        capacity=room.capacity,
-        used=room.used - held,
-    )
+    used = room.used - held if held else room.used
+    yield at_least(f"free {resource_class}", have=room.capacity - used, need=asked, capacity=room.capacity, used=used)
     yield at_least(f"max_unit of {resource_class}", have=room.max_unit, need=asked)
     yield Check(asked >= room.min_unit, f"requested {resource_class}", asked, "<", "min_unit", room.min_unit, "", ())
     step = room.step_size + (room.step_size == 0)

@@ -50,18 +50,18 @@ def candidates(
 ) -> Mask:
     """Every gate and filter in its order; stops when nobody is left.
 
-    `index` counts the instances of the request from 0; `memory` is what its filters said of those before.
+    `index` counts the instances of the request from 0; `memory` is what its filters said of those before, for those that come.
     """
     left: Mask = np.ones(len(table), bool)
     for name, verdict in gates(table, spec, one_cell=rules.one_cell, say=rules.say):
         left = _step(steps, name, left, verdict)
     if skips_filters(spec):
-        return _filtered(table, spec, rules._replace(filters=()), steps, left, index, {})
-    return _paged(table, spec, rules, steps, left, index, {} if memory is None else memory)
+        return _filtered(table, spec, rules._replace(filters=()), steps, left, index, None)
+    return _paged(table, spec, rules, steps, left, index, memory)
 
 
 def _paged(
-    table: HostTable, spec: RequestSpec, rules: Rules, steps: list[Step], left: Mask, index: int, memory: Memory
+    table: HostTable, spec: RequestSpec, rules: Rules, steps: list[Step], left: Mask, index: int, memory: Memory | None
 ) -> Mask:
     """The first page as in Nova. If nobody there passes, all the others at once, of which the first page that has
     somebody counts: that is what going on page by page would find.
@@ -91,29 +91,36 @@ def _beyond(before: Mask, after: Mask, reason: str) -> Step:
 
 
 def _filtered(
-    table: HostTable, spec: RequestSpec, rules: Rules, steps: list[Step], left: Mask, index: int, memory: Memory
+    table: HostTable, spec: RequestSpec, rules: Rules, steps: list[Step], left: Mask, index: int, memory: Memory | None
 ) -> Mask:
     trace = rules.trace
     if trace:
         trace(f"Starting with {np.count_nonzero(left)} host(s)")
+    rebuild, anybody = spec.is_rebuild, left.any()
     for sieve in rules.filters:
-        if not left.any():
+        if not anybody:
             break
-        if not sieve.minds(spec):
+        if rebuild and not sieve.minds(spec):
             continue
-        left = _step(steps, sieve.name, left, _verdict(sieve, table, left, spec, index, memory))
+        verdict = _verdict(sieve, table, left, spec, index, memory)
+        left = _step(steps, sieve.name, left, verdict)
+        if verdict.asked:
+            anybody = left.any()
         if trace:
             trace(f"Filter {sieve.name} returned {np.count_nonzero(left)} host(s)")
     return left
 
 
-def _verdict(sieve: Filter, table: HostTable, left: Mask, spec: RequestSpec, index: int, memory: Memory) -> Verdict:
+def _verdict(
+    sieve: Filter, table: HostTable, left: Mask, spec: RequestSpec, index: int, memory: Memory | None
+) -> Verdict:
     """A filter that is not asked again has said it for the first instance, save of hosts that it was not asked about."""
     if sieve.again(index):
         verdict = _said(sieve, table, left, spec)
-        if not sieve.again(index + 1):
+        if memory is not None and not sieve.again(index + 1):
             memory[sieve] = Once(left.copy(), left & verdict.passed)
         return verdict
+    memory = {} if memory is None else memory
     known = memory.get(sieve, Once(np.zeros(len(table), bool), np.zeros(len(table), bool)))
     new = left & ~known.judged
     if new.any():
@@ -133,6 +140,6 @@ def _said(sieve: Filter, table: HostTable, left: Mask, spec: RequestSpec) -> Ver
 
 
 def _step(steps: list[Step], name: str, left: Mask, verdict: Verdict) -> Mask:
-    after = left & verdict.passed
+    after = left & verdict.passed if verdict.asked else left
     steps.append(Step(name, left, after, verdict.reasons))
     return after

@@ -13,6 +13,7 @@ from minova.objects.diagnosis import FilterStep, WeighedHost
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.scheduler.chain import Memory, Rules, candidates
 from minova.scheduler.diagnosis import BEST, LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, Told, filter_steps, weighed_hosts
+from minova.scheduler.filters import Filter
 from minova.scheduler.gates import resources_at, skips_filters
 from minova.scheduler.host_table import HostState, HostTable, Rows
 from minova.scheduler.weights import Floats, weigh
@@ -61,8 +62,8 @@ def decide(
     """A host for each of these like instances; each chosen row of the table consumes its instance."""
     choices: list[tuple[Selection, Choice]] = []
     rounds: list[Round] = []
-    memory: Memory = {}
     count = len(instance_uuids)
+    memory: Memory | None = {} if count > 1 else None
     asked = spec
     table.begin()
     for index, uuid in enumerate(instance_uuids):
@@ -105,7 +106,9 @@ def _error(hosts: int, found: int, count: int) -> str:
     return "No host is left for it." if count == 1 else f"There are hosts for {found} of {count} instances."
 
 
-def _round(table: HostTable, spec: RequestSpec, alternates: int, rules: Rules, index: int, memory: Memory) -> Round:
+def _round(
+    table: HostTable, spec: RequestSpec, alternates: int, rules: Rules, index: int, memory: Memory | None
+) -> Round:
     steps: list[Step] = []
     left = candidates(table, spec, rules, steps, index, memory)
     rows = left.nonzero()[0]
@@ -181,8 +184,9 @@ def limits_at(host: HostState, spec: RequestSpec, rules: Rules) -> HostLimits:
     """How far the chosen host may fill up, by the filters that it has passed."""
     limits: dict[str, Any] = {}
     if not skips_filters(spec):
+        rebuild = spec.is_rebuild
         for sieve in rules.filters:
-            if sieve.minds(spec):
+            if type(sieve).limits is not Filter.limits and not (rebuild and not sieve.minds(spec)):
                 limits.update(sieve.limits(host))
     other = {name: limits.pop(name) for name in [*limits] if name not in _LIMITS}
     return HostLimits(**limits, other=other)

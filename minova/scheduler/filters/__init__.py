@@ -5,6 +5,7 @@ filter written for Nova (`host_passes(host_state, spec_obj)`). The README of the
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,10 +29,14 @@ __all__ = [
 
 
 class Verdict(NamedTuple):
-    """Who passes, and why those rows do not that do not. To be asked before the table changes."""
+    """Who passes, and why those rows do not that do not. To be asked before the table changes.
+
+    `asked` False: the request says nothing that is looked at, and everybody passes.
+    """
 
     passed: Mask
     reasons: Callable[[Rows], list[str]]
+    asked: bool = True
 
     def reason(self, row: int) -> str:
         return self.reasons(np.array([row]))[0]
@@ -102,6 +107,8 @@ class ClassFilter(Filter):
         values, ids = hosts.class_column(self.of)
         present = np.bincount(ids[left], minlength=len(values)).nonzero()[0].tolist()
         reasons = {i: self.verdict(values[i], spec) for i in present}
+        if all(reason is None for reason in reasons.values()):
+            return Verdict(_everybody(len(hosts)), lambda rows: [""] * len(rows), asked=False)
         passes = np.zeros(len(values), bool)
         passes[[i for i, reason in reasons.items() if reason is None]] = True
         return Verdict(passes[ids], lambda rows: [reasons[i] or "" for i in ids[rows].tolist()])
@@ -173,9 +180,12 @@ class PerHostFilter(Filter):
 
 def all_of(checks: Sequence[Check], length: int) -> Verdict:
     """Every check must hold; a row's reason joins those that do not."""
+    if not checks:
+        return Verdict(_everybody(length), lambda rows: [""] * len(rows), asked=False)
     passed = np.ones(length, bool)
     for check in checks:
-        passed &= check.passed
+        if check.passed is not True:
+            passed &= check.passed
 
     def reasons(rows: Rows) -> list[str]:
         of_row: dict[int, list[str]] = {row: [] for row in rows.tolist()}
@@ -186,3 +196,10 @@ def all_of(checks: Sequence[Check], length: int) -> Verdict:
         return ["; ".join(why) for why in of_row.values()]
 
     return Verdict(passed, reasons)
+
+
+@lru_cache(maxsize=8)
+def _everybody(length: int) -> Mask:
+    everybody = np.ones(length, bool)
+    everybody.flags.writeable = False
+    return everybody

@@ -4,6 +4,8 @@ the guest to cells, the exact fit is asked of those that are left, once for each
 
 from typing import Any
 
+import numpy as np
+
 from minova.hardware.numa_counts import counts_of, needs_of
 from minova.hardware.numa_fit import NoFit, PciNeeds, cells_for
 from minova.objects.numa import NUMATopology, NUMATopologyLimits
@@ -16,8 +18,11 @@ NO_THREADS = "CPU thread policy require, but the host has no hardware threads"
 
 class NUMATopologyFilter(Filter):
     def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
-        passed = all_of([], len(hosts)).passed
-        if wants_threads(spec):
+        threads = wants_threads(spec)
+        if spec.numa_topology is None and not threads:
+            return all_of([], len(hosts))
+        passed = np.ones(len(hosts), bool)
+        if threads:
             passed &= hosts.by_class("numa_topology", lambda topology: topology is None or has_threads(topology))
         if spec.numa_topology is not None:
             fitting, exact = hosts.numa.fitting(needs_of(spec.numa_topology), limits_of(hosts))

@@ -140,10 +140,10 @@ def weigh(hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec, weighers
         return Weighed(total, shares)
     for weigher in weighers:
         _, normal, multipliers = parts(weigher, hosts, rows, spec)
-        share = normal * multipliers
-        shares[weigher.name] = shares.get(weigher.name, 0.0) + share
+        share = normal if isinstance(multipliers, float) and multipliers == 1.0 else normal * multipliers
         if not isinstance(share, float) or share:
             total += share
+        shares[weigher.name] = shares[weigher.name] + share if weigher.name in shares else share
     return Weighed(total, shares)
 
 
