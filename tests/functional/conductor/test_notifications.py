@@ -12,6 +12,7 @@ from minova.db import instances, schema, tasks
 from minova.notifier import Notifier
 from tests.functional.conductor.desk import CTX, IMAGE, Desk
 from tests.functional.scheduler.cloud import named
+from tests.servers.private_server import free_ports
 from tests.unit.test_notifier import conf_of
 
 Open = Callable[..., Desk]
@@ -133,6 +134,21 @@ def test_what_is_not_committed_is_not_told(open_desk: Open) -> None:
         desk.conductor.worker.run(work)
     assert desk.state(uuid) == before
     assert names(desk) == [("compute.a", "create.start")]
+
+
+def test_a_broker_that_is_away_keeps_nobody_from_building(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (port,) = free_ports(1)
+    conf = conf_of(["messagingv2"], url=f"rabbit://127.0.0.1:{port}")
+    conf.set_override("retry", 0, group="oslo_messaging_notifications")
+    schema.upgrade(f"sqlite:///{tmp_path}/minova.sqlite")
+    desk = Desk(f"sqlite:///{tmp_path}/minova.sqlite", notifier=Notifier(conf))
+    try:
+        uuid = desk.active()
+        assert desk.state(uuid) == "active/None on a"
+    finally:
+        desk.conductor.stop()
+        desk.close()
+    assert "Could not send notification" in caplog.text
 
 
 @pytest.mark.parametrize(
