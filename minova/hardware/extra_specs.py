@@ -2,19 +2,18 @@
 
 import math
 import re
-from collections.abc import Mapping
 
 from minova.hardware import cpuset
 from minova.hardware.errors import Invalid, MalformedValue
+from minova.objects.image_properties import flag
 
-_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
 _SIZE = re.compile(r"([-+]?\d*\.?\d+)([KMGTPEZYRQ]?)i?(b|bit|B)")
 _PREFIXES = "KMGTPEZYRQ"
 
 
 def is_true(value: object) -> bool:
     """Nova takes every other word for no."""
-    return str(value).strip().lower() in _TRUE
+    return flag(str(value))
 
 
 def number(key: str, value: object) -> int:
@@ -46,14 +45,3 @@ def size_kib(text: str) -> float | None:
         return None
     size: float = float(match[1]) * 1024.0 ** (_PREFIXES.index(match[2]) + 1 if match[2] else 0)
     return math.ceil(size if match[3] == "B" else size / 8) / 1024
-
-
-def per_cell(properties: Mapping[str, str], prefix: str) -> list[tuple[str, str]]:
-    """`prefix.0`, `prefix.1`, ... as far as they go without a gap: (key, value)."""
-    found = []
-    for index in range(len(properties)):
-        key = f"{prefix}.{index}"
-        if key not in properties:
-            break
-        found.append((key, str(properties[key])))
-    return found

@@ -12,11 +12,11 @@ import msgspec
 
 from minova.hardware import errors
 from minova.hardware.cpu_policy import cpu_policy_of
-from minova.hardware.extra_specs import cpus, number, per_cell, size_kib
+from minova.hardware.extra_specs import cpus, number, size_kib
 from minova.hardware.locked_memory import check_locked_memory
 from minova.hardware.numa_counts import ANY, LARGE, PINNED, SMALL
 from minova.objects.flavor import Flavor
-from minova.objects.image_properties import typed
+from minova.objects.image_properties import numbered, typed
 from minova.objects.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
 
 T = TypeVar("T")
@@ -65,11 +65,11 @@ class _Cells(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _cpu_lists(properties: Mapping[str, str], prefix: str) -> list[CPUs]:
-    return [cpus(key, value) for key, value in per_cell(properties, prefix)]
+    return [cpus(f"{prefix}.{cell}", value) for cell, value in enumerate(numbered(properties, prefix))]
 
 
 def _memories(properties: Mapping[str, str], prefix: str) -> list[int]:
-    return [number(key, value) for key, value in per_cell(properties, prefix)]
+    return [number(f"{prefix}.{cell}", value) for cell, value in enumerate(numbered(properties, prefix))]
 
 
 def _nodes(flavor: Flavor, of_image: int | None) -> int | None:

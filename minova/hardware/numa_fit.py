@@ -180,10 +180,10 @@ class _Search(msgspec.Struct, kw_only=True, dict=True):
         return None
 
     def why_not(self) -> NoFit:
-        """The need that the fewest cells accept, and what the first cell lacks for it; or the devices."""
+        """The first need that no cell accepts, and what the cells lack for it; or the devices."""
         for need, cells in self.accepting.items():
             if not cells:
-                lacks = [text for index in self.order if (text := refusal(self.counts[index], need, self.limits))]
+                lacks = dict.fromkeys(refusal(self.counts[index], need, self.limits) or "" for index in self.order)
                 return NoFit(f"no NUMA cell fits cell {self.needs.index(need)} of the guest: {'; '.join(lacks)}")
         if self.near is None:
             return NoFit(f"fewer NUMA cells fit the guest's than its {len(self.needs)}")

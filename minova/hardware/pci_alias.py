@@ -10,14 +10,14 @@ import msgspec
 from minova.hardware import errors
 from minova.hardware.pci_pools import LEGACY, POLICIES
 from minova.objects.flavor import Flavor
-from minova.objects.image_properties import typed
+from minova.objects.image_properties import TRUE, typed, words
 from minova.objects.pci import InstancePCIRequest, Pairs
 
 _ID = re.compile(r"[0-9a-fA-F]{4}")
 _DEVICE_TYPES = ("type-PCI", "type-PF", "type-VF")
 _TRUTHS = {
-    **dict.fromkeys(("1", "t", "true", "on", "y", "yes"), "true"),
-    **dict.fromkeys(("0", "f", "false", "off", "n", "no"), "false"),
+    **dict.fromkeys(TRUE, "true"),
+    **dict.fromkeys(words("0 f false off n no"), "false"),
 }
 _CHOICES = {"capability_type": ("pci",), "device_type": _DEVICE_TYPES, "numa_policy": POLICIES}
 _KEYS = (

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from minova.hardware.errors import PciDeviceRequestFailed
+from minova.hardware.extra_specs import is_true
 from minova.objects.numa import InstanceNUMATopology, NUMATopology
 from minova.objects.pci import InstancePCIRequest, PciDevicePool
 
@@ -23,7 +24,6 @@ POLICIES = (REQUIRED, LEGACY, PREFERRED, SOCKET)
 
 # What a spec may name but no pool carries: they are matters of Placement.
 _NOT_OF_A_POOL = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
-_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
 
 
 class GuestCells(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,13 +182,9 @@ def _without_unasked(kind: str) -> Callable[[Pools, InstancePCIRequest, GuestCel
 
 
 def _by_management(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
-    if any(_is_true(dict(spec).get("remote_managed")) for spec in request.spec):
+    if any(is_true(dict(spec).get("remote_managed")) for spec in request.spec):
         return pools
-    return tuple(pool for pool in pools if not _is_true(dict(pool.tags).get("remote_managed")))
-
-
-def _is_true(value: str | None) -> bool:
-    return value is not None and value.strip().lower() in _TRUE
+    return tuple(pool for pool in pools if not is_true(dict(pool.tags).get("remote_managed")))
 
 
 def _by_migration(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
