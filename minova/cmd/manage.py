@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors, log
-from minova.cmd import bench, simulate
+from minova.cmd import bench, placement_audit, simulate
 from minova.db import schema
 from minova.db.engine import Database
 
@@ -50,6 +50,7 @@ def simulate_scenario(conf: cfg.ConfigOpts) -> None:
 def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
     _add_nouns(subparsers)
     _add_bench(subparsers)
+    _add_placement(subparsers)
     said = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
     parser = subparsers.add_parser("simulate", help=said, description=said)
     parser.add_argument("scenario", metavar="SCENARIO.json", help="may be gzipped; - reads the standard input")
@@ -66,6 +67,16 @@ def _add_bench(subparsers: "_SubParsersAction[Any]") -> None:
     command.add_argument("--runs", type=bench.at_least_one, default=9, help="decisions of each kind")
     command.add_argument("--json", action="store_true", help="rows as JSON")
     command.set_defaults(work=bench.scheduler)
+
+
+def _add_placement(subparsers: "_SubParsersAction[Any]") -> None:
+    parser = subparsers.add_parser("placement", help="What Placement counts.")
+    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    said = "Find allocations, counts and providers that do not agree with the instances. Changes nothing without --fix."
+    command = below.add_parser("audit", help=said, description=said)
+    command.add_argument("--fix", action="store_true", help="put right what can be; instances are never touched")
+    command.add_argument("--json", action="store_true", help="the findings as JSON")
+    command.set_defaults(work=placement_audit.run)
 
 
 def _add_nouns(subparsers: "_SubParsersAction[Any]") -> None:

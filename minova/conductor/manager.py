@@ -19,6 +19,7 @@ from minova.conductor.groups import Groups
 from minova.conductor.liveness import Liveness
 from minova.conductor.moves import Moves
 from minova.conductor.notifications import Notifications
+from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.reconcile import PURGE_INTERVAL, Reconcile
 from minova.conductor.servers import Servers
 from minova.conductor.services import FLUSH_INTERVAL, Services
@@ -101,6 +102,8 @@ class ConductorManager:
         self._catalogue = Catalogue(self.worker)
         self._aggregates = Aggregates(self.worker)
         self._reconcile = Reconcile(conf, self.worker, builds, self._reports, self._terminate, casts, liveness)
+        self._placement_audit_interval = float(options.placement_audit_interval)
+        self._placement_audit = PlacementAudit(self.worker)
 
     # -- the life of the service -----------------------------------------------------------------------------------
 
@@ -117,12 +120,16 @@ class ConductorManager:
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         work = self._reconcile
-        return [
+        tasks = [
             PeriodicTask(name="flush_heartbeats", interval=FLUSH_INTERVAL, work=self._services.flush),
             PeriodicTask(name="try_out_bus", interval=TRY_INTERVAL, work=self._bus.try_out),
             PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
             PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=work.purge),
         ]
+        if self._placement_audit_interval:
+            look = self._placement_audit.look
+            tasks.append(PeriodicTask(name="audit_placement", interval=self._placement_audit_interval, work=look))
+        return tasks
 
     def stop(self) -> None:
         """Tasks that run may end; what is left goes to others at once."""

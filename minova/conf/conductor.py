@@ -41,4 +41,11 @@ OPTS: list[cfg.Opt] = [
         min=0,
         help="Seconds that deleted instances are kept before they are purged; 0 keeps them for ever.",
     ),
+    cfg.IntOpt(
+        "placement_audit_interval",
+        default=3600,
+        min=0,
+        help="Seconds between audits of Placement, which look for allocations, counts and providers that do not agree with "
+        "the instances, and change nothing: see minova-manage placement audit. 0 never looks.",
+    ),
 ]

@@ -1,0 +1,90 @@
+"""`minova-manage placement audit`: what does not agree with the instances, and with --fix puts it right."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+
+from minova import errors
+from minova.cmd import database
+from minova.db.engine import Database
+from minova.db.schema import require_schema
+from minova.placement import audit_gather, audit_heal
+from minova.placement.audit import Finding
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding. `healed` None: nothing was tried; `reason`: why it could not be done."""
+
+    problem: str
+    detail: str
+    remedy: str
+    consumer_uuid: str | None
+    provider_uuid: str | None
+    resource_class: str | None
+    healed: bool | None = None
+    reason: str | None = None
+
+
+def run(conf: cfg.ConfigOpts) -> None:
+    """Conflict: not all could be healed."""
+    db = database.opened(conf, readonly=not conf.command.fix)
+    try:
+        require_schema(db)
+        rows = list(_fixed(db) if conf.command.fix else _found(db))
+    finally:
+        db.close()
+    print(_json(rows) if conf.command.json else table(rows))
+    left = sum(row.healed is False for row in rows)
+    if left:
+        raise errors.Conflict(f"{left} of {len(rows)} findings were left as they are.")
+
+
+def _found(db: Database) -> Iterator[Row]:
+    with db.read() as session:
+        for finding in audit_gather.findings(session):
+            yield _row(finding)
+
+
+def _fixed(db: Database) -> Iterator[Row]:
+    for healed in audit_heal.fix(db):
+        yield _row(healed.finding, healed=healed.reason is None, reason=healed.reason)
+
+
+def _row(finding: Finding, **outcome: Any) -> Row:
+    return Row(
+        problem=finding.kind.value,
+        detail=finding.detail,
+        remedy=finding.remedy,
+        consumer_uuid=finding.consumer_uuid,
+        provider_uuid=finding.provider_uuid,
+        resource_class=finding.resource_class,
+        **outcome,
+    )
+
+
+def _json(rows: list[Row]) -> str:
+    return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
+
+
+def table(rows: list[Row]) -> str:
+    """A line for each finding: whose it is, what is wrong, and what would be or was done."""
+    if not rows:
+        return "Nothing is wrong."
+    head = ("PROBLEM", "OF", "WHAT IS WRONG", "TO BE DONE" if rows[0].healed is None else "DONE")
+    lines = [
+        head,
+        *((row.problem, row.consumer_uuid or row.provider_uuid or "", row.detail, _done(row)) for row in rows),
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    return "\n".join(
+        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[3]]).rstrip()
+        for line in lines
+    )
+
+
+def _done(row: Row) -> str:
+    if row.healed is None:
+        return row.remedy or "nothing can be done from here"
+    return row.remedy if row.healed else f"not done: {row.reason}"

@@ -1,0 +1,36 @@
+"""The audit of Placement, dry, from time to time: what it finds is logged and counted, and left to the operator."""
+
+import logging
+from collections import Counter
+
+from minova.conductor.worker import Worker
+from minova.metrics import PLACEMENT_FINDINGS
+from minova.placement import audit_gather
+from minova.placement.audit import Kind
+
+LOG = logging.getLogger(__name__)
+
+# Findings told one by one in the log; `minova-manage placement audit` shows all.
+TOLD = 20
+
+
+class PlacementAudit:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        # What the last look found, by kind.
+        self.found: Counter[Kind] = Counter()
+
+    def look(self) -> None:
+        with self._worker.db.read() as session:
+            findings = audit_gather.findings(session)
+        self.found = Counter(finding.kind for finding in findings)
+        for kind in Kind:
+            PLACEMENT_FINDINGS.labels(kind.value).set(self.found[kind])
+        if not findings:
+            LOG.info("The audit of Placement found nothing wrong")
+            return
+        said = ", ".join(f"{count} x {kind.value}" for kind, count in sorted(self.found.items()))
+        LOG.warning("The audit of Placement found %s. To put it right: minova-manage placement audit --fix", said)
+        for finding in findings[:TOLD]:
+            whose = finding.consumer_uuid or finding.provider_uuid
+            LOG.warning("%s %s: %s", finding.kind.value.capitalize(), whose, finding.detail)

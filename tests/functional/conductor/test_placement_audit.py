@@ -1,0 +1,46 @@
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minova.conductor.placement_audit import TOLD, PlacementAudit
+from minova.conductor.worker import Worker
+from minova.db.engine import Database
+from minova.metrics import REGISTRY
+from minova.placement.audit import Kind
+from tests.functional.placement.cases import claim, claim_of, held, hosts
+from tests.functional.scheduler.cloud import fresh, named
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    made = fresh(f"sqlite:///{tmp_path}/minova.sqlite")
+    yield made
+    made.close()
+
+
+def counted(kind: Kind) -> float | None:
+    return REGISTRY.get_sample_value("minova_placement_findings", {"kind": kind.value})
+
+
+def test_what_it_finds_is_logged_and_counted_and_left(db: Database, caplog: pytest.LogCaptureFixture) -> None:
+    audit = PlacementAudit(Worker(db, host="c", lease=30.0, threads=1, spawn=lambda work: work()))
+    hosts(db, "a", vcpus=64, memory_mb=65536, local_gb=1000)
+    with caplog.at_level(logging.INFO, "minova.conductor.placement_audit"):
+        audit.look()
+        assert caplog.messages == ["The audit of Placement found nothing wrong"]
+        assert counted(Kind.WITHOUT_INSTANCE) == 0
+        claim(db, *(claim_of(f"ghost{number}", "a") for number in range(TOLD + 1)))
+        caplog.clear()
+        audit.look()
+    first, *each = caplog.messages
+    assert first == (
+        f"The audit of Placement found {TOLD + 1} x allocation without instance. "
+        "To put it right: minova-manage placement audit --fix"
+    )
+    assert len(each) == TOLD
+    assert all("Allocation without instance" in line for line in each)
+    assert counted(Kind.WITHOUT_INSTANCE) == audit.found[Kind.WITHOUT_INSTANCE] == TOLD + 1
+    assert held(db, "ghost0")
+    assert named("ghost0") in caplog.text
