@@ -14,7 +14,7 @@ from minova.db.models import Instance
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.states import RESOURCE_FREE, PowerState
-from minova.placement import allocations, changes, inventories, provider_aggregates, providers
+from minova.placement import allocations, changes, inventories, provider_aggregates, providers, published_traits
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Computes:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def finish_audit(self, node: ComputeNode, found: Sequence[Inventory]) -> ComputeNode:
+    def finish_audit(self, node: ComputeNode, found: Sequence[Inventory], traits: Sequence[str]) -> ComputeNode:
         """Write node and inventories where they changed; free what instances held that are gone."""
 
         def work(session: Session) -> ComputeNode:
@@ -69,12 +69,14 @@ class Computes:
             # Consumers before inventories: the lock order of claims.
             self._free_gone(session, row)
             inventories.set_inventories(session, row.uuid, found)
+            published_traits.publish(session, row.uuid, traits)
             return compute_nodes.to_object(row)
 
         return self._worker.run(work)
 
     def _free_gone(self, session: Session, row: NodeRow) -> None:
-        holders = allocations.consumers_of(session, row.uuid)
+        # What others hold, by Placement's own API, is theirs.
+        holders = allocations.consumers_of(session, row.uuid, "INSTANCE")
         gone = set(holders) - instances.existing(session, holders) - moves.known(session, holders)
         if gone:
             LOG.info("Freeing on node %s what instances held that are gone: %s", row.hypervisor_hostname, sorted(gone))

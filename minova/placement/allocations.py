@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import Allocation, ResourceProvider
+from minova.db.models import Allocation, Consumer, ResourceProvider
 from minova.placement import allocation_rows as rows
 from minova.placement import changes
 from minova.placement.allocation_rows import Held, Holding, Key, Provider
@@ -90,9 +90,12 @@ def forget(session: Session, consumer_uuids: Iterable[str]) -> None:
     rows.delete_consumers(session, consumer_uuids)
 
 
-def consumers_of(session: Session, provider_uuid: str) -> list[str]:
-    """Who holds anything of this provider."""
+def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None = None) -> list[str]:
+    """Who holds anything of this provider; of one type, or of all."""
     query = select(Allocation.consumer_uuid).join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+    if consumer_type is not None:
+        query = query.join(Consumer, Consumer.uuid == Allocation.consumer_uuid)
+        query = query.where(Consumer.consumer_type == consumer_type)
     return sorted(set(session.scalars(query.where(ResourceProvider.uuid == provider_uuid))))
 
 

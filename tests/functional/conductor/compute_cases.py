@@ -65,6 +65,14 @@ class AuditCases:
         assert desk.allocated() == {}
         assert uuid not in desk.allocated()
 
+    def test_what_others_hold_of_a_node_stays(self, desk: Desk) -> None:
+        uuid = desk.active()
+        with desk.db.write() as session:
+            session.query(models.Instance).delete()
+            session.query(models.Consumer).update({"consumer_type": "VOLUME"})
+        desk.audit("a")
+        assert uuid in desk.allocated()
+
     def test_a_node_that_vanishes_goes_with_its_provider(self, desk: Desk) -> None:
         desk.active()
         desk.conductor.delete_compute_nodes(CTX, host="a", nodes=("a-node", "never-was"))
