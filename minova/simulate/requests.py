@@ -41,7 +41,7 @@ def request_spec(asked: Asked, aliases: Callable[[], Aliases]) -> RequestSpec:
         flavor=flavor,
         instance_uuid=uuid_of(asked.instance_uuid or asked.id),
         image=image,
-        project_id=asked.project_id or "",
+        project_id=asked.project_id or "project",
         availability_zone=asked.availability_zone,
         ignore_hosts=tuple(asked.ignore_hosts or ()),
         force_hosts=tuple(asked.force_hosts or ()),

@@ -81,13 +81,13 @@ class Cloud:
         steps: list[Step] = []
         try:
             rows = candidates(self._table, spec, self._rules, steps).nonzero()[0]
-            weights, total = self._weights(rows, spec)
-        except Exception as error:  # noqa: BLE001  - whatever a filter raises is its answer
-            found.update(error=told(error), chain=self._chain(spec, steps))
-            return found
+            found["selected"] = self._hosts(rows)
+            found["weights"], total = self._weights(rows, spec)
+        except Exception as error:  # noqa: BLE001  - whatever a filter or weigher raises is the answer
+            return {**found, "error": told(error), "chain": self._chain(spec, steps)}
         best = best_first(total, len(rows))
-        order = list(zip(self._names[rows[best]].tolist(), total[best].tolist(), strict=True))
-        found.update(chain=self._chain(spec, steps), selected=self._hosts(rows), weights=weights, order=order)
+        found["order"] = list(zip(self._names[rows[best]].tolist(), total[best].tolist(), strict=True))
+        found["chain"] = self._chain(spec, steps)
         if asked.consume and len(best):
             found["consumed"] = self._consume(int(rows[best[0]]), spec)
         return found

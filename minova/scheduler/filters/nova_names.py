@@ -5,6 +5,8 @@ from collections import UserDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from netaddr import IPAddress
+
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import Filter, Verdict, all_of
 from minova.scheduler.host_state import HostState
@@ -59,6 +61,9 @@ def attribute(host: HostState, name: str) -> Any:
         return {key: str(value) for key, value in host.stats.items()}
     if name == "supported_instances":
         return [list(supported) for supported in host.capabilities.supported_instances]
+    if name == "host_ip":
+        # An address, not text: it is equal to no text, and neither more nor less.
+        return host.host_ip and IPAddress(host.host_ip)
     if name == "pci_stats":
         return host.pci_pools
     if name in SHARED or name in OWN:

@@ -1,0 +1,245 @@
+"""Hosts, with their cells, devices and instances, and the aggregates they are in."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from tests.conformance.scenarios.images import image
+from tests.conformance.scenarios.words import (
+    CELLS,
+    DEVICES,
+    METRICS,
+    MULTIPLIERS,
+    ZONES,
+    chance,
+    picked,
+    some,
+    uuid_from,
+)
+
+Json = dict[str, Any]
+FEATURES = ("sse4.2", "aes", "vmx", "avx", "avx2", "svm")
+SUPPORTED = (
+    ["x86_64", "kvm", "hvm"],
+    ["x86_64", "qemu", "hvm"],
+    ["i686", "qemu", "hvm"],
+    ["aarch64", "kvm", "hvm"],
+    ["x86_64", "xen", "xen"],
+    ["ppc64", "qemu", "exe"],
+)
+FACTORS = ("0.5", "1.0", "2", "16", "0", " 4 ", "1e1", "bad", "", "1,2", "-1", "1_0")
+RATIOS = (*FACTORS, "inf")
+LIMITS = ("1", "3", "8", "20", "0", " 4 ", "4,9", "abc", "", "2.5", "-1")
+METADATA: dict[str, Sequence[str]] = {
+    "ssd": ("true", "false", "true,false", "True"),
+    "tier": ("gold", "gold,silver", "silver , bronze", ""),
+    "gpu": ("2,4", "4", "8", "16"),
+    "cpu_speed": ("2.4", "2.4,3.1", "3.10", "fast"),
+    "rack": ("r1", "r2", "r1,r2"),
+    "filter_tenant_id": ("p1", "p1, p2", "p2,p3,p4", ""),
+    "filter_tenant_id_b": ("p1,p4", "p3"),
+    "filter_tenant_idx": ("p2",),
+    "instance_type": ("m1, c1", "m1,m2", "m3", ""),
+    "cpu_allocation_ratio": RATIOS,
+    "ram_allocation_ratio": RATIOS,
+    "disk_allocation_ratio": RATIOS,
+    "max_instances_per_host": LIMITS,
+    "max_io_ops_per_host": LIMITS,
+    "hw_architecture": ("x86_64", "x86_64,aarch64", "i686", "amd64"),
+    "hw_disk_bus": ("virtio,scsi", "ide", "virtio"),
+    "os_type": ("windows,linux", "linux"),
+    "os_distro": ("rhel", "ubuntu,debian"),
+    "img_hv_type": ("kvm,qemu", "KVM"),
+    "hw_boot_menu": ("True", "true", "False"),
+    "hw_cpu_policy": ("dedicated", "shared"),
+    "hw_numa_nodes": ("1", "2,1"),
+    "hw_vm_mode": ("hvm", "xen"),
+    "vm_mode": ("hvm",),
+    "hw_maxphysaddr_bits": ("46", "52"),
+    "xx.os_type": ("linux",),
+    "note": ("", "a b c"),
+}
+
+
+def aggregates(rng: random.Random, hosts: Sequence[Json]) -> list[Json]:
+    names = [host["host"] for host in hosts]
+    found: list[Json] = []
+    for number in range(rng.randint(0, 9)):
+        metadata = picked(rng, METADATA, 0.1)
+        metadata |= {
+            f"{name}_weight_multiplier": rng.choice(FACTORS) for name in (*MULTIPLIERS, "metrics") if chance(rng, 0.06)
+        }
+        if chance(rng, 0.3):
+            metadata["availability_zone"] = rng.choice((*ZONES, "az1,az2", ""))
+        members = some(rng, names) + some(rng, ("nowhere", "HOST1"), 1)
+        found.append({"id": number + 1, "name": f"agg{number}", "hosts": members, "metadata": metadata})
+    return found
+
+
+def hosts(rng: random.Random, count: int) -> list[Json]:
+    made = [_host(rng, number) for number in range(count)]
+    if chance(rng, 0.3):
+        rng.shuffle(made)
+    return made
+
+
+def _host(rng: random.Random, number: int) -> Json:
+    name = f"host{number:05}"
+    sockets, cores, threads = rng.choice((1, 2)), rng.choice((1, 2, 4, 8)), rng.choice((1, 1, 2))
+    vcpus = sockets * cores * threads
+    memory, disk = rng.choice((2048, 8192, 16384, 65536)), rng.choice((10, 50, 200, 1000))
+    instances = [uuid_from(rng) for _ in range(rng.choice((0, 0, 1, 2, 5)))]
+    found: Json = {
+        "host": name,
+        "vcpus": 0 if chance(rng, 0.03) else vcpus,
+        "memory_mb": memory,
+        "local_gb": disk,
+        "vcpus_used": rng.choice((0, 0, vcpus // 2, vcpus, vcpus * 5)),
+        "memory_mb_used": rng.choice((512, 512, memory // 3, memory, memory * 2)),
+        "local_gb_used": rng.choice((0, disk // 4, disk, disk + 5)),
+        "cpu_allocation_ratio": rng.choice((1.0, 2.0, 4.0, 16.0, 0.5)),
+        "ram_allocation_ratio": rng.choice((1.0, 1.0, 1.5, 0.9, 3.0)),
+        "disk_allocation_ratio": rng.choice((1.0, 1.0, 2.0, 0.5)),
+        "hypervisor_type": rng.choice(("QEMU", "KVM", "ironic", "xen")),
+        "hypervisor_version": rng.choice((8002001, 9000000, 10000000, 6002000, 0, 1002003004, 7)),
+        "supported_instances": some(rng, SUPPORTED, 4),
+        "cpu_info": _cpu_info(rng, sockets, cores, threads),
+        "stats": _stats(rng, len(instances)),
+        "host_ip": f"10.0.{rng.choice((0, 0, 1))}.{number + 1}",
+        "instances": instances,
+        "instance_images": {uuid: image(rng, valid=True) for uuid in instances if chance(rng, 0.6)},
+    }
+    rare: dict[str, Any] = {
+        "node": f"{name}.example.org",
+        "cell": rng.choice(CELLS),
+        "disabled": chance(rng, 0.5),
+        "forced_down": chance(rng, 0.5),
+        "heartbeat_age": rng.choice((0, 10, 59, 60, 61, 119, 121)),
+        "disk_available_least": rng.choice((0, 5, disk // 2, disk * 2, -3)),
+        "metrics": [{"name": name, "value": rng.randint(0, 100)} for name in METRICS if chance(rng, 0.7)],
+        "pci_pools": _pools(rng),
+    }
+    found |= {key: value for key, value in rare.items() if chance(rng, 0.4)}
+    if chance(rng, 0.75):
+        found["numa"] = _numa(rng, max(1, vcpus), memory, threads)
+    return found
+
+
+def _cpu_info(rng: random.Random, sockets: int, cores: int, threads: int) -> Json | None:
+    if chance(rng, 0.1):
+        return None
+    found: Json = {
+        "arch": rng.choice(("x86_64", "aarch64")),
+        "model": rng.choice(("Haswell", "EPYC")),
+        "topology": {"sockets": sockets, "cores": cores, "threads": threads},
+        "features": some(rng, FEATURES),
+    }
+    if chance(rng, 0.5):
+        found["maxphysaddr"] = {"mode": rng.choice(("emulate", "passthrough")), "bits": rng.choice((39, 46, 52))}
+    return found
+
+
+def _stats(rng: random.Random, instances: int) -> Json:
+    found: Json = {
+        "num_instances": instances if chance(rng, 0.8) else rng.randint(0, 20),
+        "io_workload": rng.choice((0, 1, 3, 9, 10)),
+        "failed_builds": rng.choice((0, 0, 0, 1, 3, 7)),
+    }
+    return found | picked(rng, {"rack": ("r1", "r2"), "num_proj_p1": ("0", "3"), "num_os_type_linux": ("2",)}, 0.3)
+
+
+def _pools(rng: random.Random) -> list[Json]:
+    found = []
+    for vendor, product, kind in some(rng, DEVICES * 2):
+        tags = picked(
+            rng,
+            {
+                "physical_network": ("phys1", "phys2"),
+                "trusted": ("true", "false", "True"),
+                "live_migratable": ("true", "false"),
+                "remote_managed": ("true", "false", "True"),
+            },
+            0.25,
+        )
+        node = rng.choice((0, 0, 1, 1, None, 3))
+        pool = {"vendor_id": vendor, "product_id": product, "dev_type": kind, "numa_node": node}
+        found.append({**pool, "count": rng.choice((1, 1, 2, 3, 0)), "tags": tags})
+    return found
+
+
+# -- NUMA --------------------------------------------------------------------------------------------------------------
+
+
+def _numa(rng: random.Random, vcpus: int, memory: int, threads: int) -> list[Json]:
+    count = rng.choice([n for n in (1, 1, 2, 2, 2, 3, 4) if n <= vcpus])
+    each = max(threads, vcpus // count)
+    kind = rng.choice(("one", "one", "split", "shared", "dedicated"))
+    paged, usage = chance(rng, 0.7), rng.choice((0.0, 0.0, 0.3, 0.8))
+    sockets = rng.choice((None, 1, 2, count))
+    cells = []
+    for number in range(count):
+        cpus = list(range(number * each, (number + 1) * each))
+        cells.append(_cell(rng, number, cpus, memory // count, kind=kind, threads=threads, paged=paged, usage=usage))
+        cells[-1]["socket"] = None if sockets is None else number % sockets
+    if count > 2 and chance(rng, 0.1):
+        del cells[1]
+    return cells
+
+
+def _cell(
+    rng: random.Random, number: int, cpus: list[int], memory: int, *, kind: str, threads: int, paged: bool, usage: float
+) -> Json:
+    if chance(rng, 0.15):
+        cpus = cpus[:-1] or cpus
+    cores = _cores(cpus, threads, beside=chance(rng, 0.5))
+    shared, dedicated = {
+        "one": (cpus, cpus),
+        "shared": (cpus, []),
+        "dedicated": ([], cpus),
+        "split": (_together(cores[: len(cores) // 3]), _together(cores[len(cores) // 3 :])),
+    }[kind]
+    if kind == "split" and chance(rng, 0.3):
+        dedicated = dedicated[:-1]
+    memory_usage = int(memory * usage * rng.random())
+    return {
+        "id": number,
+        "cpuset": shared,
+        "pcpuset": dedicated,
+        "memory": memory,
+        "cpu_usage": rng.randint(0, 2 * len(shared)) if usage and shared else 0,
+        "memory_usage": memory_usage,
+        "pinned_cpus": sorted(cpu for cpu in dedicated if usage and chance(rng, usage / 2)),
+        "siblings": cores,
+        "mempages": _pages(rng, memory, memory_usage) if paged else [],
+    }
+
+
+def _together(cores: list[list[int]]) -> list[int]:
+    return sorted(cpu for core in cores for cpu in core)
+
+
+def _cores(cpus: list[int], threads: int, *, beside: bool) -> list[list[int]]:
+    if threads == 1:
+        return [[cpu] for cpu in cpus]
+    if beside:
+        return [cpus[i : i + threads] for i in range(0, len(cpus), threads)]
+    half = -(-len(cpus) // threads)
+    return [cpus[i::half] for i in range(half)]
+
+
+def _pages(rng: random.Random, memory: int, used_mb: int) -> list[Json]:
+    large = int(memory * rng.choice((0.0, 0.25, 0.5, 1.0)))
+    small = {"size_kb": 4, "total": (memory - large) * 256, "used": min(used_mb, memory - large) * 256}
+    found: list[Json] = [small]
+    if large:
+        total = large // 2
+        found.append({"size_kb": 2048, "total": total, "used": rng.randint(0, total) if chance(rng, 0.5) else 0})
+    if chance(rng, 0.4):
+        total = rng.randint(0, 8)
+        found.append({"size_kb": 1048576, "total": total, "used": rng.randint(0, total)})
+    for pages in found:
+        if chance(rng, 0.4):
+            pages["reserved"] = rng.choice((0, pages["total"] // 10, pages["total"] // 2))
+    if chance(rng, 0.1):
+        found.reverse()
+    return found
