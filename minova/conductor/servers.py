@@ -21,6 +21,7 @@ from minova.hardware.demands import demands_of
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.states import TaskState, VmState
+from minova.placement import wishes
 
 # The first asking of the scheduler is committed with the tasks themselves.
 FIRST_CLAIM = 1
@@ -131,6 +132,7 @@ def repeated(session: Session, ctx: RequestContext, request: CreateServers) -> C
 
 def spec_of(ctx: RequestContext, request: CreateServers, aliases: Sequence[str] = ()) -> RequestSpec:
     """`aliases`: the texts of [pci] alias. BadRequest of many kinds: flavor or image ask for what cannot be."""
+    wishes.check(request.flavor, request.image)
     demands = demands_of(request.flavor, request.image, aliases)
     return RequestSpec(
         flavor=request.flavor,

@@ -175,6 +175,22 @@ class ScheduleCases:
         assert desk.scheduler.asked[-1][2] == 0
 
 
+    @pytest.mark.parametrize(
+        ("extra_specs", "named"),
+        [
+            ({"trait:CUSTOM_A": "perhaps"}, "trait:CUSTOM_A='perhaps'"),
+            ({"resources:VCPU": "-1"}, "resources:VCPU='-1'"),
+        ],
+    )
+    def test_what_cannot_be_asked_of_placement_is_refused_before_anything_is_written(
+        self, desk: Desk, extra_specs: dict[str, str], named: str
+    ) -> None:
+        flavor = msgspec.structs.replace(FLAVOR, extra_specs=extra_specs)
+        with pytest.raises(errors.BadRequest, match=named):
+            desk.conductor.create_servers(CTX, request=request(1, flavor=flavor))
+        assert desk.count(models.Instance) == 0
+
+
 class FailureCases:
     def test_the_next_alternate_is_tried_and_the_allocation_goes_along(self, desk: Desk) -> None:
         (uuid,) = desk.create()
