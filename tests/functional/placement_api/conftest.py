@@ -1,20 +1,20 @@
 """Placement's application over a database file, as minova-placement-api --dev serves it."""
 
-import contextlib
 import json
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import falcon.testing
 import pytest
+from sqlalchemy import select
 
 from minova import conf as configuration
-from minova.api.auth import Authenticator, placement_authenticator
+from minova.api.auth import placement_authenticator
 from minova.api.placement.app import make_app
 from minova.db.engine import Database
+from minova.db.models import Base
 from tests.functional.scheduler.cloud import fresh, named
 
 Json = dict[str, Any]
@@ -36,20 +36,19 @@ class Answer(NamedTuple):
 
 
 class Room:
-    """`folder` has a database. Names stand for uuids: `named("a")` is the uuid of provider or consumer a. Options as group__name."""
+    """`url`: of a database, default, the one in `folder`. Names stand for uuids: `named("a")` is the uuid of provider or consumer a. Options as group__name."""
 
-    def __init__(self, folder: Path, authenticate: Authenticator | None = None, **options: Any) -> None:
+    def __init__(self, folder: Path, *, url: str | None = None, **options: Any) -> None:
         self.conf = configuration.load([], "test", files=[])
         self.conf.set_override("state_path", str(folder))
         self.conf.set_override("auth_strategy", "noauth2", group="placement")
         for name, value in options.items():
             group, _, option = name.partition("__")
             self.conf.set_override(option, value, group=group)
-        url = f"sqlite:///{folder}/minova.sqlite"
+        url = url or f"sqlite:///{folder}/minova.sqlite"
         self.db = Database(url)
         self.reads = Database(url, readonly=True)
-        app = make_app(self.conf, authenticate or placement_authenticator(self.conf), self.reads, lambda: self.db)
-        self.app = app
+        self.app = make_app(self.conf, placement_authenticator(self.conf), self.reads, lambda: self.db)
 
     def close(self) -> None:
         self.reads.close()
@@ -72,11 +71,11 @@ class Room:
         )
         seen = falcon.testing.StartResponseMock()
         content = b"".join(self.app(environ, seen))
-        received = {name.lower(): value for name, value in seen.headers}
+        received = {name.lower(): value for name, value in seen.headers or ()}
         document: Any = content.decode()
         if received.get("content-type") == "application/json":
             document = json.loads(content)
-        return Answer(int(seen.status.split()[0]), document or None, received)
+        return Answer(int(str(seen.status).split()[0]), document or None, received)
 
     def right(self, method: str, path: str, body: Any = None, version: str = LATEST) -> Any:
         answer = self.ask(method, path, body, version)
@@ -104,8 +103,9 @@ class Room:
 
     def everything(self) -> list[str]:
         """All rows of all tables."""
-        with contextlib.closing(sqlite3.connect(str(self.db.engine.url.database))) as database:
-            return list(database.iterdump())
+        with self.db.read() as session:
+            tables = Base.metadata.sorted_tables
+            return sorted(f"{table.name} {row}" for table in tables for row in session.execute(select(table)))
 
     def used(self, provider: str) -> Json:
         found: Json = self.right("GET", f"/resource_providers/{named(provider)}/usages")["usages"]
@@ -144,12 +144,8 @@ def room(folder: Path) -> Iterator[Room]:
     made.close()
 
 
-@pytest.fixture(scope="session")
-def stock(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:
-    """A database file with provider a, its child b, and other; consumer one holds of a. A custom class and trait."""
-    folder = tmp_path_factory.mktemp("stock")
-    shutil.copy(empty, folder)
-    room = Room(folder)
+def stock_up(room: Room) -> None:
+    """Provider a with its child b, and other; consumer one holds of a. A custom class and a custom trait."""
     room.right("PUT", "/resource_classes/CUSTOM_GOLD")
     room.right("PUT", "/traits/CUSTOM_FAST")
     room.provider("a", VCPU=8, MEMORY_MB={"total": 4096, "min_unit": 256, "max_unit": 2048, "step_size": 256})
@@ -158,13 +154,22 @@ def stock(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:
     traits = {"resource_provider_generation": 1, "traits": ["CUSTOM_FAST"]}
     room.right("PUT", f"/resource_providers/{named('a')}/traits", traits)
     assert room.put("one", a={"VCPU": 2}).status == 204
+
+
+@pytest.fixture(scope="session")
+def stock(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:
+    """A database file that is stocked up."""
+    folder = tmp_path_factory.mktemp("stock")
+    shutil.copy(empty, folder)
+    room = Room(folder)
+    stock_up(room)
     room.close()
     return folder / "minova.sqlite"
 
 
 @pytest.fixture
 def stocked(tmp_path: Path, stock: Path) -> Iterator[Room]:
-    """See `stock`."""
+    """See `stock_up`."""
     shutil.copy(stock, tmp_path)
     made = Room(tmp_path)
     yield made

@@ -1,0 +1,95 @@
+"""Placement over HTTP on PostgreSQL and MariaDB: what holds on SQLite, and many writers at once."""
+
+import random
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from minova.db.models import Base
+from tests.functional.placement_api.conftest import Room, holding, stock_up
+from tests.functional.placement_api.test_beside_the_scheduler import *  # noqa: F403
+from tests.functional.placement_api.test_generations import *  # noqa: F403
+from tests.functional.placement_api.test_trees import *  # noqa: F403
+from tests.functional.scheduler.cloud import books, fresh, named, unbalanced
+
+
+@pytest.fixture(scope="module", params=["fresh_postgresql_url", "fresh_mariadb_url"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    url = request.getfixturevalue(request.param)()
+    fresh(url).close()
+    made = Room(tmp_path_factory.mktemp("room"), url=url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def room(server: Room) -> Iterator[Room]:
+    """With empty tables: quicker than new ones."""
+    yield server
+    with server.db.write() as session:
+        for table in reversed(Base.metadata.sorted_tables):
+            session.connection().execute(table.delete())
+
+
+@pytest.fixture
+def stocked(room: Room) -> Room:
+    stock_up(room)
+    return room
+
+
+PROVIDERS = ("p0", "p1", "p2")
+STEPS = 40
+
+
+def test_many_writers_at_once_break_no_capacity(room: Room) -> None:
+    """Allocations of one and of several, and moves; whoever is refused or has a stale generation tries something else."""
+    for name in PROVIDERS:
+        room.provider(name, VCPU=6, MEMORY_MB=600)
+    statuses: list[int] = []
+
+    def write(number: int) -> None:
+        dice = random.Random(number)
+        for _ in range(STEPS):
+            held = {
+                name: {"VCPU": dice.randint(1, 3), "MEMORY_MB": dice.choice([50, 100, 200])}
+                for name in dice.sample(PROVIDERS, dice.randint(0, 2))
+            }
+            consumer = named(f"consumer {dice.randrange(8)}")
+            shown = room.right("GET", f"/allocations/{consumer}")
+            body = holding(shown.get("consumer_generation"), **held)
+            statuses.append(room.ask("PUT", f"/allocations/{consumer}", body).status)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(statuses) == len(writers) * STEPS
+    assert set(statuses) == {204, 409}
+    assert not unbalanced(books(room.db))
+    assert all(used <= capacity for _, _, capacity, used, _ in books(room.db))
+
+
+def test_two_moves_at_once_make_no_loop(room: Room) -> None:
+    """a below b and b below a, asked for at the same time: one of them is refused."""
+    for number in range(10):
+        names = (f"a{number}", f"b{number}")
+        for name in names:
+            room.provider(name)
+        start = threading.Barrier(2)
+        statuses: list[int] = []
+
+        def move(name: str, parent: str, start: threading.Barrier = start, statuses: list[int] = statuses) -> None:
+            body = {"name": name, "parent_provider_uuid": named(parent)}
+            start.wait()
+            statuses.append(room.ask("PUT", f"/resource_providers/{named(name)}", body).status)
+
+        movers = [threading.Thread(target=move, args=pair) for pair in (names, names[::-1])]
+        for mover in movers:
+            mover.start()
+        for mover in movers:
+            mover.join()
+        assert 200 in statuses
+        assert set(statuses) <= {200, 400, 409}
+        assert statuses.count(200) == 1
