@@ -86,8 +86,9 @@ class HostTable(Hosts):
         self._silent: dict[int, float] = {}
         self._values = {name: Values() for name in CLASS_COLUMNS}
         self._columns: dict[str, NDArray[Any]] = {
-            **{name: np.zeros(0, np.int64) for name in (*WHOLE_COLUMNS, *CLASS_COLUMNS)},
-            **{name: np.zeros(0, np.float64) for name in FLOAT_COLUMNS},
+            **{name: np.zeros(0, np.int64) for name in CLASS_COLUMNS},
+            # Floats hold whole numbers exactly, and weighers need no copies of them.
+            **{name: np.zeros(0, np.float64) for name in (*WHOLE_COLUMNS, *FLOAT_COLUMNS)},
         }
         self._resource_classes: set[str] = set()
         self._rooms: dict[str, RoomColumns] = {}
@@ -112,7 +113,8 @@ class HostTable(Hosts):
         if name in self._values:
             return self._values[name].values[self._columns[name][row]]
         if name in self._columns:
-            return self._columns[name][row].item()
+            number = self._columns[name][row].item()
+            return number if name in FLOAT_COLUMNS else int(number)
         return getattr(self.records[row], name)
 
     def class_column(self, name: str) -> ClassColumn:

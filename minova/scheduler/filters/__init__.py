@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minova.objects.request_spec import RequestSpec
 from minova.placement.checks import Check, at_least, at_most
@@ -26,6 +27,10 @@ __all__ = [
     "at_least",
     "at_most",
 ]
+
+
+# Values of a class column.
+FEW = 50
 
 
 class Verdict(NamedTuple):
@@ -105,13 +110,26 @@ class ClassFilter(Filter):
         if not self.asks(spec):
             return all_of([], len(hosts))
         values, ids = hosts.class_column(self.of)
-        present = np.bincount(ids[left], minlength=len(values)).nonzero()[0].tolist()
-        reasons = {i: self.verdict(values[i], spec) for i in present}
+        reasons = self._reasons(values, ids, left, spec)
         if all(reason is None for reason in reasons.values()):
             return Verdict(_everybody(len(hosts)), lambda rows: [""] * len(rows), asked=False)
         passes = np.zeros(len(values), bool)
         passes[[i for i, reason in reasons.items() if reason is None]] = True
         return Verdict(passes[ids], lambda rows: [reasons[i] or "" for i in ids[rows].tolist()])
+
+    def _reasons(
+        self, values: Sequence[Any], ids: NDArray[np.int64], left: Mask, spec: RequestSpec
+    ) -> dict[int, str | None]:
+        """By the number of the value. Few values are judged without asking who is left: that takes longer. If one of
+        them makes the filter raise, it may be of a host that is not asked about.
+        """
+        if len(values) <= FEW:
+            try:
+                return {i: self.verdict(value, spec) for i, value in enumerate(values)}
+            except Exception:  # noqa: BLE001  - raised below again, if it is to be
+                pass
+        present = np.bincount(ids[left], minlength=len(values)).nonzero()[0].tolist()
+        return {i: self.verdict(values[i], spec) for i in present}
 
     def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
         return self.verdict(getattr(host, self.of), spec) if self.asks(spec) else None
