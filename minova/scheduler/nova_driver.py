@@ -1,4 +1,4 @@
-"""Drivers written for Nova: a class with Nova's `select_destinations`, called as Nova 17 to 24 called it.
+"""Drivers written for Nova: a class with Nova's `select_destinations`, called as Nova 17 called it.
 
 Its author changes the import of its base class from `nova.scheduler.driver` to this module. Placement is asked before
 and the allocations are written after it, so such a driver only chooses.
