@@ -16,6 +16,7 @@ EXECUTABLES = (
     "minova-compute",
     "minova-conductor",
     "minova-manage",
+    "minova-placement-api",
     "minova-scheduler",
     "minova-standalone",
 )
