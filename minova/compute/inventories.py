@@ -38,6 +38,8 @@ def inventories_of(view: HypervisorView, node: ComputeNode, reserved: Reserved) 
     """One for each resource class of which the node has any, with the node's ratios."""
     offered = (
         ("VCPU", view.vcpus, reserved.vcpus, node.cpu_allocation_ratio),
+        ("PCPU", view.pcpus, 0, 1.0),
+        ("VGPU", view.vgpus, 0, 1.0),
         ("MEMORY_MB", view.memory_mb, reserved.memory_mb, node.ram_allocation_ratio),
         ("DISK_GB", view.local_gb, reserved.disk_gb, node.disk_allocation_ratio),
     )

@@ -81,7 +81,9 @@ class ResourceTracker:
             )
             before, self._books, self._saved = self._books, finding.books, None
             finding = replace(finding, drift=drift_of(before.node if before else inputs.node, finding.books.node))
-            row = self._conductor.finish_audit(ctx, node=finding.books.node, inventories=finding.inventories)
+            row = self._conductor.finish_audit(
+                ctx, node=finding.books.node, inventories=finding.inventories, traits=view.traits
+            )
             self._saved = replace(finding.books.node, id=row.id, generation=row.generation)
             self._books = replace(finding.books, node=self._saved)
             log_final_view(self._saved)

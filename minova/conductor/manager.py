@@ -225,9 +225,15 @@ class ConductorManager:
         self._services.heard(host)
         return self._computes.begin_audit(host, view)
 
-    def finish_audit(self, ctx: RequestContext, node: ComputeNode, inventories: tuple[Inventory, ...]) -> ComputeNode:
+    def finish_audit(
+        self,
+        ctx: RequestContext,
+        node: ComputeNode,
+        inventories: tuple[Inventory, ...],
+        traits: tuple[str, ...] = (),
+    ) -> ComputeNode:
         self._services.heard(node.host)
-        return self._computes.finish_audit(node, inventories)
+        return self._computes.finish_audit(node, inventories, traits)
 
     def delete_compute_nodes(self, ctx: RequestContext, host: str, nodes: tuple[str, ...]) -> None:
         self._services.heard(host)

@@ -16,6 +16,7 @@ from minova.conf import (
     conductor,
     cors,
     database,
+    devices,
     glance,
     host_cells,
     libvirt,
@@ -47,6 +48,7 @@ MODULES: tuple[Any, ...] = (
     host_cells,
     pci,
     libvirt,
+    devices,
     vnc,
     prometheus,
     notifications,
@@ -119,7 +121,10 @@ def _placed(name: str) -> tuple[str | None, str]:
             return group, found.dest
     for group, found in places:
         for old in found.deprecated_opts:
-            if (old.name or found.dest).replace("-", "_") == option and (old.group or group or "") in (wanted, f"{wanted}DEFAULT"):
+            if (old.name or found.dest).replace("-", "_") == option and (old.group or group or "") in (
+                wanted,
+                f"{wanted}DEFAULT",
+            ):
                 return group, found.dest
     raise errors.InvalidConfiguration(f"option {name}: there is none of this name")
 

@@ -1,6 +1,6 @@
 """Options of minova-compute, in Nova's group [DEFAULT]."""
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 GROUP = None
 
@@ -45,6 +45,11 @@ OPTS: list[cfg.Opt] = [
         min=0,
         help="Disk (MB) kept for the host itself.",
     ),
+    cfg.MultiOpt(
+        "reserved_huge_pages",
+        item_type=types.Dict(),
+        help="Pages kept from guests, such as node:0,size:2048,count:64 (KiB, or with a unit). May be given more than once.",
+    ),
     cfg.IntOpt("reserved_host_cpus", default=0, min=0, help="CPUs kept for the host itself."),
     cfg.FloatOpt(
         "cpu_allocation_ratio",
@@ -79,7 +84,9 @@ OPTS: list[cfg.Opt] = [
         min=0.0,
         help="disk_allocation_ratio of a new node.",
     ),
-    cfg.StrOpt("vcpu_pin_set", help="CPUs for guests, such as 0-3,^2,8; unset: all."),
+    cfg.StrOpt(
+        "vcpu_pin_set", help="CPUs for guests, such as 0-3,^2,8; unset: all. The old way: see [compute] cpu_shared_set."
+    ),
     cfg.IntOpt("fake_vcpus", default=32, min=0, help="vCPUs of the fake driver's node."),
     cfg.IntOpt(
         "fake_memory_mb",

@@ -14,4 +14,12 @@ OPTS: list[cfg.Opt] = [
         '"device_type": "type-PCI", "numa_policy": "legacy"}. Flavors ask for it with pci_passthrough:alias=qat:1. '
         "May be given more than once; of texts with the same name any will do.",
     ),
+    cfg.MultiStrOpt(
+        "device_spec",
+        default=[],
+        deprecated_name="passthrough_whitelist",
+        help='PCI devices of this host that instances may have, as JSON: {"vendor_id": "8086", "product_id": "154c", '
+        '"address": "*:0a:00.*", "physical_network": "net1"}; address or devname choose them, other keys become tags. '
+        "May be given more than once; the first that matches a device counts.",
+    ),
 ]

@@ -145,8 +145,14 @@ class ConductorApi(Protocol):
         ...
 
     @call
-    def finish_audit(self, ctx: RequestContext, node: ComputeNode, inventories: tuple[Inventory, ...]) -> ComputeNode:
-        """Second call: write the node, made on first use, and its provider's inventories, where they changed.
+    def finish_audit(
+        self,
+        ctx: RequestContext,
+        node: ComputeNode,
+        inventories: tuple[Inventory, ...],
+        traits: tuple[str, ...] = (),
+    ) -> ComputeNode:
+        """Second call: write the node, made on first use, and its provider's inventories and traits, where they changed.
 
         Allocations on this provider of instances that are gone are removed. Answers the row with its id and generation.
         """

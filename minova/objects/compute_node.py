@@ -12,7 +12,8 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver reports of one node (`get_available_resource`). memory in MB, disk in GB.
 
     `domains` are the UUIDs of every domain on the node with its memory in MB, known to minova or not. `pci_devices` are
-    those that instances may have, whether or not one has them.
+    those that instances may have, whether or not one has them. `pcpus` are CPUs set apart for pinned guests, beside the
+    `vcpus`; `traits` are Placement's names of what the node can do.
     """
 
     node: str
@@ -29,6 +30,9 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     supported_instances: tuple[tuple[str, str, str], ...] = ()
     numa_topology: NUMATopology | None = None
     pci_devices: tuple[PciDevice, ...] = ()
+    pcpus: int = 0
+    vgpus: int = 0
+    traits: tuple[str, ...] = ()
     domains: tuple["DomainView", ...] = ()
 
 

@@ -55,6 +55,7 @@ class FakeConductor:
         self.services: dict[tuple[str, str], Service] = {}
         self.nodes: dict[tuple[str, str], ComputeNode] = {}
         self.inventories: dict[str, tuple[Inventory, ...]] = {}
+        self.traits: dict[str, tuple[str, ...]] = {}
         self.instances: dict[str, Instance] = {}
         self.open: dict[str, _Open] = {}
         self.failures: list[Failure] = []
@@ -171,10 +172,15 @@ class FakeConductor:
         )
 
     def finish_audit(
-        self, ctx: RequestContext, *, node: ComputeNode, inventories: tuple[Inventory, ...]
+        self,
+        ctx: RequestContext,
+        *,
+        node: ComputeNode,
+        inventories: tuple[Inventory, ...],
+        traits: tuple[str, ...] = (),
     ) -> ComputeNode:
         def work() -> ComputeNode:
-            self.inventories[node.uuid] = inventories
+            self.inventories[node.uuid], self.traits[node.uuid] = inventories, traits
             return self._write_node(node, make=True)
 
         return self._serve("finish_audit", work)

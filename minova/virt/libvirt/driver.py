@@ -23,7 +23,7 @@ from minova.virt.libvirt import capabilities, power
 from minova.virt.libvirt.disks import Base, Disks
 from minova.virt.libvirt.guest_xml import NAMESPACE, HostSettings, Mark, domain_name, guest_xml, mark_of
 from minova.virt.libvirt.host import Host
-from minova.virt.libvirt.memory import used_mb
+from minova.virt.libvirt.host_view import HostReader, cpus_of
 from minova.virt.libvirt.settings import settings_from, uri_of
 
 LOG = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ class LibvirtDriver:
         self._host = Host(uri_of(conf))
         self._disks = Disks(Path(conf.instances_path))
         self._real: bool = conf.libvirt.virt_type != "test"
+        self._reader = HostReader(conf)
         self._settings: HostSettings | None = None
         self._node: str | None = None
         self._lock = threading.Lock()
@@ -57,7 +58,8 @@ class LibvirtDriver:
         self._disks.check()
         with self._host.asked("Reading the capabilities") as connection:
             found = capabilities.parse(connection.getCapabilities())
-            cpus = _cpus(connection, found)
+            cpus = cpus_of(connection, found)
+            self._reader.check(connection)
         self._settings = settings_from(self._conf, host, found, cpus, direct_io=self._disks.direct_io())
 
     def available_nodes(self) -> tuple[str, ...]:
@@ -78,29 +80,28 @@ class LibvirtDriver:
         if node not in self.available_nodes():
             raise errors.NotFound(f"Node {node} is not one of {', '.join(self.available_nodes())}")
         with self._host.asked("Reading the host's resources") as connection:
-            found = capabilities.parse(connection.getCapabilities())
-            info = connection.getInfo()
             domains = self._views(connection)
-            memory_mb_used = used_mb(connection, domains)
-            kind, version = str(connection.getType()), int(connection.getVersion())
-        pinned, cells = self._ready().pinned, found.numa_topology
-        if pinned and cells is not None:
-            cells = capabilities.with_cpus(cells, shared=pinned, dedicated=pinned)
+            found = self._reader.read(connection, domains)
+        vcpus, pcpus = found.sets.counted
         total, used, free = self._disks.usage()
         return HypervisorView(
             node=node,
-            vcpus=len(pinned) if pinned else info[2],
-            memory_mb=info[1],
-            memory_mb_used=memory_mb_used,
+            vcpus=vcpus,
+            pcpus=pcpus,
+            vgpus=found.vgpus,
+            traits=found.traits,
+            memory_mb=found.memory_mb,
+            memory_mb_used=found.memory_mb_used,
             local_gb=total // GB,
             local_gb_used=used // GB,
             disk_available_least=(free - self._disks.growth()) // GB,
-            hypervisor_type=kind,
-            hypervisor_version=version,
+            hypervisor_type=found.hypervisor_type,
+            hypervisor_version=found.hypervisor_version,
             hypervisor_hostname=node,
-            cpu_info=found.cpu_info,
-            supported_instances=found.supported_instances,
-            numa_topology=cells,
+            cpu_info=found.capabilities.cpu_info,
+            supported_instances=found.capabilities.supported_instances,
+            numa_topology=found.numa_topology,
+            pci_devices=found.pci_devices,
             domains=domains,
         )
 
@@ -109,7 +110,8 @@ class LibvirtDriver:
             return self._views(connection)
 
     def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
-        return (0, 0, 0)
+        """As Nova estimates it: emulator threads of their own take one more CPU."""
+        return (0, 0, int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))
 
     def needs_image(self) -> bool:
         return self._real
@@ -254,10 +256,6 @@ class LibvirtDriver:
     def _remove_disks(self, instance_uuid: str) -> None:
         if self._real:
             self._disks.remove(instance_uuid)
-
-
-def _cpus(connection: Any, found: capabilities.Capabilities) -> frozenset[int]:
-    return found.cpus or frozenset(range(connection.getInfo()[2]))
 
 
 def _lookup(connection: Any, instance_uuid: str) -> Any:

@@ -3,9 +3,11 @@
 from oslo_config import cfg
 
 from minova.errors import InvalidConfiguration
-from minova.hardware import cpuset
+from minova.hardware.cpu_sets import CpuSets, cpu_sets
+from minova.objects.numa import CPUs, NUMATopology
 from minova.virt.libvirt.capabilities import Capabilities
 from minova.virt.libvirt.guest_xml import HostSettings
+from minova.virt.libvirt.numa_xml import HostCells
 
 CACHE_MODES = ("none", "writethrough", "writeback", "directsync", "unsafe", "default")
 _URIS = {"test": "test:///default"}
@@ -16,21 +18,21 @@ def uri_of(conf: cfg.ConfigOpts) -> str:
     return str(conf.libvirt.connection_uri or _URIS.get(conf.libvirt.virt_type, "qemu:///system"))
 
 
-def pinned_cpus(conf: cfg.ConfigOpts, of_host: frozenset[int]) -> frozenset[int] | None:
-    """The CPUs of vcpu_pin_set; `None`: all. InvalidConfiguration: it is no set, or names what the host has not."""
-    if not conf.vcpu_pin_set:
-        return None
-    option = f"[DEFAULT] vcpu_pin_set = {conf.vcpu_pin_set}"
-    try:
-        pinned = cpuset.parse(conf.vcpu_pin_set)
-    except ValueError as error:
-        raise InvalidConfiguration(f"{option}: {error}") from error
-    missing = pinned - of_host
-    if missing:
-        raise InvalidConfiguration(
-            f"{option}: the host has no CPU {cpuset.write(missing)}, only {cpuset.write(of_host)}"
-        )
-    return pinned
+def cpu_sets_of(conf: cfg.ConfigOpts, of_host: CPUs) -> CpuSets:
+    """InvalidConfiguration: see `minova.hardware.cpu_sets`."""
+    return cpu_sets(conf.vcpu_pin_set, conf.compute.cpu_shared_set, conf.compute.cpu_dedicated_set, of_host)
+
+
+def cells_of(found: NUMATopology | None, sets: CpuSets) -> HostCells:
+    """What domains are made from."""
+    if found is None:
+        return HostCells()
+    sizes = [pages.size_kb for cell in found.cells for pages in cell.mempages]
+    return HostCells(
+        cpus={cell.id: cell.cpuset & sets.shared for cell in found.cells},
+        small_page_kb=min(sizes, default=4),
+        shared=sets.shared if sets.limited else None,
+    )
 
 
 def settings_from(
@@ -45,6 +47,7 @@ def settings_from(
         )
     if conf.libvirt.cpu_mode == "custom" and not conf.libvirt.cpu_models:
         raise InvalidConfiguration("[libvirt] cpu_mode = custom: cpu_models must name one")
+    sets = cpu_sets_of(conf, cpus)
     return HostSettings(
         host=host,
         arch=capabilities.arch,
@@ -53,7 +56,8 @@ def settings_from(
         cpu_models=tuple(conf.libvirt.cpu_models),
         machine_types=_pairs("hw_machine_type", conf.libvirt.hw_machine_type),
         disk_cache=_cache_mode(conf, direct_io),
-        pinned=pinned_cpus(conf, cpus),
+        pinned=sets.shared if sets.limited else None,
+        cells=cells_of(capabilities.numa_topology, sets),
         vnc_listen=str(conf.vnc.server_listen) if conf.vnc.enabled else None,
     )
 

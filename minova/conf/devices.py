@@ -1,0 +1,13 @@
+"""Options of mediated devices, in Nova's group [devices]."""
+
+from oslo_config import cfg
+
+GROUP = "devices"
+
+OPTS: list[cfg.Opt] = [
+    cfg.ListOpt(
+        "enabled_mdev_types",
+        default=[],
+        help="Types of mediated devices, such as nvidia-222, that this host offers to Placement as VGPU.",
+    ),
+]

@@ -1,0 +1,64 @@
+"""Which CPUs of a host guests may run on, from the operator's options. Pure; Nova's rules since 20.0.0.
+
+neither set                  every CPU, for shared and for pinned guests
+cpu_shared_set               these for shared and, without a dedicated set, for pinned guests
+cpu_dedicated_set            these for pinned guests; alone, shared guests have none
+vcpu_pin_set (the old way)   these for both
+"""
+
+import msgspec
+
+from minova.errors import InvalidConfiguration
+from minova.hardware import cpuset
+from minova.objects.numa import CPUs
+
+PIN_SET = "[DEFAULT] vcpu_pin_set"
+SHARED_SET = "[compute] cpu_shared_set"
+DEDICATED_SET = "[compute] cpu_dedicated_set"
+
+
+class CpuSets(msgspec.Struct, frozen=True, kw_only=True):
+    """`limited`: guests without cells are kept to the shared CPUs too. `counted`: how many are offered to Placement as
+    VCPU and as PCPU; those for pinned guests are PCPU only where the operator set them apart.
+    """
+
+    shared: CPUs
+    dedicated: CPUs
+    limited: bool
+    counted: tuple[int, int]
+
+
+def cpu_sets(pin_set: str | None, shared_set: str | None, dedicated_set: str | None, of_host: CPUs) -> CpuSets:
+    """InvalidConfiguration names the option: no set of CPUs, absent ones, two options that exclude each other."""
+    if pin_set and dedicated_set:
+        raise InvalidConfiguration(f"{PIN_SET} and {DEDICATED_SET} exclude each other: set {SHARED_SET} instead of it")
+    pinned = _parsed(PIN_SET, pin_set, of_host)
+    shared = _parsed(SHARED_SET, shared_set, of_host)
+    dedicated = _parsed(DEDICATED_SET, dedicated_set, of_host)
+    if shared is not None and dedicated is not None and shared & dedicated:
+        raise InvalidConfiguration(
+            f"{SHARED_SET} and {DEDICATED_SET} have CPUs {cpuset.write(shared & dedicated)} in common"
+        )
+    if shared is None:
+        shared = frozenset() if dedicated is not None else of_host if pinned is None else pinned
+    return CpuSets(
+        shared=shared,
+        dedicated=shared if dedicated is None else dedicated,
+        limited=bool(pin_set or shared_set or dedicated_set),
+        counted=(len(shared), 0 if dedicated is None else len(dedicated)),
+    )
+
+
+def _parsed(option: str, text: str | None, of_host: CPUs) -> CPUs | None:
+    if not text:
+        return None
+    try:
+        cpus = cpuset.parse(text)
+    except ValueError as error:
+        raise InvalidConfiguration(f"{option} = {text}: {error}") from error
+    missing = cpus - of_host
+    if missing:
+        raise InvalidConfiguration(
+            f"{option} = {text}: the host has no CPU {cpuset.write(missing)}, only {cpuset.write(of_host)}"
+        )
+    return cpus

@@ -1,0 +1,53 @@
+"""`reserved_huge_pages`: pages of a host's cells that no guest may have. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from minova.errors import InvalidConfiguration
+from minova.hardware.extra_specs import size_kib
+from minova.objects.numa import NUMACell, NUMATopology
+
+OPTION = "[DEFAULT] reserved_huge_pages"
+replace = msgspec.structs.replace
+
+
+class ReservedPages(msgspec.Struct, frozen=True):
+    """`count` pages of `size_kb` on the cell `node`."""
+
+    node: int
+    size_kb: int
+    count: int
+
+
+def parse(entries: Iterable[Mapping[str, str]]) -> tuple[ReservedPages, ...]:
+    """Each such as {"node": "0", "size": "2048", "count": "64"}; a size may have a unit. InvalidConfiguration."""
+    found = []
+    for entry in entries:
+        text = ",".join(f"{key}:{value}" for key, value in entry.items())
+        if entry.keys() != {"node", "size", "count"}:
+            raise InvalidConfiguration(f"{OPTION} = {text}: it must have node, size and count")
+        size = size_kib(entry["size"])
+        if size is None or not entry["node"].isdigit() or not entry["count"].isdigit():
+            raise InvalidConfiguration(f"{OPTION} = {text}: node and count are numbers, size a number of KiB or 2MB")
+        found.append(ReservedPages(int(entry["node"]), int(size), int(entry["count"])))
+    return tuple(found)
+
+
+def with_reserved(host: NUMATopology, reserved: Iterable[ReservedPages]) -> NUMATopology:
+    """InvalidConfiguration: no such cell or page size, or more than there are."""
+    wanted = {(one.node, one.size_kb): one.count for one in reserved}
+    known = {(cell.id, pages.size_kb): pages.total for cell in host.cells for pages in cell.mempages}
+    for (node, size), count in wanted.items():
+        if (node, size) not in known:
+            raise InvalidConfiguration(f"{OPTION}: the host has no pages of {size} KiB on cell {node}")
+        if count > known[node, size]:
+            raise InvalidConfiguration(
+                f"{OPTION}: cell {node} has {known[node, size]} pages of {size} KiB, fewer than {count}"
+            )
+    return NUMATopology(tuple(_reserved(cell, wanted) for cell in host.cells))
+
+
+def _reserved(cell: NUMACell, wanted: Mapping[tuple[int, int], int]) -> NUMACell:
+    pages = tuple(replace(one, reserved=wanted.get((cell.id, one.size_kb), 0)) for one in cell.mempages)
+    return replace(cell, mempages=pages)

@@ -1,0 +1,45 @@
+"""What a libvirt host can do, as traits of Placement. Pure."""
+
+from collections.abc import Iterable
+from functools import cache
+
+import os_traits
+
+from minova.objects.numa import NUMATopology
+
+# What this driver can do wherever it runs.
+ALWAYS = (
+    "COMPUTE_NODE",
+    "COMPUTE_IMAGE_TYPE_QCOW2",
+    "COMPUTE_IMAGE_TYPE_RAW",
+    "COMPUTE_STORAGE_BUS_IDE",
+    "COMPUTE_STORAGE_BUS_SATA",
+    "COMPUTE_STORAGE_BUS_SCSI",
+    "COMPUTE_STORAGE_BUS_USB",
+    "COMPUTE_STORAGE_BUS_VIRTIO",
+)
+_ARCHES = {"x86_64": "X86", "i686": "X86", "aarch64": "AARCH64", "ppc64le": "PPC64LE"}
+
+
+def traits_of(arch: str, features: Iterable[str], topology: NUMATopology | None) -> tuple[str, ...]:
+    """`features`: the CPU's, by libvirt's names (avx512-vnni, sse4.2...). Those without a standard trait are left out."""
+    found = {*ALWAYS, f"HW_ARCH_{arch.upper()}"}
+    family = _ARCHES.get(arch)
+    if family is not None:
+        found |= {name for feature in features for name in _names(family, feature)}
+    if topology is not None and any(len(core) > 1 for cell in topology.cells for core in cell.siblings):
+        found.add("HW_CPU_HYPERTHREADING")
+    return tuple(sorted(found & _standard()))
+
+
+def _names(family: str, feature: str) -> Iterable[str]:
+    """A feature has one name or two: VMX and INTEL_VMX mean the same."""
+    word = feature.upper().replace(".", "")
+    for spelling in {word.replace("-", "_"), word.replace("-", "")}:
+        for maker in ("", "AMD_", "INTEL_"):
+            yield f"HW_CPU_{family}_{maker}{spelling}"
+
+
+@cache
+def _standard() -> frozenset[str]:
+    return frozenset(os_traits.get_traits())
