@@ -1,5 +1,6 @@
 """SimpleCIDRAffinityFilter: hosts whose address is in the network around the one that the hints name."""
 
+from functools import lru_cache
 from typing import Any
 
 import netaddr
@@ -14,18 +15,26 @@ class SimpleCIDRAffinityFilter(ClassFilter):
 
     of = "host_ip"
 
+    def asks(self, spec: RequestSpec) -> bool:
+        return bool(spec.get_scheduler_hint("build_near_host_ip"))
+
     def verdict(self, value: str | None, spec: RequestSpec) -> str | None:
         address, width = spec.get_scheduler_hint("build_near_host_ip"), spec.get_scheduler_hint("cidr", "/24")
-        if not address or _contains(address, width, value):
+        if _contains(address, width, value):
             return None
         return f"address {value}, asked to be in {address}{width}"
+
+
+# Hosts keep their addresses, and reading one takes longer than comparing it.
+_network = lru_cache(maxsize=100)(netaddr.IPNetwork)
+_address = lru_cache(maxsize=200_000)(netaddr.IPAddress)
 
 
 def _contains(address: Any, width: Any, value: Any) -> bool:
     """Malformed: one of the three is none."""
     try:
-        network = netaddr.IPNetwork("".join((address, width)))
-        return netaddr.IPAddress(value) in network
+        network = _network("".join((address, width)))
+        return _address(value) in network
     except (netaddr.AddrFormatError, TypeError, ValueError) as error:
         hints = f"build_near_host_ip {address!r}, cidr {width!r}"
         raise Malformed(f"Scheduler hints {hints}, host address {value!r}", error) from error

@@ -3,6 +3,7 @@
 import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
@@ -102,9 +103,13 @@ def variables(query: Any) -> Iterator[str]:
 
 def _parsed(query: Any) -> Any:
     try:
-        return json.loads(query)
+        return _loaded(query) if isinstance(query, str) else json.loads(query)
     except (TypeError, ValueError) as error:
         raise _bad(query, error) from error
+
+
+# Asked again for each host.
+_loaded = lru_cache(maxsize=100)(json.loads)
 
 
 def _bad(query: Any, error: Exception) -> Malformed:

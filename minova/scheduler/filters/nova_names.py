@@ -66,6 +66,8 @@ def attribute(host: HostState, name: str) -> Any:
         return host.host_ip and IPAddress(host.host_ip)
     if name == "pci_stats":
         return host.pci_pools
+    if name == "cpu_info":
+        return host.cpu_info or None
     if name in SHARED or name in OWN:
         return getattr(host, name)
     return None

@@ -123,6 +123,13 @@ def lost(key: str, requirement: str, reason: str | None, sentence: str, host: di
             "no cpu_info at all",
             {"cpu_info": ""},
         ),
+        lost(
+            "capabilities:cpu_info",
+            "= 1",
+            "capabilities:cpu_info unknown, flavor needs '= 1'",
+            "an empty cpu_info is none",
+            {"cpu_info": ""},
+        ),
         lost("capabilities:host:name", "x", "capabilities:host:name unknown, flavor needs 'x'", "into what is no JSON"),
         lost("capabilities:hypervisor_type", "KVM", None, "a class", OLD),
         lost(
