@@ -18,6 +18,12 @@ OPTS: list[cfg.Opt] = [
         "USER:PROJECT for what it says, where admin is the administrator and no token is 401; like noauth it is refused "
         "on any address but loopback.",
     ),
+    cfg.IntOpt(
+        "max_request_body_size",
+        default=16 << 20,
+        min=1024,
+        help="Most bytes of a request body to Placement: a reshape names every consumer of a provider.",
+    ),
     cfg.HostAddressOpt("listen", default="127.0.0.1", help="Address that minova-placement-api listens on."),
     cfg.PortOpt("listen_port", default=8778, help="Port that minova-placement-api listens on; 0 takes a free one."),
 ]

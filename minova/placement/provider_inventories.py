@@ -1,11 +1,10 @@
 """Inventories as Placement's own API changes them: by provider generation, refusing what would strand allocations."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from sqlalchemy import delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova.db import placement_models as models
@@ -64,7 +63,7 @@ def add(session: Session, provider: Record, name: str, numbers: Numbers) -> int:
             f"Update conflict: resource provider {provider.uuid} has an inventory of class {name} already.",
             errors.CONCURRENT_UPDATE,
         )
-    return _apply(session, provider, {}, {name: numbers})
+    return _apply(session, provider, known, (), {name: numbers})
 
 
 def change(session: Session, provider: Record, name: str, numbers: Numbers) -> int:
@@ -75,7 +74,7 @@ def change(session: Session, provider: Record, name: str, numbers: Numbers) -> i
             f"No inventory record with resource class for resource provider {provider.uuid}: "
             f"No inventory of class {name} found."
         )
-    return _apply(session, provider, {name: known[name]}, {name: numbers})
+    return _apply(session, provider, known, (), {name: numbers})
 
 
 def replace(session: Session, provider: Record, wanted: Mapping[str, Numbers], *, union: bool = False) -> int:
@@ -85,7 +84,8 @@ def replace(session: Session, provider: Record, wanted: Mapping[str, Numbers], *
     """
     known = of_provider(session, provider.id, lock=True)
     resource_classes.require(session, wanted, keep=True)
-    return _apply(session, provider, {} if union else known, wanted, known=known)
+    going = () if union else known.keys() - wanted.keys()
+    return _apply(session, provider, known, going, wanted)
 
 
 def remove(session: Session, provider: Record, name: str) -> int:
@@ -95,28 +95,28 @@ def remove(session: Session, provider: Record, name: str) -> int:
         raise errors.NotFound(
             f"No inventory of class {name} found for delete: resource provider {provider.uuid} has none of it."
         )
-    return _apply(session, provider, {name: known[name]}, {})
+    return _apply(session, provider, known, [name], {})
 
 
 def _apply(
     session: Session,
     provider: Record,
-    before: Mapping[str, Known],
-    after: Mapping[str, Numbers],
-    known: Mapping[str, Known] | None = None,
+    known: Mapping[str, Known],
+    going: Collection[str],
+    wanted: Mapping[str, Numbers],
 ) -> int:
-    """Put `after` in the place of `before`. `known`: all that is there, where `before` is not."""
-    known = before if known is None else known
-    going = sorted(set(before) - set(after))
-    _unused(provider, {name: before[name] for name in going})
+    used = resource_classes.in_order(name for name in going if known[name].used)
+    if used:
+        raise errors.Conflict(
+            f"update conflict: Inventory for '{', '.join(used)}' on resource provider '{provider.uuid}' in use.",
+            errors.INVENTORY_INUSE,
+        )
     model, connection = models.Inventory, session.connection()
     if going:
-        connection.execute(delete(model).where(model.provider_id == provider.id, model.resource_class.in_(going)))
-    try:
-        for name in sorted(after):
-            connection.execute(_statement(provider.id, name, after[name], new=name not in known))
-    except IntegrityError:  # the same inventory, made at the same time
-        raise errors.Conflict("Update conflict: the inventory was made twice.", errors.CONCURRENT_UPDATE) from None
+        gone = model.resource_class.in_(sorted(going))
+        connection.execute(delete(model).where(model.provider_id == provider.id, gone))
+    for name in sorted(wanted):
+        connection.execute(_statement(provider.id, name, wanted[name], new=name not in known))
     changes.append_providers(session, [provider.uuid])
     return raise_generation(session, provider)
 
@@ -127,15 +127,6 @@ def _statement(provider_id: int, name: str, numbers: Numbers, *, new: bool) -> A
     if new:
         return insert(model).values(provider_id=provider_id, resource_class=name, used=0, **values)
     return update(model).where(model.provider_id == provider_id, model.resource_class == name).values(**values)
-
-
-def _unused(provider: Record, going: Mapping[str, Known]) -> None:
-    used = resource_classes.in_order(name for name, inventory in going.items() if inventory.used)
-    if used:
-        raise errors.Conflict(
-            f"update conflict: Inventory for '{', '.join(used)}' on resource provider '{provider.uuid}' in use.",
-            errors.INVENTORY_INUSE,
-        )
 
 
 def check_capacity(provider_uuid: str, inventories: Iterable[tuple[str, Numbers]], *, may_be_zero: bool) -> None:

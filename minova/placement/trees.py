@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import delete, func, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova.db.engine import EpochNow
@@ -32,10 +31,7 @@ def create(session: Session, uuid: str, name: str, parent_uuid: str | None = Non
         "root_provider_id": None if parent is None else parent.root_id,
         "updated_at": EpochNow(),
     }
-    try:
-        session.connection().execute(insert(ResourceProvider).values(values))
-    except IntegrityError:  # made by somebody else since we looked
-        raise _duplicate(f"name: {name}, uuid: {uuid}") from None
+    session.connection().execute(insert(ResourceProvider).values(values))
     if parent is None:
         _set_roots(session, [find(session, uuid).id], None)
     return find(session, uuid)
@@ -150,10 +146,7 @@ def _below(parents: dict[int, int | None], top: int) -> set[int]:
 
 def _set(session: Session, provider_id: int, **values: Any) -> None:
     statement = update(ResourceProvider).where(ResourceProvider.id == provider_id)
-    try:
-        session.connection().execute(statement.values(updated_at=EpochNow(), **values))
-    except IntegrityError:
-        raise _duplicate(f"name: {values.get('name')}") from None
+    session.connection().execute(statement.values(updated_at=EpochNow(), **values))
 
 
 def _set_roots(session: Session, provider_ids: Any, root_id: int | None) -> None:
@@ -172,8 +165,6 @@ def _free(session: Session, uuid: str, name: str) -> None:
         taken += [f"uuid: {uuid}"] if row.uuid == uuid else []
         taken += [f"name: {name}"] if row.name == name else []
     if taken:
-        raise _duplicate(", ".join(taken))
-
-
-def _duplicate(what: str) -> errors.Conflict:
-    return errors.Conflict(f"Conflicting resource provider {what} already exists.", errors.DUPLICATE_NAME)
+        raise errors.Conflict(
+            f"Conflicting resource provider {', '.join(taken)} already exists.", errors.DUPLICATE_NAME
+        )

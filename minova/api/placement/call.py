@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import falcon
 import msgspec
 from oslo_config import cfg
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova.api.placement.microversion import Version
@@ -27,7 +28,13 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     writes: Callable[[], Database]
 
     def change(self, work: Callable[[Session], T]) -> T:
-        return self.writes().run(work)
+        """In one write transaction. When somebody else makes or removes the same thing in between, `work` is done again:
+        it sees that now, and answers accordingly.
+        """
+        try:
+            return self.writes().run(work)
+        except IntegrityError:
+            return self.writes().run(work)
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):

@@ -86,7 +86,7 @@ def _call(placement: Placement, route: Route, request: falcon.Request, path: dic
         check_query(query, route.query, request.context.version)
     body = None
     if route.body is not None:
-        limit = placement.conf.api.max_request_body_size
+        limit = placement.conf.placement.max_request_body_size
         try:
             body = read_body(request, route.body, request.context.version, limit)
         except BadRequest:

@@ -283,6 +283,6 @@ class Broken:
 
 
 def test_a_body_has_its_bound(room: Room) -> None:
-    room.conf.set_override("max_request_body_size", 1024, group="api")
+    room.conf.set_override("max_request_body_size", 1024, group="placement")
     answer = room.ask("POST", "/resource_providers", {"name": "x" * 1100})
     assert (answer.status, "1024" in answer.error["detail"]) == (413, True)
