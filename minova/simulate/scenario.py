@@ -181,8 +181,8 @@ def uuid_of(name: str) -> str:
 
 def _placed(text: str) -> str:
     """`Expected `int`, got `str` - at `$.hosts[3].vcpus`` as `hosts[3].vcpus: expected int, got str`."""
-    said, _, place = text.partition(" - at ")
-    said = re.sub("^Object (contains|missing required field|missing)", r"\1", said.replace("`", ""))
-    said = said.removeprefix("contains ").replace("missing required", "missing")
-    at = re.sub(r"^(key in )?\$\.?", r"\1", place.replace("`", "")) or "scenario"
+    said, _, place = text.replace("`", "").partition(" - at ")
+    said = said.replace("Object contains unknown field", "unknown key")
+    said = said.replace("Object missing required field", "missing key")
+    at = re.sub(r"^(key in )?\$\.?", r"\1", place) or "scenario"
     return f"{at}: {said[:1].lower()}{said[1:]}"
