@@ -1,6 +1,7 @@
 """ChanceScheduler: a host at random that is up, enabled, not ignored and has room. Nothing else is asked.
 
-Nova's claims no allocation and so may choose a full host; here the claim is part of every answer.
+Nova's claims no allocation and so may choose a full host; here the claim is part of every answer, and with it the hard
+policy of a server group.
 """
 
 import random
@@ -13,12 +14,13 @@ from numpy.typing import NDArray
 
 from minova.db.engine import Database
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.decision import Rules
+from minova.scheduler.decision import Decision, Rules
 from minova.scheduler.driver import Driver
-from minova.scheduler.filter_scheduler import filtered
+from minova.scheduler.filter_scheduler import filtered, with_group_filters
 from minova.scheduler.filters.compute import ComputeFilter
 from minova.scheduler.host_source import HostSource
 from minova.scheduler.host_table import HostTable
+from minova.scheduler.request import Request
 from minova.scheduler.settle import Settler
 from minova.scheduler.weights import Floats, Weigher
 
@@ -53,4 +55,8 @@ class ChanceScheduler(Driver):
             draw=drawn.randrange,
         )
         source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
-        super().__init__(Settler(db, source, lambda table, request: filtered(table, request, rules)))
+
+        def chosen(table: HostTable, request: Request) -> Decision:
+            return filtered(table, request, with_group_filters(rules, request.spec, conf))
+
+        super().__init__(Settler(db, source, chosen))

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from minova.db.engine import Database
+from minova.objects.request_spec import RequestSpec
 from minova.scheduler.decision import Decision, Rules, decide
 from minova.scheduler.driver import Driver
 from minova.scheduler.extensions import load_filters, load_weighers
+from minova.scheduler.filters.affinity import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
 from minova.scheduler.host_source import HostSource
 from minova.scheduler.host_table import HostTable
 from minova.scheduler.request import Request
@@ -49,3 +51,12 @@ def filtered(table: HostTable, request: Request, rules: Rules) -> Decision:
     if LOG.isEnabledFor(logging.INFO):
         rules = rules._replace(say=LOG.info)
     return decide(table, request.spec, request.instance_uuids, request.alternates, rules)
+
+
+def with_group_filters(rules: Rules, spec: RequestSpec, conf: Any) -> Rules:
+    """For drivers that ask no filters of the configuration: a claim against a hard group policy would be refused."""
+    if spec.instance_group is None:
+        return rules
+    return rules._replace(
+        filters=(*rules.filters, ServerGroupAntiAffinityFilter(conf), ServerGroupAffinityFilter(conf))
+    )

@@ -18,7 +18,7 @@ from minova.scheduler.chain import Rules, candidates
 from minova.scheduler.decision import Decision
 from minova.scheduler.diagnosis import LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, Told, filter_steps
 from minova.scheduler.driver import Driver
-from minova.scheduler.filter_scheduler import rules_of
+from minova.scheduler.filter_scheduler import rules_of, with_group_filters
 from minova.scheduler.gates import resources_at
 from minova.scheduler.host_source import HostSource
 from minova.scheduler.host_table import HostTable
@@ -120,6 +120,7 @@ class NovaDriver(Driver):
         clock: Callable[[], float],
         rng: random.Random | None = None,
     ) -> None:
+        self._conf = conf
         self._rules = rules_of(conf, rng or random.Random())
         self._interval = float(conf.scheduler.periodic_task_interval or 60)
         source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
@@ -136,7 +137,8 @@ class NovaDriver(Driver):
     def _decide(self, table: HostTable, request: Request) -> Decision:
         steps: list[Step] = []
         table.begin()
-        rows = candidates(table, request.spec, self._rules._replace(filters=()), steps).nonzero()[0].tolist()
+        rules = with_group_filters(self._rules._replace(filters=()), request.spec, self._conf)
+        rows = candidates(table, request.spec, rules, steps).nonzero()[0].tolist()
         found, error = self._chosen(table, rows, request)
         told = Told(lambda: filter_steps(table, steps, LOST_WHEN_FOUND if error is None else LOST_WHEN_NOT))
         table.keep(told)

@@ -16,6 +16,7 @@ from minova.scheduler.nova_driver import Scheduler
 from tests.functional.placement.cases import claim, claim_of, held
 from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
 from tests.functional.scheduler.cloud import books, flavor, put_host, spec_of, unbalanced, uuids
+from tests.functional.scheduler.test_groups import group_of
 
 DRIVERS = ("filter_scheduler", "chance_scheduler", "caching_scheduler")
 
@@ -93,6 +94,13 @@ def test_a_host_that_another_scheduler_fills_is_passed_over(manager: SchedulerMa
         claim(db, claim_of(f"other-{number}", f"h{number}", MEMORY_MB=30000))
     wanted = spec_of(flavor(memory_mb=4096))
     assert {host for n in range(4) for host in chosen(ask(manager, prefix=f"p{n}", spec=wanted))} == {"h3"}
+    assert not unbalanced(books(db))
+
+
+def test_a_hard_group_policy_is_kept_and_finds_its_hosts(manager: SchedulerManager, db: Database) -> None:
+    spec = spec_of(instance_group=group_of(db, "anti-affinity", 4))
+    answers = [ask(manager, prefix=f"m{number}", spec=spec) for number in range(4)]
+    assert sorted(host for answer in answers for host in chosen(answer)) == ["h0", "h1", "h2", "h3"]
     assert not unbalanced(books(db))
 
 
