@@ -18,7 +18,6 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 
-
 PLACEMENT = "/placement"
 
 

@@ -16,7 +16,7 @@ def connect(conf: cfg.ConfigOpts, stopping: threading.Event, *, readonly: bool =
     return database
 
 
-def opened(conf: cfg.ConfigOpts, *, readonly: bool = False) -> Database:
+def opened(conf: cfg.ConfigOpts, *, readonly: bool = False, durable: bool = True) -> Database:
     """Nothing is connected yet."""
     options = conf.database
-    return Database(options.connection, readonly=readonly, pool_size=options.max_pool_size)
+    return Database(options.connection, readonly=readonly, pool_size=options.max_pool_size, durable=durable)

@@ -69,7 +69,7 @@ def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running
 
 def _application(conf: cfg.ConfigOpts, stopping: threading.Event) -> falcon.App[Any, Any]:
     reads = database.connect(conf, stopping, readonly=True)
-    return make_app(conf, placement_authenticator(conf), reads, lambda: database.opened(conf))
+    return make_app(conf, placement_authenticator(conf), reads, lambda: database.opened(conf, durable=not conf.dev))
 
 
 def _listen(conf: cfg.ConfigOpts) -> Listen:

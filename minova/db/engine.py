@@ -63,6 +63,7 @@ class Database:
     """`clock` stands in for the database's own in the deterministic tests; None uses the server's.
 
     A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections kept open (not SQLite).
+    `durable` False: SQLite does not wait for the disk, for databases that nobody keeps.
     InvalidConfiguration: no such URL.
     """
 
@@ -73,8 +74,10 @@ class Database:
         clock: Callable[[], float] | None = None,
         readonly: bool = False,
         pool_size: int = 10,
+        durable: bool = True,
     ):
         self._clock = clock
+        self._durable = durable
         self._readonly = readonly
         self.engine: Engine = _engine(url, pool_size)
         self.dialect = self.engine.dialect.name
@@ -158,6 +161,8 @@ class Database:
             cursor.execute("PRAGMA query_only=ON")
         else:
             cursor.execute("PRAGMA journal_mode=WAL")
+        if not self._durable:
+            cursor.execute("PRAGMA synchronous=OFF")
         cursor.close()
 
     def _begin(self, connection: Any) -> None:
