@@ -5,13 +5,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minova.objects.image_properties import typed
 from minova.objects.pci import Pairs
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.host_table import Hosts, HostTable
 from minova.scheduler.settings import ratios
-from minova.scheduler.weights import Weigher
+from minova.scheduler.weights import Numbers, Weigher
 
 
 class ImagePropertiesWeigher(Weigher):
@@ -29,13 +30,24 @@ class ImagePropertiesWeigher(Weigher):
         )
 
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
-        if not self.multiplier or spec.image is None:
-            return 0
-        wanted = {pair: self._ratio(pair[0]) for pair in told(tuple(sorted(spec.image.properties.items())))}
-        if not isinstance(hosts, HostTable):
-            return shared(hosts.instance_images, wanted)
+        if isinstance(hosts, HostTable):
+            return self.column(hosts, np.arange(len(hosts)), spec)
+        return shared(hosts.instance_images, self._wanted(spec))
+
+    def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Numbers:
+        """Only instances of these hosts are looked at: what is wrong with the image of another is of no account."""
+        wanted = self._wanted(spec)
+        if not wanted:
+            return 0.0
         each, ids = hosts.class_column("instance_images")
-        return np.array([shared(images, wanted) for images in each])[ids]
+        distinct, place = np.unique(ids[rows], return_inverse=True)
+        return np.array([shared(each[i], wanted) for i in distinct.tolist()])[place]
+
+    def _wanted(self, spec: RequestSpec) -> dict[tuple[str, str], float]:
+        """The ratio of each property that counts."""
+        if not self.multiplier or spec.image is None:
+            return {}
+        return {pair: self._ratio(pair[0]) for pair in told(tuple(sorted(spec.image.properties.items())))}
 
     def _ratio(self, name: str) -> float:
         return self.ratios.get(name, 0.0) if self.ratios else 1.0

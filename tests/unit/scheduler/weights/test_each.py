@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from minova.objects.image_properties import InvalidImageProperty
 from minova.objects.pci import PciDevicePool
 from minova.objects.request_spec import Destination
 from minova.scheduler.host_record import ImageSupport, Metric
@@ -195,3 +196,13 @@ def test_hosts_that_were_lost_before_may_lack_a_metric() -> None:
     table = table_of(record(1, **metrics(cpu_percent=1)), record(2), record(3, **metrics(cpu_percent=0)))
     weigher = MetricsWeigher(options(metrics__weight_setting=["cpu.percent=1"]))
     assert per_host(parts(weigher, table, np.array([0, 2]), request()).values, 2) == [100, 0]
+
+
+def test_the_image_of_an_instance_on_a_lost_host_is_not_looked_at() -> None:
+    wrong = images({"hw_rng_model": "x"})
+    table = table_of(record(1, **images({"os_type": "linux"})), record(2, **wrong), record(3))
+    weigher = ImagePropertiesWeigher(options(image_props_weight_multiplier=1.0))
+    spec = request(properties={"os_type": "linux"})
+    assert per_host(parts(weigher, table, np.array([0, 2]), spec).values, 2) == [1, 0]
+    with pytest.raises(InvalidImageProperty, match="hw_rng_model: 'x' is not valid"):
+        parts(weigher, table, np.arange(3), spec)
