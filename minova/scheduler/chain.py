@@ -15,6 +15,8 @@ from minova.scheduler.weights import Weigher
 
 Trace = Callable[[str], None]
 PAGE = "max_placement_results"
+# Requests with one of these hints look at every candidate, as in Nova: the host they speak of may be any.
+WHOLE = frozenset(("group", "same_host", "different_host"))
 
 
 class Rules(NamedTuple):
@@ -67,7 +69,7 @@ def _paged(
     somebody counts: that is what going on page by page would find.
     """
     most, rows = rules.max_placement_results, left.nonzero()[0]
-    if not 0 < most < len(rows):
+    if not 0 < most < len(rows) or WHOLE.intersection(spec.scheduler_hints):
         return _filtered(table, spec, rules, steps, left, index, memory)
     filters_begin = len(steps)
     reason = f"beyond the first {most} candidates ([scheduler] {PAGE})"

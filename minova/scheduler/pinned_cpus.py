@@ -1,7 +1,7 @@
 """What pinned CPUs ask of Placement: PCPU, or VCPU of hosts that offer no PCPU. Pure.
 
-minova's computes publish VCPU for all their CPUs, so with Nova's default it is the fallback that finds them, and
-NUMATopologyFilter that sees whether they can pin.
+A compute without `cpu_dedicated_set` publishes VCPU alone: with Nova's default the fallback finds it, and
+NUMATopologyFilter sees whether it can pin.
 """
 
 import msgspec

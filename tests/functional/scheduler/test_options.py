@@ -81,6 +81,14 @@ def test_a_host_beyond_max_placement_results_is_found_when_those_before_are_filt
     assert chosen(ask(manager_of(db, scheduler__max_placement_results=2))) == ["h3"]
 
 
+@pytest.mark.parametrize("hint", ["group", "same_host", "different_host"])
+def test_a_request_that_speaks_of_other_servers_looks_at_every_candidate(hint: str, db: Database) -> None:
+    hosts(db, 3)
+    put_host(db, "large", memory_mb=65536)
+    manager = manager_of(db, scheduler__max_placement_results=2, filter_scheduler__enabled_filters=["ComputeFilter"])
+    assert chosen(ask(manager, spec=spec_of(scheduler_hints={hint: named("x")}))) == ["large"]
+
+
 # -- forced, ignored, tried --------------------------------------------------------------------------------------------
 
 
