@@ -52,6 +52,7 @@ _RENUMBER = (
     .where(Consumer.uuid == bindparam("b_uuid"))
     .values(claim_no=bindparam("b_claim_no"), generation=Consumer.generation + 1)
 )
+_RAISE = update(Consumer).where(_some(Consumer.uuid)).values(generation=Consumer.generation + 1)
 _FORGET = delete(Consumer).where(
     _some(Consumer.uuid), ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists()
 )
@@ -141,6 +142,11 @@ def renumber(session: Session, numbers: Mapping[str, int]) -> None:
     if numbers:
         rows = [{"b_uuid": uuid, "b_claim_no": number} for uuid, number in sorted(numbers.items())]
         session.connection().execute(_RENUMBER, rows)
+
+
+def raise_generations(session: Session, uuids: Iterable[str]) -> None:
+    """Whoever has seen what these consumers held before must look again."""
+    session.connection().execute(_RAISE, {"some": sorted(uuids)})
 
 
 def delete_consumers(session: Session, uuids: Iterable[str]) -> None:

@@ -156,4 +156,5 @@ def _write(session: Session, decided: Mapping[str, Holding], before: Mapping[str
     rows.change_used(session, rows.total(changed.values()), rows.total(given_back.values()))
     if given_back:
         rows.delete_allocations(session, given_back)
+        rows.raise_generations(session, given_back)
     rows.insert_allocations(session, changed)

@@ -50,6 +50,13 @@ def test_a_claim_is_seen_with_its_type_and_owner(cloud: Room) -> None:
     assert (shown["consumer_type"], shown["project_id"], shown["user_id"]) == ("INSTANCE", "p", "u")
 
 
+def test_a_claim_that_changes_what_is_held_makes_an_older_generation_stale(cloud: Room) -> None:
+    claim(cloud.db, claim_of("one", "h", VCPU=3, MEMORY_MB=1024))
+    seen = cloud.right("GET", f"/allocations/{named('one')}")["consumer_generation"]
+    claim(cloud.db, claim_of("one", "h", VCPU=2, MEMORY_MB=1024))
+    assert put(cloud, "one", seen, 1) == 409
+
+
 def test_http_leaves_the_claim_number_so_that_a_late_claim_is_refused(cloud: Room) -> None:
     claim(cloud.db, claim_of("one", "h", claim_no=5, VCPU=1, MEMORY_MB=1024))
     generation = cloud.right("GET", f"/allocations/{named('one')}")["consumer_generation"]
