@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minova.hardware.numa_counts import NUMBERS, CellCounts, Need, accepts, counts_of
+from minova.hardware.numa_counts import NUMBERS, CellCounts, Counts, Need, accepts, counts_of
 from minova.objects.numa import NUMATopology, NUMATopologyLimits
 
 # With so many kinds of guest cells every set of kinds is counted; a guest of more is left to the exact fit.
@@ -42,6 +42,16 @@ class NumaColumns:
             array[:, row] = [getattr(cell, name) for cell in counts] + [int(name == "smallest_kb")] * missing
         for size, array in self._pages.items():
             array[:, row] = [cell.pages.get(size, -1) for cell in counts] + [-1] * missing
+
+    def counts(self, row: int) -> Counts:
+        """Of one host, as they were written."""
+        return tuple(
+            CellCounts(
+                **{name: array[cell, row].item() for name, array in self._numbers.items()},
+                pages={size: array[cell, row].item() for size, array in self._pages.items() if array[cell, row] >= 0},
+            )
+            for cell in self.exists[:, row].nonzero()[0].tolist()
+        )
 
     def fitting(self, needs: Sequence[Need], limits: NUMATopologyLimits | None) -> tuple[NDArray[np.bool_], bool]:
         """Which hosts have the cells, by numbers alone, and whether that is exact but for PCI devices.

@@ -3,82 +3,54 @@
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from stevedore import ExtensionManager
 
+from minova.hardware.numa_counts import counts_of, needs_of
+from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
 from minova.scheduler.decision import Rules, best_first, decide
+from minova.scheduler.extensions import FILTERS, WEIGHERS
 from minova.scheduler.filters import Filter
 from minova.scheduler.filters.availability_zone import AvailabilityZoneFilter
 from minova.scheduler.filters.compute import ComputeFilter
 from minova.scheduler.filters.core import CoreFilter
 from minova.scheduler.filters.disk import DiskFilter
 from minova.scheduler.filters.image_properties import ImagePropertiesFilter
+from minova.scheduler.filters.numa_topology import limits_of, misfit
 from minova.scheduler.filters.ram import RamFilter
-from minova.scheduler.host_record import HostRecord, ImageSupport, ServiceFacts
+from minova.scheduler.host_record import HostRecord
+from minova.scheduler.host_table import CLASS_COLUMNS, FLOAT_COLUMNS, WHOLE_COLUMNS
+from minova.scheduler.numa_columns import NumaColumns
 from minova.scheduler.weights import Weigher
 from minova.scheduler.weights.cpu import CPUWeigher
 from minova.scheduler.weights.disk import DiskWeigher
 from minova.scheduler.weights.ram import RAMWeigher
-from tests.unit.scheduler.hosts import CONF, QEMU, record, room, spec_of, table_of, uuids, zone
+from tests.unit.hardware import guests
+from tests.unit.scheduler.hosts import CONF, record, record_lists, spec_of, specs, table_of, uuids
+from tests.unit.scheduler.requests import options
 
-FILTERS = [AvailabilityZoneFilter, ComputeFilter, RamFilter, DiskFilter, CoreFilter, ImagePropertiesFilter]
-WEIGHERS = [RAMWeigher, CPUWeigher, DiskWeigher]
+OPTIONS = options(
+    isolated_hosts=["host1"],
+    isolated_images=["i"],
+    metrics__weight_setting=["cpu.percent=2.0"],
+    metrics__required=False,
+    image_props_weight_multiplier=1.0,
+)
+EVERY_FILTER: list[Filter] = [extension.plugin(OPTIONS) for extension in ExtensionManager(FILTERS)]
+EVERY_WEIGHER: list[Weigher] = [extension.plugin(OPTIONS) for extension in ExtensionManager(WEIGHERS)]
 RULES = Rules(
-    filters=[cls(CONF) for cls in FILTERS],
-    weighers=[cls(CONF) for cls in WEIGHERS],
+    filters=[
+        cls(CONF)
+        for cls in (AvailabilityZoneFilter, ComputeFilter, RamFilter, DiskFilter, CoreFilter, ImagePropertiesFilter)
+    ],
+    weighers=[cls(CONF) for cls in (RAMWeigher, CPUWeigher, DiskWeigher)],
     host_subset_size=1,
     shuffle_best_same_weighed_hosts=False,
     max_placement_results=1000,
     draw=lambda n: 0,
 )
-
-services = st.builds(
-    ServiceFacts,
-    disabled=st.booleans(),
-    disabled_reason=st.sampled_from([None, "why"]),
-    forced_down=st.booleans(),
-    down_reason=st.sampled_from([None, "gone"]),
-)
-supports = st.sampled_from([QEMU, ImageSupport(), ImageSupport(supported_instances=(("aarch64", "kvm", "hvm"),))])
-ratios = st.sampled_from([0.5, 1.0, 1.5, 4.0])
-
-
-@st.composite
-def facts(draw: Any) -> dict[str, Any]:
-    sizes = {
-        "memory_mb": draw(st.integers(0, 8)) * 1024,
-        "memory_mb_used": draw(st.integers(0, 9)) * 1024,
-        "vcpus": draw(st.integers(0, 4)),
-        "vcpus_used": draw(st.integers(0, 9)),
-        "local_gb": draw(st.integers(0, 40)),
-        "free_disk_mb": draw(st.integers(-10, 40)) * 1024,
-    }
-    rooms = {
-        name: room(draw(st.integers(0, 40)) * scale, draw(st.integers(0, 40)) * scale, min_unit=draw(st.integers(1, 2)))
-        for name, scale in (("VCPU", 1), ("MEMORY_MB", 1024), ("DISK_GB", 1))
-        if draw(st.booleans())
-    }
-    return {
-        **sizes,
-        "rooms": rooms,
-        "ram_allocation_ratio": draw(ratios),
-        "cpu_allocation_ratio": draw(ratios),
-        "disk_allocation_ratio": draw(ratios),
-        "service_id": draw(st.integers(1, 3)),
-        "service": draw(services),
-        "aggregates": draw(st.sampled_from([(), (zone("z1"),), (zone("z1,z2"),)])),
-        "image_support": draw(supports),
-    }
-
-
-@st.composite
-def record_lists(draw: Any) -> list[HostRecord]:
-    many = draw(st.lists(facts(), min_size=1, max_size=6))
-    return [record(number, **one) for number, one in enumerate(many, start=1)]
-
-
-specs = st.builds(
+sized = st.builds(
     spec_of,
     memory_mb=st.sampled_from([512, 1024, 3000]),
     vcpus=st.integers(1, 3),
@@ -87,30 +59,84 @@ specs = st.builds(
     availability_zone=st.sampled_from([None, "z1", "nova"]),
     properties=st.sampled_from([{}, {"hw_architecture": "x86_64"}, {"img_hv_type": "kvm"}]),
 )
+silences = st.dictionaries(st.integers(1, 3), st.floats(0, 1e9), max_size=2)
 
 
-@pytest.mark.parametrize("cls", FILTERS)
-@given(records=record_lists(), spec=specs, silent=st.dictionaries(st.integers(1, 3), st.floats(0, 1e9)))
-def test_table_and_host_agree(
-    cls: type[Filter], records: list[HostRecord], spec: Any, silent: dict[int, float]
-) -> None:
-    table, sieve = table_of(*records, silent=silent), cls(CONF)
-    verdict = sieve.sieve(table, np.ones(len(table), bool), spec)
-    for row in range(len(table)):
-        reason = sieve.refusal(table.host(row), spec)
-        assert bool(verdict.passed[row]) == (reason is None)
-        assert reason is None or verdict.reason(row) == reason
+@settings(max_examples=80)
+@given(records=record_lists(), spec=specs(), silent=silences)
+def test_table_and_host_agree(records: list[HostRecord], spec: Any, silent: dict[int, float]) -> None:
+    """Of every registered filter."""
+    table = table_of(*records, silent=silent)
+    for sieve in EVERY_FILTER:
+        said = [
+            answered(lambda row=row, sieve=sieve: sieve.refusal(table.host(row), spec)) for row in range(len(table))
+        ]  # type: ignore[misc]
+        verdict = answered(lambda sieve=sieve: sieve.sieve(table, np.ones(len(table), bool), spec))  # type: ignore[misc]
+        if isinstance(verdict, Exception):
+            assert type(verdict) in {type(one) for one in said}
+            continue
+        for row, reason in enumerate(said):
+            assert bool(verdict.passed[row]) == (reason is None), sieve.name
+            assert reason is None or verdict.reason(row) == reason
 
 
-@pytest.mark.parametrize("cls", WEIGHERS)
-@given(records=record_lists(), spec=specs)
-def test_weighers_agree(cls: type[Weigher], records: list[HostRecord], spec: Any) -> None:
-    table, weigher = table_of(*records), cls(CONF)
+def answered(ask: Any) -> Any:
+    """What came of it, or the error."""
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001  - whatever it is, both shapes must meet it
+        return error
+
+
+@settings(max_examples=80)
+@given(records=record_lists(), spec=specs())
+def test_weighers_agree(records: list[HostRecord], spec: Any) -> None:
+    """Of every registered weigher."""
+    table = table_of(*records)
     rows = np.arange(len(table))
-    assert np.broadcast_to(weigher.column(table, rows, spec), len(rows)).tolist() == [weigher.weigh(table.host(row), spec) for row in rows.tolist()]
+    for weigher in EVERY_WEIGHER:
+        column = np.broadcast_to(weigher.column(table, rows, spec), len(rows)).tolist()
+        assert column == [float(weigher.weigh(table.host(row), spec)) for row in rows.tolist()], weigher.name
 
 
-@given(records=record_lists(), spec=specs, count=st.integers(1, 6), alternates=st.integers(0, 3))
+@given(st.lists(st.none() | guests.hosts(), min_size=1, max_size=5), guests.guests(), st.sampled_from([None, 1.0, 4.0]))
+def test_counting_cells_and_fitting_them_agree(
+    topologies: list[NUMATopology | None], wanted: InstanceNUMATopology, ratio: float | None
+) -> None:
+    limits = None if ratio is None else NUMATopologyLimits(cpu_allocation_ratio=ratio, ram_allocation_ratio=ratio)
+    columns, count = NumaColumns(), len(topologies)
+    columns.reshape(np.zeros(0, bool), count, np.arange(count))
+    for row, topology in enumerate(topologies):
+        columns.write(row, topology)
+    passed, exact = columns.fitting(needs_of(wanted), limits)
+    assert exact
+    spec = spec_of(numa_topology=wanted)
+    fits = [one is not None and misfit(one, spec, limits, ()) is None for one in topologies]
+    assert passed.tolist() == fits
+
+
+@settings(max_examples=60)
+@given(records=record_lists(), spec=specs())
+def test_nothing_is_half_consumed(records: list[HostRecord], spec: Any) -> None:
+    """Memory, disk, vcpus and counts are taken also where cells or devices do not fit; and what fits is taken."""
+    table, name = table_of(*records), ("memory_mb_used", "vcpus_used", "num_io_ops", "num_instances", "free_disk_mb")
+    host, flavor = table.host(0), spec.flavor
+    before, old = [getattr(host, one) for one in name], (host.numa_topology, host.pci_pools)
+    fits = spec.numa_topology and old[0] and misfit(old[0], spec, limits_of(host), old[1]) is None
+    table.consume(0, spec, "new", limits=limits_of(host))
+    taken = [flavor.memory_mb, flavor.vcpus, 1, 1, -flavor.root_gb * 1024]
+    assert [getattr(host, one) for one in name] == [have + more for have, more in zip(before, taken, strict=True)]
+    assert host.instances_among(["new"]) == 1
+    assert (host.numa_topology != old[0]) == bool(fits)
+    assert [(cell, cell.pages) for cell in table.numa.counts(0)] == [
+        (cell, cell.pages) for cell in counts_of(host.numa_topology or NUMATopology())
+    ]
+    assert spec.pci_requests or host.pci_pools == old[1]
+    table.restore()
+    assert (host.numa_topology, host.pci_pools) == old
+
+
+@given(records=record_lists(), spec=sized, count=st.integers(1, 6), alternates=st.integers(0, 3))
 def test_decisions_never_pass_a_limit(records: list[HostRecord], spec: Any, count: int, alternates: int) -> None:
     table = table_of(*records)
     decision = decide(table, spec, uuids(count), alternates, RULES)
@@ -130,7 +156,7 @@ def test_decisions_never_pass_a_limit(records: list[HostRecord], spec: Any, coun
             assert host.rooms[name].used + times * amount <= host.rooms[name].capacity
 
 
-@given(records=record_lists(), spec=specs, count=st.integers(1, 4))
+@given(records=record_lists(), spec=sized, count=st.integers(1, 4))
 def test_restoring_forgets_what_was_decided(records: list[HostRecord], spec: Any, count: int) -> None:
     table, untouched = table_of(*records), table_of(*records)
     decision = decide(table, spec, uuids(count), 0, RULES)
@@ -163,14 +189,14 @@ def picture(table: Any) -> list[Any]:
     shown = []
     for row in range(len(table)):
         host = table.host(row)
+        columns = (*WHOLE_COLUMNS, *FLOAT_COLUMNS, *CLASS_COLUMNS)
         shown.append(
             (
                 table.records[row],
-                host.service,
-                host.aggregates,
-                host.image_support,
-                [getattr(host, name) for name in ("memory_mb_used", "vcpus_used", "free_disk_mb", "num_instances")],
-                [host.room(name) for name in ("VCPU", "MEMORY_MB", "DISK_GB")],
+                {name: getattr(host, name) for name in columns},
+                {name: host.room(name) for name in ("VCPU", "MEMORY_MB", "DISK_GB", "VGPU")},
+                [(cell, sorted(cell.pages.items())) for cell in table.numa.counts(row)],
+                table.instances_among(table.records[row].instances).tolist(),
             )
         )
     return shown
