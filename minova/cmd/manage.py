@@ -94,6 +94,8 @@ def run(arguments: Sequence[str]) -> int:
     command = cfg.SubCommandOpt("command", title="commands", handler=_add_commands)
     try:
         conf = configuration.load(arguments, PROG, cli=[command])
+        # Standard output is for what was asked.
+        conf.set_default("use_stderr", True)
         log.setup(conf)
         conf.command.work(conf)
     except (errors.MinovaError, cfg.ConfigFilesNotFoundError, cfg.ConfigFileParseError) as error:

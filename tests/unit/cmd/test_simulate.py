@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,17 @@ def test_pretty_is_the_same_with_lines(tmp_path: Path, capsys: pytest.CaptureFix
     assert plain.count("\n") == 1
     assert '\n  "filters": [' in pretty
     assert json.loads(plain) == json.loads(pretty)
+
+
+def test_bug_warnings_stood_in_front_of_the_answer(tmp_path: Path) -> None:
+    """As an operator runs it: pytest has handlers of its own for what is logged."""
+    path = tmp_path / "cloud.json"
+    path.write_text(json.dumps(cloud(config={"metrics.weight_setting": ["junk"]})))
+    program = [sys.executable, "-c", "from minova.cmd.manage import main; main()"]
+    words = [*program, "--config-file", "/dev/null", "simulate", str(path)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(told.stdout)["requests"][0]["error"] is None
+    assert "Ignoring the invalid elements of the option [metrics] weight_setting: junk" in told.stderr
 
 
 def test_a_dash_reads_the_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
