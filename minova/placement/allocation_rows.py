@@ -146,7 +146,9 @@ def renumber(session: Session, numbers: Mapping[str, int]) -> None:
 
 def raise_generations(session: Session, uuids: Iterable[str]) -> None:
     """Whoever has seen what these consumers held before must look again."""
-    session.connection().execute(_RAISE, {"some": sorted(uuids)})
+    some = sorted(uuids)
+    if some:
+        session.connection().execute(_RAISE, {"some": some})
 
 
 def delete_consumers(session: Session, uuids: Iterable[str]) -> None:

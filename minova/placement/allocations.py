@@ -5,7 +5,7 @@ one inventory, or of one group with a hard policy, wait for each other; each the
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -41,14 +41,15 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None) -> dict[st
     if not claims:
         return {}
     session.flush()  # a node that the caller has just made must be found
-    policies = Policies(session, _number(session, claims))
+    group_ids, renumbered = _number(session, claims)
+    policies = Policies(session, group_ids)
     before = rows.holdings(session, [c.consumer_uuid for c in claims])
     providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
     left = rows.providers_in(before.values())
     rooms = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
     decided, refused = _decide(claims, before, providers, rooms, policies)
     if decided:
-        _write(session, decided, before)
+        _write(session, decided, before, renumbered)
         entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
         node_ids = [providers[uuid].node_id for uuid in entered]
         node_ids += rows.node_ids_of(session, left - {provider.id for provider in providers.values()})
@@ -99,10 +100,11 @@ def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None
     return sorted(set(session.scalars(query.where(ResourceProvider.uuid == provider_uuid))))
 
 
-def _number(session: Session, claims: Sequence[Claim]) -> dict[str, int]:
+def _number(session: Session, claims: Sequence[Claim]) -> tuple[dict[str, int], dict[str, int]]:
     """Lock the consumers, made where they are new, and note each claim's number; StaleClaim: it comes too late.
 
-    Answers the id of the server group of each consumer that is in one.
+    Answers the id of the server group of each consumer that is in one, and the new number of each that has one; its
+    generation is raised with it.
     """
     rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_no, c.project_id, c.user_id) for c in claims])
     seen, group_ids = rows.lock_claimants(session, [c.consumer_uuid for c in claims])
@@ -111,8 +113,9 @@ def _number(session: Session, claims: Sequence[Claim]) -> dict[str, int]:
             raise errors.StaleClaim(
                 f"Claim {wanted.claim_no} of {wanted.consumer_uuid} comes after {seen[wanted.consumer_uuid]}."
             )
-    rows.renumber(session, {c.consumer_uuid: c.claim_no for c in claims if c.claim_no != seen[c.consumer_uuid]})
-    return group_ids
+    renumbered = {c.consumer_uuid: c.claim_no for c in claims if c.claim_no != seen[c.consumer_uuid]}
+    rows.renumber(session, renumbered)
+    return group_ids, renumbered
 
 
 def _decide(
@@ -150,11 +153,13 @@ def _decide(
     return decided, refused
 
 
-def _write(session: Session, decided: Mapping[str, Holding], before: Mapping[str, Holding]) -> None:
+def _write(
+    session: Session, decided: Mapping[str, Holding], before: Mapping[str, Holding], renumbered: Collection[str]
+) -> None:
     changed = {uuid: new for uuid, new in decided.items() if new != before.get(uuid, Counter())}
     given_back = {uuid: before[uuid] for uuid in changed if uuid in before}
     rows.change_used(session, rows.total(changed.values()), rows.total(given_back.values()))
     if given_back:
         rows.delete_allocations(session, given_back)
-        rows.raise_generations(session, given_back)
+        rows.raise_generations(session, given_back.keys() - set(renumbered))
     rows.insert_allocations(session, changed)
