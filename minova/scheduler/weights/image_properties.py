@@ -32,22 +32,21 @@ class ImagePropertiesWeigher(Weigher):
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
         if isinstance(hosts, HostTable):
             return self.column(hosts, np.arange(len(hosts)), spec)
-        return shared(hosts.instance_images, self._wanted(spec))
+        return shared(hosts.instance_images, self._wanted(spec)) if self.multiplier else 0
 
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Numbers:
         """Only instances of these hosts are looked at: what is wrong with the image of another is of no account."""
-        wanted = self._wanted(spec)
-        if not wanted:
+        if not self.multiplier:
             return 0.0
+        wanted = self._wanted(spec)
         each, ids = hosts.class_column("instance_images")
         distinct, place = np.unique(ids[rows], return_inverse=True)
         return np.array([shared(each[i], wanted) for i in distinct.tolist()])[place]
 
     def _wanted(self, spec: RequestSpec) -> dict[tuple[str, str], float]:
         """The ratio of each property that counts."""
-        if not self.multiplier or spec.image is None:
-            return {}
-        return {pair: self._ratio(pair[0]) for pair in told(tuple(sorted(spec.image.properties.items())))}
+        properties = spec.image.properties if spec.image else {}
+        return {pair: self._ratio(pair[0]) for pair in told(tuple(sorted(properties.items())))}
 
     def _ratio(self, name: str) -> float:
         return self.ratios.get(name, 0.0) if self.ratios else 1.0
