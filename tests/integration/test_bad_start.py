@@ -72,3 +72,35 @@ def test_tables_that_are_not_there_are_to_be_made_by_a_command(tmp_path: Path, n
     assert code == 1
     assert lines[-1] == f"{name}: The database has no tables of minova. Run: minova-manage db upgrade"
     assert "Traceback" not in "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a database that is as it should be."""
+    folder = tmp_path_factory.mktemp("tables")
+    file = folder / "minova.conf"
+    file.write_text(f"[database]\nconnection = sqlite:///{folder}/minova.sqlite\n")
+    subprocess.run([BIN / "minova-manage", "--config-file", file, "db", "upgrade"], check=True, timeout=60)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[scheduler]\ndriver = fifo\n", "[scheduler] driver: unknown name 'fifo'; known are caching_scheduler, "),
+        ("[filter_scheduler]\nenabled_filters = NoFilter\n", "enabled_filters: unknown name 'NoFilter'; known are "),
+        ("[filter_scheduler]\nweight_classes = NoWeigher\n", "weight_classes: unknown name 'NoWeigher'; known are "),
+        ("[scheduler]\nscheduler_json_config_location = {folder}/minova.conf\n", "/minova.conf, line 1 column 2"),
+        (
+            "[oslo_messaging_notifications]\ndriver = messagingv2\ntransport_url = nothing://\n",
+            "[oslo_messaging_notifications] transport_url is not a URL",
+        ),
+    ],
+)
+def test_a_scheduler_that_cannot_be_as_configured_names_what_it_knows(tables: Path, text: str, named: str) -> None:
+    database = f"[database]\nconnection = sqlite:///{tables}/minova.sqlite\n"
+    code, lines = said("minova-scheduler", tables, text.format(folder=tables) + database)
+    assert code == 1
+    assert lines[-1].startswith("minova-scheduler: ")
+    assert named in lines[-1]
+    assert "Traceback" not in "\n".join(lines)
