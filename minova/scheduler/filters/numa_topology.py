@@ -8,6 +8,7 @@ import numpy as np
 
 from minova.hardware.numa_counts import counts_of, needs_of
 from minova.hardware.numa_fit import NoFit, PciNeeds, cells_for
+from minova.hardware.pci_pools import Pools
 from minova.objects.numa import NUMATopology, NUMATopologyLimits
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import Filter, Verdict, all_of
@@ -62,7 +63,7 @@ def limits_of(hosts: Hosts) -> NUMATopologyLimits:
     )
 
 
-def misfit(topology: NUMATopology, spec: RequestSpec, limits: NUMATopologyLimits, pools: Any) -> str | None:
+def misfit(topology: NUMATopology, spec: RequestSpec, limits: NUMATopologyLimits | None, pools: Pools) -> str | None:
     """Why the guest does not fit, or None. Which order the cells are tried in is of no account here."""
     assert spec.numa_topology is not None
     pci = PciNeeds(pools=pools, requests=spec.pci_requests)

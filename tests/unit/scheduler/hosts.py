@@ -94,7 +94,7 @@ def spec_of(memory_mb: int = 2048, vcpus: int = 1, root_gb: int = 10, **more: An
 # -- any hosts, any requests -------------------------------------------------------------------------------------------
 
 UUIDS = tuple(f"{number:08d}-0000-4000-8000-000000000000" for number in range(6))
-PROPERTIES = (
+PROPERTIES: tuple[dict[str, str], ...] = (
     {},
     {"hw_architecture": "x86_64"},
     {"img_hv_type": "kvm"},

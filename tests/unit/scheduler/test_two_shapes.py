@@ -1,6 +1,6 @@
 """Laws of the table, for any hosts: one spelling and two shapes agree; decisions never pass a limit."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from hypothesis import given, settings
@@ -37,8 +37,8 @@ OPTIONS = options(
     metrics__required=False,
     image_props_weight_multiplier=1.0,
 )
-EVERY_FILTER: list[Filter] = [extension.plugin(OPTIONS) for extension in ExtensionManager(FILTERS)]
-EVERY_WEIGHER: list[Weigher] = [extension.plugin(OPTIONS) for extension in ExtensionManager(WEIGHERS)]
+EVERY_FILTER: list[Filter] = [made.plugin(OPTIONS) for made in cast(Any, ExtensionManager(FILTERS))]
+EVERY_WEIGHER: list[Weigher] = [made.plugin(OPTIONS) for made in cast(Any, ExtensionManager(WEIGHERS))]
 RULES = Rules(
     filters=[
         cls(CONF)
@@ -70,8 +70,8 @@ def test_table_and_host_agree(records: list[HostRecord], spec: Any, silent: dict
     for sieve in EVERY_FILTER:
         said = [
             answered(lambda row=row, sieve=sieve: sieve.refusal(table.host(row), spec)) for row in range(len(table))
-        ]  # type: ignore[misc]
-        verdict = answered(lambda sieve=sieve: sieve.sieve(table, np.ones(len(table), bool), spec))  # type: ignore[misc]
+        ]
+        verdict = answered(lambda sieve=sieve: sieve.sieve(table, np.ones(len(table), bool), spec))
         if isinstance(verdict, Exception):
             assert type(verdict) in {type(one) for one in said}
             continue
