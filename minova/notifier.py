@@ -7,7 +7,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 import msgspec
@@ -51,7 +52,7 @@ class _Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
 
 
 class Notifier:
-    """By `[oslo_messaging_notifications] driver`. InvalidConfiguration: its transport_url is none."""
+    """By `[oslo_messaging_notifications] driver`. InvalidConfiguration: there is none such, or its transport_url is none."""
 
     def __init__(self, conf: cfg.ConfigOpts, *, clock: Callable[[], float] = time.monotonic) -> None:
         try:
@@ -60,14 +61,16 @@ class Notifier:
             raise errors.InvalidConfiguration(
                 "[oslo_messaging_notifications] transport_url is not a URL such as rabbit://user:password@host:5672/"
             ) from error
-        self.enabled = bool({*conf.oslo_messaging_notifications.driver} - {"noop"})
+        self.enabled = bool(_checked(conf.oslo_messaging_notifications.driver) - {"noop"})
         self.dropped = 0
         self._told = (0, float("-inf"))
         self._clock = clock
         self._waiting: queue.Queue[Notice | None] = queue.Queue(conf.notifications.queue_size)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        if self.enabled:
+        if not self.enabled:
+            self._transport.cleanup()
+        else:
             self._sender = oslo_messaging.Notifier(self._transport, publisher_id="minova", serializer=_Serializer())
 
     def send(self, *notices: Notice) -> None:
@@ -83,6 +86,8 @@ class Notifier:
 
     def stop(self) -> None:
         """Send what waits, as far as that goes quickly."""
+        if not self.enabled:
+            return
         if self._thread is not None:
             try:
                 self._waiting.put(None, timeout=STOP_GRACE)
@@ -118,6 +123,17 @@ class Notifier:
                 return
             LOG.warning("%d notifications were dropped: the broker does not take them", self.dropped - before)
             self._told = (self.dropped, self._clock())
+
+
+def _checked(drivers: Iterable[str]) -> set[str]:
+    """oslo.messaging itself would only warn of a name that it does not know."""
+    known = entry_points(group="oslo.messaging.notify.drivers").names
+    for name in drivers:
+        if name not in known:
+            raise errors.InvalidConfiguration(
+                f"[oslo_messaging_notifications] driver: unknown name {name!r}; known are {', '.join(sorted(known))}."
+            )
+    return {*drivers}
 
 
 def _context(ctx: RequestContext) -> oslo_context.RequestContext:

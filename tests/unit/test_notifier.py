@@ -91,3 +91,8 @@ def test_a_broker_that_is_away_blocks_nobody(caplog: pytest.LogCaptureFixture) -
 def test_a_url_that_is_none_stops_the_start() -> None:
     with pytest.raises(errors.InvalidConfiguration, match=r"\[oslo_messaging_notifications\] transport_url"):
         Notifier(conf_of(["test"], url="nothing://"))
+
+
+def test_an_unknown_driver_stops_the_start_and_the_known_are_listed() -> None:
+    with pytest.raises(errors.InvalidConfiguration, match="driver: unknown name 'pigeon'; known are .*messagingv2"):
+        Notifier(conf_of(["pigeon"]))
