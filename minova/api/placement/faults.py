@@ -98,7 +98,7 @@ def _http_detail(request: falcon.Request, error: falcon.HTTPError) -> str:
 def _drain(request: falcon.Request, response: falcon.Response, *, too_large: bool) -> None:
     """Read the rest of a short body; of a long one hang up, or the server would read it all."""
     try:
-        rest = request.bounded_stream.read(DRAIN_BYTES)
+        rest = request.stream.read(DRAIN_BYTES)
     except (OSError, ValueError):
         rest = b""
     if too_large and (len(rest) == DRAIN_BYTES or request.content_length is None):

@@ -31,7 +31,8 @@ def read_body(request: falcon.Request, versions: Versions, version: Version, lim
     """The document. `limit` in bytes. BadRequest says what is wrong with it, BodyTooLarge how much is allowed."""
     if (request.content_length or 0) > limit:
         raise BodyTooLarge(f"The request body is {request.content_length} bytes long; {limit} are allowed.")
-    raw = request.bounded_stream.read(limit + 1)
+    # The server bounds this stream, also when the body comes in chunks and no length is known.
+    raw = request.stream.read(limit + 1)
     if len(raw) > limit:
         raise BodyTooLarge(f"The request body is longer than the {limit} bytes that are allowed.")
     try:

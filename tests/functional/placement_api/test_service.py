@@ -60,6 +60,9 @@ def test_for_development_it_serves_a_new_database_on_loopback_and_leaves_nothing
         assert answer.json() == {"resource_providers": []}
         body = pool.request("POST", f"http://127.0.0.1:{port}/resource_providers", headers=ADMIN, json={"name": "☃"})
         assert body.headers["location"].startswith(f"http://127.0.0.1:{port}/resource_providers/")
+        url, chunks = f"http://127.0.0.1:{port}/resource_providers", iter([b'{"name"', b': "b"}'])
+        headers = {**ADMIN, "Content-Type": "application/json"}
+        assert pool.request("POST", url, headers=headers, body=chunks, chunked=True).status == 201
     with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
         client.sendall(b"POST /resource_providers HTTP/1.1\r\nHost: x\r\nContent-Length: hi mom\r\n\r\n")
         answered = client.recv(65536).decode()
