@@ -2,7 +2,7 @@
 
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
 from minova.hardware.numa_usage import with_instance
-from minova.hardware.pci_pools import Pools, cells_of, consumed, shortage
+from minova.hardware.pci_pools import GuestCells, Pools, cells_of, consumed, shortage
 from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
 from minova.objects.pci import InstancePCIRequest
 
@@ -17,13 +17,15 @@ def taken(
     packing: bool = False,
 ) -> tuple[NUMATopology | None, Pools]:
     """The cells and pools once the instance is there. What does not fit, as on a forced host, takes nothing of them."""
-    before, fitted = topology, None
-    if topology is not None and wanted is not None:
+    cells = None
+    if wanted is not None and topology is None:
+        # As in Nova: to a host that tells no cells the guest's own are the host's.
+        cells = GuestCells(ids=frozenset(cell.id for cell in wanted.cells))
+    elif wanted is not None and topology is not None:
         needs = PciNeeds(pools=pools, requests=requests)
         fit = fit_topology(topology, wanted, limits=limits, pci=needs, packing=packing)
         if not isinstance(fit, NoFit):
-            topology, fitted = with_instance(topology, fit), fit
-    cells = cells_of(before, fitted)
+            cells, topology = cells_of(topology, fit), with_instance(topology, fit)
     if requests and shortage(pools, requests, cells) is None:
         pools = consumed(pools, requests, cells)
     return topology, pools

@@ -285,10 +285,11 @@ class HostTable(Hosts):
         left = taken(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
         node_id, flavor, columns = self.records[row].id, spec.flavor, self._columns
         uuids = self.consumed.setdefault(node_id, [])
+        known = instance_uuid is not None and self.instances_among_row(row, (instance_uuid,)) > 0
         if instance_uuid is not None:
             uuids.append(instance_uuid)
             self._where.put(node_id, (instance_uuid,))
-        if spec.image is not None and spec.image.properties:
+        if spec.image is not None and spec.image.properties and not known:
             images = (*self.value(row, "instance_images"), tuple(sorted(spec.image.properties.items())))
             columns["instance_images"][row] = self._values["instance_images"].number(images)
         columns["memory_mb_used"][row] += flavor.memory_mb

@@ -77,26 +77,35 @@ def aggregates(rng: random.Random, hosts: Sequence[Json]) -> list[Json]:
 
 
 def hosts(rng: random.Random, count: int) -> list[Json]:
-    made = [_host(rng, number) for number in range(count)]
+    busy = rng.choice((0.0, 0.1, 0.1, 0.5))
+    made = [_host(rng, number, busy) for number in range(count)]
+    if chance(rng, 0.4):
+        for host in made:
+            host["metrics"] = [{"name": name, "value": rng.randint(0, 100)} for name in METRICS]
     if chance(rng, 0.3):
         rng.shuffle(made)
     return made
 
 
-def _host(rng: random.Random, number: int) -> Json:
+def _host(rng: random.Random, number: int, busy: float) -> Json:
+    """`busy`: how likely each of its resources is used up in part or whole."""
     name = f"host{number:05}"
-    sockets, cores, threads = rng.choice((1, 2)), rng.choice((1, 2, 4, 8)), rng.choice((1, 1, 2))
+    sockets, cores, threads = rng.choice((1, 2)), rng.choice((2, 4, 8, 16)), rng.choice((1, 2, 2))
     vcpus = sockets * cores * threads
-    memory, disk = rng.choice((2048, 8192, 16384, 65536)), rng.choice((10, 50, 200, 1000))
-    instances = [uuid_from(rng) for _ in range(rng.choice((0, 0, 1, 2, 5)))]
+    memory, disk = rng.choice((4096, 16384, 65536, 131072)), rng.choice((50, 200, 1000, 2000))
+    instances = [uuid_from(rng) for _ in range(rng.choice((0, 1, 2, 5, 9)))]
+
+    def used(amounts: Sequence[int]) -> int:
+        return rng.choice(amounts) if chance(rng, busy) else 0
+
     found: Json = {
         "host": name,
         "vcpus": 0 if chance(rng, 0.03) else vcpus,
         "memory_mb": memory,
         "local_gb": disk,
-        "vcpus_used": rng.choice((0, 0, vcpus // 2, vcpus, vcpus * 5)),
-        "memory_mb_used": rng.choice((512, 512, memory // 3, memory, memory * 2)),
-        "local_gb_used": rng.choice((0, disk // 4, disk, disk + 5)),
+        "vcpus_used": used((vcpus // 2, vcpus, vcpus * 5)),
+        "memory_mb_used": 512 + used((memory // 3, memory, memory * 2)),
+        "local_gb_used": used((disk // 4, disk, disk + 5)),
         "cpu_allocation_ratio": rng.choice((1.0, 2.0, 4.0, 16.0, 0.5)),
         "ram_allocation_ratio": rng.choice((1.0, 1.0, 1.5, 0.9, 3.0)),
         "disk_allocation_ratio": rng.choice((1.0, 1.0, 2.0, 0.5)),
@@ -112,16 +121,20 @@ def _host(rng: random.Random, number: int) -> Json:
     rare: dict[str, Any] = {
         "node": f"{name}.example.org",
         "cell": rng.choice(CELLS),
-        "disabled": chance(rng, 0.5),
-        "forced_down": chance(rng, 0.5),
-        "heartbeat_age": rng.choice((0, 10, 59, 60, 61, 119, 121)),
+        "disabled": chance(rng, 0.2),
+        "forced_down": chance(rng, 0.2),
+        "heartbeat_age": rng.choice((0, 10, 20, 30, 59, 60, 61, 121)),
         "disk_available_least": rng.choice((0, 5, disk // 2, disk * 2, -3)),
-        "metrics": [{"name": name, "value": rng.randint(0, 100)} for name in METRICS if chance(rng, 0.7)],
+        "metrics": [
+            {"name": name, "value": rng.randint(0, 100) if chance(rng, 0.9) else 1.5}
+            for name in METRICS
+            if chance(rng, 0.7)
+        ],
         "pci_pools": _pools(rng),
     }
     found |= {key: value for key, value in rare.items() if chance(rng, 0.4)}
     if chance(rng, 0.75):
-        found["numa"] = _numa(rng, max(1, vcpus), memory, threads)
+        found["numa"] = _numa(rng, max(1, vcpus), memory, threads, busy=busy)
     return found
 
 
@@ -170,11 +183,11 @@ def _pools(rng: random.Random) -> list[Json]:
 # -- NUMA --------------------------------------------------------------------------------------------------------------
 
 
-def _numa(rng: random.Random, vcpus: int, memory: int, threads: int) -> list[Json]:
+def _numa(rng: random.Random, vcpus: int, memory: int, threads: int, *, busy: float) -> list[Json]:
     count = rng.choice([n for n in (1, 1, 2, 2, 2, 3, 4) if n <= vcpus])
     each = max(threads, vcpus // count)
-    kind = rng.choice(("one", "one", "split", "shared", "dedicated"))
-    paged, usage = chance(rng, 0.7), rng.choice((0.0, 0.0, 0.3, 0.8))
+    kind = rng.choice(("one", "one", "one", "split", "shared", "dedicated"))
+    paged, usage = chance(rng, 0.6), rng.choice((0.0, 0.2, 0.3, 0.8)) if chance(rng, 0.2 + busy) else 0.0
     sockets = rng.choice((None, 1, 2, count))
     cells = []
     for number in range(count):
@@ -228,7 +241,7 @@ def _cores(cpus: list[int], threads: int, *, beside: bool) -> list[list[int]]:
 
 
 def _pages(rng: random.Random, memory: int, used_mb: int) -> list[Json]:
-    large = int(memory * rng.choice((0.0, 0.25, 0.5, 1.0)))
+    large = int(memory * rng.choice((0.0, 0.25, 0.5, 0.9)))
     small = {"size_kb": 4, "total": (memory - large) * 256, "used": min(used_mb, memory - large) * 256}
     found: list[Json] = [small]
     if large:

@@ -131,7 +131,7 @@ def _cpus(rng: random.Random, vcpus: int, memory: int) -> dict[str, str]:
 
 
 def _sensible(rng: random.Random, vcpus: int, memory: int) -> dict[str, str]:
-    policy = rng.choice(("", "", "shared", "dedicated", "dedicated", "dedicated", "mixed"))
+    policy = rng.choice(("", "", "shared", "dedicated", "dedicated", "dedicated", "mixed" if vcpus > 1 else ""))
     found = {"hw:cpu_policy": policy}
     if policy == "dedicated":
         found["hw:cpu_thread_policy"] = rng.choice(("", "", "prefer", "isolate", "require"))
@@ -141,11 +141,18 @@ def _sensible(rng: random.Random, vcpus: int, memory: int) -> dict[str, str]:
                 "hw:cpu_realtime": rng.choice(("yes", "true", "no")),
                 "hw:cpu_realtime_mask": rng.choice(("^0", "^0-1", "")),
             }
-    if policy == "mixed":
-        found["hw:cpu_dedicated_mask"] = rng.choice(("^0", "^0-1", "0", "1-2", "^0-0"))
+    if policy == "mixed" and (vcpus > 1 or chance(rng, 0.1)):
+        found["hw:cpu_dedicated_mask"] = rng.choice(("^0", "^0", "0", "^0-0", "^0-1" if vcpus > 2 else "0"))
         found["hw:emulator_threads_policy"] = rng.choice(("", "", "share", "isolate"))
     found["hw:mem_page_size"] = rng.choice(("", "", "", "small", "large", "any", "2048", "2MB", "4", "1GB", "1048576"))
-    nodes = rng.choice((0, 0, 1, 2, 2, 3, 4))
+    nodes = rng.choice(
+        [
+            count
+            for count in (0, 0, 1, 1, 2, 2, 3, 4)
+            if chance(rng, 0.03) or count == 0 or vcpus % count == memory % count == 0
+        ]
+        or [0]
+    )
     if nodes:
         found["hw:numa_nodes"] = str(nodes)
         if nodes <= vcpus and chance(rng, 0.3):

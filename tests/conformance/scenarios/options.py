@@ -103,7 +103,6 @@ ALIASES: Sequence[dict[str, str]] = (
     {"vendor_id": "8086", "product_id": "1572", "name": "acc", "device_type": "type-PCI"},
     {"vendor_id": "15b3", "product_id": "1018", "name": "pf", "device_type": "type-PF"},
     {"vendor_id": "10de", "product_id": "1eb8", "name": "any"},
-    {"vendor_id": "8086", "product_id": "1572", "name": "dpa", "device_type": "vdpa"},
     {"vendor_id": "15b3", "product_id": "101e", "name": "mig", "device_type": "type-VF", "live_migratable": "true"},
     {"vendor_id": "8086", "product_id": "154c", "name": "nomig", "device_type": "type-VF", "live_migratable": "no"},
     {"vendor_id": "8086", "product_id": "1572", "name": "two", "device_type": "type-PCI"},
@@ -120,6 +119,7 @@ ALIASES: Sequence[dict[str, str]] = (
     ),
 )
 WRONG_ALIASES = (
+    {"vendor_id": "8086", "product_id": "1572", "name": "dpa", "device_type": "vdpa"},
     {"vendor_id": "8086", "product_id": "1572", "name": "acc", "device_type": "type-VF"},
     {"vendor_id": "8086", "product_id": "1572", "name": "acc", "numa_policy": "required", "device_type": "type-PCI"},
     {"vendor_id": "8086", "name": "half"},
@@ -144,8 +144,9 @@ def options(rng: random.Random, hosts: Sequence[dict[str, Any]]) -> dict[str, An
         found["filter_scheduler.isolated_hosts"] = some(rng, [host["host"] for host in hosts]) + ["nowhere"]
     if chance(rng, 0.5):
         found["filter_scheduler.isolated_images"] = some(rng, IMAGES)
-    if chance(rng, 0.3):
-        found["filter_scheduler.image_props_weight_setting"] = some(rng, IMAGE_RATIOS, 4)
+    if chance(rng, 0.4):
+        if chance(rng, 0.5):
+            found["filter_scheduler.image_props_weight_setting"] = some(rng, IMAGE_RATIOS, 4)
         found.setdefault("filter_scheduler.image_props_weight_multiplier", rng.choice(FACTORS))
     if chance(rng, 0.4):
         found["metrics.weight_setting"] = some(rng, METRIC_RATIOS, 4)

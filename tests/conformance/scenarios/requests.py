@@ -59,7 +59,7 @@ def _request(rng: random.Random, hosts: Hosts, groups: Sequence[Json], name: str
         ("force_hosts", 0.06, lambda: _spelled(rng, some(rng, _names(hosts), 3) or ["nowhere"])),
         ("force_nodes", 0.06, lambda: some(rng, [*_nodes(hosts), "HOST00001"], 3) or ["nowhere"]),
         ("retry_hosts", 0.12, lambda: _retry(rng, hosts)),
-        ("group", 0.3, lambda: rng.choice(groups)),
+        ("group", 0.4, lambda: rng.choice(groups)),
         ("requested_destination", 0.15, lambda: _destination(rng, hosts)),
         ("pci_requests", 0.1, lambda: [_devices(rng) for _ in range(rng.randint(1, 2))]),
     )
@@ -91,11 +91,11 @@ def _spelled(rng: random.Random, names: Sequence[str]) -> list[str]:
 
 def _flavor(rng: random.Random) -> Json:
     vcpus = rng.choice((1, 1, 2, 2, 3, 4, 4, 8, 16))
-    memory = rng.choice((64, 256, 512, 1024, 1024, 2048, 3000, 4096, 16384))
+    memory = rng.choice((128, 256, 512, 1024, 1024, 2048, 3000, 4096, 12288))
     found: Json = {
         "vcpus": vcpus,
         "memory_mb": memory,
-        "root_gb": rng.choice((0, 1, 10, 20, 150)),
+        "root_gb": rng.choice((0, 0, 1, 10, 20, 150)),
         "ephemeral_gb": rng.choice((0, 0, 5)),
         "swap": rng.choice((0, 0, 512, 1500)),
         "name": rng.choice(FLAVORS),
@@ -105,7 +105,7 @@ def _flavor(rng: random.Random) -> Json:
 
 
 def _group(rng: random.Random, hosts: Hosts, number: int) -> Json:
-    members = sorted(set(_servers(rng, hosts, 8)))
+    members = sorted(set(_servers(rng, hosts, 20)))
     there = sorted({host["host"] for host in hosts if set(host["instances"]) & set(members)})
     found: Json = {"policy": rng.choice(POLICIES), "uuid": f"group{number}", "members": members}
     found["hosts"] = there if chance(rng, 0.8) else some(rng, [*_names(hosts), "nowhere"])
