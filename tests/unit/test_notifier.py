@@ -94,5 +94,5 @@ def test_a_url_that_is_none_stops_the_start() -> None:
 
 
 def test_an_unknown_driver_stops_the_start_and_the_known_are_listed() -> None:
-    with pytest.raises(errors.InvalidConfiguration, match="driver: unknown name 'pigeon'; known are .*messagingv2"):
+    with pytest.raises(errors.InvalidConfiguration, match=r"driver: unknown name 'pigeon'; known are .*messagingv2"):
         Notifier(conf_of(["pigeon"]))
