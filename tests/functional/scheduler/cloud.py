@@ -1,13 +1,15 @@
 """A cloud on paper for scheduler tests: nodes, services and inventories in a database, written as a conductor would."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid5
 
+import msgspec
 from oslo_config import cfg
-from sqlalchemy import select
+from sqlalchemy import event, insert, select
 from sqlalchemy.orm import Session
 
 from minova import conf as configuration
@@ -18,6 +20,7 @@ from minova.objects.compute_node import Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.request_spec import RequestSpec
 from minova.placement import changes, inventories, providers
+from minova.scheduler.host_record import AggregateFacts, HostRecord, RoomFacts
 
 NAMES = UUID("00000000-0000-4000-8000-000000000000")
 SEEN = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
@@ -112,7 +115,9 @@ def inventories_of(node: models.ComputeNode) -> list[Inventory]:
     ]
 
 
-def add_instance(session: Session, uuid: str, host: str | None = None, node: str | None = None) -> None:
+def add_instance(
+    session: Session, uuid: str, host: str | None = None, node: str | None = None, reservation_id: str = "r-1"
+) -> None:
     session.add(
         models.Instance(
             uuid=uuid,
@@ -125,17 +130,131 @@ def add_instance(session: Session, uuid: str, host: str | None = None, node: str
             vm_state="building",
             host=host,
             node=node,
-            reservation_id="r-1",
+            reservation_id=reservation_id,
             created_at=SEEN,
         )
     )
     session.flush()
 
 
+@contextmanager
+def counted(db: Database) -> Iterator["Rows"]:
+    """How many rows the queries inside bring."""
+    rows = Rows()
+    event.listen(db.engine, "after_cursor_execute", rows.note)
+    try:
+        yield rows
+    finally:
+        event.remove(db.engine, "after_cursor_execute", rows.note)
+
+
+class Rows:
+    """SQLite does not tell how many rows a query has: it is asked again, under a count."""
+
+    def __init__(self) -> None:
+        self.fetched = 0
+
+    def note(self, connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+        if statement.lstrip().upper().startswith("SELECT"):
+            again = cursor.connection.execute(f"SELECT count(*) FROM ({statement})", parameters)
+            self.fetched += again.fetchone()[0]
+
+
 def fresh(url: str) -> Database:
     db = Database(url)
     models.Base.metadata.create_all(db.engine)
     return db
+
+
+def fill(db: Database, records: Mapping[int, HostRecord], now: float) -> None:
+    """A cloud on paper, written in bulk."""
+    db.run(lambda session: _fill(session, list(records.values()), now))
+
+
+def _fill(session: Session, records: list[HostRecord], now: float) -> None:
+    def write(model: Any, rows: Iterable[Mapping[str, Any]]) -> None:
+        found = list(rows)
+        if found:
+            session.execute(insert(model), found)
+
+    write(models.Service, (_service(one) for one in records))
+    write(models.Heartbeat, ({"service_id": one.service_id, "last_seen": now} for one in records))
+    write(models.ComputeNode, (_node(one) for one in records))
+    write(models.ResourceProvider, ({"id": one.id, "uuid": one.uuid, "name": one.node} for one in records))
+    write(models.Inventory, (_inventory(one.id, name, room) for one in records for name, room in one.rooms.items()))
+    known = {aggregate.id: aggregate for one in records for aggregate in one.aggregates}
+    write(models.Aggregate, (_aggregate(aggregate) for _, aggregate in sorted(known.items())))
+    write(
+        models.AggregateHost,
+        ({"aggregate_id": aggregate.id, "host": one.host} for one in records for aggregate in one.aggregates),
+    )
+    write(models.Instance, (_instance(uuid, one) for one in records for uuid in one.instances))
+
+
+def _service(record: HostRecord) -> dict[str, Any]:
+    return {
+        "id": record.service_id,
+        "uuid": named(f"service {record.host}"),
+        "host": record.host,
+        "binary": "minova-compute",
+        "topic": "compute",
+        "created_at": SEEN,
+    }
+
+
+def _node(record: HostRecord) -> dict[str, Any]:
+    same = ("id", "uuid", "host", "vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "local_gb", "local_gb_used")
+    support = record.image_support
+    return {
+        **{name: getattr(record, name) for name in (*same, "host_ip", "stats")},
+        "hypervisor_hostname": record.node,
+        "free_ram_mb": record.memory_mb - record.memory_mb_used,
+        "free_disk_gb": record.free_disk_mb // 1024,
+        "hypervisor_type": support.hypervisor_type,
+        "hypervisor_version": support.hypervisor_version,
+        "supported_instances": [list(one) for one in support.supported_instances],
+        "numa_topology": msgspec.to_builtins(record.numa_topology, order="deterministic"),
+        "created_at": SEEN,
+    }
+
+
+def _inventory(provider_id: int, name: str, room: RoomFacts) -> dict[str, Any]:
+    return {
+        "provider_id": provider_id,
+        "resource_class": name,
+        "total": room.max_unit,
+        "max_unit": room.max_unit,
+        "allocation_ratio": room.capacity / room.max_unit,
+        "capacity": room.capacity,
+        "used": room.used,
+    }
+
+
+def _aggregate(facts: AggregateFacts) -> dict[str, Any]:
+    return {
+        "id": facts.id,
+        "uuid": facts.uuid,
+        "name": facts.name,
+        "metadata_": dict(facts.metadata),
+        "created_at": SEEN,
+    }
+
+
+def _instance(uuid: str, record: HostRecord) -> dict[str, Any]:
+    return {
+        "uuid": uuid,
+        "display_name": "i",
+        "hostname": "i",
+        "project_id": "p",
+        "user_id": "u",
+        "flavor": flavor(),
+        "image_ref": named("image"),
+        "vm_state": "active",
+        "host": record.host,
+        "node": record.node,
+        "reservation_id": "r-1",
+        "created_at": SEEN,
+    }
 
 
 def books(db: Database) -> list[tuple[str, str, int, int, int]]:

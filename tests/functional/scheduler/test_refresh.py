@@ -4,6 +4,7 @@ import functools
 import tempfile
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,8 +15,10 @@ from sqlalchemy.orm import Session
 
 from minova.db import models
 from minova.db.engine import Database
+from minova.objects.pci import InstancePCIRequest
 from minova.placement import allocations, changes, inventories, providers
 from minova.placement.changes import EVERY_NODE
+from minova.scheduler.bench_cloud import host_records, requests, topology
 from minova.scheduler.host_source import COMPARE_INTERVAL, HostSource
 from minova.scheduler.host_table import HostTable
 from tests.functional.placement.cases import claim, claim_of, held
@@ -23,6 +26,8 @@ from tests.functional.scheduler.cloud import (
     SEEN,
     add_host,
     add_instance,
+    counted,
+    fill,
     fresh,
     inventories_of,
     named,
@@ -64,6 +69,21 @@ def names(table: HostTable) -> list[str]:
     return [record.host for record in table.records]
 
 
+PLAIN, PINNED = "r-plain", "r-pinned"
+DEVICES = (InstancePCIRequest(count=1, spec=((("vendor_id", "8086"),),)),)
+
+
+def plain(value: Any) -> Any:
+    """As a compute's report stands in the database."""
+    return msgspec.json.decode(msgspec.json.encode(value, order="deterministic"))
+
+
+def add_requests(session: Session) -> None:
+    pinned = msgspec.structs.replace(requests(1)["pinned-2"], pci_requests=DEVICES)
+    for reservation_id, spec in ((PLAIN, spec_of()), (PINNED, pinned)):
+        session.add(models.RequestSpecRow(reservation_id=reservation_id, spec=spec, carried={}, created_at=SEEN))
+
+
 HOSTS = ("a", "b", "c", "d")
 hosts = st.sampled_from(HOSTS)
 
@@ -76,6 +96,7 @@ class Cloud(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.clock = Clock()
         self.db = fresh(f"sqlite:///{self.folder.name}/minova.sqlite")
+        self.db.run(add_requests)
         self.source = source_of(self.db, self.clock)
         self.number = 0
 
@@ -101,6 +122,37 @@ class Cloud(RuleBasedStateMachine):
             else:
                 node.memory_mb, node.generation = memory_mb, node.generation + 1
                 inventories.set_inventories(session, node.uuid, inventories_of(node))
+
+        self.change(work, host)
+
+    @rule(host=hosts, used=st.integers(0, 12), busy=st.booleans())
+    def a_node_reports(self, host: str, used: int, busy: bool) -> None:
+        """Cells, devices, metrics and statistics."""
+        values = {
+            "numa_topology": plain(topology(used)),
+            "pci_device_pools": [{"vendor_id": "8086", "product_id": "1572", "count": 2}] if busy else [],
+            "metrics": [{"name": "cpu.percent", "value": used / 12}],
+            "stats": {"io_workload": str(used)} if busy else {},
+            "cpu_info": "{}",
+        }
+        self.change(
+            lambda s: s.execute(update(models.ComputeNode).where(models.ComputeNode.host == host).values(**values)),
+            host,
+        )
+
+    @rule(host=hosts, has=st.sets(st.sampled_from(["HW_CPU_X86_AVX", "STORAGE_DISK_SSD"])))
+    def a_provider_changes(self, host: str, has: set[str]) -> None:
+        """Its traits, and its aggregates, named as they are."""
+
+        def work(session: Session) -> None:
+            ours = models.ResourceProvider.uuid == named(f"node {host}")
+            provider_id = session.scalar(select(models.ResourceProvider.id).where(ours))
+            for model in (models.ProviderTrait, models.ProviderAggregate):
+                session.execute(delete(model).where(model.provider_id == provider_id))
+            if provider_id is not None:
+                session.add_all(models.ProviderTrait(provider_id=provider_id, trait=one) for one in has)
+                uuids = (named(one) for one in has)
+                session.add_all(models.ProviderAggregate(provider_id=provider_id, aggregate_uuid=one) for one in uuids)
 
         self.change(work, host)
 
@@ -137,11 +189,11 @@ class Cloud(RuleBasedStateMachine):
 
         self.db.run(work)
 
-    @rule(host=hosts)
-    def an_instance_is_claimed(self, host: str) -> None:
+    @rule(host=hosts, pinned=st.booleans())
+    def an_instance_is_claimed(self, host: str, pinned: bool) -> None:
         self.number += 1
         uuid = f"i{self.number}"
-        self.db.run(lambda session: add_instance(session, named(uuid)))
+        self.db.run(lambda session: add_instance(session, named(uuid), reservation_id=PINNED if pinned else PLAIN))
         claim(self.db, claim_of(uuid, host))
 
     @rule(data=st.data())
@@ -201,6 +253,54 @@ def test_a_refresh_reads_only_what_changed(db: Database) -> None:
     hear(db, 1009.0, *(f"h{number}" for number in range(30)))
     source.refresh()
     assert source.rows_read == 31
+
+
+def test_with_ten_thousand_hosts_beating_and_one_percent_changed_one_percent_is_read(db: Database) -> None:
+    count, clock = 10_000, Clock()
+    fill(db, host_records(count, numa=False), clock.now)
+    source = source_of(db, clock)
+    source.refresh()
+    assert source.rows_read == count
+    clock.now += 10
+    changed = list(range(1, count, 100))
+    with counted(db) as rows:
+        beat = update(models.Heartbeat).values(last_seen=clock.now)
+        grow = update(models.ComputeNode).where(models.ComputeNode.id.in_(changed)).values(memory_mb=7)
+        db.run(lambda session: (session.execute(beat), session.execute(grow), changes.append(session, changed, 1.0)))
+        table = source.refresh()
+    assert source.rows_read == count + len(changed)
+    assert int((table.memory_mb == 7).sum()) == len(changed)
+    # What is read of the database, all queries together: the changed hosts with what belongs to each, and the heartbeats
+    # that are new, which at this count are every host's.
+    assert rows.fetched - count < 20 * len(changed)
+    with counted(db) as rows:
+        source.refresh()
+    assert rows.fetched < 20
+
+
+def test_what_a_host_has_yet_to_meet_is_taken_from_its_cells_devices_and_counts(db: Database) -> None:
+    node = {"numa_topology": plain(topology(0)), "stats": {"io_workload": "2", "failed_builds": "1"}}
+    pools = [{"vendor_id": "8086", "product_id": "1572", "count": 2}]
+    put_host(db, "a", pci_device_pools=pools, **node)
+    db.run(add_requests)
+    db.run(lambda session: add_instance(session, named("new"), reservation_id=PINNED))
+    before = rebuilt(db).host(0)
+    assert (before.num_io_ops, before.failed_builds, before.num_instances) == (2, 1, 0)
+    claim(db, claim_of("new", "a"))
+    host = rebuilt(db).host(0)
+    assert (host.num_io_ops, host.num_instances, list(host.instances)) == (3, 1, [named("new")])
+    assert [len(cell.pinned_cpus) for cell in host.numa_topology.cells] == [2, 2]
+    assert [pool.count for pool in host.pci_pools] == [1]
+
+
+def test_a_node_whose_report_makes_no_sense_is_left_out_and_named(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_host(db, "a", stats={"io_workload": "much"})
+    put_host(db, "b")
+    assert names(rebuilt(db)) == ["b"]
+    assert "Node a of host a is left out" in caplog.text
+    assert "io_workload is 'much'" in caplog.text
 
 
 def test_a_number_that_appears_late_is_not_missed(db: Database) -> None:
