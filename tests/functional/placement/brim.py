@@ -44,7 +44,7 @@ def race(url: str, *, processes: int, steps: int, killed: int, providers: int = 
         first = [claim_of(f"c{number * CONSUMERS_OF_A_PROVIDER + i}", name, VCPU=2) for i in range(3)]
         assert db.run(lambda session, first=first: allocations.claim(session, first)) == {}  # type: ignore[misc]
     begun = time.monotonic()
-    command = [sys.executable, "-m", __spec__.name, url, "--steps", str(steps // processes)]
+    command = [sys.executable, "-m", "tests.functional.placement.brim", url, "--steps", str(steps // processes)]
     command += ["--providers", str(providers), "--worker"]
     running = [
         subprocess.Popen([*command, str(number)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
