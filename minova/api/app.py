@@ -17,6 +17,7 @@ from minova.api.routes import ROUTES
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
+from minova.hardware.demands import require_aliases
 
 PLACEMENT = "/placement"
 
@@ -47,10 +48,11 @@ def make_app(
 ) -> App:
     """`placement_writes` opens the database to which Placement writes; None: Placement is not served here.
 
-    InvalidConfiguration: the options for authentication do not go together.
+    InvalidConfiguration: the options for authentication do not go together, or a PCI alias cannot be.
     """
     authenticate = authenticator(conf)
     placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes)
+    require_aliases(conf.pci.alias)
     api = Api(conf=conf, db=db, conductor=conductor, compute=compute, images=ImageStore(conf.api.images_path))
     resources = frozenset(path.split("/")[2] for path in (r.path for r in ROUTES) if path.startswith("/v2.1/"))
     app = App(api, placement, middleware=[Gate(authenticate, resources)])

@@ -18,6 +18,7 @@ from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server,
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 USER_DATA_LIMIT = 65535  # bytes of base64, as Nova has it
+NAMING_SERVERS = {"same_host", "different_host"}  # hints
 FEW = 3  # servers whose IDs are said in a sentence
 Columns = tuple[Sequence[str], Iterable[Any]]
 
@@ -133,13 +134,16 @@ With --wait it ends when every server is ACTIVE (exit code 0) or one has failed 
         return body
 
     def _all_hints(self, parsed_args: argparse.Namespace) -> Json:
-        """With the group by its ID."""
+        """With the group and the servers named by their IDs."""
         hints = _hints(parsed_args.hint)
         if parsed_args.group and "group" in hints:
             raise UsageError("--group and --hint group=... say the same thing: give one.")
         group = parsed_args.group or hints.get("group")
         if isinstance(group, str):
             hints["group"] = find.server_group(self.client, group)["id"]
+        for key in NAMING_SERVERS & hints.keys():
+            named = hints[key] if isinstance(hints[key], list) else [hints[key]]
+            hints[key] = [find.server(self.client, one)["id"] for one in named]
         return hints
 
     def _wait(self, ask: Ask, servers: list[Json], timeout: float) -> list[Json]:

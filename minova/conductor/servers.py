@@ -17,7 +17,7 @@ from minova.conductor.groups import group_hint
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.db import actions, groups, instances, request_specs, tasks
-from minova.hardware.demands import demands_of
+from minova.hardware.demands import demands_of, require_aliases
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.states import TaskState, VmState
@@ -34,6 +34,7 @@ class Made(NamedTuple):
 
 class Servers:
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker, builds: BuildInstances) -> None:
+        require_aliases(conf.pci.alias)
         self._conf = conf
         self._worker = worker
         self._builds = builds

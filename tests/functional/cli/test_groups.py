@@ -115,7 +115,7 @@ def test_a_server_group_and_its_servers(cloud: Cloud, stocked: Cli) -> None:
         (("group", "delete", str(uuid.uuid4())), 1, "There is no server group"),
         ((*CREATE[1:], "--group", "g"), 1, "There is no server group"),
         ((*CREATE[1:], "--group", "g", "--hint", "group=g"), 2, "say the same thing"),
-        ((*CREATE[1:], "--hint", "same_host=web"), 1, "same_host"),
+        ((*CREATE[1:], "--hint", "same_host=web"), 1, "There is no server with the name or ID 'web'"),
         ((*CREATE[1:], "--availability-zone", "mars"), 1, "mars"),
     ],
 )
@@ -125,6 +125,13 @@ def test_groups_and_hints_that_cannot_be(
     said = stocked("server", *words)
     assert (said.code, message in said.err) == (code, True), said.err
     assert cloud.conductor.requests == []
+
+
+def test_servers_in_hints_are_named(cloud: Cloud, stocked: Cli) -> None:
+    ids = [shown(stocked(*CREATE[:2], name, *CREATE[3:], *JSON))["id"] for name in "ab"]
+    hints = ("--hint", "different_host=a", "--hint", f"different_host={ids[1]}", "--hint", "same_host=b")
+    good(stocked(*CREATE, *hints))
+    assert cloud.conductor.requests[-1].scheduler_hints == {"different_host": ids, "same_host": [ids[1]]}
 
 
 def test_more_groups_than_a_page_has(cloud: Cloud, minova: Cli) -> None:

@@ -3,7 +3,7 @@
 from tests.functional.conductor.build_cases import CreateCases, FailureCases, ScheduleCases
 from tests.functional.conductor.compute_cases import AuditCases, CatalogueCases, ServiceCases
 from tests.functional.conductor.end_cases import DeleteCases, PurgeCases, TakeOverCases
-from tests.functional.conductor.group_cases import AggregateCases, DemandCases, GroupCases, ZoneCases
+from tests.functional.conductor.group_cases import AggregateCases, GroupCases
 
 
 class ConductorCases(
@@ -17,8 +17,6 @@ class ConductorCases(
     CatalogueCases,
     PurgeCases,
     AggregateCases,
-    DemandCases,
-    ZoneCases,
     GroupCases,
 ):
     """All of them. A subclass gives the fixture `desk`."""

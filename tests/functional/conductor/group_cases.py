@@ -11,7 +11,7 @@ from minova.context import RequestContext
 from minova.db import models
 from minova.hardware import errors as hardware
 from minova.objects.aggregate import Aggregate
-from minova.objects.instance_group import POLICIES, InstanceGroup
+from minova.objects.instance_group import InstanceGroup
 from minova.objects.numa import InstanceNUMATopology
 from minova.placement import provider_aggregates, provider_query
 from tests.functional.conductor.desk import CTX, FLAVOR, Desk
@@ -197,6 +197,11 @@ class DemandCases:
             desk.create(flavor=msgspec.structs.replace(FLAVOR, extra_specs=asked))
         assert desk.count(models.Instance) == desk.count(models.Task) == 0
 
+    def test_an_alias_that_cannot_be_stops_a_conductor_at_its_start(self, desk: Desk) -> None:
+        desk.options["pci__alias"] = ['{"name": "qat", "colour": "red"}']
+        with pytest.raises(errors.InvalidConfiguration, match=r"\[pci\] alias .*colour"):
+            desk.start("two")
+
     def test_extra_specs_of_a_flavor(self, desk: Desk) -> None:
         update = desk.conductor.update_flavor_extra_specs
         desk.conductor.create_flavor(CTX, flavor=FLAVOR)
@@ -210,7 +215,9 @@ class DemandCases:
             assert session.scalars(select(models.Flavor)).one().value.extra_specs == {"b": "3"}
 
 
-class GroupCases:
+class Groups:
+    """What cases of groups share."""
+
     def group(self, desk: Desk, policy: str = "anti-affinity", **more: Any) -> InstanceGroup:
         desk.conductor._groups._conf.set_override("enabled_filters", EVERY_FILTER, group="filter_scheduler")
         return desk.conductor.create_server_group(CTX, name="g", policy=policy, **more)
@@ -220,7 +227,9 @@ class GroupCases:
         assert group is not None
         return group
 
-    @pytest.mark.parametrize("policy", POLICIES)
+
+class GroupCases(Groups):
+    @pytest.mark.parametrize("policy", ["affinity", "soft-anti-affinity"])
     def test_policy_members_and_hosts_are_in_the_request(self, desk: Desk, policy: str) -> None:
         group = self.group(desk, policy)
         hint = {"group": group.uuid}
@@ -266,6 +275,36 @@ class GroupCases:
         desk.fail("a", second)
         assert desk.allocated() == {first: "b", second: "c"}
 
+    def test_a_group_that_is_not_there_makes_nothing(self, desk: Desk) -> None:
+        with pytest.raises(errors.BadRequest, match=f"Server group {named('g')} could not be found"):
+            desk.create(scheduler_hints={"group": named("g")})
+        assert desk.count(models.Instance) == desk.count(models.Task) == 0
+        with pytest.raises(errors.NotFound, match="could not be found"):
+            desk.conductor.delete_server_group(CTX, group_uuid=named("g"))
+
+    def test_a_group_that_goes_lets_its_servers_go_on(self, desk: Desk) -> None:
+        group = self.group(desk)
+        desk.scheduler.mood = errors.ServiceUnavailable("No answer in time")
+        (uuid,) = desk.create(scheduler_hints={"group": group.uuid})
+        desk.scheduler.mood = None
+        desk.conductor.delete_server_group(CTX, group_uuid=group.uuid)
+        desk.tick(desk.conductor, 10.0)
+        assert desk.scheduler.specs[-1].instance_group is None
+        assert desk.allocated() == {uuid: "a"}
+
+    def test_members_go_with_the_purge(self, desk: Desk) -> None:
+        group = self.group(desk)
+        desk.scheduler.order = []
+        (uuid,) = desk.create(scheduler_hints={"group": group.uuid})
+        desk.delete(uuid)
+        assert desk.count(models.InstanceGroupMember) == 1
+        desk.tick(desk.conductor, 10.0**8)
+        assert desk.count(models.InstanceGroupMember) == 0
+
+
+class GroupRuleCases(Groups):
+    """The same on every engine: tried on one."""
+
     @pytest.mark.parametrize(
         ("policy", "missing"),
         [
@@ -287,23 +326,6 @@ class GroupCases:
         assert missing in desk.fault(uuid)
         assert desk.scheduler.specs == []
 
-    def test_a_group_that_is_not_there_makes_nothing(self, desk: Desk) -> None:
-        with pytest.raises(errors.BadRequest, match=f"Server group {named('g')} could not be found"):
-            desk.create(scheduler_hints={"group": named("g")})
-        assert desk.count(models.Instance) == desk.count(models.Task) == 0
-        with pytest.raises(errors.NotFound, match="could not be found"):
-            desk.conductor.delete_server_group(CTX, group_uuid=named("g"))
-
-    def test_a_group_that_goes_lets_its_servers_go_on(self, desk: Desk) -> None:
-        group = self.group(desk)
-        desk.scheduler.mood = errors.ServiceUnavailable("No answer in time")
-        (uuid,) = desk.create(scheduler_hints={"group": group.uuid})
-        desk.scheduler.mood = None
-        desk.conductor.delete_server_group(CTX, group_uuid=group.uuid)
-        desk.tick(desk.conductor, 10.0)
-        assert desk.scheduler.specs[-1].instance_group is None
-        assert desk.allocated() == {uuid: "a"}
-
     def test_it_belongs_to_who_made_it(self, desk: Desk) -> None:
         bob = RequestContext(request_id="req-2", user_id="bob", project_id="other")
         group = desk.conductor.create_server_group(bob, name="g", policy="affinity")
@@ -319,15 +341,6 @@ class GroupCases:
     def test_groups_that_cannot_be(self, desk: Desk, policy: str, most: int | None, message: str) -> None:
         with pytest.raises(errors.BadRequest, match=message):
             desk.conductor.create_server_group(CTX, name="g", policy=policy, max_server_per_host=most)
-
-    def test_members_go_with_the_purge(self, desk: Desk) -> None:
-        group = self.group(desk)
-        desk.scheduler.order = []
-        (uuid,) = desk.create(scheduler_hints={"group": group.uuid})
-        desk.delete(uuid)
-        assert desk.count(models.InstanceGroupMember) == 1
-        desk.tick(desk.conductor, 10.0**8)
-        assert desk.count(models.InstanceGroupMember) == 0
 
 
 def _with(group: InstanceGroup, members: tuple[str, ...], *hosts: str) -> InstanceGroup:
