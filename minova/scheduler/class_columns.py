@@ -28,6 +28,11 @@ class Values:
             self.values.append(value)
         return found
 
+    def copy(self) -> "Values":
+        found = Values()
+        found.values, found._numbers = list(self.values), dict(self._numbers)
+        return found
+
     def compacted(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Drop what no row has any more, before it outgrows the rows; answers the rows' numbers as they are now."""
         if len(self.values) <= 2 * len(ids) + 16:

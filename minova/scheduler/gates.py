@@ -77,6 +77,14 @@ def resources_at(host: HostState, spec: RequestSpec) -> Mapping[str, int]:
     return _second(spec, spec.fallback).resources
 
 
+def resources_of_rows(table: HostTable, rows: Rows, spec: RequestSpec) -> list[tuple[Rows, Mapping[str, int]]]:
+    """The same of many candidates: rows, and what each of them gives."""
+    if spec.fallback is None:
+        return [(rows, spec.resources)]
+    first = _wish_verdict(table, _first(spec)).passed[rows]
+    return [(rows[first], spec.resources), (rows[~first], _second(spec, spec.fallback).resources)]
+
+
 def _first(spec: RequestSpec) -> Wish:
     return Wish(spec.resources, spec.placement)
 

@@ -53,6 +53,19 @@ class NumaColumns:
             for cell in self.exists[:, row].nonzero()[0].tolist()
         )
 
+    def write_each(self, rows: NDArray[np.int64], topology: NUMATopology | None) -> None:
+        """All these hosts have the same cells."""
+        self.write(int(rows[0]), topology)
+        for array in (self.exists, *self._numbers.values(), *self._pages.values()):
+            array[:, rows[1:]] = array[:, [rows[0]]]
+
+    def copy(self) -> "NumaColumns":
+        found = NumaColumns()
+        found._size, found.exists = self._size, self.exists.copy()
+        found._numbers = {name: array.copy() for name, array in self._numbers.items()}
+        found._pages = {size: array.copy() for size, array in self._pages.items()}
+        return found
+
     def fitting(self, needs: Sequence[Need], limits: NUMATopologyLimits | None) -> tuple[NDArray[np.bool_], bool]:
         """Which hosts have the cells, by numbers alone, and whether that is exact but for PCI devices.
 
