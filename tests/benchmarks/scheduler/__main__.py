@@ -1,82 +1,157 @@
-"""How long the scheduler takes: `python -m tests.benchmarks.scheduler [--hosts 100,1000,10000] [--runs N]`.
+"""How long the scheduler takes: `python -m tests.benchmarks.scheduler [--hosts 100,1000,10000,100000] [--runs N]
+[--database postgresql]`.
 
-decision: the pure part, on a table in memory. whole: select_destinations with refresh and durable claim on SQLite.
-line: requests per second of one scheduler process while 16 callers wait in line.
+decision: the pure part, on a table in memory. whole: select_destinations with refresh and durable claim, beside hosts
+that report now and then. line: requests per second of one scheduler process while callers wait in line.
 """
 
 import argparse
+import contextlib
+import gc
 import random
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
+from typing import Any
 from uuid import uuid4
 
+import msgspec
+
 from minova import conf as configuration
+from minova.cmd.bench import measured, p99, sizes
 from minova.context import RequestContext
+from minova.db import models
 from minova.db.engine import Database
-from minova.objects.flavor import Flavor
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.decision import Rules, decide
-from minova.scheduler.extensions import load_filters, load_weighers
-from minova.scheduler.filter_scheduler import FilterScheduler
+from minova.placement import changes
+from minova.scheduler.bench_cloud import host_records, requests
+from minova.scheduler.decision import Decision, decide
+from minova.scheduler.filter_scheduler import FilterScheduler, rules_of
 from minova.scheduler.host_source import HostSource
-from tests.benchmarks.scheduler.clouds import fill
+from minova.scheduler.host_table import HostTable
+from tests.functional.scheduler.cloud import fill
+from tests.servers.postgresql import PostgreSQL
 
 CTX = RequestContext(request_id="req-benchmark")
-FLAVOR = Flavor(flavorid="f", name="f", vcpus=2, memory_mb=4096, root_gb=20)
-PLAIN = RequestSpec(flavor=FLAVOR)
-IN_ZONE = RequestSpec(flavor=FLAVOR, availability_zone="zone1")
 CALLERS = 16
+BATCH = 100
+# Hosts that report between two requests.
+REPORTING = 20
 
 
-def timed(work: Callable[[], object], runs: int) -> tuple[float, float]:
-    """Median and p99, in ms."""
+def conf_of() -> Any:
+    conf = configuration.new()
+    conf([], project="minova", default_config_files=[])
+    conf.set_override("max_placement_results", 0, group="scheduler")
+    return conf
+
+
+def timed(work: Callable[[], object], runs: int, between: Callable[[], object] = lambda: None) -> list[float]:
+    """In ms."""
     taken = []
     for _ in range(runs):
+        between()
         start = time.perf_counter()
         work()
         taken.append((time.perf_counter() - start) * 1e3)
-    return median(taken), quantiles(taken, n=100)[98] if runs > 1 else taken[0]
+    return taken
 
 
-def measure(hosts: int, runs: int, folder: Path) -> None:
-    conf = configuration.new()
-    conf([], project="minova", default_config_files=[])
-    conf.set_override("max_placement_results", 10**6, group="scheduler")
-    db = Database(f"sqlite:///{folder}/{hosts}.sqlite")
-    fill(db, hosts, time.time())
-    source = HostSource(db, service_down_time=60, clock=time.time)
-    start = time.perf_counter()
-    table = source.refresh()
-    show(hosts, "read all", (time.perf_counter() - start) * 1e3)
-    rules = Rules(
-        filters=load_filters(conf),
-        weighers=load_weighers(conf),
-        host_subset_size=1,
-        shuffle_best_same_weighed_hosts=False,
-        max_placement_results=10**6,
-        draw=random.Random(0).randrange,
+def show(hosts: int, name: str, taken: list[float], of: int = 1) -> None:
+    per_second = 1000 * of / median(taken)
+    print(f"{hosts:>7} {name:<34} {median(taken):>10.3f} {p99(taken):>10.3f} {per_second:>10.0f}", flush=True)
+
+
+# -- the pure part -----------------------------------------------------------------------------------------------------
+
+
+def decisions(hosts: int, runs: int) -> None:
+    for row in measured(conf_of(), [hosts], runs):
+        name = f"decision, {row['request']}, {row['chain']}"
+        print(
+            f"{hosts:>7} {name:<34} {row['median_ms']:>10.3f} {row['p99_ms']:>10.3f} {1000 / row['median_ms']:>10.0f}",
+            flush=True,
+        )
+    rules = rules_of(conf_of(), random.Random(0))
+    table = HostTable()
+    table.apply(host_records(hosts))
+    spec = requests(hosts)["plain"]
+    batch = [f"i{number}" for number in range(BATCH)]
+    show(
+        hosts,
+        f"decision, plain, batch of {BATCH}",
+        timed(lambda: decide(table, spec, batch, 2, rules), max(3, runs // 20), table.restore),
+        BATCH,
     )
-    for name, spec in (("decision, plain", PLAIN), ("decision, zone", IN_ZONE)):
-        show(hosts, name, *timed(lambda spec=spec: decide(table, spec, ("i",), 2, rules), runs))  # type: ignore[misc]
-    table.restore()
+    made: list[Decision] = []
+
+    def again() -> None:
+        table.restore()
+        made.append(decide(table, picky(spec), ("i",), 2, rules))
+
+    show(hosts, "reasons, when asked for", timed(lambda: made[-1].steps, runs, again))
+
+
+def picky(spec: RequestSpec) -> RequestSpec:
+    """So large that part-used hosts are lost."""
+    flavor = msgspec.structs.replace(spec.flavor, memory_mb=200_000)
+    return msgspec.structs.replace(spec, flavor=flavor)
+
+
+def memory(hosts: int) -> None:
+    """Of hosts as they are read from the database, with three instances each."""
+    for numa in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            db = Database(f"sqlite:///{folder}/minova.sqlite")
+            models.Base.metadata.create_all(db.engine)
+            fill(db, host_records(hosts, numa=numa), time.time())
+            source = HostSource(db, service_down_time=60, clock=time.time)
+            with db.read() as session:
+                session.connection()
+            gc.collect()
+            tracemalloc.start()
+            source.refresh()
+            gc.collect()
+            taken = tracemalloc.get_traced_memory()[0]
+            tracemalloc.stop()
+            db.close()
+        print(
+            f"{hosts:>7} {'memory, with cells' if numa else 'memory, without cells':<34} {taken / hosts:>10.0f} B a host"
+        )
+
+
+# -- with a database ---------------------------------------------------------------------------------------------------
+
+
+def whole(hosts: int, runs: int, url: str) -> None:
+    conf, db = conf_of(), Database(url)
+    models.Base.metadata.create_all(db.engine)
+    fill(db, host_records(hosts), time.time())
     driver = FilterScheduler(conf, db, clock=time.time)
+    show(hosts, "first reading of all", timed(driver.source.refresh, 1))
+    rng = random.Random(0)
 
-    def ask(count: int = 1) -> None:
-        uuids = tuple(str(uuid4()) for _ in range(count))
-        assert driver.select_destinations(CTX, PLAIN, uuids, 1, 2).selections
+    def report() -> None:
+        some = rng.sample(range(1, hosts + 1), min(REPORTING, hosts))
+        db.run(lambda session: changes.append(session, some))
 
-    ask()
-    show(hosts, "whole, plain", *timed(ask, runs))
-    show(hosts, "whole, 100 at once", *timed(lambda: ask(100), max(2, runs // 20)))
-    show(hosts, "line, per second", per_second(ask, max(2, runs // 10)))
+    def ask(spec: RequestSpec, count: int = 1) -> None:
+        answer = driver.select_destinations(CTX, spec, tuple(str(uuid4()) for _ in range(count)), 1, 2)
+        assert answer.selections, answer.diagnosis
+
+    for name, spec in requests(hosts).items():
+        show(hosts, f"whole, {name}", timed(lambda spec=spec: ask(spec), runs, report))  # type: ignore[misc]
+    plain = requests(hosts)["plain"]
+    show(hosts, f"whole, plain, batch of {BATCH}", timed(lambda: ask(plain, BATCH), max(3, runs // 20)), BATCH)
+    line(hosts, lambda: ask(plain), max(2, runs // 10))
     db.close()
 
 
-def per_second(ask: Callable[[], None], each: int) -> float:
+def line(hosts: int, ask: Callable[[], None], each: int) -> None:
     def caller() -> None:
         for _ in range(each):
             ask()
@@ -87,22 +162,33 @@ def per_second(ask: Callable[[], None], each: int) -> float:
         thread.start()
     for thread in threads:
         thread.join()
-    return each * CALLERS / (time.perf_counter() - start)
+    per_second = each * CALLERS / (time.perf_counter() - start)
+    print(f"{hosts:>7} {f'line of {CALLERS} callers':<34} {'':>10} {'':>10} {per_second:>10.0f}", flush=True)
 
 
-def show(hosts: int, name: str, middle: float, p99: float | None = None) -> None:
-    print(f"{hosts:>7} {name:<20} {middle:>10.2f} {'' if p99 is None else f'{p99:.2f}':>10}", flush=True)
+@contextlib.contextmanager
+def database(kind: str) -> Iterator[str]:
+    if kind == "postgresql":
+        with PostgreSQL() as server:
+            yield server.fresh_url()
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            yield f"sqlite:///{Path(folder) / 'minova.sqlite'}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scheduler", description=__doc__)
-    parser.add_argument("--hosts", default="100,1000,10000", help="numbers of hosts, with commas between")
+    parser.add_argument("--hosts", type=sizes, default="100,1000,10000", help="numbers of hosts, with commas between")
     parser.add_argument("--runs", type=int, default=200, help="requests of each kind")
+    parser.add_argument("--database", choices=["sqlite", "postgresql", "none"], default="sqlite")
     arguments = parser.parse_args()
-    print(f"{'hosts':>7} {'':<20} {'median ms':>10} {'p99 ms':>10}")
-    with tempfile.TemporaryDirectory() as folder:
-        for hosts in arguments.hosts.split(","):
-            measure(int(hosts), arguments.runs, Path(folder))
+    print(f"{'hosts':>7} {'':<34} {'median ms':>10} {'p99 ms':>10} {'per second':>10}")
+    for hosts in arguments.hosts:
+        decisions(hosts, arguments.runs)
+        memory(min(hosts, 10_000))
+        if arguments.database != "none":
+            with database(arguments.database) as url:
+                whole(hosts, arguments.runs, url)
 
 
 if __name__ == "__main__":

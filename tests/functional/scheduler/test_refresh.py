@@ -266,7 +266,8 @@ def test_with_ten_thousand_hosts_beating_and_one_percent_changed_one_percent_is_
     with counted(db) as rows:
         beat = update(models.Heartbeat).values(last_seen=clock.now)
         grow = update(models.ComputeNode).where(models.ComputeNode.id.in_(changed)).values(memory_mb=7)
-        db.run(lambda session: (session.execute(beat), session.execute(grow), changes.append(session, changed, 1.0)))
+        db.run(lambda session: [session.execute(beat), session.execute(grow)])
+        db.run(lambda session: changes.append(session, changed, 1.0))
         table = source.refresh()
     assert source.rows_read == count + len(changed)
     assert int((table.memory_mb == 7).sum()) == len(changed)
