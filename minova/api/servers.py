@@ -58,7 +58,8 @@ def _rows(api: Api, call: Call, session: Session) -> tuple[Sequence[models.Insta
     if wanted is None or size == 0:
         return [], False
     try:
-        rows = read_instances.instances(session, wanted, order, query.marker, size + 1)
+        zone = api.conf.scheduler.default_availability_zone
+        rows = read_instances.instances(session, wanted, order, query.marker, size + 1, zone)
     except LookupError:
         raise errors.BadRequest(f"marker [{query.marker}] not found") from None
     return rows[:size], len(rows) > size

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Text, func, select, type_coerce
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from minova.db import keyset
+from minova.db import keyset, read_zones
 from minova.db.models import CreateRequest, DiagnosisRow, Instance, InstanceDiagnosis, InstanceFault
 
 # Only columns that are never NULL: a page must be able to begin after any row. Rows are numbered as they are created.
@@ -51,11 +51,18 @@ def instance(session: Session, uuid: str, project_id: str | None) -> Instance | 
 
 
 def instances(
-    session: Session, wanted: InstanceFilter, order: Sequence[tuple[str, bool]], marker: str | None, limit: int
+    session: Session,
+    wanted: InstanceFilter,
+    order: Sequence[tuple[str, bool]],
+    marker: str | None,
+    limit: int,
+    default_zone: str,
 ) -> Sequence[Instance]:
     """Sorted by `order`: (key of SORT_KEYS, whether descending), then by age. LookupError: there is no such marker."""
     columns = keyset.columns_of(order, SORT_KEYS, Instance.id)
     query = select(Instance).where(*_conditions(wanted))
+    if wanted.availability_zone is not None:
+        query = query.where(read_zones.shown(session, wanted.availability_zone, default_zone))
     if marker is not None:
         last = session.scalar(select(Instance).where(Instance.uuid == marker))
         if last is None or wanted.project_id not in (None, last.project_id):
@@ -75,7 +82,6 @@ def _conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
         (Instance.image_ref, wanted.image_ref),
         (Instance.uuid, wanted.uuid),
         (Instance.reservation_id, wanted.reservation_id),
-        (Instance.availability_zone, wanted.availability_zone),
     ]
     conditions: list[ColumnElement[bool]] = [column == value for column, value in equal if value is not None]
     if wanted.deleted is not None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
 
 from minova.db.chunks import chunked
-from minova.db.models import Aggregate, AggregateHost, Service
+from minova.db.models import Aggregate, AggregateHost, Instance, Service
 from minova.objects.aggregate import ZONE
 
 
@@ -31,6 +31,19 @@ def is_available(session: Session, zone: str, default: str) -> bool:
         return True
     elsewhere = hosts.where(AggregateHost.aggregate_id.in_(zones))
     return zone == default and session.scalar(enabled.where(Service.host.not_in(elsewhere))) is not None
+
+
+def shown(session: Session, zone: str, default: str) -> ColumnElement[bool]:
+    """The condition that an instance shows this zone: its host is in it, or it has no host and was asked for there."""
+    zones = _zones(session)
+    hosts = select(AggregateHost.host)
+    here: ColumnElement[bool] = Instance.host.in_(
+        hosts.where(AggregateHost.aggregate_id.in_([k for k, name in zones.items() if name == zone]))
+    )
+    if zone == default:
+        elsewhere = Instance.host.not_in(hosts.where(AggregateHost.aggregate_id.in_(zones)))
+        here = or_(here, and_(Instance.host.is_not(None), elsewhere))
+    return or_(here, and_(Instance.host.is_(None), Instance.availability_zone == zone))
 
 
 def _zones(session: Session) -> dict[int, str]:

@@ -207,3 +207,8 @@ def test_a_server_is_in_the_zone_of_its_host(stocked: Cloud) -> None:
     found = {one["id"]: one for one in stocked.get("/v2.1/servers/detail")["servers"]}
     shown = [found[one]["OS-EXT-AZ:availability_zone"] for one in (*ids, waiting)]
     assert shown == ["north", "nova", "north"]
+    listed = {
+        zone: {one["name"] for one in stocked.get(f"/v2.1/servers?availability_zone={zone}")["servers"]}
+        for zone in ("north", "nova", "south")
+    }
+    assert listed == {"north": {"a", "c"}, "nova": {"b"}, "south": set()}
