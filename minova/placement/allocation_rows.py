@@ -110,14 +110,16 @@ def providers_in(holdings: Iterable[Holding]) -> set[int]:
 # -- consumers ---------------------------------------------------------------------------------------------------------
 
 
-def ensure_consumers(session: Session, rows: Iterable[tuple[str, int, str, str]]) -> None:
+def ensure_consumers(
+    session: Session, rows: Iterable[tuple[str, int, str, str]], consumer_type: str = "INSTANCE"
+) -> None:
     """(uuid, claim_no, project_id, user_id) of each; those that are there already stay as they are."""
     wanted = [
         {
             "uuid": uuid,
             "claim_no": claim_no,
             "generation": 0,
-            "consumer_type": "INSTANCE",
+            "consumer_type": consumer_type,
             "project_id": project_id,
             "user_id": user_id,
         }

@@ -8,6 +8,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models
 from minova.placement import providers
+from minova.placement.transfers import transfer
 from tests.functional.placement.cases import changed_nodes, claim, claim_of, hosts, release
 from tests.functional.placement_api.conftest import Room, holding
 from tests.functional.scheduler.cloud import books, named, unbalanced
@@ -72,6 +73,13 @@ def test_a_consumer_that_only_http_has_written_goes_with_its_last_allocation(clo
     cloud.right("DELETE", f"/allocations/{named('one')}")
     with cloud.db.read() as session:
         assert session.scalars(select(models.Consumer.uuid)).all() == []
+
+
+def test_what_a_migration_holds_still_counts_for_the_project(cloud: Room) -> None:
+    claim(cloud.db, claim_of("one", "h", VCPU=3, MEMORY_MB=1024))
+    assert cloud.db.run(lambda session: transfer(session, named("one"), named("move")))
+    usages = cloud.right("GET", "/usages?project_id=p")["usages"]
+    assert usages == {"MIGRATION": {"VCPU": 3, "MEMORY_MB": 1024, "consumer_count": 1}}
 
 
 def test_after_a_release_the_consumer_is_new_again(cloud: Room) -> None:
