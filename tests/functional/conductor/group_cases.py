@@ -88,6 +88,18 @@ class AggregateCases:
         desk.audit("a")
         assert mirrored(desk, "a") == [one.uuid]
 
+    def test_names_are_unique(self, desk: Desk) -> None:
+        aggregate(desk, "one")
+        two = aggregate(desk, "two")
+        with pytest.raises(errors.Conflict, match="Aggregate one already exists"):
+            aggregate(desk, "one")
+        with pytest.raises(errors.Conflict, match="Aggregate one already exists"):
+            update(desk, two, "one")
+
+
+class ZoneCases:
+    """Rules of aggregates and of the zones that they make."""
+
     @pytest.mark.parametrize(
         ("method", "arguments"),
         [
@@ -101,14 +113,6 @@ class AggregateCases:
         with pytest.raises(errors.NotFound, match="Aggregate 99 could not be found"):
             getattr(desk.conductor, method)(CTX, aggregate_id=99, **arguments)
 
-    def test_names_are_unique(self, desk: Desk) -> None:
-        aggregate(desk, "one")
-        two = aggregate(desk, "two")
-        with pytest.raises(errors.Conflict, match="Aggregate one already exists"):
-            aggregate(desk, "one")
-        with pytest.raises(errors.Conflict, match="Aggregate one already exists"):
-            update(desk, two, "one")
-
     def test_hosts_that_are_unknown_in_already_or_not_in(self, desk: Desk) -> None:
         one = aggregate(desk, "one", "a")
         add, remove = desk.conductor.add_host_to_aggregate, desk.conductor.remove_host_from_aggregate
@@ -119,8 +123,6 @@ class AggregateCases:
         with pytest.raises(errors.NotFound, match=r"Cannot remove host b from aggregate \d+"):
             remove(CTX, aggregate_id=one.id, host="b")
 
-
-class ZoneCases:
     def test_a_host_is_in_one_zone_only(self, desk: Desk) -> None:
         aggregate(desk, "one", "a", availability_zone="north")
         two = aggregate(desk, "two", availability_zone="south")
