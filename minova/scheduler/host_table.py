@@ -294,7 +294,7 @@ class HostTable(Hosts):
             columns["instance_images"][row] = self._values["instance_images"].number(images)
         columns["memory_mb_used"][row] += flavor.memory_mb
         columns["vcpus_used"][row] += flavor.vcpus
-        columns["local_gb_used"][row] += flavor.root_gb + flavor.ephemeral_gb
+        # As in Nova, disk shows in what is free, not in `disk_mb_used`.
         columns["free_disk_mb"][row] -= (flavor.root_gb + flavor.ephemeral_gb) * 1024
         columns["num_instances"][row] += 1
         columns["num_io_ops"][row] += 1

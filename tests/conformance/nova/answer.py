@@ -373,6 +373,7 @@ class Cloud:
             found = sorted(found, key=lambda made: WEIGHERS.index(made.__name__))
         self.weighers = [made() for made in found]
         self.groups = {}
+        self.spoilt = False
 
     def answer(self, request):
         told_of = {"id": request["id"], "error": None}
@@ -398,6 +399,8 @@ class Cloud:
         told_of["order"] = [[weighed.obj.host, weighed.weight] for weighed in order]
         if request.get("consume") and order:
             told_of["consumed"] = self.consume(order[0].obj, spec, request.get("image"))
+        if self.spoilt:
+            told_of["spoilt"] = True
         return told_of
 
     def fresh(self):
@@ -482,7 +485,13 @@ class Cloud:
         return "ok"
 
     def consume(self, state, spec, image):
-        state.consume_from_request(spec)
+        """`spoilt`: Nova could not count the CPUs that it chose itself, so nothing after it can be compared."""
+        try:
+            state._locked_consume_from_request(spec)
+        except (exception.CPUPinningInvalid, exception.CPUPinningUnknown):
+            self.spoilt = True
+        except Exception:  # noqa: BLE001  - Nova logs it and goes on
+            pass
         properties = {f"image_{key}": str(value) for key, value in (image or {}).items()}
         server = objects.Instance(uuid=spec.instance_uuid, image_ref="", system_metadata=properties)
         state.instances.setdefault(spec.instance_uuid, server)
