@@ -36,6 +36,7 @@ def settings_from(conf: cfg.ConfigOpts, host: str) -> NodeSettings:
             initial_ram=conf.initial_ram_allocation_ratio,
             initial_disk=conf.initial_disk_allocation_ratio,
         ),
+        packing=conf.compute.packing_host_numa_cells_allocation_strategy,
     )
 
 
