@@ -10,6 +10,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 from minova.db.base import Base, Uuid
 
 
+# The widest number that a column of amounts takes on every engine.
+MAX_INT = 2**31 - 1
+
+
 class ResourceProvider(Base):
     """`root_provider_id`: the top of its tree, itself when it has no parent; None means itself too (older services).
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
+from minova.db.placement_models import MAX_INT
 from minova.placement import candidate_rows as rows
 from minova.placement import candidate_sieve as sieve
 from minova.placement import errors, resource_classes, traits
@@ -19,8 +20,6 @@ LOG = logging.getLogger(__name__)
 
 # Whoever sets no limit gets no more than this: eight groups over eight devices can be combined in millions of ways.
 MOST = 100_000
-# The largest amount that an inventory's columns hold.
-_LARGEST = 2**31 - 1
 # Trees that are read together.
 _FEWEST, _BATCH = 32, 1000
 
@@ -36,7 +35,7 @@ def search(session: Session, request: CandidateRequest) -> Found:
     """At most `request.limit` candidates, from as many trees as may be. BadRequest: an unknown class or trait."""
     _check_names(session, request)
     in_trees = _in_trees(session, request)
-    if in_trees is None or any(n > _LARGEST for group in request.groups for n in group.resources.values()):
+    if in_trees is None or any(n > MAX_INT for group in request.groups for n in group.resources.values()):
         return Found([], [])
     trees = _Trees(session, request, in_trees)
     most = min(request.limit or MOST, MOST)

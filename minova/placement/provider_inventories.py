@@ -9,11 +9,9 @@ from sqlalchemy.orm import Session
 
 from minova.db import placement_models as models
 from minova.db.engine import EpochNow
+from minova.db.placement_models import MAX_INT
 from minova.placement import changes, errors, resource_classes
 from minova.placement.provider_query import Record, raise_generation
-
-# The widest number that a column takes.
-MAX_INT = 2**31 - 1
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql import ColumnElement
 
 from minova.db.engine import EpochNow
-from minova.db.placement_models import Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
+from minova.db.placement_models import MAX_INT, Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
 from minova.placement import errors
 
 Parent = aliased(ResourceProvider)
@@ -55,6 +55,8 @@ def find(session: Session, uuid: str) -> Record:
 
 def found(session: Session, wanted: Filter) -> list[Record]:
     """Those that fit, in the order of their making."""
+    if any(amount > MAX_INT for amount in wanted.resources.values()):
+        return []
     query = _select().where(*_conditions(wanted)).order_by(ResourceProvider.id)
     return [_record(row) for row in session.execute(query)]
 

@@ -6,11 +6,11 @@ The facts are those of OpenStack Placement's API reference; the newest schema th
 from typing import Any, TypeAlias
 
 from minova.api.placement.microversion import Version
+from minova.db.placement_models import MAX_INT
 
 Schema: TypeAlias = dict[str, Any]
 Versions: TypeAlias = tuple[tuple[Version, Schema], ...]
 
-MAX_INT = 2**31 - 1
 MAX_RATIO = 3.40282e38
 UUID_KEY = "^[0-9a-fA-F-]{36}$"
 NAME = "^[A-Z0-9_]+$"

@@ -179,6 +179,7 @@ def test_allocations_show_what_their_microversion_knows(stocked: Room, version: 
         (f"in_tree={named('nobody')}", ""),
         ("resources=VCPU:4", "a other"),
         ("resources=VCPU:7", ""),
+        ("resources=VCPU:99999999999", ""),
         ("resources=MEMORY_MB:300", ""),
         ("resources=CUSTOM_GOLD:2", "b"),
         ("required=CUSTOM_FAST", "a"),

@@ -10,6 +10,12 @@ from minova.db.models import Base
 from tests.functional.placement_api.conftest import Room, holding, stock_up
 from tests.functional.placement_api.test_beside_the_scheduler import *  # noqa: F403
 from tests.functional.placement_api.test_generations import *  # noqa: F403
+from tests.functional.placement_api.test_routes import (  # noqa: F401
+    test_a_class_is_renamed_with_all_that_is_of_it_before_1_7,
+    test_providers_are_filtered,
+    test_traits_are_filtered,
+    test_usages_of_a_project_are_by_consumer_type,
+)
 from tests.functional.placement_api.test_trees import *  # noqa: F403
 from tests.functional.scheduler.cloud import books, fresh, named, unbalanced
 
