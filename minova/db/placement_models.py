@@ -9,7 +9,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.base import Base, Uuid
 
-
 # The widest number that a column of amounts takes on every engine.
 MAX_INT = 2**31 - 1
 
