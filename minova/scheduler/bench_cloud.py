@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
@@ -57,14 +59,11 @@ def taken(number: int) -> int:
 
 def host_records(hosts: int, *, numa: bool = True) -> dict[int, HostRecord]:
     """By id, which counts from 1. `numa` False: hosts that report no cells."""
-    topologies = {used: topology(used) for used in range(MOST_TAKEN + 1)} if numa else {}
     rooms = {used: rooms_of(used) for used in range(MOST_TAKEN + 1)}
-    return {number: _record(number, topologies, rooms) for number in range(1, hosts + 1)}
+    return {number: _record(number, rooms, numa=numa) for number in range(1, hosts + 1)}
 
 
-def _record(
-    number: int, topologies: Mapping[int, NUMATopology], rooms: Mapping[int, dict[str, RoomFacts]]
-) -> HostRecord:
+def _record(number: int, rooms: Mapping[int, dict[str, RoomFacts]], *, numa: bool) -> HostRecord:
     used = taken(number)
     instances = tuple(uuid_of("instance", number * 16 + index) for index in range(used // 2))
     return HostRecord(
@@ -88,7 +87,7 @@ def _record(
         image_support=SUPPORTS[number % 3],
         aggregates=(AGGREGATES[number % 3], AGGREGATES[number % 17 + 3]),
         instances=instances,
-        numa_topology=topologies.get(used),
+        numa_topology=topology(used, number) if numa else None,
         stats={"num_instances": str(len(instances)), "io_workload": str(used % 3), "failed_builds": "0"},
         rooms=rooms[used],
     )
@@ -101,30 +100,43 @@ def rooms_of(used: int) -> dict[str, RoomFacts]:
     }
 
 
-def topology(used: int) -> NUMATopology:
-    """Two cells of sixteen cores with two threads; of each cell as many sixteenths pinned as of the host are used."""
-    return NUMATopology(tuple(_cell(index, used) for index in range(CELLS)))
+def topology(used: int, number: int = 0) -> NUMATopology:
+    """Two cells of sixteen cores with two threads, as many sixteenths pinned as are used; which ones differs by
+    `number`, as on real hosts.
+    """
+    return NUMATopology(tuple(_cell(index, used, number) for index in range(CELLS)))
 
 
-def _cell(index: int, used: int) -> NUMACell:
+def _cell(index: int, used: int, number: int) -> NUMACell:
     size, memory = CPUS // CELLS, MEMORY_MB // CELLS
-    cpus = range(index * size, (index + 1) * size)
-    cores = [frozenset(cpus[core * 2 : core * 2 + 2]) for core in range(size // 2)]
-    return NUMACell(
-        id=index,
-        cpuset=frozenset(cpus),
-        pcpuset=frozenset(cpus),
-        memory=memory,
+    first, step = number % size, STEPS[number // size % len(STEPS)]
+    pinned = (CELL_CPUS[index][(first + step * turn) % size] for turn in range(used * size // 16))
+    return msgspec.structs.replace(
+        EMPTY_CELLS[index],
         cpu_usage=used * size // 16,
         memory_usage=used * memory // 16,
-        pinned_cpus=frozenset(cpus[: used * size // 16]),
-        siblings=tuple(cores),
+        pinned_cpus=frozenset(pinned),
         mempages=(
             NUMAPages(size_kb=4, total=memory * 192, used=used * memory * 12),
             NUMAPages(size_kb=2048, total=memory // 8),
         ),
+    )
+
+
+CELL_CPUS = tuple(range(index * CPUS // CELLS, (index + 1) * CPUS // CELLS) for index in range(CELLS))
+# Odd numbers: by each of them all CPUs of a cell are reached.
+STEPS = tuple(range(1, CPUS // CELLS, 2))
+EMPTY_CELLS = tuple(
+    NUMACell(
+        id=index,
+        cpuset=frozenset(cpus),
+        pcpuset=frozenset(cpus),
+        memory=MEMORY_MB // CELLS,
+        siblings=tuple(frozenset(cpus[core * 2 : core * 2 + 2]) for core in range(len(cpus) // 2)),
         socket=index,
     )
+    for index, cpus in enumerate(CELL_CPUS)
+)
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------

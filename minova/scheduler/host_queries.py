@@ -92,12 +92,13 @@ WANTED = select(Spec.reservation_id, _text(Spec.spec)).where(
     Spec.reservation_id.in_(bindparam("some", expanding=True)),
     or_(_text(Spec.spec).contains('"numa_topology":{'), _text(Spec.spec).contains('"pci_requests":[{')),
 )
-# Those that hold resources.
-INSTANCES = _query(
-    select(Instance.host, Instance.node, Instance.uuid, Instance.image_ref)
-    .where(Instance.host.is_not(None), Instance.deleted_at.is_(None), Instance.vm_state.not_in([*RESOURCE_FREE]))
-    .order_by(Instance.uuid),
-    Instance.host,
+# Those that hold resources. Of some hosts deleted ones are brought too, for the reader to drop: asked for in the query
+# they make SQLite go through all instances that are not deleted.
+_HELD = select(Instance.host, Instance.node, Instance.uuid, Instance.image_ref, Instance.deleted_at).where(
+    Instance.host.is_not(None), Instance.vm_state.not_in([*RESOURCE_FREE])
+)
+INSTANCES = Query(
+    _HELD.where(Instance.deleted_at.is_(None)), _HELD.where(Instance.host.in_(bindparam("some", expanding=True)))
 )
 IMAGES = select(models.Image.id, models.Image.value).where(models.Image.id.in_(bindparam("some", expanding=True)))
 AGGREGATES = _query(

@@ -181,8 +181,11 @@ class Reader:
     def _instances(self, hosts: list[str] | None) -> dict[tuple[str, str], list[tuple[str, str]]]:
         """(uuid, image) by host and node."""
         grouped: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-        for host, node, uuid, image_ref in queries.INSTANCES.rows(self._session, hosts):
-            grouped[host, node].append((uuid, image_ref))
+        for host, node, uuid, image_ref, deleted_at in queries.INSTANCES.rows(self._session, hosts):
+            if deleted_at is None:
+                grouped[host, node].append((uuid, image_ref))
+        for found in grouped.values():
+            found.sort()
         self._read_images({image_ref for found in grouped.values() for _, image_ref in found})
         return grouped
 
