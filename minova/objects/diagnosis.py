@@ -12,12 +12,22 @@ class LostHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilterStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One filter of the chain, or a gate such as `placement`: hosts before and after, and why each was lost."""
+    """One filter of the chain, or a gate such as `placement`: hosts before and after, and why each was lost.
+
+    `lost` may be cut short. `lacking` counts all that were lost by what they lack, and names none of them.
+    """
 
     name: str
     before: int
     after: int
     lost: tuple[LostHost, ...] = ()
+    lacking: dict[str, int] = {}
+
+    def summary(self) -> str:
+        """`placement removed 3 (not enough free MEMORY_MB, not enough free VCPU: 1)`: what all lack has no number."""
+        count = self.before - self.after
+        said = [what if many == count else f"{what}: {many}" for what, many in self.lacking.items()]
+        return f"{self.name} removed {count}" + (f" ({', '.join(said)})" if said else "")
 
 
 class WeighedHost(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +42,8 @@ class WeighedHost(msgspec.Struct, frozen=True, kw_only=True):
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """`instance_uuids` share the decision; `found` of them had a host before the first that had none.
 
-    `selected` has (host, node) in the order of the instances.
+    `selected` has (host, node) in the order of the instances. `conflicts` are the hosts that were chosen before, where
+    the claim was refused because another scheduler was faster.
     """
 
     request_id: str
@@ -43,10 +54,11 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     weighed: tuple[WeighedHost, ...] = ()
     selected: tuple[tuple[str, str], ...] = ()
     error: str | None = None
+    conflicts: tuple[LostHost, ...] = ()
 
     def summary(self) -> str:
         """One line for people: `No valid host was found. 3 hosts: RamFilter removed 2, ComputeFilter removed 1.`"""
-        removed = ", ".join(f"{s.name} removed {s.before - s.after}" for s in self.steps if s.before != s.after)
+        removed = ", ".join(step.summary() for step in self.steps if step.before != step.after)
         counted = f"{self.hosts} host{'' if self.hosts == 1 else 's'}"
         if len(self.instance_uuids) > 1 and removed:
             counted = f"Only {self.found} of {len(self.instance_uuids)} instances had one. {counted}"

@@ -23,6 +23,18 @@ class Check(NamedTuple):
         """The same check, which those pass all the same that are `exempt`."""
         return self._replace(passed=self.passed | exempt)
 
+    @property
+    def what(self) -> str:
+        """The comparison without its numbers: `not enough free memory`, `members of the group here >= limit`."""
+        if self.is_room:
+            return f"not enough {self.left}"
+        return f"{self.left.rstrip(':')} {self.sign} {self.right}"
+
+    @property
+    def is_room(self) -> bool:
+        """Whether it asks what is free, not what a host is like."""
+        return self.left.startswith("free ")
+
     def reason(self) -> str:
         """`free memory 512 MB < requested 2048 MB (limit 6144 MB, used 5632 MB)`, where the values are numbers."""
         return self._line(text(self.have), text(self.need), [text(value) for _, value in self.details])

@@ -143,5 +143,5 @@ def _said(sieve: Filter, table: HostTable, left: Mask, spec: RequestSpec) -> Ver
 
 def _step(steps: list[Step], name: str, left: Mask, verdict: Verdict) -> Mask:
     after = left & verdict.passed if verdict.asked else left
-    steps.append(Step(name, left, after, verdict.reasons))
+    steps.append(Step(name, left, after, verdict.reasons, verdict.tally))
     return after

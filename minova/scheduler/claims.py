@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
+from minova.objects.diagnosis import LostHost
 from minova.placement.allocations import Claim, claim
 from minova.scheduler.decision import Decision
 from minova.scheduler.request import Request
@@ -43,7 +44,11 @@ def write(db: Database, decided: Sequence[Decided]) -> None:
     db.run(work)
 
 
-def clashes(request: Request, decision: Decision, refused: Refused) -> dict[tuple[str, str], str]:
-    """{(host, node): reason} of the claims refused."""
+def clashes(request: Request, decision: Decision, refused: Refused) -> tuple[LostHost, ...]:
+    """Where this request's claims were refused, and why."""
     chosen = zip(request.instance_uuids, decision.selections, strict=True)
-    return {(s[0].host, s[0].node): refused.reasons[uuid] for uuid, s in chosen if uuid in refused.reasons}
+    return tuple(
+        LostHost(host=s[0].host, node=s[0].node, reason=refused.reasons[uuid])
+        for uuid, s in chosen
+        if uuid in refused.reasons
+    )

@@ -1,5 +1,6 @@
 """The record of one decision while it is made: who was lost at which step, and why."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ class Step(NamedTuple):
     before: Mask
     after: Mask
     reasons: Callable[[Rows], list[str]]
+    tally: Callable[[Mask], dict[str, int]] = lambda lost: {}
 
 
 def filter_steps(table: HostTable, steps: list[Step], most: int) -> tuple[FilterStep, ...]:
@@ -66,6 +68,7 @@ def filter_steps(table: HostTable, steps: list[Step], most: int) -> tuple[Filter
             before=known.before + int(np.count_nonzero(step.before)),
             after=known.after + int(np.count_nonzero(step.after)),
             lost=known.lost + _lost(table, step, most - len(known.lost)),
+            lacking=dict(Counter(known.lacking) + Counter(step.tally(step.before & ~step.after))),
         )
     return tuple(told.values())
 

@@ -67,7 +67,7 @@ def placement_verdict(table: HostTable, spec: RequestSpec) -> Verdict:
         both = zip(verdict.reasons(rows), second.reasons(rows), strict=True)
         return [first if first == other else f"{first}; and as second choice: {other}" for first, other in both]
 
-    return Verdict(verdict.passed | second.passed, reasons)
+    return Verdict(verdict.passed | second.passed, reasons, tally=lambda lost: verdict.tally(lost) | second.tally(lost))
 
 
 def resources_at(host: HostState, spec: RequestSpec) -> Mapping[str, int]:
@@ -103,9 +103,16 @@ def _wish_verdict(table: HostTable, wish: Wish) -> Verdict:
     if not tests:
         return rooms
     passed = rooms.passed.copy()
-    for columns, refusal in tests:
-        passed &= _by_values(table, columns, refusal)
-    return Verdict(passed, lambda rows: [_wish_refusal(table.host(row), wish) or "" for row in rows.tolist()])
+    properties = {what: _by_values(table, columns, refusal) for what, columns, refusal in tests}
+    for mask in properties.values():
+        passed &= mask
+
+    def tally(lost: Mask) -> dict[str, int]:
+        counts = {what: int(np.count_nonzero(lost & ~mask)) for what, mask in properties.items()}
+        return rooms.tally(lost) | {what: count for what, count in counts.items() if count}
+
+    reasons = lambda rows: [_wish_refusal(table.host(row), wish) or "" for row in rows.tolist()]  # noqa: E731
+    return Verdict(passed, reasons, tally=tally)
 
 
 def _by_values(table: HostTable, names: Sequence[str], refusal: Callable[..., str | None]) -> Mask:
@@ -135,23 +142,28 @@ def _values(columns: Sequence[ClassColumn], combination: int) -> list[Any]:
 
 def _wish_refusal(host: HostState, wish: Wish) -> str | None:
     reasons = [check.reason() for check in _rooms(host, wish.resources) if not check.passed]
-    for columns, refusal in _tests(wish.placement):
+    for _, columns, refusal in _tests(wish.placement):
         reason = refusal(*(getattr(host, name) for name in columns))
         if reason is not None:
             reasons.append(reason)
     return "; ".join(reasons) or None
 
 
-Test = tuple[tuple[str, ...], Callable[..., str | None]]
+class Test(NamedTuple):
+    """Of values of class columns; `what` says for people who must not see names what is not as asked for."""
+
+    what: str
+    columns: tuple[str, ...]
+    refusal: Callable[..., str | None]
 
 
 def _tests(placement: PlacementFilter) -> Iterator[Test]:
-    """Of values of class columns."""
     required, forbidden = frozenset(placement.required_traits), frozenset(placement.forbidden_traits)
     if required or forbidden:
-        yield ("traits",), lambda traits: _trait_refusal(traits, required, forbidden)
+        yield Test("traits not as asked for", ("traits",), lambda has: _trait_refusal(has, required, forbidden))
     if placement.member_of or placement.forbidden_aggregates:
-        yield ("aggregates", "provider_aggregates"), lambda *of: _membership_refusal(placement, *of)
+        columns = ("aggregates", "provider_aggregates")
+        yield Test("aggregates not as asked for", columns, lambda *of: _membership_refusal(placement, *of))
 
 
 def _trait_refusal(traits: frozenset[str], required: frozenset[str], forbidden: frozenset[str]) -> str | None:

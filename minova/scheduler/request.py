@@ -1,7 +1,5 @@
 """What a scheduler driver is asked, and the two ends of the answer: a decision that stands, and one that was never claimed."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, ScheduleAnswer
@@ -22,8 +20,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     alternates: int
 
 
-def answer(request: Request, decision: Decision) -> ScheduleAnswer:
-    """As the contract has it: all or nothing, and the Diagnosis always."""
+def answer(request: Request, decision: Decision, clashes: tuple[LostHost, ...] = ()) -> ScheduleAnswer:
+    """As the contract has it: all or nothing, and the Diagnosis always. `clashes`: of its claims refused before."""
     found = decision.error is None
     return ScheduleAnswer(
         selections=decision.selections if found else (),
@@ -36,16 +34,17 @@ def answer(request: Request, decision: Decision) -> ScheduleAnswer:
             weighed=decision.weighed,
             selected=tuple((s[0].host, s[0].node) for s in decision.selections) if found else (),
             error=decision.error,
+            conflicts=clashes,
         ),
     )
 
 
-def unclaimed(request: Request, decision: Decision, clashes: Mapping[tuple[str, str], str]) -> ScheduleAnswer:
-    """Hosts were found again and again, and each time another scheduler filled them first: {(host, node): reason}."""
-    lost = tuple(LostHost(host=host, node=node, reason=reason) for (host, node), reason in clashes.items())
+def unclaimed(request: Request, decision: Decision, clashes: tuple[LostHost, ...]) -> ScheduleAnswer:
+    """Hosts were found again and again, and each time another scheduler filled them first."""
+    lost = tuple({(clash.host, clash.node): clash for clash in clashes}.values())
     step = FilterStep(name="claim", before=len(lost), after=0, lost=lost)
     told = Told(lambda: (*decision.steps, step), lambda: decision.weighed)
-    return answer(request, msgspec.structs.replace(decision, told=told, error=f"{UNCLAIMED}."))
+    return answer(request, msgspec.structs.replace(decision, told=told, error=f"{UNCLAIMED}."), clashes)
 
 
 def refused(request_id: str, instance_uuids: tuple[str, ...], reason: str) -> ScheduleAnswer:

@@ -14,7 +14,7 @@ from minova import errors, metrics
 from minova.context import RequestContext
 from minova.db import groups
 from minova.db.engine import Database
-from minova.objects.diagnosis import ScheduleAnswer
+from minova.objects.diagnosis import LostHost, ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler import claims
 from minova.scheduler.claims import Refused
@@ -31,6 +31,7 @@ MOST_TOGETHER = 64
 ATTEMPTS = 10
 
 Asked = Ticket[Request, ScheduleAnswer]
+Clashes = tuple[LostHost, ...]
 Decide = Callable[[HostTable, Request], Decision]
 
 
@@ -94,16 +95,18 @@ class Settler:
         self._line.alone(work)
 
     def _serve(self, tickets: Sequence[Asked]) -> None:
-        if len(tickets) > 1:
-            self._together(tickets)
+        clashes = self._together(tickets) if len(tickets) > 1 else {}
         for ticket in tickets:
             if not ticket.done:
-                self._alone(ticket)
+                self._alone(ticket, clashes.get(ticket, ()))
 
-    def _together(self, tickets: Sequence[Asked]) -> None:
-        """Serve those whose first decision stands; the others are left to be decided alone."""
+    def _together(self, tickets: Sequence[Asked]) -> dict[Asked, Clashes]:
+        """Serve those whose first decision stands; the others are left to be decided alone. Answers whose claims were
+        refused, and where.
+        """
         self.source.refresh()
         decided: list[tuple[Asked, Decision]] = []
+        clashes: dict[Asked, Clashes] = {}
         for ticket in tickets:
             try:
                 decision = self._decide(self.source.table, ticket.asked)
@@ -117,25 +120,26 @@ class Settler:
                 claims.write(self._db, [(ticket.asked, decision) for ticket, decision in decided])
             except Refused as refused:
                 self._doubt(refused, [decision for _, decision in decided])
-                left = [pair for pair in decided if not refused.reasons.keys() & {*pair[0].asked.instance_uuids}]
-                self.conflicts.repeated(len(decided) - len(left))
-                decided = left
+                of = {ticket: claims.clashes(ticket.asked, decision, refused) for ticket, decision in decided}
+                clashes |= {ticket: lost for ticket, lost in of.items() if lost}
+                self.conflicts.repeated(sum(map(bool, of.values())))
+                decided = [pair for pair in decided if not of[pair[0]]]
             except errors.StaleClaim:
-                return
+                return clashes
             else:
                 for ticket, decision in decided:
                     ticket.served(answer(ticket.asked, decision))
-                return
+                return clashes
+        return clashes
 
-    def _alone(self, ticket: Asked) -> None:
+    def _alone(self, ticket: Asked, clashes: Clashes) -> None:
         try:
-            ticket.served(self._settle(ticket.asked))
+            ticket.served(self._settle(ticket.asked, clashes))
         except Exception as error:  # noqa: BLE001  - whatever it is, its caller gets it
             ticket.served(error)
 
-    def _settle(self, request: Request) -> ScheduleAnswer:
-        """Decide and claim until the claim stands or no host is left, bounded."""
-        clashes: dict[tuple[str, str], str] = {}
+    def _settle(self, request: Request, clashes: Clashes) -> ScheduleAnswer:
+        """Decide and claim until the claim stands or no host is left, bounded. `clashes`: of claims refused before."""
         for attempt in range(ATTEMPTS):
             self.conflicts.repeated(1 if attempt else 0)
             decision = self._decide(self.source.refresh(), request)
@@ -143,16 +147,16 @@ class Settler:
                 # Before a "no": has a silent service come back since?
                 decision = self._decide(self.source.refresh(liveness=True), request)
             if decision.error is not None:
-                return answer(request, decision)
+                return answer(request, decision, clashes)
             try:
                 claims.write(self._db, [(request, decision)])
             except Refused as refused:
                 self._doubt(refused, [decision])
-                clashes.update(claims.clashes(request, decision, refused))
+                clashes += claims.clashes(request, decision, refused)
                 request = self._with_group_as_it_is(request)
             else:
-                return answer(request, decision)
-        LOG.warning("%s: %s", UNCLAIMED, "; ".join(clashes.values()))
+                return answer(request, decision, clashes)
+        LOG.warning("%s: %s", UNCLAIMED, "; ".join(clash.reason for clash in clashes))
         return unclaimed(request, decision, clashes)
 
     def _with_group_as_it_is(self, request: Request) -> Request:

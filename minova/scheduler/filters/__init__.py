@@ -36,12 +36,14 @@ FEW = 50
 class Verdict(NamedTuple):
     """Who passes, and why those rows do not that do not. To be asked before the table changes.
 
-    `asked` False: the request says nothing that is looked at, and everybody passes.
+    `asked` False: the request says nothing that is looked at, and everybody passes. `tally` counts what hosts lack that
+    are lost, where that can be said without naming any.
     """
 
     passed: Mask
     reasons: Callable[[Rows], list[str]]
     asked: bool = True
+    tally: Callable[[Mask], dict[str, int]] = lambda lost: {}
 
     def reason(self, row: int) -> str:
         return self.reasons(np.array([row]))[0]
@@ -213,7 +215,19 @@ def all_of(checks: Sequence[Check], length: int) -> Verdict:
                 of_row[row].append(why)
         return ["; ".join(why) for why in of_row.values()]
 
-    return Verdict(passed, reasons)
+    return Verdict(passed, reasons, tally=lambda lost: _tally(checks, lost))
+
+
+def _tally(checks: Sequence[Check], lost: Mask) -> dict[str, int]:
+    """Every kind of room that a host lacks; what it is like otherwise only where that is all there is to say."""
+    found: dict[str, int] = {}
+    unexplained = lost.copy()
+    for check in sorted(checks, key=lambda check: not check.is_room):
+        failed = (lost if check.is_room else unexplained) & ~np.broadcast_to(check.passed, len(lost))
+        if failed.any():
+            found[check.what] = int(np.count_nonzero(failed))
+            unexplained = unexplained & ~failed
+    return found
 
 
 @lru_cache(maxsize=8)

@@ -240,7 +240,9 @@ def test_a_trait_of_a_provider_decides_who_is_a_candidate(db: Database) -> None:
     required = spec_of(flavor(extra_specs={"trait:CUSTOM_FAST": "required"}))
     forbidden = spec_of(flavor(extra_specs={"trait:CUSTOM_FAST": "forbidden"}))
     answer = ask(manager, prefix="none", spec=required)
-    assert answer.diagnosis.summary() == "No valid host was found. 3 hosts: placement removed 3."
+    assert (
+        answer.diagnosis.summary() == "No valid host was found. 3 hosts: placement removed 3 (traits not as asked for)."
+    )
     assert answer.diagnosis.steps[0].lost[0].reason == "without the required traits CUSTOM_FAST"
     give_trait(db, "h1", "CUSTOM_FAST")
     assert chosen(ask(manager, 2, prefix="fast", spec=required)) == ["h1", "h1"]
@@ -292,7 +294,10 @@ def test_an_aggregate_without_hosts_keeps_its_project_from_every_host(db: Databa
     hosts(db, 2)
     aggregate(db, "mine", filter_tenant_id="p")
     answer = ask(manager_of(db, scheduler__limit_tenants_to_placement_aggregate=True))
-    assert answer.diagnosis.summary() == "No valid host was found. 2 hosts: placement removed 2."
+    assert (
+        answer.diagnosis.summary()
+        == "No valid host was found. 2 hosts: placement removed 2 (aggregates not as asked for)."
+    )
 
 
 def test_a_project_without_an_aggregate_may_be_refused(db: Database) -> None:

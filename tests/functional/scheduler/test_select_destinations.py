@@ -57,7 +57,8 @@ def test_all_or_nothing(db: Database) -> None:
     assert answer.selections == ()
     assert answer.diagnosis.found == 4
     assert answer.diagnosis.summary() == (
-        "No valid host was found. Only 4 of 5 instances had one. 2 hosts: placement removed 2."
+        "No valid host was found. Only 4 of 5 instances had one. "
+        "2 hosts: placement removed 2 (not enough free MEMORY_MB)."
     )
     assert {one.reason for one in answer.diagnosis.steps[0].lost} == {
         "free MEMORY_MB 0 < requested 2048 (capacity 4096, used 4096)"
@@ -73,7 +74,7 @@ def test_every_filter_that_removed_hosts_is_named(db: Database) -> None:
     )
     answer = ask(manager_of(db))
     assert answer.diagnosis.summary() == (
-        "No valid host was found. 3 hosts: ComputeFilter removed 1, RamFilter removed 2."
+        "No valid host was found. 3 hosts: ComputeFilter removed 1, RamFilter removed 2 (not enough free memory)."
     )
 
 

@@ -98,7 +98,8 @@ def test_every_lost_host_has_its_filter_and_its_reason() -> None:
     }
     summary = Diagnosis(request_id="r", instance_uuids=("i",), hosts=decision.hosts, steps=decision.steps).summary()
     assert summary == (
-        "No valid host was found. 3 hosts: placement removed 1, ComputeFilter removed 1, RamFilter removed 1."
+        "No valid host was found. 3 hosts: placement removed 1 (not enough free VCPU, not enough free MEMORY_MB), "
+        "ComputeFilter removed 1, RamFilter removed 1 (not enough free memory)."
     )
 
 

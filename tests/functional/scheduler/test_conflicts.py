@@ -1,0 +1,39 @@
+"""What a Diagnosis tells of claims that another scheduler made impossible."""
+
+from minova.db.engine import Database
+from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
+from tests.functional.scheduler.cloud import flavor, put_host, spec_of
+
+CACHING = {"scheduler__driver": "caching_scheduler"}
+
+
+def test_a_host_that_another_was_faster_to_fill_is_told(db: Database) -> None:
+    put_host(db, "roomy", memory_mb=4096)
+    put_host(db, "small", memory_mb=4095)
+    first, second = manager_of(db, **CACHING), manager_of(db)
+    ask(first, prefix="first", spec=spec_of(flavor(memory_mb=99999)))  # so it has read the hosts
+    assert ask(second, prefix="second", spec=spec_of(flavor(memory_mb=4096))).selections[0][0].host == "roomy"
+    diagnosis = ask(first, prefix="third", spec=spec_of(flavor(memory_mb=1024))).diagnosis
+    assert [(one.host, one.reason) for one in diagnosis.conflicts] == [
+        ("roomy", "roomy: free MEMORY_MB 0 < requested 1024 (capacity 4096, used 4096)")
+    ]
+    assert diagnosis.selected == (("small", "small"),)
+
+
+def test_nobody_was_faster_and_nothing_is_told(db: Database) -> None:
+    hosts(db, 2)
+    assert ask(manager_of(db)).diagnosis.conflicts == ()
+
+
+def test_requests_in_line_tell_of_their_own_conflicts_only(db: Database) -> None:
+    """However they are served, together or alone: who chose a full host tells of it, and nobody else."""
+    hosts(db, 3, memory_mb=8192)
+    managers = [manager_of(db, **CACHING), manager_of(db, **CACHING)]
+    for number, manager in enumerate(managers):
+        ask(manager, prefix=f"warm{number}", spec=spec_of(flavor(memory_mb=99999)))
+    answers = in_parallel(managers, requests=16, size=1)
+    assert sum(len(answer.selections) for answer in answers) == 12
+    told = sum(len(answer.diagnosis.conflicts) for answer in answers)
+    assert told == sum(manager.driver.conflicts.claims_refused for manager in managers)
+    reasons = [conflict.reason for answer in answers for conflict in answer.diagnosis.conflicts]
+    assert all("free MEMORY_MB 0" in reason for reason in reasons)
