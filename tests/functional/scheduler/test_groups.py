@@ -97,4 +97,3 @@ def test_a_member_that_only_another_scheduler_knows_of_is_seen(db: Database) -> 
     answer = ask(first, prefix="m2", spec=spec_of(instance_group=group))
     assert not answer.selections
     assert "ServerGroupAntiAffinityFilter removed 2" in answer.diagnosis.summary()
-    )
