@@ -123,15 +123,24 @@ def _known_parent(session: Session, uuid: str | None) -> Record | None:
 
 
 def _lock_trees(session: Session, roots: Sequence[int]) -> dict[int, int | None]:
-    """{provider: its parent} of the trees with these roots."""
+    """{provider: its parent} of the trees with these roots.
+
+    Asked again until nothing is new: a child that was made while this waited for its parent's row is not in the answer,
+    and below rows that are all locked no child can be made.
+    """
     provider = ResourceProvider
-    rows = session.execute(
+    query = (
         select(provider.id, provider.parent_provider_id)
         .where(or_(provider.root_provider_id.in_(roots), provider.id.in_(roots)))
         .order_by(provider.id)
         .with_for_update()
     )
-    return {row[0]: row[1] for row in rows}
+    parents: dict[int, int | None] = {}
+    while True:
+        found = {row[0]: row[1] for row in session.execute(query)}
+        if found.keys() == parents.keys():
+            return found
+        parents = found
 
 
 def _below(parents: dict[int, int | None], top: int) -> set[int]:

@@ -77,6 +77,36 @@ def test_many_writers_at_once_break_no_capacity(room: Room) -> None:
     assert all(used <= capacity for _, _, capacity, used, _ in books(room.db))
 
 
+def test_a_child_made_while_its_parent_moves_has_the_new_root(room: Room) -> None:
+    for number in range(10):
+        room.provider(f"top{number}")
+        room.provider(f"moved{number}")
+        start = threading.Barrier(2)
+
+        def at_once(method: str, path: str, body: object, start: threading.Barrier = start) -> None:
+            start.wait()
+            room.right(method, path, body)
+
+        moved = named(f"moved{number}")
+        asked = (
+            (
+                "PUT",
+                f"/resource_providers/{moved}",
+                {"name": f"moved{number}", "parent_provider_uuid": named(f"top{number}")},
+            ),
+            ("POST", "/resource_providers", {"name": f"child{number}", "parent_provider_uuid": moved}),
+        )
+        threads = [threading.Thread(target=at_once, args=one) for one in asked]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    shown = room.right("GET", "/resource_providers")["resource_providers"]
+    for provider in shown:
+        if provider["name"].startswith("child"):
+            assert provider["root_provider_uuid"] == named(f"top{provider['name'].removeprefix('child')}")
+
+
 def test_two_moves_at_once_make_no_loop(room: Room) -> None:
     """a below b and b below a, asked for at the same time: one of them is refused."""
     for number in range(10):
