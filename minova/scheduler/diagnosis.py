@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from minova.objects.diagnosis import FilterStep, LostHost, WeighedHost
@@ -61,16 +62,22 @@ class Step(NamedTuple):
 def filter_steps(table: HostTable, steps: list[Step], most: int) -> tuple[FilterStep, ...]:
     """Must be called before the table changes. A filter that was asked page by page is one step."""
     told: dict[str, FilterStep] = {}
+    counts: dict[int, int] = {}  # by the mask's identity: what one step leaves is what the next begins with
     for step in steps:
+        for mask in (step.before, step.after):
+            if id(mask) not in counts:
+                counts[id(mask)] = int(np.count_nonzero(mask))
+        before, after = counts[id(step.before)], counts[id(step.after)]
         known = told.get(step.name) or FilterStep(name=step.name, before=0, after=0)
-        told[step.name] = FilterStep(
-            name=step.name,
-            before=known.before + int(np.count_nonzero(step.before)),
-            after=known.after + int(np.count_nonzero(step.after)),
-            lost=known.lost + _lost(table, step, most - len(known.lost)),
-            lacking=dict(Counter(known.lacking) + Counter(step.tally(step.before & ~step.after))),
-        )
+        known = msgspec.structs.replace(known, before=known.before + before, after=known.after + after)
+        told[step.name] = known if before == after else _with_lost(table, known, step, most)
     return tuple(told.values())
+
+
+def _with_lost(table: HostTable, known: FilterStep, step: Step, most: int) -> FilterStep:
+    lacking = Counter(known.lacking) + Counter(step.tally(step.before & ~step.after))
+    lost = known.lost + _lost(table, step, most - len(known.lost))
+    return msgspec.structs.replace(known, lost=lost, lacking=dict(lacking))
 
 
 def _lost(table: HostTable, step: Step, most: int) -> tuple[LostHost, ...]:
