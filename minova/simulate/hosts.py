@@ -6,10 +6,14 @@ from typing import Any
 import msgspec
 
 from minova import errors
+from minova.objects.image_properties import read
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.pci import Pairs, PciDevicePool
 from minova.scheduler.host_record import AggregateFacts, HostRecord, ImageSupport, Metric, ServiceFacts, free_disk_mb
 from minova.simulate.scenario import Aggregate, Cell, Host, Pool, Scenario, uuid_of
+
+# The image properties that name the same three things.
+SUPPORTED = ("hw_architecture", "img_hv_type", "hw_vm_mode")
 
 
 def host_records(scenario: Scenario, service_down_time: float) -> dict[int, HostRecord]:
@@ -63,7 +67,10 @@ def _record(index: int, host: Host, aggregates: tuple[AggregateFacts, ...], serv
         image_support=ImageSupport(
             hypervisor_type=host.hypervisor_type,
             hypervisor_version=host.hypervisor_version,
-            supported_instances=tuple(host.supported_instances),
+            supported_instances=tuple(
+                _supported(f"hosts[{index}].supported_instances[{number}]", names)
+                for number, names in enumerate(host.supported_instances)
+            ),
         ),
         aggregates=aggregates,
         cpu_info=_json_text(host.cpu_info),
@@ -97,6 +104,15 @@ def _instances(host: Host) -> dict[str, Pairs]:
     """The image properties of each."""
     named = {**{name: {} for name in host.instances}, **host.instance_images}
     return {uuid_of(name): pairs(properties) for name, properties in named.items()}
+
+
+def _supported(place: str, names: tuple[str, str, str]) -> tuple[str, str, str]:
+    """In the spelling in which drivers report them."""
+    try:
+        architecture, hypervisor, mode = (read(kind, name) for kind, name in zip(SUPPORTED, names, strict=True))
+    except errors.BadRequest as error:
+        raise errors.BadRequest(f"{place}: {error}") from None
+    return architecture, hypervisor, mode
 
 
 def _json_text(info: Mapping[str, Any] | str | None) -> str:

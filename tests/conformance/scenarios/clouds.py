@@ -30,11 +30,25 @@ SUPPORTED = (
 FACTORS = ("0.5", "1.0", "2", "16", "0", " 4 ", "1e1", "bad", "", "1,2", "-1", "1_0")
 RATIOS = (*FACTORS, "inf")
 LIMITS = ("1", "3", "8", "20", "0", " 4 ", "4,9", "abc", "", "2.5", "-1")
+# What no driver would report, but a file may say.
+ODD: dict[str, Sequence[Any]] = {
+    "cpu_info": ("", "no JSON", '{"arch": "x86_64", "features": ["avx"]}', {}),
+    "stats": ({}, {"num_instances": "3", "rack": None, "x": True, "y": 1.5}),
+    "supported_instances": ([["X86_64", "KVM", "HVM"]], [["amd64", "qemu", "hvm"]]),
+    "numa": ([],),
+    "host_ip": ("::1", "10.0.0.255"),
+    "vcpus_used": (-1,),
+    "memory_mb": (0,),
+    "local_gb": (0,),
+    "hypervisor_type": ("", "qemu"),
+    "instances": ([],),
+    "metrics": ([],),
+}
 METADATA: dict[str, Sequence[str]] = {
     "ssd": ("true", "false", "true,false", "True"),
     "tier": ("gold", "gold,silver", "silver , bronze", ""),
     "gpu": ("2,4", "4", "8", "16"),
-    "cpu_speed": ("2.4", "2.4,3.1", "3.10", "fast"),
+    "cpu_speed": ("2.4", "2.4,3.1", "3.10"),
     "rack": ("r1", "r2", "r1,r2"),
     "filter_tenant_id": ("p1", "p1, p2", "p2,p3,p4", ""),
     "filter_tenant_id_b": ("p1,p4", "p3"),
@@ -82,6 +96,8 @@ def hosts(rng: random.Random, count: int) -> list[Json]:
     if chance(rng, 0.4):
         for host in made:
             host["metrics"] = [{"name": name, "value": rng.randint(0, 100)} for name in METRICS]
+    if chance(rng, 0.05):
+        made.append({**rng.choice(made), "node": "second.example.org"})
     if chance(rng, 0.3):
         rng.shuffle(made)
     return made
@@ -90,7 +106,7 @@ def hosts(rng: random.Random, count: int) -> list[Json]:
 def _host(rng: random.Random, number: int, busy: float) -> Json:
     """`busy`: how likely each of its resources is used up in part or whole."""
     name = f"host{number:05}"
-    sockets, cores, threads = rng.choice((1, 2)), rng.choice((2, 4, 8, 16)), rng.choice((1, 2, 2))
+    sockets, cores, threads = rng.choice((1, 2)), rng.choice((2, 4, 8, 16)), rng.choice((1, 2, 2, 2, 4))
     vcpus = sockets * cores * threads
     memory, disk = rng.choice((4096, 16384, 65536, 131072)), rng.choice((50, 200, 1000, 2000))
     instances = [uuid_from(rng) for _ in range(rng.choice((0, 1, 2, 5, 9)))]
@@ -133,6 +149,7 @@ def _host(rng: random.Random, number: int, busy: float) -> Json:
         "pci_pools": _pools(rng),
     }
     found |= {key: value for key, value in rare.items() if chance(rng, 0.4)}
+    found |= picked(rng, ODD, 0.01)
     if chance(rng, 0.75):
         found["numa"] = _numa(rng, max(1, vcpus), memory, threads, busy=busy)
     return found
@@ -184,7 +201,7 @@ def _pools(rng: random.Random) -> list[Json]:
 
 
 def _numa(rng: random.Random, vcpus: int, memory: int, threads: int, *, busy: float) -> list[Json]:
-    count = rng.choice([n for n in (1, 1, 2, 2, 2, 3, 4) if n <= vcpus])
+    count = rng.choice([n for n in (1, 1, 2, 2, 2, 3, 4, 8) if n <= vcpus])
     each = max(threads, vcpus // count)
     kind = rng.choice(("one", "one", "one", "split", "shared", "dedicated"))
     paged, usage = chance(rng, 0.6), rng.choice((0.0, 0.2, 0.3, 0.8)) if chance(rng, 0.2 + busy) else 0.0

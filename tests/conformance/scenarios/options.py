@@ -153,6 +153,9 @@ def options(rng: random.Random, hosts: Sequence[dict[str, Any]]) -> dict[str, An
     if chance(rng, 0.25):
         names = rng.sample(WEIGHERS, rng.randint(1, len(WEIGHERS)))
         found["filter_scheduler.weight_classes"] = [f"nova.scheduler.weights.{name}" for name in names]
+    if chance(rng, 0.05):
+        found["filter_scheduler.ram_weight_multiplier"] = rng.choice(("2.5", "-1", 3))
+        found["filter_scheduler.max_io_ops_per_host"] = "4"
     aliases = [*ALIASES]
     rng.shuffle(aliases)
     if chance(rng, 0.04):

@@ -15,6 +15,7 @@ from tests.conformance.scenarios.words import (
     PROJECTS,
     ZONES,
     chance,
+    picked,
     some,
     uuid_from,
 )
@@ -36,6 +37,21 @@ DEVICE_SPECS: Sequence[dict[str, str]] = (
     {"product_id": "154C"},
     {"vendor_id": "10de", "trusted": "TRUE"},
 )
+# Nothing at all, in its several spellings.
+ODD: dict[str, Sequence[Any]] = {
+    "image": (None, {}),
+    "hints": (None, {}, {"group": "g"}),
+    "group": (None, {"policy": "legacy"}, {"policy": "affinity"}),
+    "retry_hosts": (None, []),
+    "ignore_hosts": (None, [], [""]),
+    "force_hosts": ([],),
+    "force_nodes": (None,),
+    "requested_destination": (None, {}),
+    "pci_requests": ([], None, [{"count": 0, "spec": [{"vendor_id": "8086"}]}]),
+    "availability_zone": (None, ""),
+    "flavor": ({"vcpus": 0, "memory_mb": 0, "root_gb": 0}, {"vcpus": 1, "memory_mb": 512, "extra_specs": {}}),
+    "instance_uuid": ("named",),
+}
 
 
 def requests(rng: random.Random, hosts: Hosts, count: int) -> list[Json]:
@@ -64,6 +80,7 @@ def _request(rng: random.Random, hosts: Hosts, groups: Sequence[Json], name: str
         ("pci_requests", 0.1, lambda: [_devices(rng) for _ in range(rng.randint(1, 2))]),
     )
     found |= {key: make() for key, probability, make in rare if chance(rng, probability)}
+    found |= picked(rng, ODD, 0.008)
     return found
 
 
