@@ -174,7 +174,6 @@ class ScheduleCases:
         desk.create(1, **forced)
         assert desk.scheduler.asked[-1][2] == 0
 
-
     @pytest.mark.parametrize(
         ("extra_specs", "named"),
         [
