@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
+C = TypeVar("C")
 
 
 class Ticket(Generic[A, B]):
@@ -20,13 +21,25 @@ class Ticket(Generic[A, B]):
         self.answer: B | None = None
         self.error: BaseException | None = None
         self.done = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
 
     def served(self, answer: B | BaseException) -> None:
+        """Its caller goes at once, whatever else is still to be done for others."""
         if isinstance(answer, BaseException):
             self.error = answer
         else:
             self.answer = answer
         self.done = True
+        self.wake()
+
+    def wait(self) -> None:
+        """Until it is served, or at the head of the line."""
+        self._gate.acquire()
+
+    def wake(self) -> None:
+        if self._gate.locked():
+            self._gate.release()
 
 
 class Line(Generic[A, B]):
@@ -36,6 +49,7 @@ class Line(Generic[A, B]):
         self._work = work
         self._most = most
         self._waiting: list[Ticket[A, B]] = []
+        self._headed = False  # whether somebody works, or has been woken to
         self._entry = threading.Lock()
         self._turn = threading.Lock()
 
@@ -44,10 +58,11 @@ class Line(Generic[A, B]):
         ticket: Ticket[A, B] = Ticket(asked)
         with self._entry:
             self._waiting.append(ticket)
-        while not ticket.done:
-            with self._turn:
-                if not ticket.done:
-                    self._serve()
+            waits, self._headed = self._headed, True
+        if waits:
+            ticket.wait()
+        if not ticket.done:
+            self._head()
         if ticket.error is not None:
             raise ticket.error
         return ticket.answer  # type: ignore[return-value]
@@ -56,6 +71,17 @@ class Line(Generic[A, B]):
         """Do something else that `work` must not meet."""
         with self._turn:
             work()
+
+    def _head(self) -> None:
+        """Work for all that wait; then the first of those who have come meanwhile does."""
+        try:
+            with self._turn:
+                self._serve()
+        finally:
+            with self._entry:
+                self._headed = bool(self._waiting)
+                if self._waiting:
+                    self._waiting[0].wake()
 
     def _serve(self) -> None:
         with self._entry:
