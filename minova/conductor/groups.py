@@ -64,7 +64,7 @@ class Groups:
 
         UnsupportedPolicyException: nothing that this cloud's scheduler runs serves its policy.
         """
-        if group_hint(spec.scheduler_hints) is None:
+        if not spec.get_scheduler_hint(HINT):
             return spec
         with self._worker.db.read() as session:
             found = groups.of_instance(session, instance_uuid)
@@ -84,11 +84,3 @@ def require_served(policy: str, options: Any) -> None:
         raise errors.UnsupportedPolicyException(
             f"Server group policy {policy} is not supported: {name} is not in [filter_scheduler] {option}."
         )
-
-
-def group_hint(hints: dict[str, Any]) -> str | None:
-    """The uuid of the group that a request asks for; a list of one is taken, too."""
-    asked = hints.get(HINT)
-    if isinstance(asked, list) and len(asked) == 1:
-        asked = asked[0]
-    return asked or None

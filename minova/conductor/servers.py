@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.build_instances import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.casts import Carried
-from minova.conductor.groups import group_hint
+from minova.conductor.groups import HINT
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.db import actions, groups, instances, request_specs, tasks
@@ -79,8 +79,8 @@ class Servers:
             session,
             [instance_row(ctx, request, made.id, one, number) | columns for number, one in enumerate(made.epochs)],
         )
-        group = group_hint(request.scheduler_hints)
-        if group is not None and not groups.join(session, group, made.epochs):
+        group = made.spec.get_scheduler_hint(HINT)
+        if group and not groups.join(session, group, made.epochs):
             raise errors.BadRequest(f"Server group {group} could not be found.")
         asked = {
             "action": "create",
