@@ -19,7 +19,7 @@ from minova.compute.drift import drift_of
 from minova.compute.moves import side_of
 from minova.compute.repeat import repeated
 from minova.compute.usage import Held, usage_of
-from minova.compute.views import checked, log_final_view, log_hypervisor_view
+from minova.compute.views import checked, log_final_view, log_finding, log_hypervisor_view
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.hardware import pci_devices
@@ -82,27 +82,13 @@ class ResourceTracker:
             before, self._books, self._saved = self._books, finding.books, None
             finding = replace(finding, drift=drift_of(before.node if before else inputs.node, finding.books.node))
             row = self._conductor.finish_audit(
-                ctx, node=finding.books.node, inventories=finding.inventories, traits=view.traits
+                ctx, node=finding.books.node, inventories=finding.inventories, traits=view.traits, found=finding.told
             )
             self._saved = replace(finding.books.node, id=row.id, generation=row.generation)
             self._books = replace(finding.books, node=self._saved)
             log_final_view(self._saved)
-        self._tell(finding, before)
+        log_finding(self.nodename, finding, before)
         return finding, inputs.host_nodes
-
-    def _tell(self, finding: Finding, before: Books | None) -> None:
-        known = before.orphans if before is not None else {}
-        for orphan, memory_mb in sorted(finding.books.orphans.items()):
-            if orphan not in known:
-                LOG.warning(
-                    "Domain %s on node %s holds %d MB for no instance of this host", orphan, self.nodename, memory_mb
-                )
-        for conflict in finding.conflicts:
-            LOG.error("Node %s: %s", self.nodename, conflict)
-        if before is not None:
-            for one in finding.drift:
-                metrics.DRIFT.labels(one.figure).inc()
-                LOG.warning("The audit of node %s corrected %s", self.nodename, one)
 
     # -- claims ----------------------------------------------------------------------------------------------------
 

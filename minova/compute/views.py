@@ -1,9 +1,12 @@
-"""The driver's view of a node: checked field by field, and told in the log in Nova's words."""
+"""The driver's view of a node, checked field by field; and what the log says of an audit, in Nova's words."""
 
 import logging
 
 import msgspec
 
+from minova import metrics
+from minova.compute.audit import Finding
+from minova.compute.books import Books
 from minova.objects.compute_node import ComputeNode, HypervisorView
 
 LOG = logging.getLogger(__name__)
@@ -43,3 +46,17 @@ def log_final_view(node: ComputeNode) -> None:
         len(node.pci_device_pools),
         node.stats,
     )
+
+
+def log_finding(nodename: str, finding: Finding, before: Books | None) -> None:
+    """What of an audit people should know, once: new orphans, conflicts, and figures that it corrected."""
+    known = before.orphans if before is not None else {}
+    for orphan, memory_mb in sorted(finding.books.orphans.items()):
+        if orphan not in known:
+            LOG.warning("Domain %s on node %s holds %d MB for no instance of this host", orphan, nodename, memory_mb)
+    for conflict in finding.conflicts:
+        LOG.error("Node %s: %s", nodename, conflict)
+    # The first audit of a process corrects nothing: it had kept nothing yet.
+    for one in finding.drift if before is not None else ():
+        metrics.DRIFT.labels(one.figure).inc()
+        LOG.warning("The audit of node %s corrected %s", nodename, one)

@@ -111,7 +111,7 @@ class World:
         self.conductor = ConductorManager(
             self._conf("conductor"),
             self.db,
-            scheduler,
+            cast(Any, scheduler),
             lambda host: cast(Any, self.computes[host]),
             host="conductor",
             clock=lambda: self.now,
