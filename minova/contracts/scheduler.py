@@ -4,14 +4,15 @@ from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
 from minova.contracts.base import call
+from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 
 
 class SchedulerApi(Protocol):
     TOPIC: ClassVar[str] = "scheduler"
-    VERSION: ClassVar[str] = "1.0"
-    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first"}
+    VERSION: ClassVar[str] = "1.1"
+    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first", "1.1": "previews and capacity, which change nothing"}
 
     @call
     def select_destinations(
@@ -27,4 +28,16 @@ class SchedulerApi(Protocol):
         `claim_no` rises with every asking: a claim below what the consumer has seen is refused (StaleClaim).
         "No" is an answer with a Diagnosis, not an error.
         """
+        ...
+
+    @call
+    def preview_destinations(
+        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
+    ) -> ScheduleAnswer:
+        """What `select_destinations` would choose now; nothing is written. `instance_uuids` are of nobody."""
+        ...
+
+    @call
+    def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
+        """How many more of it fit, `limit` on each host at most; nothing is written."""
         ...

@@ -26,7 +26,8 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     """`hosts` has each host, the roomiest first; `stopped` what most hosts lack, first.
 
     `limit` instances are tried on each host at most; `complete` False: some host would take more than those.
-    `one_host`: a server group keeps them together, so that `total` is what the roomiest host takes.
+    `one_host`: a server group keeps them together, so that `total` is what the roomiest host takes. `error`: no host was
+    looked at, and why.
     """
 
     total: int
@@ -35,3 +36,4 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     one_host: bool = False
     hosts: tuple[HostCapacity, ...] = ()
     stopped: tuple[Stopped, ...] = ()
+    error: str | None = None

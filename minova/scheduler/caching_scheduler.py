@@ -43,10 +43,12 @@ class CachingScheduler(Driver):
     def __init__(
         self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
     ) -> None:
-        rules = rules_of(conf, rng or random.Random())
+        rules, trial_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
         self.source = CachedSource(HostSource(db, service_down_time=conf.service_down_time, clock=clock))
         self._interval = conf.scheduler.periodic_task_interval or DEFAULT_INTERVAL
-        super().__init__(Settler(db, self.source, lambda table, request: filtered(table, request, rules)))
+        super().__init__(
+            Settler(db, self.source, lambda table, request: filtered(table, request, rules)), lambda _: trial_rules
+        )
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         if self._interval < 0:

@@ -59,4 +59,7 @@ class ChanceScheduler(Driver):
         def chosen(table: HostTable, request: Request) -> Decision:
             return filtered(table, request, with_group_filters(rules, request.spec, conf))
 
-        super().__init__(Settler(db, source, chosen))
+        super().__init__(
+            Settler(db, source, chosen),
+            lambda spec: with_group_filters(rules._replace(filters=[ComputeFilter(conf)]), spec, conf),
+        )

@@ -25,9 +25,11 @@ class FilterScheduler(Driver):
     def __init__(
         self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
     ) -> None:
-        rules = rules_of(conf, rng or random.Random())
+        rules, trial_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
         self.source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
-        super().__init__(Settler(db, self.source, lambda table, request: filtered(table, request, rules)))
+        super().__init__(
+            Settler(db, self.source, lambda table, request: filtered(table, request, rules)), lambda _: trial_rules
+        )
 
 
 def rules_of(conf: Any, rng: random.Random) -> Rules:

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+C = TypeVar("C")
 
 
 class Ticket(Generic[A, B]):
@@ -67,10 +68,10 @@ class Line(Generic[A, B]):
             raise ticket.error
         return ticket.answer  # type: ignore[return-value]
 
-    def alone(self, work: Callable[[], object]) -> None:
+    def alone(self, work: Callable[[], C]) -> C:
         """Do something else that `work` must not meet."""
         with self._turn:
-            work()
+            return work()
 
     def _head(self) -> None:
         """Work for all that wait; then the first of those who have come meanwhile does."""

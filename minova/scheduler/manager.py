@@ -13,6 +13,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
 from minova.notifier import Notifier
+from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.objects.service import Service, ServiceInstructions
@@ -98,6 +99,24 @@ class SchedulerManager:
         if answer.selections:
             self._notifications.select_destinations(ctx, spec, "end")
         return answer
+
+    def preview_destinations(
+        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
+    ) -> ScheduleAnswer:
+        """See SchedulerApi."""
+        try:
+            prepared = self._preparation.prepared(spec)
+        except errors.NoValidHost as error:
+            return refused(ctx.request_id, instance_uuids, str(error))
+        return self.driver.preview_destinations(ctx, prepared, instance_uuids)
+
+    def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
+        """See SchedulerApi."""
+        try:
+            prepared = self._preparation.prepared(spec)
+        except errors.NoValidHost as error:
+            return Capacity(total=0, limit=limit, error=str(error))
+        return self.driver.capacity(prepared, limit)
 
     # -- service.Manager --------------------------------------------------------------------------------------------
 

@@ -126,7 +126,8 @@ class NovaDriver(Driver):
         source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
         self._driver = made()
         self._driver.host_manager = HostManager(source.table, self._rules)
-        super().__init__(Settler(db, source, self._decide))
+        none = self._rules._replace(filters=())
+        super().__init__(Settler(db, source, self._decide), lambda spec: with_group_filters(none, spec, conf))
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         if self._interval < 0:

@@ -6,7 +6,7 @@ and never fails its neighbours.
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from minova.scheduler.decision import Decision
 from minova.scheduler.host_table import HostTable
 from minova.scheduler.line import Line, Ticket
 from minova.scheduler.request import UNCLAIMED, Request, answer, unclaimed
+from minova.scheduler.trial_table import TrialTable
 
 LOG = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ ATTEMPTS = 10
 
 Asked = Ticket[Request, ScheduleAnswer]
 Clashes = tuple[LostHost, ...]
+T = TypeVar("T")
 Decide = Callable[[HostTable, Request], Decision]
 
 
@@ -90,9 +92,17 @@ class Settler:
             )
         )
 
-    def in_turn(self, work: Callable[[], object]) -> None:
+    def preview(self, request: Request) -> ScheduleAnswer:
+        """What the answer would be now. Nothing is claimed, and the table forgets it at the next refresh."""
+        return self.in_turn(lambda: answer(request, self._decided(request)))
+
+    def trial(self) -> TrialTable:
+        """All that is known of the hosts now, for whoever needs longer than a decision takes."""
+        return self.in_turn(lambda: TrialTable(self.source.refresh(liveness=True)))
+
+    def in_turn(self, work: Callable[[], T]) -> T:
         """Do something with the table while nobody decides."""
-        self._line.alone(work)
+        return self._line.alone(work)
 
     def _serve(self, tickets: Sequence[Asked]) -> None:
         clashes = self._together(tickets) if len(tickets) > 1 else {}
@@ -142,10 +152,7 @@ class Settler:
         """Decide and claim until the claim stands or no host is left, bounded. `clashes`: of claims refused before."""
         for attempt in range(ATTEMPTS):
             self.conflicts.repeated(1 if attempt else 0)
-            decision = self._decide(self.source.refresh(), request)
-            if decision.error is not None and not self.source.heard:
-                # Before a "no": has a silent service come back since?
-                decision = self._decide(self.source.refresh(liveness=True), request)
+            decision = self._decided(request)
             if decision.error is not None:
                 return answer(request, decision, clashes)
             try:
@@ -158,6 +165,13 @@ class Settler:
                 return answer(request, decision, clashes)
         LOG.warning("%s: %s", UNCLAIMED, "; ".join(clash.reason for clash in clashes))
         return unclaimed(request, decision, clashes)
+
+    def _decided(self, request: Request) -> Decision:
+        decision = self._decide(self.source.refresh(), request)
+        if decision.error is not None and not self.source.heard:
+            # Before a "no": has a silent service come back since?
+            decision = self._decide(self.source.refresh(liveness=True), request)
+        return decision
 
     def _with_group_as_it_is(self, request: Request) -> Request:
         """Its group may have got members on hosts since the request was made: that may be why it was refused."""
