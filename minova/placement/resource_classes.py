@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.engine import EpochNow
 from minova.db.placement_models import Allocation, Inventory, ResourceClass
-from minova.placement import errors
+from minova.placement import changes, errors
 
 STANDARD = frozenset(os_resource_classes.STANDARDS)
 _PLACES = {name: place for place, name in enumerate(os_resource_classes.STANDARDS)}
@@ -81,6 +81,7 @@ def rename(session: Session, name: str, new: str) -> None:
     for model in (Inventory, Allocation):
         connection.execute(update(model).where(model.resource_class == name).values(resource_class=new))
     connection.execute(delete(ResourceClass).where(ResourceClass.name == name))
+    changes.append(session, [changes.EVERY_NODE])
 
 
 def remove(session: Session, name: str) -> None:
