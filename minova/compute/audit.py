@@ -10,7 +10,6 @@ import msgspec
 
 from minova.compute import books, usage
 from minova.compute.books import Books, HeldSide
-from minova.compute.drift import Drift
 from minova.compute.inventories import Ratios, Reserved, inventories_of, ratios_for
 from minova.compute.moves import holds_resources, sides_held
 from minova.compute.usage import Held, Overhead
@@ -20,6 +19,7 @@ from minova.objects.build import AuditInputs, BuildMessage
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
+from minova.objects.node_audit import Drift, NodeAudit
 from minova.objects.states import PowerState
 
 _PINNING = (CPUPinningInvalid, CPUPinningUnknown)
@@ -50,6 +50,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     strays: tuple[DomainView, ...]
     attempts: tuple[BuildMessage, ...]
     power_states: dict[str, PowerState]
+
+    @property
+    def told(self) -> NodeAudit:
+        """As people read it."""
+        return NodeAudit(
+            corrected=self.drift,
+            conflicts=self.conflicts,
+            orphans={uuid: self.books.orphans[uuid] for uuid in sorted(self.books.orphans)},
+            strays=tuple(domain.uuid for domain in self.strays),
+            power_states=tuple(sorted(self.power_states)),
+        )
 
 
 def fold(

@@ -1,22 +1,10 @@
 """How far the figures kept since the last audit were from what an audit finds. Pure."""
 
-import msgspec
-
 from minova.objects.compute_node import ComputeNode
+from minova.objects.node_audit import Drift
 
 # What instances and moves take; the rest of a node is the hypervisor's to say.
 FIGURES = ("memory_mb_used", "local_gb_used", "vcpus_used", "running_vms", "current_workload")
-
-
-class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure as it was kept, and as the audit found it."""
-
-    figure: str
-    kept: str
-    found: str
-
-    def __str__(self) -> str:
-        return f"{self.figure} from {self.kept} to {self.found}"
 
 
 def drift_of(kept: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:

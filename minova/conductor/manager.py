@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from oslo_config import cfg
 
 from minova.conductor.aggregates import Aggregates
+from minova.conductor.audits import Audits
 from minova.conductor.build_instances import BuildInstances
 from minova.conductor.build_reports import BuildReports
 from minova.conductor.bus import TRY_INTERVAL, Bus
@@ -39,6 +40,7 @@ from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.migration import Migration, Moved
+from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.service import Service, ServiceInstructions
@@ -98,6 +100,7 @@ class ConductorManager:
         self._reports = BuildReports(conf, self.worker, casts, liveness)
         self._terminate = Terminate(conf, self.worker, casts, liveness)
         self._computes = Computes(self.worker)
+        self._audits = Audits(self.worker)
         self.moves = Moves(self.worker)
         self._catalogue = Catalogue(self.worker)
         self._aggregates = Aggregates(self.worker)
@@ -122,6 +125,7 @@ class ConductorManager:
         work = self._reconcile
         tasks = [
             PeriodicTask(name="flush_heartbeats", interval=FLUSH_INTERVAL, work=self._services.flush),
+            PeriodicTask(name="flush_audits", interval=FLUSH_INTERVAL, work=self._audits.flush),
             PeriodicTask(name="try_out_bus", interval=TRY_INTERVAL, work=self._bus.try_out),
             PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
             PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=work.purge),
@@ -231,9 +235,13 @@ class ConductorManager:
         node: ComputeNode,
         inventories: tuple[Inventory, ...],
         traits: tuple[str, ...] = (),
+        found: NodeAudit | None = None,
     ) -> ComputeNode:
         self._services.heard(node.host)
-        return self._computes.finish_audit(node, inventories, traits)
+        row = self._computes.finish_audit(node, inventories, traits)
+        if found is not None:
+            self._audits.ended(row.id, found)
+        return row
 
     def delete_compute_nodes(self, ctx: RequestContext, host: str, nodes: tuple[str, ...]) -> None:
         self._services.heard(host)

@@ -12,6 +12,7 @@ from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.migration import Migration, Moved
+from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.service import Service, ServiceInstructions
@@ -19,11 +20,12 @@ from minova.objects.service import Service, ServiceInstructions
 
 class ConductorApi(Protocol):
     TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.2"
+    VERSION: ClassVar[str] = "1.3"
     HISTORY: ClassVar[dict[str, str]] = {
         "1.0": "first",
         "1.1": "aggregates, server groups, extra specs of flavors",
         "1.2": "NUMA and PCI in claims, moves",
+        "1.3": "what an audit found",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -151,6 +153,7 @@ class ConductorApi(Protocol):
         node: ComputeNode,
         inventories: tuple[Inventory, ...],
         traits: tuple[str, ...] = (),
+        found: NodeAudit | None = None,
     ) -> ComputeNode:
         """Second call: write the node, made on first use, and its provider's inventories and traits, where they changed.
 

@@ -34,6 +34,7 @@ from minova.db.task_models import Task, Worker
 from minova.db.types import LongText, StructType
 from minova.objects.flavor import Flavor as FlavorObject
 from minova.objects.image import Image as ImageObject
+from minova.objects.node_audit import NodeAudit as NodeAuditObject
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import RequestSpec
 
@@ -60,6 +61,7 @@ __all__ = [
     "InstanceGroupMember",
     "Inventory",
     "Migration",
+    "NodeAudit",
     "PciDevice",
     "ProviderAggregate",
     "ProviderTrait",
@@ -132,6 +134,15 @@ class ComputeNode(Base):
     disk_allocation_ratio: Mapped[float] = mapped_column(default=1.0)
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
+
+
+class NodeAudit(Base):
+    """Narrow, and written once a second for many, as heartbeats are: most audits change nothing else."""
+
+    __tablename__ = "node_audits"
+    node_id: Mapped[int] = mapped_column(ForeignKey("compute_nodes.id", ondelete="CASCADE"), primary_key=True)
+    audited_at: Mapped[datetime]
+    found: Mapped[NodeAuditObject] = mapped_column(StructType(NodeAuditObject))
 
 
 # -- catalogue ---------------------------------------------------------------------------------------------------------

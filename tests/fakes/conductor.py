@@ -13,6 +13,7 @@ from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
+from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import HostLimits, RequestSpec
 from minova.objects.service import Service, ServiceInstructions
@@ -56,6 +57,7 @@ class FakeConductor:
         self.nodes: dict[tuple[str, str], ComputeNode] = {}
         self.inventories: dict[str, tuple[Inventory, ...]] = {}
         self.traits: dict[str, tuple[str, ...]] = {}
+        self.audits: dict[str, NodeAudit | None] = {}
         self.instances: dict[str, Instance] = {}
         self.open: dict[str, _Open] = {}
         self.failures: list[Failure] = []
@@ -178,8 +180,10 @@ class FakeConductor:
         node: ComputeNode,
         inventories: tuple[Inventory, ...],
         traits: tuple[str, ...] = (),
+        found: NodeAudit | None = None,
     ) -> ComputeNode:
         def work() -> ComputeNode:
+            self.audits[node.uuid] = found
             self.inventories[node.uuid], self.traits[node.uuid] = inventories, traits
             return self._write_node(node, make=True)
 
