@@ -11,7 +11,6 @@ from typing import Generic, TypeVar
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
-C = TypeVar("C")
 
 
 class Ticket(Generic[A, B]):

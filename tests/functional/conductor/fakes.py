@@ -11,6 +11,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
 from minova.objects.build import BuildMessage
+from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, FilterStep, ScheduleAnswer
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.placement import allocations
@@ -49,6 +50,20 @@ class FakeScheduler(SchedulerApi):
         if self.lose_answer:
             raise errors.ServiceUnavailable("No answer in time")
         return ScheduleAnswer(selections=tuple(hosts for _ in instance_uuids), diagnosis=said)
+
+    def preview_destinations(
+        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
+    ) -> ScheduleAnswer:
+        """Yes, always, and notes what it was asked."""
+        self.asked.append((instance_uuids, 0, 0))
+        self.specs.append(spec)
+        said = Diagnosis(request_id=ctx.request_id, instance_uuids=instance_uuids, hosts=self.hosts)
+        hosts = (self._selection(self.order[0], spec),)
+        return ScheduleAnswer(selections=tuple(hosts for _ in instance_uuids), diagnosis=said)
+
+    def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
+        self.specs.append(spec)
+        return Capacity(total=self.hosts, limit=limit)
 
     def _selection(self, host: str, spec: RequestSpec) -> Selection:
         return Selection(
@@ -90,3 +105,6 @@ class FakeHost(ComputeApi):
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         raise errors.NotFound(instance_uuid)
+
+    def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
+        raise errors.NotFound(node)
