@@ -54,9 +54,11 @@ remember_owner = 0
 security_driver = "none"
 namespaces = []
 stdio_handler = "file"
+hugetlbfs_mount = "{huge_pages}"
 """
 # Control groups are hidden: libvirt then leaves them alone, whatever their version and whoever manages them, and two
-# private libvirtds cannot meet in one group because their guests have the same name.
+# private libvirtds cannot meet in one group because their guests have the same name. Pages of 2 MiB are there for guests
+# where the kernel has any; a kernel without them runs all other guests.
 ENTER = """\
 set -eu
 directory=$1; shift
@@ -67,6 +69,7 @@ while [ "$1" != -- ]; do
 done
 shift
 umount --recursive --lazy /sys/fs/cgroup 2>/dev/null || true
+mount -t hugetlbfs -o pagesize=2M none "$directory/huge" 2>/dev/null || true
 exec "$@"
 """
 
@@ -88,13 +91,13 @@ class Libvirtd(PrivateServer):
         program("qemu-system-x86_64", "qemu-system-x86")
         if len(os.fsencode(socket_of(self.directory))) > 107:
             raise ServerError(f"{self.directory} is too long a path for libvirt's socket: use a shorter one")
-        for folder in FOLDERS:
+        for folder in (*FOLDERS, "huge"):
             (self.directory / folder).mkdir(exist_ok=True)
         configuration = self.directory / "etc" / "libvirtd.conf"
         if not configuration.exists():
             # Many machines have no usable UUID of their own, and a compute node must keep its one.
             configuration.write_text(LIBVIRTD_CONF.format(host_uuid=uuid.uuid4()))
-        (self.directory / "etc" / "qemu.conf").write_text(QEMU_CONF)
+        (self.directory / "etc" / "qemu.conf").write_text(QEMU_CONF.format(huge_pages=self.directory / "huge"))
         for name, (original, line) in ACCOUNT_FILES.items():
             lines = Path(original).read_text()
             known = any(each.startswith(f"{ACCOUNT}:") for each in lines.splitlines())
