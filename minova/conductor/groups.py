@@ -68,9 +68,23 @@ class Groups:
             return spec
         with self._worker.db.read() as session:
             found = groups.of_instance(session, instance_uuid)
-        if found is not None:
-            require_served(found.policy, self._conf.filter_scheduler)
-        return msgspec.structs.replace(spec, instance_group=found)
+        return self._served(spec, found)
+
+    def read_for_nobody(self, spec: RequestSpec) -> RequestSpec:
+        """The same for a request that makes no instances. BadRequest: no such group."""
+        wanted = spec.get_scheduler_hint(HINT)
+        if not wanted:
+            return spec
+        with self._worker.db.read() as session:
+            found = groups.as_it_is(session, wanted)
+        if found is None:
+            raise errors.BadRequest(f"Server group {wanted} could not be found.")
+        return self._served(spec, found)
+
+    def _served(self, spec: RequestSpec, group: InstanceGroup | None) -> RequestSpec:
+        if group is not None:
+            require_served(group.policy, self._conf.filter_scheduler)
+        return msgspec.structs.replace(spec, instance_group=group)
 
 
 def require_served(policy: str, options: Any) -> None:

@@ -21,6 +21,7 @@ from minova.conductor.liveness import Liveness
 from minova.conductor.moves import Moves
 from minova.conductor.notifications import Notifications
 from minova.conductor.placement_audit import PlacementAudit
+from minova.conductor.previews import Previews
 from minova.conductor.reconcile import PURGE_INTERVAL, Reconcile
 from minova.conductor.servers import Servers
 from minova.conductor.services import FLUSH_INTERVAL, Services
@@ -34,7 +35,9 @@ from minova.db.engine import Database
 from minova.notifier import Notifier
 from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, HostInstances
+from minova.objects.capacity import Capacity
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
@@ -42,7 +45,7 @@ from minova.objects.instance_group import InstanceGroup
 from minova.objects.migration import Migration, Moved
 from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
-from minova.objects.server_request import CreatedServers, CreateServers
+from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service, ServiceInstructions
 from minova.service import PeriodicTask, until_available
 
@@ -97,6 +100,7 @@ class ConductorManager:
         self._bus = Bus(over_the_bus, host=host, binary=BINARY, clock=clock)
         self._services = Services(conf, self.worker, liveness, own=own, clock=clock, bus_works=self._bus.works)
         self._servers = Servers(conf, self.worker, builds)
+        self._previews = Previews(conf, scheduler, self._groups)
         self._reports = BuildReports(conf, self.worker, casts, liveness)
         self._terminate = Terminate(conf, self.worker, casts, liveness)
         self._computes = Computes(self.worker)
@@ -150,6 +154,12 @@ class ConductorManager:
 
     def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
         return self._servers.create_servers(ctx, request)
+
+    def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
+        return self._previews.preview_servers(ctx, request)
+
+    def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
+        return self._previews.capacity(ctx, request, limit)
 
     def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
         self._terminate.delete_server(ctx, instance_uuid)

@@ -19,7 +19,7 @@ from minova.context import RequestContext
 from minova.db import actions, groups, instances, request_specs, tasks
 from minova.hardware.demands import demands_of, require_aliases
 from minova.objects.request_spec import RequestSpec
-from minova.objects.server_request import CreatedServers, CreateServers
+from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.states import TaskState, VmState
 from minova.placement import wishes
 
@@ -131,7 +131,7 @@ def repeated(session: Session, ctx: RequestContext, request: CreateServers) -> C
     return CreatedServers(reservation_id=known.reservation_id, instance_uuids=tuple(known.instance_uuids))
 
 
-def spec_of(ctx: RequestContext, request: CreateServers, aliases: Sequence[str] = ()) -> RequestSpec:
+def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] = ()) -> RequestSpec:
     """`aliases`: the texts of [pci] alias. BadRequest of many kinds: flavor or image ask for what cannot be."""
     wishes.check(request.flavor, request.image)
     demands = demands_of(request.flavor, request.image, aliases)

@@ -6,7 +6,9 @@ from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, HostInstances
+from minova.objects.capacity import Capacity
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
@@ -14,18 +16,19 @@ from minova.objects.instance_group import InstanceGroup
 from minova.objects.migration import Migration, Moved
 from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
-from minova.objects.server_request import CreatedServers, CreateServers
+from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service, ServiceInstructions
 
 
 class ConductorApi(Protocol):
     TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.3"
+    VERSION: ClassVar[str] = "1.4"
     HISTORY: ClassVar[dict[str, str]] = {
         "1.0": "first",
         "1.1": "aggregates, server groups, extra specs of flavors",
         "1.2": "NUMA and PCI in claims, moves",
         "1.3": "what an audit found",
+        "1.4": "previews and capacity",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -36,6 +39,16 @@ class ConductorApi(Protocol):
 
         Conflict: the same `request_uuid` came before with another body. Repeated with the same one: the same answer.
         """
+        ...
+
+    @call
+    def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
+        """Where they would go now, and why; nothing is written. "No" is an answer, too."""
+        ...
+
+    @call
+    def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
+        """How many more of it fit, `limit` on each host at most; nothing is written."""
         ...
 
     @call

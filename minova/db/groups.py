@@ -39,8 +39,16 @@ def of_instance(session: Session, instance_uuid: str) -> InstanceGroup | None:
     """Its group with the members that are not deleted, and the hosts where they are or where something is claimed for them."""
     query = select(Row).join(Member, Member.group_id == Row.id).where(Member.instance_uuid == instance_uuid)
     row = session.scalar(query)
-    if row is None:
-        return None
+    return None if row is None else _with_hosts(session, row)
+
+
+def as_it_is(session: Session, uuid: str) -> InstanceGroup | None:
+    """The same of the group itself."""
+    row = session.scalar(select(Row).where(Row.uuid == uuid))
+    return None if row is None else _with_hosts(session, row)
+
+
+def _with_hosts(session: Session, row: models.InstanceGroup) -> InstanceGroup:
     members = select(Instance.uuid, Instance.host).join(Member, Member.instance_uuid == Instance.uuid)
     living = session.execute(members.where(Member.group_id == row.id, Instance.deleted_at.is_(None))).all()
     hosts = {host for _, host in living if host is not None} | {*session.scalars(_claimed(row.id))}

@@ -27,10 +27,11 @@ class Demands(msgspec.Struct, frozen=True, kw_only=True):
     pci_requests: tuple[InstancePCIRequest, ...] = ()
 
 
-def demands_of(flavor: Flavor, image: Image, aliases: Sequence[str]) -> Demands:
+def demands_of(flavor: Flavor, image: Image | None, aliases: Sequence[str]) -> Demands:
     """`aliases`: the texts of [pci] alias. Errors: `minova.hardware.errors`, all 400."""
-    policy = numa_policy_of(flavor, image.properties)
+    properties = image.properties if image is not None else {}
+    policy = numa_policy_of(flavor, properties)
     requests: tuple[InstancePCIRequest, ...] = ()
     if "pci_passthrough:alias" in flavor.extra_specs:
         requests = requests_of(flavor, parse_aliases(aliases), policy)
-    return Demands(numa_topology=numa_constraints(flavor, image.properties), pci_requests=requests)
+    return Demands(numa_topology=numa_constraints(flavor, properties), pci_requests=requests)

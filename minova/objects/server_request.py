@@ -8,22 +8,28 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 
 
-class CreateServers(msgspec.Struct, frozen=True, kw_only=True):
+class ServerRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides where servers go. `image` None: of whatever image."""
+
+    flavor: Flavor
+    image: Image | None = None
+    max_count: int = 1
+    availability_zone: str | None = None
+    force_host: str | None = None
+    force_node: str | None = None
+    scheduler_hints: dict[str, Any] = {}
+
+
+class CreateServers(ServerRequest, frozen=True, kw_only=True):
     """A checked request. `request_uuid` comes from the client, so that a repeated request makes nothing twice;
     `body_hash` tells a repetition from another request with the same UUID.
     """
 
     name: str
-    flavor: Flavor
     image: Image
     min_count: int = 1
-    max_count: int = 1
     request_uuid: str | None = None
     body_hash: str = ""
-    availability_zone: str | None = None
-    force_host: str | None = None
-    force_node: str | None = None
-    scheduler_hints: dict[str, Any] = {}
     metadata: dict[str, str] = {}
     user_data: str | None = None
     key_name: str | None = None
