@@ -3,7 +3,7 @@
 Hosts enter in the scenario's order, each is a candidate, and the best of equal weight is the first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,7 +154,11 @@ class Cloud:
         if spec.numa_topology is None and not spec.pci_requests:
             return found
         memory = self._fits.setdefault((spec.numa_topology, spec.pci_requests), {})
-        fits = {name: self._fit(row, spec, memory) for row, name in enumerate(self._names)}
+        fits = {}
+        for row, (name, kind) in enumerate(zip(self._names, self._kinds(), strict=True)):
+            if kind not in memory:
+                memory[kind] = self._fit(row, spec)
+            fits[name] = memory[kind]
         if spec.numa_topology is not None:
             found["numa_fit"] = {name: topology_told(fit.numa_topology) for name, fit in fits.items()}
         if spec.pci_requests:
@@ -162,25 +166,25 @@ class Cloud:
         found["claims"] = {name: _claim_told(fit) for name, fit in fits.items()}
         return found
 
-    def _fit(self, row: int, spec: RequestSpec, memory: dict[Any, HardwareFit]) -> HardwareFit:
+    def _kinds(self) -> Iterable[tuple[Any, ...]]:
+        """For each host what tells whether a guest fits on another just so."""
+        table = self._table
+        cells, pools = (table.class_column(name).ids for name in ("numa_topology", "pci_pools"))
+        columns = (cells, pools, table.cpu_allocation_ratio, table.ram_allocation_ratio)
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+    def _fit(self, row: int, spec: RequestSpec) -> HardwareFit:
         """As a claim of the host would find it, without limits of memory, disk and vcpus."""
         host = self._table.host(row)
-        key = (*self._numbers(row), host.cpu_allocation_ratio, host.ram_allocation_ratio)
-        if key not in memory:
-            node = ComputeNode(
-                uuid=host.uuid,
-                host=host.host,
-                hypervisor_hostname=host.nodename,
-                numa_topology=host.numa_topology,
-                pci_device_pools=host.pci_pools,
-            )
-            limits = HostLimits(numa_topology=_limits(host))
-            packing = self._settings.packing
-            memory[key] = hardware_fit(node, spec.numa_topology, spec.pci_requests, limits, packing=packing)
-        return memory[key]
-
-    def _numbers(self, row: int) -> tuple[int, ...]:
-        return tuple(int(self._table.class_column(name).ids[row]) for name in ("numa_topology", "pci_pools"))
+        node = ComputeNode(
+            uuid=host.uuid,
+            host=host.host,
+            hypervisor_hostname=host.nodename,
+            numa_topology=host.numa_topology,
+            pci_device_pools=host.pci_pools,
+        )
+        limits = HostLimits(numa_topology=_limits(host))
+        return hardware_fit(node, spec.numa_topology, spec.pci_requests, limits, packing=self._settings.packing)
 
     def _consume(self, row: int, spec: RequestSpec) -> Json:
         host, uuid = self._table.host(row), str(spec.instance_uuid)
