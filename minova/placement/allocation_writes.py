@@ -120,9 +120,15 @@ def lock(session: Session, wanted: Sequence[Wanted]) -> dict[str, _Seen]:
         for one in sorted(wanted, key=lambda one: one.consumer_uuid)
         if one.allocations
     ]
-    insert_missing(session, Consumer, new)
     uuids = sorted(one.consumer_uuid for one in wanted)
-    return {row[0]: _Seen(row[1], row[2], row[3]) for row in session.connection().execute(_LOCK, {"some": uuids})}
+    # Twice: one that was there may have gone, with its last allocation, while this waited for its lock.
+    for _ in range(2):
+        insert_missing(session, Consumer, new)
+        found = session.connection().execute(_LOCK, {"some": uuids})
+        seen = {row[0]: _Seen(row[1], row[2], row[3]) for row in found}
+        if all(one["uuid"] in seen for one in new):
+            return seen
+    raise errors.Conflict("The consumers came and went at the same time.", errors.CONCURRENT_UPDATE)
 
 
 def _check_generations(wanted: Sequence[Wanted], seen: Mapping[str, _Seen], before: Mapping[str, Holding]) -> None:

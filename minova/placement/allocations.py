@@ -109,6 +109,8 @@ def _number(session: Session, claims: Sequence[Claim]) -> tuple[dict[str, int], 
     rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_no, c.project_id, c.user_id) for c in claims])
     seen, group_ids = rows.lock_claimants(session, [c.consumer_uuid for c in claims])
     for wanted in claims:
+        if wanted.consumer_uuid not in seen:  # it was there, and went while this waited for its lock
+            raise errors.Conflict(f"Consumer {wanted.consumer_uuid} was removed at the same time.")
         if wanted.claim_no < seen[wanted.consumer_uuid]:
             raise errors.StaleClaim(
                 f"Claim {wanted.claim_no} of {wanted.consumer_uuid} comes after {seen[wanted.consumer_uuid]}."
