@@ -75,10 +75,10 @@ def read_trees(session: Session, root_ids: Collection[int], *, nested: bool, agg
     if not providers:
         return {}
     rooms: dict[int, dict[str, Room]] = defaultdict(dict)
-    for provider_id, name, *numbers in connection.execute(_ROOMS, ids):
+    for provider_id, name, *numbers in connection.execute(_ROOMS, ids).all():
         rooms[provider_id][name] = Room(*numbers)
-    traits = _sets(connection.execute(_TRAITS, ids))
-    memberships = _sets(connection.execute(_AGGREGATES, ids)) if aggregates else {}
+    traits = _sets(connection.execute(_TRAITS, ids).all())
+    memberships = _sets(connection.execute(_AGGREGATES, ids).all()) if aggregates else {}
     return _nodes(providers, rooms, traits, memberships)
 
 

@@ -126,7 +126,7 @@ def _spread(tree: Tree, group: Group, root_id: int | None) -> list[Slot]:
         if node.traits.isdisjoint(group.forbidden) and node.aggregates.isdisjoint(group.forbidden_aggregates)
     ]
     return [
-        Slot(group, {name: amount}, tuple(node for node in allowed if _takes(node, {name: amount})))
+        Slot(group, {name: amount}, tuple([n for n in allowed if name in n.rooms and n.rooms[name].takes(amount)]))
         for name, amount in group.resources.items()
     ]
 
