@@ -11,11 +11,13 @@ from minova.cmd.launch import launch
 from minova.contracts.scheduler import SchedulerApi
 from minova.notifier import Notifier
 from minova.rpc import Rpc
+from minova.scheduler.kept_memory import keep_memory
 from minova.scheduler.manager import SchedulerManager
 from minova.service import Running, Service
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
+    keep_memory()
     db = database.connect(conf, stopping)
     manager = SchedulerManager(
         conf, db, clients.conductor(rpc), host=conf.host, stopping=stopping, notifier=Notifier(conf)
