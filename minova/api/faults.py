@@ -50,12 +50,12 @@ def _phrase(code: int) -> str:
 
 def answer_error(request: falcon.Request, response: falcon.Response, error: Exception, _params: Any) -> None:
     """Whatever a handler raises, as an answer. What nobody foresaw is logged whole and shown only by its request id."""
-    code, message = _meaning(request, error)
+    code, message = meaning(request, error)
     headers = dict(error.headers or {}) if isinstance(error, falcon.HTTPError) else {}
     if code == 503:
         headers["Retry-After"] = RETRY_AFTER
     if isinstance(error, BodyTooLarge) or request.method in ("PUT", "POST"):
-        _drain(request, response)
+        drain(request, response)
     fault = image_fault if is_image(request) else compute_fault
     response.status = code
     response.stream = None
@@ -69,7 +69,8 @@ def is_image(request: falcon.Request) -> bool:
     return request.path == "/v2" or request.path.startswith(("/v2/", "/image"))
 
 
-def _meaning(request: falcon.Request, error: Exception) -> tuple[int, str]:
+def meaning(request: falcon.Request, error: Exception) -> tuple[int, str]:
+    """Status and message, logged where it is the service's own trouble."""
     if isinstance(error, errors.MinovaError) and error.code < 500:
         return error.code, str(error)
     if isinstance(error, errors.MinovaError) and error.code != 500:
@@ -95,11 +96,12 @@ def _http_message(request: falcon.Request, error: falcon.HTTPError) -> str:
     return error.description or error.title or _phrase(error.status_code)
 
 
-def _drain(request: falcon.Request, response: falcon.Response) -> None:
+def drain(request: falcon.Request, response: falcon.Response) -> None:
     """Read the rest of a short body; of a long one hang up, or the server would read it all."""
     try:
         rest = request.stream.read(DRAIN_BYTES)
     except (OSError, ValueError):
         rest = b""
-    if len(rest) == DRAIN_BYTES or request.content_length is None:
+    chunked = request.content_length is None and request.get_header("Transfer-Encoding")
+    if len(rest) == DRAIN_BYTES or chunked:
         response.set_header("Connection", "close")

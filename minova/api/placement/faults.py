@@ -1,25 +1,18 @@
 """Errors in the form of OpenStack Placement: a list of one, with a code for programs from microversion 1.23 on."""
 
 import html
-import logging
 from http import HTTPStatus
 from typing import Any
 
 import falcon
 import msgspec
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError
 
-from minova import errors
-from minova.api.body import BodyTooLarge
+from minova.api.faults import RETRY_AFTER, drain, meaning
 from minova.api.placement import microversion
 from minova.placement.errors import CONCURRENT_UPDATE, UNDEFINED, Refused
 
-LOG = logging.getLogger(__name__)
-
 CODES: microversion.Version = (1, 23)
-RETRY_AFTER = "2"  # seconds
-# What is left of a refused request's body up to here is read, so that the client sees the answer and not a broken pipe.
-DRAIN_BYTES = 1 << 20
 EXPLANATIONS = {
     401: "This server could not verify that you are authorized to access the document you requested.",
     403: "Access was denied to this resource.",
@@ -31,12 +24,12 @@ EXPLANATIONS = {
 
 def answer_error(request: falcon.Request, response: falcon.Response, error: Exception, _params: Any) -> None:
     """Whatever a handler raises, as an answer. What nobody foresaw is logged whole and shown only by its request id."""
-    status, detail, code = _meaning(request, error)
+    status, detail, code = _refusal(request, error)
     headers = dict(error.headers or {}) if isinstance(error, falcon.HTTPError) else {}
     if status == 503:
         headers["Retry-After"] = RETRY_AFTER
     if request.method in ("PUT", "POST"):
-        _drain(request, response, too_large=isinstance(error, BodyTooLarge))
+        drain(request, response)
     explanation = EXPLANATIONS.get(status, "")
     detail = f"{explanation}\n\n {detail}" if explanation and detail != explanation else detail
     response.status = status
@@ -67,39 +60,10 @@ def _entry(request: falcon.Request, status: int, title: str, detail: str, code: 
     return entry
 
 
-def _meaning(request: falcon.Request, error: Exception) -> tuple[int, str, str]:
-    if isinstance(error, errors.MinovaError) and error.code != 500:
-        if error.code > 500:
-            LOG.warning("%s %s: %s", request.method, request.path, error)
-        return error.code, str(error), error.placement_code if isinstance(error, Refused) else UNDEFINED
-    if isinstance(error, falcon.HTTPError):
-        return error.status_code, _http_detail(request, error), UNDEFINED
+def _refusal(request: falcon.Request, error: Exception) -> tuple[int, str, str]:
+    """Status, detail, and code for programs."""
     if isinstance(error, IntegrityError):
         # Two requests made the same thing, or one removed what the other was about to use; nothing of this one stands.
         return 409, "The data were changed by somebody else at the same time. Please retry.", CONCURRENT_UPDATE
-    if isinstance(error, DataError | UnicodeEncodeError):
-        return 400, "A value in the request has characters or a size that cannot be.", UNDEFINED
-    if isinstance(error, DBAPIError):
-        LOG.error("%s %s: the database does not answer: %s", request.method, request.path, error.orig)
-        return 503, "The database does not answer. Please try again in a moment.", UNDEFINED
-    LOG.error("%s %s failed", request.method, request.path, exc_info=error)
-    request_id = getattr(request.context, "request_id", "")
-    return 500, f"Unexpected error. Please tell your administrator the request ID {request_id}.", UNDEFINED
-
-
-def _http_detail(request: falcon.Request, error: falcon.HTTPError) -> str:
-    if error.status_code == 404:
-        return EXPLANATIONS[404]
-    if error.status_code == 405:
-        return f"The method {request.method} is not allowed for this resource."
-    return error.description or error.title or HTTPStatus(error.status_code).phrase
-
-
-def _drain(request: falcon.Request, response: falcon.Response, *, too_large: bool) -> None:
-    """Read the rest of a short body; of a long one hang up, or the server would read it all."""
-    try:
-        rest = request.stream.read(DRAIN_BYTES)
-    except (OSError, ValueError):
-        rest = b""
-    if too_large and (len(rest) == DRAIN_BYTES or request.content_length is None):
-        response.set_header("Connection", "close")
+    status, detail = meaning(request, error)
+    return status, detail, error.placement_code if isinstance(error, Refused) else UNDEFINED
