@@ -6,7 +6,7 @@ spelling serves both. Rows stand in the order of the nodes' ids, however they ca
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -20,9 +20,10 @@ from minova.scheduler.host_record import HostRecord
 from minova.scheduler.host_state import Hosts, HostState
 from minova.scheduler.nova_host_state import NovaHostState
 from minova.scheduler.numa_columns import NumaColumns
+from minova.scheduler.room_columns import ROOM_COLUMNS, RoomColumns, key, one
 from minova.scheduler.whereabouts import Whereabouts
 
-__all__ = ["ClassColumn", "HostState", "HostTable", "Hosts", "Mask", "RoomColumns", "Rows"]
+__all__ = ["ROOM_COLUMNS", "ClassColumn", "HostState", "HostTable", "Hosts", "Mask", "RoomColumns", "Rows"]
 
 Mask = NDArray[np.bool_]
 # Numbers of rows.
@@ -57,23 +58,12 @@ CLASS_COLUMNS = (
     "pci_pools",
     "instance_images",
 )
-ROOM_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
 class Record(Protocol):
     """What reads the table only when it is asked."""
 
     def settle(self) -> None: ...
-
-
-class RoomColumns(NamedTuple):
-    """The inventories of one resource class over all hosts; all 0 where a host has none."""
-
-    capacity: Any
-    used: Any
-    min_unit: Any
-    max_unit: Any
-    step_size: Any
 
 
 class HostTable(Hosts):
@@ -130,8 +120,8 @@ class HostTable(Hosts):
         room = self._rooms.get(resource_class)
         if room is None:
             if resource_class in self._resource_classes:
-                columns = [self._columns[_key(resource_class, name)] for name in ROOM_COLUMNS]
-                room = RoomColumns(columns[0], columns[1], _one(columns[2]), columns[3], _one(columns[4]))
+                columns = [self._columns[key(resource_class, name)] for name in ROOM_COLUMNS]
+                room = RoomColumns(columns[0], columns[1], one(columns[2]), columns[3], one(columns[4]))
             else:
                 none = np.zeros(len(self), np.int64)
                 room = RoomColumns(none, none, 0, none, 0)
@@ -250,11 +240,11 @@ class HostTable(Hosts):
         for resource_class in record.rooms.keys() - self._resource_classes:
             self._resource_classes.add(resource_class)
             for name in ROOM_COLUMNS:
-                columns[_key(resource_class, name)] = np.zeros(len(self.records), np.int64)
+                columns[key(resource_class, name)] = np.zeros(len(self.records), np.int64)
         for resource_class in self._resource_classes:
             room = record.rooms.get(resource_class)
             for name in ROOM_COLUMNS:
-                columns[_key(resource_class, name)][row] = 0 if room is None else getattr(room, name)
+                columns[key(resource_class, name)][row] = 0 if room is None else getattr(room, name)
 
     def _service(self, record: HostRecord) -> Any:
         since = self._silent.get(record.service_id)
@@ -300,7 +290,7 @@ class HostTable(Hosts):
         columns["num_io_ops"][row] += 1
         for resource_class, amount in (spec.resources if resources is None else resources).items():
             if resource_class in self._resource_classes:
-                columns[_key(resource_class, "used")][row] += amount
+                columns[key(resource_class, "used")][row] += amount
         if left[0] is not topology:
             columns["numa_topology"][row] = self._values["numa_topology"].number(left[0])
             self.numa.write(row, left[0])
@@ -318,11 +308,3 @@ class HostTable(Hosts):
                 self._where.put(node_id, self.records[row].instances)
                 self._write(row)
         return set(touched)
-
-
-def _key(resource_class: str, name: str) -> str:
-    return f"{resource_class}.{name}"
-
-
-def _one(column: NDArray[Any]) -> Any:
-    return int(column[0]) if len(column) and (column == column[0]).all() else column

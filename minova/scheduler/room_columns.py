@@ -1,0 +1,25 @@
+"""The inventories of a resource class as columns."""
+
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+ROOM_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
+
+
+class RoomColumns(NamedTuple):
+    """The inventories of one resource class over all hosts; all 0 where a host has none."""
+
+    capacity: Any
+    used: Any
+    min_unit: Any
+    max_unit: Any
+    step_size: Any
+
+
+def key(resource_class: str, name: str) -> str:
+    return f"{resource_class}.{name}"
+
+
+def one(column: NDArray[Any]) -> Any:
+    return int(column[0]) if len(column) and (column == column[0]).all() else column
