@@ -85,6 +85,7 @@ WEIGHERS = [
     "IoOpsWeigher",
     "HypervisorVersionWeigher",
 ]
+NOVA_FILTERS = "nova.scheduler.filters."
 NOVA_WEIGHTS = "nova.scheduler.weights."
 NOVA_ALL = f"{NOVA_WEIGHTS}all_weighers"
 
@@ -123,7 +124,7 @@ def options_of(scenario: Scenario) -> cfg.ConfigOpts:
 
 def _chain(filters: list[str] | str) -> list[str]:
     if isinstance(filters, list):
-        return filters
+        return [_own(NOVA_FILTERS, name) for name in filters]
     if filters not in CHAINS:
         raise errors.BadRequest(f"filters: expected a list or one of {', '.join(sorted(CHAINS))}, got {filters!r}")
     return list(CHAINS[filters])
@@ -133,7 +134,11 @@ def _weighers(name: str) -> list[str]:
     """Nova's dotted paths as the names of minova's."""
     if name in ("all", NOVA_ALL):
         return WEIGHERS
-    return [name.rpartition(".")[2] if name.startswith(NOVA_WEIGHTS) else name]
+    return [_own(NOVA_WEIGHTS, name)]
+
+
+def _own(package: str, name: str) -> str:
+    return name.rpartition(".")[2] if name.startswith(package) else name
 
 
 def run(path: str, *, pretty: bool) -> None:

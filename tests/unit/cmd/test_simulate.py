@@ -99,9 +99,9 @@ def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == f"minova-manage: {tmp_path / 'none.json'}: No such file or directory\n"
 
 
-def test_novas_names_of_weighers_and_of_options_without_a_group_are_understood() -> None:
+def test_novas_paths_of_classes_and_options_without_a_group_are_understood() -> None:
     found = simulated(
-        filters=["AvailabilityZoneFilter"],
+        filters=["nova.scheduler.filters.availability_zone_filter.AvailabilityZoneFilter"],
         config={
             "default_availability_zone": "here",
             "filter_scheduler.weight_classes": ["nova.scheduler.weights.ram.RAMWeigher"],

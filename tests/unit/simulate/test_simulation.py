@@ -1,0 +1,103 @@
+"""What was once other than Nova's answer, each with the case that showed it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from minova.cmd.simulate import answer
+
+SIZE = {"vcpus": 1, "memory_mb": 512, "root_gb": 10}
+POOL = {"vendor_id": "8086", "product_id": "1572", "count": 1}
+CELL = {"id": 0, "cpuset": [0, 1, 2, 3], "pcpuset": [0, 1, 2, 3], "memory": 4096, "siblings": [[0, 1], [2, 3]]}
+
+
+def host(name: str, **values: Any) -> dict[str, Any]:
+    return {"host": name, "vcpus": 8, "memory_mb": 8192, "local_gb": 100, **values}
+
+
+def asked(**values: Any) -> dict[str, Any]:
+    return {"id": "r", "flavor": SIZE, **values}
+
+
+def answered(hosts: list[Any], requests: list[Any], filters: list[str], **config: Any) -> list[Any]:
+    scenario = {"filters": filters, "hosts": hosts, "requests": requests, "config": config}
+    return json.loads(answer(json.dumps(scenario).encode()))["requests"]  # type: ignore[no-any-return]
+
+
+def test_an_address_is_no_text() -> None:
+    hosts = [host("a", host_ip="10.0.0.1")]
+    same = asked(hints={"query": '["=", "$host_ip", "10.0.0.1"]'})
+    more = asked(hints={"query": '[">", "$host_ip", "10.0.0.0"]'})
+    found = answered(hosts, [same, more], ["JsonFilter"])
+    assert found[0]["selected"] == []
+    assert found[1]["error"].startswith("TypeError: ")
+
+
+def test_what_a_decision_takes_of_a_disk_shows_in_what_is_free_only() -> None:
+    need = SIZE | {"extra_specs": {"capabilities:disk_mb_used": "<= 0"}}
+    requests = [asked(consume=True), asked(flavor=need)]
+    first, second = answered([host("a")], requests, ["ComputeCapabilitiesFilter"])
+    assert first["consumed"]["free_disk_mb"] == 90 * 1024
+    assert second["selected"] == ["a"]
+
+
+@pytest.mark.parametrize(("node", "left"), [(0, []), (None, []), (1, [1])])
+def test_a_guest_with_cells_on_a_host_that_tells_none_takes_devices_near_its_own(
+    node: int | None, left: list[int]
+) -> None:
+    need = SIZE | {"extra_specs": {"hw:numa_nodes": "1"}}
+    request = asked(flavor=need, pci_requests=[{"count": 1, "spec": [{"vendor_id": "8086"}]}], consume=True)
+    hosts = [host("a", pci_pools=[POOL | {"numa_node": node}])]
+    (found,) = answered(hosts, [request], ["ComputeFilter"])
+    assert [pool["count"] for pool in found["consumed"]["pci_pools"]] == left
+
+
+def test_of_devices_that_are_not_all_there_none_is_taken_and_all_else_is() -> None:
+    request = asked(
+        pci_requests=[{"count": 1, "spec": [{"vendor_id": "8086"}]}, {"count": 1, "spec": [{"vendor_id": "10de"}]}],
+        consume=True,
+    )
+    (found,) = answered([host("a", pci_pools=[POOL])], [request], ["ComputeFilter"])
+    assert [pool["count"] for pool in found["consumed"]["pci_pools"]] == [1]
+    assert [found["consumed"][key] for key in ("vcpus_used", "num_instances", "num_io_ops")] == [1, 1, 1]
+
+
+def test_cells_without_page_sizes_count_the_guest() -> None:
+    need = SIZE | {"extra_specs": {"hw:numa_nodes": "1"}}
+    (found,) = answered([host("a", numa=[CELL])], [asked(flavor=need, consume=True)], ["NUMATopologyFilter"])
+    (cell,) = found["consumed"]["numa"]
+    assert (cell["cpu_usage"], cell["memory_usage"]) == (1, 512)
+
+
+def test_the_winners_image_is_on_the_host_but_once() -> None:
+    image = {"os_type": "linux"}
+    requests = [asked(image=image, instance_uuid="vm", consume=True) for _ in range(2)] + [asked(image=image)]
+    found = answered(
+        [host("a"), host("b", vcpus=4)],
+        requests,
+        ["ComputeFilter"],
+        **{"filter_scheduler.image_props_weight_multiplier": 1.0},
+    )
+    raw = [request["weights"]["ImagePropertiesWeigher"]["raw"]["a"] for request in found]
+    assert raw == [0.0, 1.0, 1.0]
+
+
+def test_a_filter_that_does_not_mind_a_rebuild_is_in_the_chain_and_passes_everybody() -> None:
+    rebuilt = asked(hints={"_nova_check_type": ["rebuild"]})
+    (found,) = answered([host("a", disabled=True)], [rebuilt], ["ComputeFilter", "ImagePropertiesFilter"])
+    assert found["chain"] == [["ComputeFilter", ["a"]], ["ImagePropertiesFilter", ["a"]]]
+    assert found["individual"] == {"ComputeFilter": ["a"], "ImagePropertiesFilter": ["a"]}
+
+
+def test_a_weigher_that_cannot_weigh_leaves_the_selected() -> None:
+    metrics = {"metrics.weight_setting": ["cpu.percent=1"], "metrics.required": True}
+    (found,) = answered([host("a"), host("b")], [asked()], ["ComputeFilter"], **metrics)
+    assert found["error"].startswith("ComputeHostMetricNotFound: ")
+    assert (found["selected"], found["order"]) == (["a", "b"], [])
+
+
+def test_what_a_host_supports_is_understood_in_any_spelling() -> None:
+    wanted = asked(image={"hw_architecture": "x86_64"})
+    hosts = [host("a", supported_instances=[["AMD64", "KVM", "hv"]])]
+    assert answered(hosts, [wanted], ["ImagePropertiesFilter"])[0]["selected"] == ["a"]
