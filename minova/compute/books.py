@@ -99,15 +99,16 @@ def after_move(
 ) -> Books:
     """The books of the node `place` (host, node) once a move has taken a step there or ended."""
     here = holds_resources(instance, *place)
+    # Both at once: what was the side's a moment ago may be the instance's now, down to the CPU.
+    books = without_side(without_instance(books, instance.uuid), migration.uuid)
     if here:
         numa = instance.numa_topology
         found = Held(instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), numa))
         books = with_instance(books, found)
-    else:
-        books = without_instance(books, instance.uuid)
     moving = migration.in_progress and not instance.deleted and is_moving(instance, migration)
     side = side_of(migration, here, *place) if moving else None
-    books = without_side(books, migration.uuid) if side is None else with_side(books, held_side(side, overhead))
+    if side is not None:
+        books = with_side(books, held_side(side, overhead))
     return _devices_after_move(books, instance.uuid, migration, place, here=here, moving=moving)
 
 
