@@ -76,7 +76,7 @@ def create(api: Api, call: Call) -> dict[str, Any]:
     request_uuid, body_hash = _identity(call)
     made = _made_before(api, call, request_uuid, body_hash) if request_uuid else None
     if made is None:
-        made = api.conductor.create_servers(call.ctx, request=_request(api, call, asked, request_uuid, body_hash))
+        made = api.conductor.create_servers(call.ctx, request=request_of(api, call, asked, request_uuid, body_hash))
     if asked.return_reservation_id:
         return {"reservation_id": made.reservation_id}
     first = made.instance_uuids[0]
@@ -108,37 +108,47 @@ def _made_before(api: Api, call: Call, request_uuid: str, body_hash: str) -> Cre
     return CreatedServers(reservation_id=row.reservation_id, instance_uuids=tuple(row.instance_uuids))
 
 
-def _request(api: Api, call: Call, asked: NewServer, request_uuid: str | None, body_hash: str) -> CreateServers:
+def request_of(
+    api: Api, call: Call, asked: NewServer, request_uuid: str | None = None, body_hash: str = ""
+) -> CreateServers:
+    """What is asked, checked. Forbidden, BadRequest: it may not or cannot be."""
     least, most = _counts(asked)
+    return CreateServers(
+        **wanted(api, call, asked),
+        name=_name(asked, most),
+        min_count=least,
+        max_count=most,
+        request_uuid=request_uuid,
+        body_hash=body_hash,
+        metadata=_metadata(asked.metadata),
+    )
+
+
+def wanted(api: Api, call: Call, asked: NewServer, *, any_image: bool = False) -> dict[str, Any]:
+    """What decides where it goes, checked: fields of ServerRequest. `any_image`: without imageRef it is of any."""
     place = place_of(asked.availability_zone or asked.availability_zone_old)
     if place.forced and not call.ctx.is_admin:
         raise errors.Forbidden(
             "Policy does not allow os_compute_api:servers:create:forced_host to be performed: "
             "only administrators may name a host in availability_zone."
         )
-    flavor, image = _flavor_and_image(api, call, asked)
-    faults = unfit(image, flavor)
-    if faults:
+    flavor, image = _flavor_and_image(api, call, asked, any_image)
+    faults = unfit(image, flavor) if image is not None else ()
+    if image is not None and faults:
         raise errors.BadRequest(
             f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
     demands_of(flavor, image, api.conf.pci.alias)  # whose errors are the asker's
     _check_zone(api, place.zone if not place.forced else None)
     _refuse_unserved(asked)
-    return CreateServers(
-        name=_name(asked, most),
-        flavor=flavor,
-        image=image,
-        min_count=least,
-        max_count=most,
-        request_uuid=request_uuid,
-        body_hash=body_hash,
-        availability_zone=place.zone,
-        force_host=place.host,
-        force_node=place.node,
-        scheduler_hints=_hints(api, call),
-        metadata=_metadata(asked.metadata),
-    )
+    return {
+        "flavor": flavor,
+        "image": image,
+        "availability_zone": place.zone,
+        "force_host": place.host,
+        "force_node": place.node,
+        "scheduler_hints": _hints(api, call),
+    }
 
 
 def _counts(asked: NewServer) -> tuple[int, int]:
@@ -159,21 +169,26 @@ def _name(asked: NewServer, most: int) -> str:
     return name
 
 
-def _flavor_and_image(api: Api, call: Call, asked: NewServer) -> tuple[Flavor, Image]:
+def _flavor_and_image(api: Api, call: Call, asked: NewServer, any_image: bool) -> tuple[Flavor, Image | None]:
     flavorid = str(asked.flavor_ref).rstrip("/").rpartition("/")[2]
     image_id = asked.image_ref.rstrip("/").rpartition("/")[2]
-    if not image_id:
+    if not image_id and not any_image:
         raise errors.BadRequest("imageRef is missing: booting from a volume is not served yet, so give an image.")
     with api.db.read() as session:
         flavor = flavors.visible(read_flavors.flavor(session, flavorid), call)
-        image = images.visible(read_images.image(session, image_id), call)
+        image = images.visible(read_images.image(session, image_id), call) if image_id else None
     if flavor is None:
         raise errors.BadRequest(f"Invalid flavorRef provided: flavor {flavorid[:255]} could not be found.")
+    if image_id:
+        _check_image(image, image_id)
+    return flavor, image
+
+
+def _check_image(image: Image | None, image_id: str) -> None:
     if image is None:
         raise errors.BadRequest(f"Can not find requested image: {image_id}.")
     if image.status != "active":
         raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
-    return flavor, image
 
 
 def _check_zone(api: Api, zone: str | None) -> None:

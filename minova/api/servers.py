@@ -1,6 +1,6 @@
 """`/servers`: list, show, delete; `create` has a file of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -11,6 +11,7 @@ from minova.api.call import Api, Call
 from minova.api.query import page_size
 from minova.api.server_view import WITH_FAULT, ServerView, brief, status_of, view
 from minova.db import models, read_instances, read_zones
+from minova.objects.unnamed import without_names
 
 
 def list_servers(api: Api, call: Call) -> dict[str, Any]:
@@ -75,6 +76,16 @@ def _page(call: Call, shown: list[Any], rows: Sequence[models.Instance], more: b
 def _views(api: Api, call: Call, session: Session, rows: Sequence[models.Instance]) -> list[ServerView]:
     broken = [row.uuid for row in rows if status_of(row) in WITH_FAULT]
     faults = read_instances.last_faults(session, broken)
+    if not call.ctx.is_admin:
+        _hide_hosts(session, faults)
     zones = read_zones.by_host(session, {row.host for row in rows if row.host is not None})
     default = api.conf.scheduler.default_availability_zone
     return [view(call, row, faults.get(row.uuid), zones.get(row.host or "", default)) for row in rows]
+
+
+def _hide_hosts(session: Session, faults: Mapping[str, models.InstanceFault]) -> None:
+    """A fault tells of the hosts where a build was tried: their names are for administrators."""
+    for uuid, attempts in read_instances.attempts(session, faults.keys()).items():
+        fault = faults[uuid]
+        session.expunge(fault)
+        fault.message = without_names(fault.message, {name for one in attempts for name in one.names})

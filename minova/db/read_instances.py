@@ -2,14 +2,23 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, Text, func, select, type_coerce
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from minova.db import keyset, read_zones
-from minova.db.models import CreateRequest, DiagnosisRow, Instance, InstanceDiagnosis, InstanceFault
+from minova.db.models import (
+    ComputeNode,
+    CreateRequest,
+    DiagnosisRow,
+    Instance,
+    InstanceAction,
+    InstanceActionEvent,
+    InstanceDiagnosis,
+    InstanceFault,
+)
 
 # Only columns that are never NULL: a page must be able to begin after any row. Rows are numbered as they are created.
 SORT_KEYS: dict[str, InstrumentedAttribute[Any]] = {
@@ -114,6 +123,37 @@ def last_faults(session: Session, uuids: Collection[str]) -> dict[str, InstanceF
     )
     found = session.scalars(select(InstanceFault).where(InstanceFault.id.in_(newest)))
     return {fault.instance_uuid: fault for fault in found}
+
+
+class Attempt(NamedTuple):
+    """One try to build: `result` None while it goes on. `names` are its host's and those of the host's nodes."""
+
+    host: str
+    result: str | None
+    reason: str | None
+    started_at: datetime
+    finished_at: datetime | None
+    names: tuple[str, ...]
+
+
+def attempts(session: Session, uuids: Collection[str]) -> dict[str, list[Attempt]]:
+    """Of each that has any, in their order."""
+    event, action = InstanceActionEvent, InstanceAction
+    query = select(action.instance_uuid, event.host, event.result, event.details, event.start_time, event.finish_time)
+    query = query.join(action, action.id == event.action_id).where(action.instance_uuid.in_(uuids)).order_by(event.id)
+    rows = session.execute(query).all() if uuids else []
+    nodes: dict[str, list[str]] = {}
+    hosts = {row.host for row in rows if row.host}
+    for host, name in session.execute(
+        select(ComputeNode.host, ComputeNode.hypervisor_hostname).where(ComputeNode.host.in_(hosts))
+    ):
+        nodes.setdefault(host, []).append(name)
+    found: dict[str, list[Attempt]] = {}
+    for row in rows:
+        host = row.host or ""
+        one = Attempt(host, row.result, row.details, row.start_time, row.finish_time, (host, *nodes.get(host, ())))
+        found.setdefault(row.instance_uuid, []).append(one)
+    return found
 
 
 def create_request(session: Session, request_uuid: str, project_id: str) -> CreateRequest | None:

@@ -18,11 +18,12 @@ from minova.context import RequestContext
 from minova.db import models, request_specs
 from minova.db.engine import Database
 from minova.objects.aggregate import Aggregate
-from minova.objects.diagnosis import Diagnosis
+from minova.objects.capacity import Capacity
+from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance_group import InstanceGroup
-from minova.objects.server_request import CreatedServers, CreateServers
+from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service
 
 
@@ -32,7 +33,7 @@ def now() -> datetime:
 
 class RowConductor:
     """`requests` are the creates that came; `before` is told each method first, and what it raises is raised; `after`,
-    once the work is done, so that answers get lost.
+    once the work is done, so that answers get lost. `preview` and `room` are what is answered to `previewed`.
     """
 
     def __init__(self, db: Database) -> None:
@@ -42,6 +43,9 @@ class RowConductor:
         self._catalogue = Catalogue(worker)
         self.requests: list[CreateServers] = []
         self.deleted: list[str] = []
+        self.previewed: list[ServerRequest] = []
+        self.preview = ScheduleAnswer(diagnosis=Diagnosis(request_id="req-1", instance_uuids=(), hosts=0))
+        self.room = Capacity(total=0, limit=0)
         self.before: Callable[[str], None] = lambda method: None
         self.after: Callable[[str], None] = lambda method: None
 
@@ -71,6 +75,14 @@ class RowConductor:
         self.requests.append(request)
         created: CreatedServers = self._do("create_servers", lambda session: _create(session, ctx, request))
         return created
+
+    def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
+        self.previewed.append(request)
+        return self.preview
+
+    def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
+        self.previewed.append(request)
+        return msgspec.structs.replace(self.room, limit=limit)
 
     def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
         self.deleted.append(instance_uuid)

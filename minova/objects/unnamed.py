@@ -1,0 +1,16 @@
+"""What people who are no administrators may read of a text in which hosts are named."""
+
+import re
+from collections.abc import Iterable
+
+SOMEWHERE = "the host"
+
+
+def without_names(text: str, names: Iterable[str]) -> str:
+    """`h1: no space on h1` becomes `no space on the host`."""
+    known = sorted({name for name in names if name}, key=len, reverse=True)
+    if not known:
+        return text
+    one_of = "|".join(map(re.escape, known))
+    labels = re.sub(rf"(^|[.;:] )(?:{one_of}): ", r"\1", text)
+    return re.sub(rf"(?<![\w.-])(?:{one_of})(?![\w-]|\.\w)", SOMEWHERE, labels)
