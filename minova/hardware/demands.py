@@ -7,17 +7,17 @@ import msgspec
 from minova.errors import InvalidConfiguration
 from minova.hardware.errors import PciInvalidAlias
 from minova.hardware.numa_constraints import numa_constraints
-from minova.hardware.pci_alias import numa_policy_of, parse_aliases, requests_of
+from minova.hardware.pci_alias import Aliases, numa_policy_of, parse_aliases, requests_of
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest
 
 
-def require_aliases(texts: Sequence[str]) -> None:
+def require_aliases(texts: Sequence[str]) -> Aliases:
     """For the start of a service. InvalidConfiguration: one of [pci] alias cannot be."""
     try:
-        parse_aliases(texts)
+        return parse_aliases(texts)
     except PciInvalidAlias as error:
         raise InvalidConfiguration(str(error)) from None
 

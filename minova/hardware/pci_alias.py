@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from minova.hardware import errors
-from minova.hardware.pci_pools import LEGACY, POLICIES
+from minova.hardware.pci_pools import LEGACY, POLICIES, Pools, shortage
 from minova.objects.flavor import Flavor
 from minova.objects.image_properties import TRUE, typed, words
 from minova.objects.pci import InstancePCIRequest, Pairs
@@ -90,6 +90,12 @@ def requests_of(flavor: Flavor, aliases: Aliases, numa_policy: str | None = None
     if text is None:
         return ()
     return tuple(_request(text, item, aliases, numa_policy) for item in text.split(","))
+
+
+def unmet(aliases: Aliases, pools: Pools) -> list[str]:
+    """Names of aliases of which the pools have no device."""
+    asked = {name: InstancePCIRequest(count=1, spec=alias.specs) for name, alias in aliases.items()}
+    return [name for name, request in asked.items() if shortage(pools, [request]) is not None]
 
 
 def _request(text: str, item: str, aliases: Aliases, numa_policy: str | None) -> InstancePCIRequest:

@@ -1,7 +1,7 @@
 """What libvirt's capabilities XML says of a host, in Nova's words. Pure."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -13,16 +13,22 @@ from minova.objects.numa import CPUs, NUMACell, NUMAPages, NUMATopology
 # Other names of the same machines.
 _ARCHES = {"i386": "i686", "i486": "i686", "i586": "i686", "amd64": "x86_64", "arm64": "aarch64"}
 _VM_MODES = {"linux": "xen"}
+# In KiB.
+_UNITS = {"KiB": 1, "MiB": 1024, "GiB": 1024 * 1024}
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """`cpus` are the numbers of the host's CPUs, as far as libvirt tells them; `cpu_info` is Nova's JSON, or empty."""
+    """`cpus` are the numbers of the host's CPUs, as far as libvirt tells them; `cpu_info` is Nova's JSON, or empty;
+    `cpu` is libvirt's XML of it. `odd` says what could not be read: all else was.
+    """
 
     arch: str
     cpus: frozenset[int] = frozenset()
     cpu_info: str = ""
+    cpu: str = ""
     supported_instances: tuple[tuple[str, str, str], ...] = ()
     numa_topology: NUMATopology | None = None
+    odd: tuple[str, ...] = ()
 
     def supports(self, virt_type: str) -> bool:
         """Whether guests of this kind can run here."""
@@ -38,15 +44,30 @@ def parse(xml: str) -> Capabilities:
     host = root.find("host")
     if host is None:
         raise ValueError("the capabilities have no host")
-    cells = host.findall("topology/cells/cell")
+    odd: list[str] = []
+    told = host.findall("topology/cells/cell")
+    cells = sorted((one for cell in told if (one := _cell(cell, odd)) is not None), key=lambda cell: cell.id)
     cpu = host.find("cpu")
+    if cpu is None:
+        odd.append("the host has no cpu")
     return Capabilities(
         arch=canonical_arch(host.findtext("cpu/arch", "")),
-        cpus=frozenset(int(one.get("id", "0")) for cell in cells for one in cell.findall("cpus/cpu")),
-        cpu_info="" if cpu is None else json.dumps(_cpu_info(cpu, len(cells)), sort_keys=True),
+        cpus=frozenset[int]().union(*(cell.cpuset for cell in cells)),
+        cpu_info="" if cpu is None else json.dumps(_cpu_info(cpu, len(told), odd), sort_keys=True),
+        cpu="" if cpu is None else ET.tostring(cpu, encoding="unicode"),
         supported_instances=tuple(dict.fromkeys(_supported(root))),
-        numa_topology=NUMATopology(tuple(_cell(cell) for cell in cells)) if cells else None,
+        numa_topology=NUMATopology(tuple(cells)) if cells else None,
+        odd=tuple(odd),
     )
+
+
+def with_features(found: Capabilities, features: Iterable[str]) -> Capabilities:
+    """With all of the CPU's features in `cpu_info`, as Nova has them: those that its model stands for, too."""
+    if not found.cpu_info:
+        return found
+    info = json.loads(found.cpu_info)
+    info["features"] = sorted({*info["features"], *features})
+    return msgspec.structs.replace(found, cpu_info=json.dumps(info, sort_keys=True))
 
 
 def canonical_arch(name: str) -> str:
@@ -54,14 +75,14 @@ def canonical_arch(name: str) -> str:
     return _ARCHES.get(name.lower(), name.lower())
 
 
-def _cpu_info(cpu: ET.Element, cells: int) -> dict[str, Any]:
+def _cpu_info(cpu: ET.Element, cells: int, odd: list[str]) -> dict[str, Any]:
     topology = cpu.find("topology")
-    counts = {} if topology is None else {key: int(topology.get(key, "1")) for key in ("sockets", "cores", "threads")}
+    counts = {} if topology is None else {key: _number(topology, key, odd) for key in ("sockets", "cores", "threads")}
     return {
         "arch": canonical_arch(cpu.findtext("arch", "")),
         "model": cpu.findtext("model", ""),
         "vendor": cpu.findtext("vendor", ""),
-        "topology": {"cells": cells or 1, **counts},
+        "topology": {"cells": cells or 1, **{key: 1 if count is None else count for key, count in counts.items()}},
         "features": sorted({feature.get("name", "") for feature in cpu.findall("feature")}),
     }
 
@@ -74,25 +95,60 @@ def _supported(root: ET.Element) -> Iterator[tuple[str, str, str]]:
                 yield canonical_arch(arch.get("name", "")), domain.get("type", ""), _VM_MODES.get(mode, mode)
 
 
-def _cell(cell: ET.Element) -> NUMACell:
+def _cell(cell: ET.Element, odd: list[str]) -> NUMACell | None:
     """A cell whose CPUs serve shared and pinned guests alike. `socket` is None where its CPUs are on several."""
-    cpus = cell.findall("cpus/cpu")
-    members = frozenset(int(one.get("id", "0")) for one in cpus)
-    siblings = {cpuset.parse(text) & members for one in cpus if (text := one.get("siblings"))}
-    sockets = {one.get("socket_id") for one in cpus}
-    socket = sockets.pop() if len(sockets) == 1 else None
+    number = _number(cell, "id", odd)
+    if number is None:
+        return None
+    cpus = {cpu: one for one in cell.findall("cpus/cpu") if (cpu := _number(one, "id", odd)) is not None}
+    siblings = {core for one in cpus.values() if (core := _siblings(one, odd).intersection(cpus))}
+    sockets = {one.get("socket_id", "") for one in cpus.values()}
+    socket = sockets.pop() if len(sockets) == 1 else ""
     return NUMACell(
-        id=int(cell.get("id", "0")),
-        cpuset=members,
-        pcpuset=members,
-        memory=int(cell.findtext("memory", "0")) // 1024,
+        id=number,
+        cpuset=frozenset(cpus),
+        pcpuset=frozenset(cpus),
+        memory=_memory_mb(cell, number, odd),
         siblings=tuple(sorted(siblings, key=sorted)),
-        mempages=tuple(
-            NUMAPages(size_kb=int(pages.get("size", "0")), total=int(pages.text or "0"))
-            for pages in cell.findall("pages")
-        ),
-        socket=None if socket is None else int(socket),
+        mempages=tuple(pages for one in cell.findall("pages") if (pages := _pages(one, odd)) is not None),
+        socket=int(socket) if socket.isdecimal() else None,
     )
+
+
+def _siblings(cpu: ET.Element, odd: list[str]) -> CPUs:
+    """None where libvirt does not tell them."""
+    text = cpu.get("siblings", "")
+    try:
+        return cpuset.members(text)
+    except ValueError as error:
+        odd.append(f"siblings of cpu {cpu.get('id')}: {error}")
+        return frozenset()
+
+
+def _memory_mb(cell: ET.Element, number: int, odd: list[str]) -> int:
+    memory = cell.find("memory")
+    text = "" if memory is None else (memory.text or "").strip()
+    unit = "" if memory is None else memory.get("unit", "KiB")
+    if not text.isdecimal() or unit not in _UNITS:
+        odd.append(f"cell {number} has no memory" if memory is None else f"memory {text!r} {unit} of cell {number}")
+        return 0
+    return int(text) * _UNITS[unit] // 1024
+
+
+def _pages(pages: ET.Element, odd: list[str]) -> NUMAPages | None:
+    size, text, unit = _number(pages, "size", odd), (pages.text or "").strip(), pages.get("unit", "KiB")
+    if not size or not text.isdecimal() or unit not in _UNITS:
+        odd.append(f"{text!r} pages of size {pages.get('size')!r} {unit}")
+        return None
+    return NUMAPages(size_kb=size * _UNITS[unit], total=int(text))
+
+
+def _number(element: ET.Element, name: str, odd: list[str]) -> int | None:
+    text = element.get(name, "")
+    if not text.isdecimal():
+        odd.append(f"{element.tag} with {name} {text!r}")
+        return None
+    return int(text)
 
 
 def with_cpus(topology: NUMATopology, shared: CPUs, dedicated: CPUs) -> NUMATopology:

@@ -19,7 +19,7 @@ from minova.objects.compute_node import DomainView, HypervisorView
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
-from minova.virt.libvirt import capabilities, power
+from minova.virt.libvirt import power
 from minova.virt.libvirt.disks import Base, Disks
 from minova.virt.libvirt.guest_xml import NAMESPACE, HostSettings, Mark, domain_name, guest_xml, mark_of
 from minova.virt.libvirt.host import Host
@@ -57,9 +57,9 @@ class LibvirtDriver:
     def init_host(self, host: str) -> None:
         self._disks.check()
         with self._host.asked("Reading the capabilities") as connection:
-            found = capabilities.parse(connection.getCapabilities())
-            cpus = cpus_of(connection, found)
             self._reader.check(connection)
+            found = self._reader.capabilities(connection)
+            cpus = cpus_of(connection, found)
         self._settings = settings_from(self._conf, host, found, cpus, direct_io=self._disks.direct_io())
 
     def available_nodes(self) -> tuple[str, ...]:

@@ -183,7 +183,9 @@ def _mark_element(mark: Mark) -> ET.Element:
 
 def _os(domain: ET.Element, arch: str, machine: str | None, *, smbios: bool) -> None:
     element = ET.SubElement(domain, "os")
-    _text(element, "type", "hvm", arch=arch, **({"machine": machine} if machine else {}))
+    # Without one libvirt takes the host's, and its own machine.
+    asked = {"arch": arch, "machine": machine}
+    _text(element, "type", "hvm", **{name: value for name, value in asked.items() if value})
     ET.SubElement(element, "boot", dev="hd")
     if smbios:
         ET.SubElement(element, "smbios", mode="sysinfo")

@@ -1,6 +1,7 @@
 """What libvirt tells of its host: CPUs, memory, cells, devices and traits, as the configuration lets guests have them."""
 
 import logging
+from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -8,8 +9,11 @@ import libvirt
 import msgspec
 from oslo_config import cfg
 
-from minova.hardware import pci_spec, reserved_pages
+from minova.errors import HypervisorUnavailable, InvalidConfiguration
+from minova.hardware import pci_devices, pci_spec, reserved_pages
 from minova.hardware.cpu_sets import CpuSets
+from minova.hardware.demands import require_aliases
+from minova.hardware.pci_alias import unmet
 from minova.objects.compute_node import DomainView
 from minova.objects.numa import NUMATopology
 from minova.objects.pci import PciDevice
@@ -43,28 +47,45 @@ class HostReader:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._specs = pci_spec.parse_specs(conf.pci.device_spec)
+        self._aliases = require_aliases(conf.pci.alias)
         self._pages = reserved_pages.parse(conf.reserved_huge_pages or ())
         self._mdev_types = tuple(conf.devices.enabled_mdev_types)
-        self._odd: frozenset[str] = frozenset()
+        self._told: frozenset[str] = frozenset()
 
     def check(self, connection: Any) -> None:
-        """InvalidConfiguration: an option does not fit this host. What matches nothing is told in the log alone: a
-        device may come back.
+        """InvalidConfiguration: an option does not fit this host. An alias or a type of mediated device may be meant for
+        other hosts, so that this one only says in the log that it has none.
         """
-        found = capabilities.parse(connection.getCapabilities())
+        found = self.capabilities(connection)
         cpu_sets_of(self._conf, cpus_of(connection, found))
-        self._cells(found)
-        devices = self._devices(connection).devices
-        for text in pci_spec.unmatched(self._specs, devices):
-            LOG.warning("%s: %s matches no device of this host", pci_spec.OPTION, text)
+        reserved_pages.with_reserved(found.numa_topology, self._pages)
+        devices = self._devices(connection)
+        for text in pci_spec.unmatched(self._specs, devices.devices):
+            raise InvalidConfiguration(f"{pci_spec.OPTION}: {text} matches no PCI device of this host")
+        pools = pci_devices.pools_of(pci_spec.assignable(self._specs, devices.devices))
+        for name in unmet(self._aliases, pools):
+            LOG.warning("[pci] alias %s: this host has no such device for instances", name)
+        for kind in self._mdev_types:
+            if kind not in devices.mdev_types:
+                LOG.warning("[devices] enabled_mdev_types: this host has no mediated devices of type %s", kind)
+
+    def capabilities(self, connection: Any) -> Capabilities:
+        """HypervisorUnavailable: what libvirt says is not of a host. What is odd in it is told once."""
+        try:
+            found = capabilities.parse(connection.getCapabilities())
+        except ValueError as error:
+            raise HypervisorUnavailable(f"The host of {connection.getURI()} is not known: {error}") from error
+        self._tell(found.odd)
+        return found
 
     def read(self, connection: Any, domains: tuple[DomainView, ...]) -> HostFacts:
-        found = capabilities.parse(connection.getCapabilities())
+        found = self.capabilities(connection)
+        features = _features(connection, found.cpu)
         sets = cpu_sets_of(self._conf, cpus_of(connection, found))
-        cells = self._cells(found)
+        cells = reserved_pages.with_reserved(found.numa_topology, self._pages)
         devices = self._devices(connection)
         return HostFacts(
-            capabilities=found,
+            capabilities=capabilities.with_features(found, features),
             hypervisor_type=str(connection.getType()),
             hypervisor_version=int(connection.getVersion()),
             memory_mb=int(connection.getInfo()[1]),
@@ -73,38 +94,45 @@ class HostReader:
             numa_topology=cells if cells is None else capabilities.with_cpus(cells, sets.shared, sets.dedicated),
             pci_devices=tuple(pci_spec.assignable(self._specs, devices.devices)),
             vgpus=sum(devices.mdev_types.get(kind, 0) for kind in self._mdev_types),
-            traits=traits_of(found.arch, _features(connection), cells),
+            traits=traits_of(found.arch, features, cells),
         )
-
-    def _cells(self, found: Capabilities) -> NUMATopology | None:
-        cells = found.numa_topology
-        return cells if cells is None else reserved_pages.with_reserved(cells, self._pages)
 
     def _devices(self, connection: Any) -> node_devices.Found:
         """Nothing is asked where no option wants any."""
         if not self._specs and not self._mdev_types:
             return node_devices.Found([], {}, [])
-        found = node_devices.parse(device.XMLDesc(0) for device in connection.listAllDevices(0))
-        if frozenset(found.odd) - self._odd:
-            LOG.warning("libvirt says too little of these devices, they are left out: %s", ", ".join(found.odd))
-        self._odd = frozenset(found.odd)
+        found = node_devices.parse(_texts(connection))
+        self._tell(found.odd)
         return found
+
+    def _tell(self, odd: Sequence[str]) -> None:
+        """Each once, as an audit comes every minute."""
+        new = [one for one in dict.fromkeys(odd) if one not in self._told]
+        if new:
+            LOG.warning("libvirt says too little of its host, these are left out: %s", "; ".join(new))
+        self._told |= {*new}
 
 
 def cpus_of(connection: Any, found: Capabilities) -> frozenset[int]:
     return found.cpus or frozenset(range(connection.getInfo()[2]))
 
 
-def _features(connection: Any) -> frozenset[str]:
+def _texts(connection: Any) -> Iterator[str]:
+    for device in connection.listAllDevices(0):
+        try:
+            yield device.XMLDesc(0)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_NODE_DEVICE:  # gone since it was listed
+                raise
+
+
+def _features(connection: Any, cpu: str) -> frozenset[str]:
     """All features of the host's CPU, those of its model too; none where libvirt cannot tell (as in test:///default)."""
-    cpu = ET.fromstring(connection.getCapabilities()).find("host/cpu")
-    if cpu is None or cpu.find("model") is None:
+    if not cpu or ET.fromstring(cpu).find("model") is None:
         return frozenset()
     try:
-        whole = connection.baselineCPU(
-            [ET.tostring(cpu, encoding="unicode")], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
-        )
+        whole = connection.baselineCPU([cpu], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES)
     except libvirt.libvirtError as error:
         LOG.debug("libvirt cannot expand the features of the host's CPU: %s", error)
-        whole = ET.tostring(cpu, encoding="unicode")
+        whole = cpu
     return frozenset(feature.get("name", "") for feature in ET.fromstring(whole).iter("feature"))

@@ -1,5 +1,6 @@
 """libvirt's XML of a host's devices, as PciDevices and mediated device types. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
@@ -13,8 +14,8 @@ TYPES = {"virt_functions": "type-PF", "phys_function": "type-VF"}
 
 
 class Found(NamedTuple):
-    """`devices` with the name of their network interface, if they have one; `mdev_types`: {type: how many may be made};
-    `odd`: names of devices whose XML says less than is needed.
+    """`devices` with the name of their network interface, if they have one; `mdev_types`: {type: how many there can be,
+    with those that were made}; `odd`: names of devices whose XML says less than is needed.
     """
 
     devices: list[tuple[PciDevice, str | None]]
@@ -24,30 +25,48 @@ class Found(NamedTuple):
 
 def parse(texts: Iterable[str]) -> Found:
     """Every node device of a host, in any order: interfaces and vDPA devices name the PCI device above them."""
-    pci: dict[str, PciDevice] = {}
-    interfaces: dict[str, str] = {}
-    vdpa: set[str] = set()
-    mdev_types: dict[str, int] = {}
-    odd: list[str] = []
+    found = _Reading({}, {}, set(), Counter(), [])
     for text in texts:
-        root = ET.fromstring(text)
-        name, parent = root.findtext("name", ""), root.findtext("parent", "")
+        try:
+            root = ET.fromstring(text)
+        except ET.ParseError as error:
+            found.odd.append(f"a device whose XML cannot be read ({error})")
+            continue
         for capability in root.findall("capability"):
-            kind = capability.get("type")
-            if kind == "net":
-                interfaces[parent] = capability.findtext("interface", "")
-            elif kind == "vdpa":
-                vdpa.add(parent)
-            elif kind == "pci":
-                _count_mdev_types(capability, mdev_types)
-                try:
-                    pci[name] = _device(name, capability)
-                except (KeyError, ValueError):
-                    odd.append(name)
+            try:
+                found.take(root.findtext("name", ""), root.findtext("parent", ""), capability)
+            except (KeyError, ValueError):
+                found.odd.append(root.findtext("name", "a device without a name"))
     devices = [
-        (_as_vdpa(device) if name in vdpa else device, interfaces.get(name)) for name, device in sorted(pci.items())
+        (_as_vdpa(device) if name in found.vdpa else device, found.interfaces.get(name))
+        for name, device in sorted(found.pci.items())
     ]
-    return Found(devices, mdev_types, odd)
+    return Found(devices, dict(found.mdev_types), found.odd)
+
+
+class _Reading(NamedTuple):
+    """What has been read so far, by the names of the devices."""
+
+    pci: dict[str, PciDevice]
+    interfaces: dict[str, str]
+    vdpa: set[str]
+    mdev_types: Counter[str]
+    odd: list[str]
+
+    def take(self, name: str, parent: str, capability: ET.Element) -> None:
+        """KeyError, ValueError: the capability says too little."""
+        kind = capability.get("type")
+        if kind == "net":
+            self.interfaces[parent] = capability.findtext("interface", "")
+        elif kind == "vdpa":
+            self.vdpa.add(parent)
+        elif kind == "mdev":
+            # What its parent still offers does not count this one any more.
+            self.mdev_types[_found(capability, "type").attrib["id"]] += 1
+        elif kind == "pci":
+            self.pci[name] = _device(name, capability)
+            for offered in capability.findall("capability[@type='mdev_types']/type"):
+                self.mdev_types[offered.attrib["id"]] += int(_text(offered, "availableInstances"))
 
 
 def _device(name: str, capability: ET.Element) -> PciDevice:
@@ -73,25 +92,20 @@ def _address(domain: int, bus: int, slot: int, function: int) -> str:
 
 
 def _text(element: ET.Element, tag: str) -> str:
-    found = element.findtext(tag)
+    return _found(element, tag).text or ""
+
+
+def _id(capability: ET.Element, tag: str) -> str:
+    """Four digits, without the 0x that libvirt writes."""
+    return f"{int(_found(capability, tag).attrib['id'], 16):04x}"
+
+
+def _found(element: ET.Element, tag: str) -> ET.Element:
+    found = element.find(tag)
     if found is None:
         raise KeyError(tag)
     return found
 
 
-def _id(capability: ET.Element, tag: str) -> str:
-    """Four digits, without the 0x that libvirt writes."""
-    found = capability.find(tag)
-    if found is None:
-        raise KeyError(tag)
-    return f"{int(found.attrib['id'], 16):04x}"
-
-
 def _as_vdpa(device: PciDevice) -> PciDevice:
     return msgspec.structs.replace(device, dev_type="vdpa")
-
-
-def _count_mdev_types(capability: ET.Element, counts: dict[str, int]) -> None:
-    for inner in capability.findall("capability[@type='mdev_types']/type"):
-        kind = inner.get("id", "")
-        counts[kind] = counts.get(kind, 0) + int(inner.findtext("availableInstances", "0"))

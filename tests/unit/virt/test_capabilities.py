@@ -99,7 +99,42 @@ def test_only_the_cpus_set_apart_for_guests_are_in_the_cells() -> None:
 
 def test_a_host_that_tells_little_is_a_host_still() -> None:
     found = capabilities.parse("<capabilities><host/></capabilities>")
-    assert found == capabilities.Capabilities(arch="")
+    assert found == capabilities.Capabilities(arch="", odd=("the host has no cpu",))
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "odd"),
+    [
+        ("<cell id='1'>", "<cell>", "cell with id ''"),
+        ("<cell id='1'>", "<cell id='one'>", "cell with id 'one'"),
+        ("<memory unit='KiB'>4194304</memory>", "", "cell 1 has no memory"),
+        ("<memory unit='KiB'>4194304</memory>", "<memory>much</memory>", "memory 'much' KiB of cell 1"),
+        ("unit='KiB'>4194304", "unit='furlong'>4194304", "memory '4194304' furlong of cell 1"),
+        ("<cpu id='2' ", "<cpu ", "cpu with id ''"),
+        ("siblings='2-3'/></cpus>", "siblings='3-2'/></cpus>", "siblings of cpu 3: '3-2': 3 > 2"),
+        ("size='2048'>512<", "size='2048'>-5<", "'-5' pages of size '2048' KiB"),
+        ("size='2048'>512<", "size='big'>512<", "pages with size 'big'"),
+        ("cores='2'", "cores='two'", "topology with cores 'two'"),
+    ],
+)
+def test_what_is_odd_is_named_and_all_else_is_read(good: str, bad: str, odd: str) -> None:
+    assert good in TWO_CELLS
+    found = capabilities.parse(TWO_CELLS.replace(good, bad))
+    assert odd in found.odd
+    assert found.numa_topology is not None
+    assert found.numa_topology.cells[0].memory == 8192
+    assert len(found.supported_instances) == 4
+    assert "Cascadelake-Server" in found.cpu_info
+
+
+def test_units_are_heeded() -> None:
+    found = capabilities.parse(TWO_CELLS.replace("unit='KiB'>4194304", "unit='MiB'>4096"))
+    assert found == capabilities.parse(TWO_CELLS)
+
+
+def test_the_features_of_the_model_are_in_cpu_info() -> None:
+    found = capabilities.with_features(capabilities.parse(TWO_CELLS), ["vmx", "sse2"])
+    assert json.loads(found.cpu_info)["features"] == ["avx512f", "sse2", "vmx"]
 
 
 @pytest.mark.parametrize("xml", ["", "no xml", "<capabilities/>"])

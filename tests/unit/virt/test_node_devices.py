@@ -41,6 +41,11 @@ def test_a_gpu_with_mediated_devices_and_no_numa() -> None:
     assert (gpu.dev_type, gpu.numa_node) == ("type-PCI", None)
 
 
+def test_mediated_devices_that_were_made_count_beside_those_that_may_be() -> None:
+    made = "<device><name>mdev_1</name><parent>gpu</parent><capability type='mdev'><type id='nvidia-222'/></capability></device>"
+    assert parse([made, pci("gpu", 59, 0, 0, "10de:1eb8", MDEV)]).mdev_types == {"nvidia-222": 17, "nvidia-223": 8}
+
+
 def test_a_vdpa_device_is_told_of_its_virtual_function() -> None:
     above = "<device><name>vdpa0</name><parent>vf</parent><capability type='vdpa'/></device>"
     ((device, _),) = parse([above, pci("vf", 10, 2, 1, "15b3:101e", VF_CAP)]).devices
@@ -49,6 +54,10 @@ def test_a_vdpa_device_is_told_of_its_virtual_function() -> None:
 
 def test_what_says_too_little_is_left_out_and_named() -> None:
     odd = "<device><name>odd</name><capability type='pci'><domain>0</domain></capability></device>"
-    found = parse([odd, pci("gpu", 59, 0, 0, "10de:1eb8"), "<device><name>computer</name></device>"])
-    assert found.odd == ["odd"]
+    mdev = "<device><name>half</name><capability type='mdev'/></device>"
+    others = ["<device><name>computer</name></device>", "<device>"]
+    found = parse([odd, pci("gpu", 59, 0, 0, "10de:1eb8"), mdev, *others])
+    assert found.odd[:2] == ["odd", "half"]
+    assert found.odd[2].startswith("a device whose XML cannot be read (")
+    assert len(found.odd) == 3
     assert [device.address for device, _ in found.devices] == ["0000:3b:00.0"]
