@@ -64,7 +64,7 @@ def list_detail(api: Api, call: Call) -> dict[str, Any]:
 
 def show(api: Api, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
-        node = _find(call, session)
+        node = find(call, session)
         services = read_services.services(session, api.conf.service_down_time)
     return {"hypervisor": view(node, services)}
 
@@ -72,11 +72,12 @@ def show(api: Api, call: Call) -> dict[str, Any]:
 def uptime(api: Api, call: Call) -> None:
     """As Nova answers where the driver does not know it: 501, on which clients show the rest."""
     with api.db.read() as session:
-        _find(call, session)
+        find(call, session)
     raise NotKnown("The uptime of hypervisors is not served.")
 
 
-def _find(call: Call, session: Session) -> models.ComputeNode:
+def find(call: Call, session: Session) -> models.ComputeNode:
+    """By its id in the path. NotFound: there is none."""
     wanted = call.path["hypervisor_id"]
     # Digits of other alphabets are digits to Python, and longer numbers are too long for the database.
     is_id = wanted.isascii() and wanted.isdigit() and len(wanted) < 10

@@ -8,9 +8,11 @@ from minova.api import (
     diagnosis,
     extra_specs,
     flavors,
+    hypervisor_overview,
     hypervisors,
     image_data,
     images,
+    previews,
     server_actions,
     server_create,
     server_groups,
@@ -27,6 +29,7 @@ _FLAVOR = "/v2.1/flavors/{flavor_id}"
 _SPECS = f"{_FLAVOR}/os-extra_specs"
 _GROUP = "/v2.1/os-server-groups/{group_id}"
 _AGGREGATE = "/v2.1/os-aggregates/{aggregate_id}"
+_HYPERVISOR = "/v2.1/os-hypervisors/{hypervisor_id}"
 _SERVER = "/v2.1/servers/{server_id}"
 _IMAGE = "/v2/images/{image_id}"
 
@@ -47,6 +50,15 @@ ROUTES: tuple[Route, ...] = (
         body=server_create.CreateServer,
         answer=server_create.CreatedServer,
         status=202,
+    ),
+    Route(method="POST", path="/v2.1/servers/dry-run", handler=previews.dry_run, body=server_create.CreateServer),
+    Route(
+        method="POST",
+        path="/v2.1/servers/capacity",
+        handler=previews.capacity,
+        query=previews.CapacityQuery,
+        body=previews.AskCapacity,
+        admin=True,
     ),
     Route(method="GET", path=_SERVER, handler=servers.show, answer=server_view.ServerView),
     Route(method="DELETE", path=_SERVER, handler=servers.delete, status=204),
@@ -92,8 +104,17 @@ ROUTES: tuple[Route, ...] = (
     Route(method="GET", path="/v2.1/os-hypervisors", handler=hypervisors.list_hypervisors, query=Page, admin=True),
     Route(method="GET", path="/v2.1/os-hypervisors/detail", handler=hypervisors.list_detail, query=Page, admin=True),
     Route(method="GET", path="/v2.1/os-hypervisors/statistics", handler=hypervisors.statistics, admin=True),
-    Route(method="GET", path="/v2.1/os-hypervisors/{hypervisor_id}", handler=hypervisors.show, admin=True),
-    Route(method="GET", path="/v2.1/os-hypervisors/{hypervisor_id}/uptime", handler=hypervisors.uptime, admin=True),
+    Route(method="GET", path="/v2.1/os-hypervisors/audits", handler=hypervisor_overview.list_audits, admin=True),
+    Route(method="GET", path=_HYPERVISOR, handler=hypervisors.show, admin=True),
+    Route(method="GET", path=f"{_HYPERVISOR}/overview", handler=hypervisor_overview.show, admin=True),
+    Route(
+        method="POST",
+        path=f"{_HYPERVISOR}/action",
+        handler=hypervisor_overview.act,
+        body=dict[str, Any],
+        admin=True,
+    ),
+    Route(method="GET", path=f"{_HYPERVISOR}/uptime", handler=hypervisors.uptime, admin=True),
     Route(
         method="GET", path="/v2.1/os-services", handler=services.list_services, query=services.ServicesQuery, admin=True
     ),

@@ -21,6 +21,7 @@ COMMANDS = {
     "flavor set": "minova.cli.flavor:FlavorSet",
     "flavor show": "minova.cli.flavor:FlavorShow",
     "flavor unset": "minova.cli.flavor:FlavorUnset",
+    "hypervisor audit": "minova.cli.hypervisor:HypervisorAudit",
     "hypervisor list": "minova.cli.hypervisor:HypervisorList",
     "hypervisor show": "minova.cli.hypervisor:HypervisorShow",
     "hypervisor stats": "minova.cli.hypervisor:HypervisorStats",

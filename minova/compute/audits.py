@@ -11,6 +11,7 @@ from minova.compute.nodes import Nodes
 from minova.compute.power_states import PowerStates
 from minova.context import RequestContext
 from minova.objects.build import BuildMessage
+from minova.objects.node_audit import NodeAudit
 from minova.objects.states import PowerState
 from minova.virt.driver import Driver
 
@@ -55,7 +56,7 @@ class Auditor:
         in_rows: set[str] = set()
         for nodename in available:
             try:
-                in_rows.update(self._audit(ctx, nodename))
+                in_rows.update(self._audit(ctx, nodename)[1])
             except (errors.ServiceUnavailable, errors.HypervisorUnavailable) as error:
                 LOG.warning("Error updating resources for node %s: %s", nodename, error)
                 failures.append(error)
@@ -71,7 +72,13 @@ class Auditor:
             )
         return tuple(failures)
 
-    def _audit(self, ctx: RequestContext, nodename: str) -> tuple[str, ...]:
+    def audit_node(self, ctx: RequestContext, nodename: str) -> NodeAudit:
+        """One node's audit, for whoever asks for it now. Raises what fails. Conflict: nothing is tracked here."""
+        if not self._driver.reports_resources:
+            raise errors.Conflict(f"Node {nodename} is not audited: its driver reports no resources.")
+        return self._audit(ctx, nodename)[0].told
+
+    def _audit(self, ctx: RequestContext, nodename: str) -> tuple[Finding, tuple[str, ...]]:
         finding, host_nodes = self._nodes.tracker(nodename).update_available_resource(ctx)
         self._heal_attempts(ctx, nodename, finding)
         for domain in finding.strays:
@@ -81,7 +88,7 @@ class Auditor:
                 lambda one=domain: self._builder.remove_stray(ctx, one.uuid, one.attempt),  # type: ignore[misc]
             )
         self._compare_power_states(finding)
-        return host_nodes
+        return finding, host_nodes
 
     def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:
         """Begin builds whose cast was lost; say again how those ended whose report was lost."""

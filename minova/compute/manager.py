@@ -22,6 +22,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.log import bound_request
 from minova.objects.build import BuildMessage
+from minova.objects.node_audit import NodeAudit
 from minova.objects.service import Service, ServiceInstructions
 from minova.objects.states import PowerState
 from minova.service import PeriodicTask, until_available
@@ -97,6 +98,9 @@ class ComputeManager:
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         return self._driver.console_output(instance_uuid, tail_length)
+
+    def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
+        return self._auditor.audit_node(ctx, node)
 
     def _terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
         try:

@@ -5,12 +5,13 @@ from typing import ClassVar, Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call, cast
 from minova.objects.build import BuildMessage
+from minova.objects.node_audit import NodeAudit
 
 
 class ComputeApi(Protocol):
     TOPIC: ClassVar[str] = "compute"
-    VERSION: ClassVar[str] = "1.0"
-    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first"}
+    VERSION: ClassVar[str] = "1.1"
+    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first", "1.1": "audit_node"}
 
     @cast
     def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
@@ -25,4 +26,9 @@ class ComputeApi(Protocol):
     @call
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         """The serial console's log, its last `tail_length` lines or all. NotFound: no such domain here."""
+        ...
+
+    @call
+    def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
+        """Audit it now, and do what that finds to be done. NotFound: no such node here. Conflict: nothing is tracked."""
         ...

@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.db.models import ComputeNode, Heartbeat, Service
+from minova.db.models import ComputeNode, Heartbeat, Instance, Service
 from minova.objects.liveness import silent
 
 
@@ -41,6 +41,12 @@ def nodes(session: Session, after: int, limit: int | None) -> Sequence[ComputeNo
 
 def node(session: Session, node_id: int) -> ComputeNode | None:
     return session.get(ComputeNode, node_id)
+
+
+def servers_on(session: Session, host: str, nodename: str) -> Sequence[Instance]:
+    """Those of all projects, by age."""
+    here = (Instance.host == host, Instance.node == nodename, Instance.deleted_at.is_(None))
+    return session.scalars(select(Instance).where(*here).order_by(Instance.id)).all()
 
 
 SUMS = (

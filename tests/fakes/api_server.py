@@ -261,6 +261,31 @@ def list_hypervisors(http: Handler, query: Json, body: Any) -> tuple[int, Json |
     return 200, {"hypervisors": http.api.hypervisors}
 
 
+@route("GET v2.1/os-hypervisors")
+def list_brief_hypervisors(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]:
+    return 200, {"hypervisors": http.api.hypervisors}
+
+
+@route("GET v2.1/os-hypervisors/audits")
+def list_audits(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]:
+    return 200, {"audits": [{"id": key, **audit} for key, audit in http.api.audits.items()]}
+
+
+@route("GET v2.1/os-hypervisors/*/overview")
+def overview(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json | None]:
+    lists = ("numa_cells", "pci_device_pools", "pci_devices", "servers", "moves")
+    empty: Json = {name: [] for name in lists}
+    ratios = {"allocation_ratios": {"cpu": 4.0, "ram": 1.0, "disk": 1.0}, "last_audit": None}
+    return 200, {"overview": {**empty, **ratios, **http.api.overviews.get(int(identity), {})}}
+
+
+@route("POST v2.1/os-hypervisors/*/action")
+def audit(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json | None]:
+    if body != {"audit": None}:
+        raise Refused(400, f"no such action: {body}")
+    return 200, {"audit": http.api.audits[int(identity)]}
+
+
 @route("GET v2.1/os-hypervisors/statistics")
 def statistics(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]:
     sums = {"count": len(http.api.hypervisors)}

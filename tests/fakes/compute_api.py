@@ -54,6 +54,8 @@ class ComputeApi:
         self.bytes: dict[str, bytes] = {}
         self.services: list[Json] = []
         self.hypervisors: list[Json] = []
+        self.overviews: dict[int, Json] = {}  # by id of the hypervisor; what is not said is empty
+        self.audits: dict[int, Json] = {}
         self.diagnoses: dict[str, Json] = {}
         self.consoles: dict[str, str] = {}
         self.script: tuple[Json, ...] = ACTIVE

@@ -14,17 +14,19 @@ from minova.api.app import App, make_app
 from minova.context import RequestContext
 from minova.db.engine import Database
 from minova.db.models import Base
+from minova.objects.node_audit import NodeAudit
 from tests.fakes.row_conductor import RowConductor
 
 Json = dict[str, Any]
 
 
 class Consoles:
-    """Stands for the computes: only consoles are asked of them here."""
+    """Stands for the computes: only consoles and audits are asked of them here."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.asked: list[tuple[str, str, int | None]] = []
+        self.audits: dict[tuple[str, str], NodeAudit] = {}
 
     def __call__(self, host: str) -> Any:
         consoles = self
@@ -35,6 +37,9 @@ class Consoles:
                 if instance_uuid not in consoles.texts:
                     raise errors.NotFound(f"No domain {instance_uuid}")
                 return consoles.texts[instance_uuid]
+
+            def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
+                return consoles.audits[host, node]
 
         return Compute()
 

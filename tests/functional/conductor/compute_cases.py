@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.db import models
+from minova.db import models, node_audits
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.objects.node_audit import NodeAudit
 from minova.objects.service import Service
 from tests.functional.conductor.desk import CTX, FLAVOR, Desk
 from tests.functional.scheduler.cloud import named
@@ -28,6 +29,28 @@ class AuditCases:
         assert desk.count(models.HostChange) == before
         desk.audit("a", cpu_info="new")
         assert desk.count(models.HostChange) > before
+
+    def test_when_a_node_was_audited_and_what_that_found_is_written_a_second_later(self, desk: Desk) -> None:
+        node, nothing = desk.audit("a"), NodeAudit()
+        before = desk.row("a")
+        for found in (nothing, NodeAudit(orphans={"stranger": 256}), nothing):
+            desk.conductor.finish_audit(CTX, node=node, inventories=(), found=found)
+            desk.now += 1.5
+            desk.tick(desk.conductor)
+            with desk.db.read() as session:
+                written = node_audits.of_nodes(session, [before.id])[before.id]
+            assert (written.found, written.audited_at.timestamp() < desk.now) == (found, True)
+        # It is no change of the node, or every audit would be one.
+        assert desk.row("a").updated_at == before.updated_at
+
+    def test_an_audit_of_a_node_that_is_gone_meanwhile_is_forgotten(self, desk: Desk) -> None:
+        node = desk.audit("a")
+        desk.conductor.finish_audit(CTX, node=node, inventories=(), found=NodeAudit())
+        desk.tick(desk.conductor)
+        desk.conductor.finish_audit(CTX, node=node, inventories=(), found=NodeAudit())
+        desk.conductor.delete_compute_nodes(CTX, host="a", nodes=("a-node",))
+        desk.tick(desk.conductor)
+        assert desk.count(models.NodeAudit) == 0
 
     def test_a_node_without_a_row_is_told_so(self, desk: Desk) -> None:
         with pytest.raises(errors.NotFound, match="nowhere-node"):

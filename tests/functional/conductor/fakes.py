@@ -13,6 +13,7 @@ from minova.db.engine import Database
 from minova.objects.build import BuildMessage
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, FilterStep, ScheduleAnswer
+from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.placement import allocations
 from tests.functional.scheduler.cloud import named

@@ -9,6 +9,7 @@ import pytest
 from minova import errors
 from minova.compute.manager import ComputeManager
 from minova.objects.image import Image
+from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits
 from minova.objects.service import Service
 from minova.objects.states import PowerState, VmState
@@ -574,3 +575,30 @@ def test_an_instance_in_a_task_is_not_compared_with_its_domain(compute: Compute)
     compute.manager.update_available_resource()
     compute.manager.report_changes()
     assert "report_power_states" not in compute.conductor.calls
+
+
+# -- an audit that people ask for ----------------------------------------------------------------------------------------
+
+
+def test_an_audit_asked_for_answers_what_it_corrected_and_tells_the_conductor(compute: Compute) -> None:
+    compute.boot("i")
+    assert compute.manager.audit_node(CTX, NODE) == NodeAudit()
+    compute.hypervisor.add_domain("stranger", NODE, 256, ours=False)
+    found = compute.manager.audit_node(CTX, NODE)
+    assert [str(one) for one in found.corrected] == ["memory_mb_used from 1536 to 1792"]
+    assert found.orphans == {"stranger": 256}
+    assert list(compute.conductor.audits.values()) == [found]
+
+
+@pytest.mark.parametrize(
+    ("reports", "node", "error", "words"),
+    [
+        (True, "elsewhere", errors.NotFound, "Node elsewhere is not one of host host-1"),
+        (False, NODE, errors.Conflict, "its driver reports no resources"),
+    ],
+)
+def test_an_audit_that_cannot_be(reports: bool, node: str, error: type[Exception], words: str) -> None:
+    compute = Compute(hypervisor=Hypervisor(NODE)).start()
+    compute.hypervisor.reports_resources = reports  # type: ignore[misc]
+    with pytest.raises(error, match=words):
+        compute.manager.audit_node(CTX, node)
