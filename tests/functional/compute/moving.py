@@ -6,6 +6,7 @@ conductor and the trackers in that order, and moves the domains.
 
 import shutil
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -95,12 +96,18 @@ class Machine(Hypervisor):
         return (0, 0, int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))
 
 
+@cache
+def options_of(host: str, folder: Path) -> Any:
+    """The same in every world: nothing of it is in files."""
+    return configure(folder / host, host=host, pci__alias=[ALIAS], cpu_allocation_ratio=1.0)
+
+
 class World:
     """`now` is everybody's clock."""
 
     def __init__(self, folder: Path, tables: Path) -> None:
         self.now = START
-        self.folder = folder
+        self._tables = tables
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(tables, folder / "minova.sqlite")
         self.db = Database(f"sqlite:///{folder}/minova.sqlite", clock=lambda: self.now)
@@ -125,7 +132,7 @@ class World:
             self.start(host)
 
     def _conf(self, host: str) -> Any:
-        return configure(self.folder / host, host=host, pci__alias=[ALIAS], cpu_allocation_ratio=1.0)
+        return options_of(host, self._tables.parent)
 
     def start(self, host: str) -> None:
         """A compute begins, as after a crash: all it knew is gone, its domains are there."""
@@ -233,13 +240,15 @@ class World:
         for host in HOSTS:
             kept = self._tracker(host).node
             self.computes[host]._nodes.save(CTX)
-            found += differences(f"{host}: kept, audited", kept, self._audited(host))
-            found += differences(f"{host}: kept, row", kept, self._row(host))
+            audited, row = self._audited(host)
+            found += differences(f"{host}: kept, audited", kept, audited)
+            found += differences(f"{host}: kept, row", kept, row)
             found += self._sums(host, kept)
             found += twice(host, kept)
         return found
 
-    def _audited(self, host: str) -> ComputeNode:
+    def _audited(self, host: str) -> tuple[ComputeNode, ComputeNode]:
+        """As an audit would find it now, and as its row is."""
         view = self.machines[host].host_view(host)
         inputs = self.conductor.begin_audit(CTX, host=host, view=view)
         settings = settings_from(self._conf(host), host)
@@ -252,12 +261,8 @@ class World:
             failed_builds=self._tracker(host)._failed_builds,
         )
         assert not finding.conflicts
-        return finding.books.node
-
-    def _row(self, host: str) -> ComputeNode:
-        node = self.conductor.begin_audit(CTX, host=host, view=self.machines[host].host_view(host)).node
-        assert node is not None
-        return node
+        assert inputs.node is not None
+        return finding.books.node, inputs.node
 
     def _sums(self, host: str, kept: ComputeNode) -> list[str]:
         """By the plainest rule that can be written down: who is here, and which side of which move."""

@@ -136,7 +136,7 @@ def test_usage_is_the_same_wherever_it_is_written_down(tables: Path) -> None:
         made,
         settings=settings(
             max_examples=SEQUENCES,
-            stateful_step_count=25,
+            stateful_step_count=15,
             deadline=None,
             phases=[Phase.generate],
             print_blob=True,
