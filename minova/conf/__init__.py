@@ -33,6 +33,9 @@ from minova.conf import (
     workarounds,
 )
 
+# oslo.config's name of no group.
+DEFAULT = "DEFAULT"
+
 MODULES: tuple[Any, ...] = (
     service,
     database,
@@ -60,7 +63,7 @@ def sample_options() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo-config-generator, by group (entry point `oslo.config.opts`)."""
     groups: dict[str, list[cfg.Opt]] = {}
     for module in MODULES:
-        groups.setdefault(module.GROUP or "DEFAULT", []).extend(module.OPTS)
+        groups.setdefault(module.GROUP or DEFAULT, []).extend(module.OPTS)
     for group, options in messaging.SAMPLE.items():
         groups.setdefault(group, []).extend(options)
     return list(groups.items())
@@ -115,17 +118,14 @@ def override(conf: cfg.ConfigOpts, name: str, value: Any) -> None:
 
 def _placed(name: str) -> tuple[str | None, str]:
     wanted, _, option = name.rpartition(".")
-    places = [(module.GROUP, found) for module in MODULES for found in module.OPTS]
-    for group, found in places:
-        if found.dest == option and (group or "") == wanted:
+    place = (wanted or DEFAULT, option)
+    options = [(module.GROUP, found) for module in MODULES for found in module.OPTS]
+    for group, found in options:
+        if place == (group or DEFAULT, found.dest):
             return group, found.dest
-    for group, found in places:
-        for old in found.deprecated_opts:
-            if (old.name or found.dest).replace("-", "_") == option and (old.group or group or "") in (
-                wanted,
-                f"{wanted}DEFAULT",
-            ):
-                return group, found.dest
+    for group, found in options:
+        if place in [(old.group or group or DEFAULT, old.name or found.dest) for old in found.deprecated_opts]:
+            return group, found.dest
     raise errors.InvalidConfiguration(f"option {name}: there is none of this name")
 
 

@@ -80,8 +80,17 @@ def _request(rng: random.Random, hosts: Hosts, groups: Sequence[Json], name: str
         ("pci_requests", 0.1, lambda: [_devices(rng) for _ in range(rng.randint(1, 2))]),
     )
     found |= {key: make() for key, probability, make in rare if chance(rng, probability)}
+    if chance(rng, 0.1):
+        _ask_by_image(rng, found)
     found |= picked(rng, ODD, 0.008)
     return found
+
+
+def _ask_by_image(rng: random.Random, request: Json) -> None:
+    """What the flavor asks of CPUs and memory, or some of it, stands in the image instead or too."""
+    specs = request["flavor"]["extra_specs"]
+    for key in [key for key in specs if key.startswith("hw:") and chance(rng, 0.9)]:
+        request["image"]["hw_" + key.removeprefix("hw:")] = specs[key] if chance(rng, 0.03) else specs.pop(key)
 
 
 def _names(hosts: Hosts) -> list[str]:
