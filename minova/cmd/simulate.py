@@ -10,84 +10,9 @@ from minova import conf as configuration
 from minova import errors
 from minova.hardware.pci_alias import Aliases, parse_aliases
 from minova.scheduler.extensions import load_filters, load_weighers
+from minova.simulate.chains import chain, weighers
 from minova.simulate.scenario import Scenario, read
 from minova.simulate.simulation import Settings, simulate
-
-# Chains that a scenario may name. `default` is Nova's own.
-CHAINS = {
-    "default": (
-        "ComputeFilter",
-        "ComputeCapabilitiesFilter",
-        "ImagePropertiesFilter",
-        "ServerGroupAntiAffinityFilter",
-        "ServerGroupAffinityFilter",
-    ),
-    "classic": (
-        "RetryFilter",
-        "AvailabilityZoneFilter",
-        "ComputeFilter",
-        "ComputeCapabilitiesFilter",
-        "ImagePropertiesFilter",
-        "ServerGroupAntiAffinityFilter",
-        "ServerGroupAffinityFilter",
-        "AggregateInstanceExtraSpecsFilter",
-        "SameHostFilter",
-        "DifferentHostFilter",
-        "PciPassthroughFilter",
-        "NUMATopologyFilter",
-    ),
-    "all": (
-        "AggregateCoreFilter",
-        "AggregateDiskFilter",
-        "AggregateImagePropertiesIsolation",
-        "AggregateInstanceExtraSpecsFilter",
-        "AggregateIoOpsFilter",
-        "AggregateMultiTenancyIsolation",
-        "AggregateNumInstancesFilter",
-        "AggregateRamFilter",
-        "AggregateTypeAffinityFilter",
-        "AllHostsFilter",
-        "AvailabilityZoneFilter",
-        "ComputeCapabilitiesFilter",
-        "ComputeFilter",
-        "CoreFilter",
-        "DifferentHostFilter",
-        "DiskFilter",
-        "ImagePropertiesFilter",
-        "IoOpsFilter",
-        "IsolatedHostsFilter",
-        "JsonFilter",
-        "MetricsFilter",
-        "NUMATopologyFilter",
-        "NumInstancesFilter",
-        "PciPassthroughFilter",
-        "RamFilter",
-        "RetryFilter",
-        "SameHostFilter",
-        "ServerGroupAffinityFilter",
-        "ServerGroupAntiAffinityFilter",
-        "SimpleCIDRAffinityFilter",
-    ),
-}
-# All weighers, in the order in which Nova 34 sums them: the last digits of a sum depend on it, and so do ties.
-WEIGHERS = [
-    "CrossCellWeigher",
-    "NumInstancesWeigher",
-    "MetricsWeigher",
-    "CPUWeigher",
-    "BuildFailureWeigher",
-    "ServerGroupSoftAffinityWeigher",
-    "ServerGroupSoftAntiAffinityWeigher",
-    "RAMWeigher",
-    "DiskWeigher",
-    "PCIWeigher",
-    "ImagePropertiesWeigher",
-    "IoOpsWeigher",
-    "HypervisorVersionWeigher",
-]
-NOVA_FILTERS = "nova.scheduler.filters."
-NOVA_WEIGHTS = "nova.scheduler.weights."
-NOVA_ALL = f"{NOVA_WEIGHTS}all_weighers"
 
 
 def answer(data: bytes) -> bytes:
@@ -115,30 +40,11 @@ def options_of(scenario: Scenario) -> cfg.ConfigOpts:
     for name, value in scenario.config.items():
         configuration.override(conf, name, value)
     if scenario.filters is not None:
-        configuration.override(conf, "filter_scheduler.enabled_filters", _chain(scenario.filters))
-    weighers = [weigher for name in conf.filter_scheduler.weight_classes for weigher in _weighers(name)]
-    configuration.override(conf, "filter_scheduler.weight_classes", weighers)
+        configuration.override(conf, "filter_scheduler.enabled_filters", chain(scenario.filters))
+    named = [weigher for name in conf.filter_scheduler.weight_classes for weigher in weighers(name)]
+    configuration.override(conf, "filter_scheduler.weight_classes", named)
     configuration.check(conf)
     return conf
-
-
-def _chain(filters: list[str] | str) -> list[str]:
-    if isinstance(filters, list):
-        return [_own(NOVA_FILTERS, name) for name in filters]
-    if filters not in CHAINS:
-        raise errors.BadRequest(f"filters: expected a list or one of {', '.join(sorted(CHAINS))}, got {filters!r}")
-    return list(CHAINS[filters])
-
-
-def _weighers(name: str) -> list[str]:
-    """Nova's dotted paths as the names of minova's."""
-    if name in ("all", NOVA_ALL):
-        return WEIGHERS
-    return [_own(NOVA_WEIGHTS, name)]
-
-
-def _own(package: str, name: str) -> str:
-    return name.rpartition(".")[2] if name.startswith(package) else name
 
 
 def run(path: str, *, pretty: bool) -> None:
@@ -150,6 +56,6 @@ def run(path: str, *, pretty: bool) -> None:
     try:
         text = answer(data)
     except errors.MinovaError as error:
-        raise type(error)(f"{'standard input' if path == '-' else path}: {error}") from error
+        raise errors.BadRequest(f"{'standard input' if path == '-' else path}: {error}") from error
     sys.stdout.buffer.write(msgspec.json.format(text, indent=2) if pretty else text)
     sys.stdout.buffer.write(b"\n")

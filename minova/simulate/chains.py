@@ -1,0 +1,101 @@
+"""Chains and weighers by the names that a scenario gives them."""
+
+from collections.abc import Sequence
+
+from minova import errors
+
+# `default` is Nova's own chain.
+CHAINS = {
+    "default": (
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+    ),
+    "classic": (
+        "RetryFilter",
+        "AvailabilityZoneFilter",
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+        "AggregateInstanceExtraSpecsFilter",
+        "SameHostFilter",
+        "DifferentHostFilter",
+        "PciPassthroughFilter",
+        "NUMATopologyFilter",
+    ),
+    "all": (
+        "AggregateCoreFilter",
+        "AggregateDiskFilter",
+        "AggregateImagePropertiesIsolation",
+        "AggregateInstanceExtraSpecsFilter",
+        "AggregateIoOpsFilter",
+        "AggregateMultiTenancyIsolation",
+        "AggregateNumInstancesFilter",
+        "AggregateRamFilter",
+        "AggregateTypeAffinityFilter",
+        "AllHostsFilter",
+        "AvailabilityZoneFilter",
+        "ComputeCapabilitiesFilter",
+        "ComputeFilter",
+        "CoreFilter",
+        "DifferentHostFilter",
+        "DiskFilter",
+        "ImagePropertiesFilter",
+        "IoOpsFilter",
+        "IsolatedHostsFilter",
+        "JsonFilter",
+        "MetricsFilter",
+        "NUMATopologyFilter",
+        "NumInstancesFilter",
+        "PciPassthroughFilter",
+        "RamFilter",
+        "RetryFilter",
+        "SameHostFilter",
+        "ServerGroupAffinityFilter",
+        "ServerGroupAntiAffinityFilter",
+        "SimpleCIDRAffinityFilter",
+    ),
+}
+# All weighers, in the order in which Nova 34 sums them: the last digits of a sum depend on it, and so do ties.
+WEIGHERS = [
+    "CrossCellWeigher",
+    "NumInstancesWeigher",
+    "MetricsWeigher",
+    "CPUWeigher",
+    "BuildFailureWeigher",
+    "ServerGroupSoftAffinityWeigher",
+    "ServerGroupSoftAntiAffinityWeigher",
+    "RAMWeigher",
+    "DiskWeigher",
+    "PCIWeigher",
+    "ImagePropertiesWeigher",
+    "IoOpsWeigher",
+    "HypervisorVersionWeigher",
+]
+NOVA_FILTERS = "nova.scheduler.filters."
+NOVA_WEIGHTS = "nova.scheduler.weights."
+NOVA_ALL = f"{NOVA_WEIGHTS}all_weighers"
+
+
+def chain(filters: Sequence[str] | str) -> list[str]:
+    """The filters that a scenario names. BadRequest: there is no chain of that name."""
+    if not isinstance(filters, str):
+        return [_own(NOVA_FILTERS, name) for name in filters]
+    if filters not in CHAINS:
+        raise errors.BadRequest(f"filters: expected a list or one of {', '.join(sorted(CHAINS))}, got {filters!r}")
+    return list(CHAINS[filters])
+
+
+def weighers(name: str) -> list[str]:
+    """Nova's dotted paths as the names of minova's."""
+    if name in ("all", NOVA_ALL):
+        return WEIGHERS
+    return [_own(NOVA_WEIGHTS, name)]
+
+
+def _own(package: str, name: str) -> str:
+    return name.rpartition(".")[2] if name.startswith(package) else name
