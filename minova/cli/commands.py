@@ -15,6 +15,7 @@ COMMANDS = {
     "aggregate show": "minova.cli.aggregate:AggregateShow",
     "aggregate unset": "minova.cli.aggregate:AggregateUnset",
     "availability zone list": "minova.cli.aggregate:ZoneList",
+    "capacity": "minova.cli.server_capacity:Capacity",
     "flavor create": "minova.cli.flavor:FlavorCreate",
     "flavor delete": "minova.cli.flavor:FlavorDelete",
     "flavor list": "minova.cli.flavor:FlavorList",

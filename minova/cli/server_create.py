@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from minova.cli import find
+from minova.cli import decision, dry_run
 from minova.cli.client import COMPUTE, Client, Json
 from minova.cli.command import Lister
 from minova.cli.errors import CliError, UsageError
-from minova.cli.parser import key_value, positive, seconds
+from minova.cli.parser import positive, seconds
+from minova.cli.server_body import add_wanted, body_of
 from minova.cli.server_fields import COLUMNS, Names, OneServer, fields, row
 from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server, wait_for_builds
+from minova.cli.whole import show
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 USER_DATA_LIMIT = 65535  # bytes of base64, as Nova has it
-NAMING_SERVERS = {"same_host", "different_host"}  # hints
 FEW = 3  # servers whose IDs are said in a sentence
 Columns = tuple[Sequence[str], Iterable[Any]]
 
@@ -28,38 +29,22 @@ class ServerCreate(Lister):
 
     _failed: Sequence[str] = ()
     _description = """Create one server, or several of the same kind. Shows the server; with --min or --max a list.
-With --wait it ends when every server is ACTIVE (exit code 0) or one has failed (exit code 1, with the reason)."""
+With --wait it ends when every server is ACTIVE (exit code 0) or one has failed (exit code 1, with the reason).
+With --dry-run nothing is made: it shows where they would go (exit code 0), or why nowhere (1)."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="NAME", help="the server's name; of several: NAME-1, NAME-2 ...")
-        parser.add_argument("--flavor", required=True, help="its size: name or ID of a flavor")
-        parser.add_argument("--image", required=True, help="what it boots from: name or ID of an image")
+        add_wanted(parser)
         parser.add_argument("--min", type=positive, metavar="N", help="at least N servers, or none")
         parser.add_argument("--max", type=positive, metavar="N", help="at most N servers")
-        parser.add_argument(
-            "--availability-zone", metavar="ZONE", help="ZONE, ZONE:HOST or ZONE:HOST:NODE (hosts: administrators)"
-        )
-        parser.add_argument("--group", help="join this server group: name or ID; the same as --hint group=GROUP")
-        parser.add_argument("--host", help="on this host (administrators)")
-        parser.add_argument(
-            "--hint",
-            type=key_value,
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="for the scheduler's filters; may be repeated, also with the same key",
-        )
-        parser.add_argument(
-            "--property",
-            type=key_value,
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="metadata; may be repeated",
-        )
         parser.add_argument("--user-data", metavar="FILE", help="a script or cloud-config that the guest runs")
         parser.add_argument("--config-drive", action="store_true", help="give user data and metadata on a disk, too")
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="only show where it would go, and why; exit code 1 if nowhere",
+        )
         parser.add_argument("--wait", action="store_true", help="until it is built, with progress on stderr")
         parser.add_argument(
             "--timeout",
@@ -69,6 +54,14 @@ With --wait it ends when every server is ACTIVE (exit code 0) or one has failed 
             help="how long --wait waits (default: 600)",
         )
         return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        if not parsed_args.dry_run:
+            return super().run(parsed_args)
+        answer = dry_run.ask(self.client, self._body(parsed_args))
+        headline, parts = dry_run.headline(answer), decision.parts(answer["diagnosis"])
+        show(self._formatter_plugins, self.app.stdout, parsed_args, answer, headline, parts)
+        return 0 if answer["fits"] else 1
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
         body = self._body(parsed_args)
@@ -106,45 +99,16 @@ With --wait it ends when every server is ACTIVE (exit code 0) or one has failed 
         least, most = parsed_args.min or 1, parsed_args.max or parsed_args.min or 1
         if least > most:
             raise UsageError(f"--min {least} is above --max {most}.")
-        if parsed_args.host and parsed_args.availability_zone and ":" in parsed_args.availability_zone:
-            raise UsageError("--host and a host in --availability-zone say the same thing: give one.")
-        zone = parsed_args.availability_zone
-        server: Json = {
-            "name": parsed_args.name,
-            "min_count": least,
-            "max_count": most,
-            "metadata": dict(parsed_args.property),
-        }
+        more: Json = {"name": parsed_args.name, "min_count": least, "max_count": most}
         if parsed_args.user_data:
-            server["user_data"] = _user_data(parsed_args.user_data)
-        server["flavorRef"] = find.flavor(self.client, parsed_args.flavor)["id"]
-        server["imageRef"] = find.image(self.client, parsed_args.image)["id"]
-        if parsed_args.host:
-            zone = f"{zone or ''}:{parsed_args.host}"
-        if zone:
-            server["availability_zone"] = zone
+            more["user_data"] = _user_data(parsed_args.user_data)
         if parsed_args.config_drive:
-            server["config_drive"] = True
+            more["config_drive"] = True
         if most > 1:
-            server["return_reservation_id"] = True
-        body: Json = {"server": server}
-        hints = self._all_hints(parsed_args)
-        if hints:
-            body["os:scheduler_hints"] = hints
+            more["return_reservation_id"] = True
+        body = body_of(self.client, parsed_args)
+        body["server"].update(more)
         return body
-
-    def _all_hints(self, parsed_args: argparse.Namespace) -> Json:
-        """With the group and the servers named by their IDs."""
-        hints = _hints(parsed_args.hint)
-        if parsed_args.group and "group" in hints:
-            raise UsageError("--group and --hint group=... say the same thing: give one.")
-        group = parsed_args.group or hints.get("group")
-        if isinstance(group, str):
-            hints["group"] = find.server_group(self.client, group)["id"]
-        for key in NAMING_SERVERS & hints.keys():
-            named = hints[key] if isinstance(hints[key], list) else [hints[key]]
-            hints[key] = [find.server(self.client, one)["id"] for one in named]
-        return hints
 
     def _wait(self, ask: Ask, servers: list[Json], timeout: float) -> list[Json]:
         ids = [server["id"] for server in servers]
@@ -189,19 +153,6 @@ def _launch_order(server: Json) -> tuple[str, int, str]:
 
 def _them(ids: list[str]) -> str:
     return f"server {ids[0]} is" if len(ids) == 1 else f"{len(ids)} servers are"
-
-
-def _hints(pairs: list[tuple[str, str]]) -> Json:
-    """A key given more than once becomes a list, as `different_host` takes it."""
-    hints: Json = {}
-    for key, value in pairs:
-        if key not in hints:
-            hints[key] = value
-        elif isinstance(hints[key], list):
-            hints[key].append(value)
-        else:
-            hints[key] = [hints[key], value]
-    return hints
 
 
 def _user_data(path: str) -> str:

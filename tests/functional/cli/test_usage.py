@@ -189,4 +189,4 @@ def test_debug_shows_requests_and_tracebacks(api: ApiServer, cli: Cli) -> None:
 def test_completion_for_bash(anywhere: Cli) -> None:
     said = anywhere("complete")
     assert said.code == 0
-    assert "cmds='aggregate availability complete flavor help hypervisor image server service'" in said.out
+    assert "cmds='aggregate availability capacity complete flavor help hypervisor image server service'" in said.out

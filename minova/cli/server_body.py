@@ -1,0 +1,80 @@
+"""What decides where servers go, as words of the command line and as a body for the API."""
+
+import argparse
+
+from minova.cli import find
+from minova.cli.client import Client, Json
+from minova.cli.errors import UsageError
+from minova.cli.parser import key_value
+
+NAMING_SERVERS = {"same_host", "different_host"}  # hints
+
+
+def add_wanted(parser: argparse.ArgumentParser, *, any_image: bool = False) -> None:
+    """`any_image`: none need be given."""
+    parser.add_argument("--flavor", required=True, help="its size: name or ID of a flavor")
+    parser.add_argument("--image", required=not any_image, help="what it boots from: name or ID of an image")
+    parser.add_argument(
+        "--availability-zone", metavar="ZONE", help="ZONE, ZONE:HOST or ZONE:HOST:NODE (hosts: administrators)"
+    )
+    parser.add_argument("--group", help="join this server group: name or ID; the same as --hint group=GROUP")
+    parser.add_argument("--host", help="on this host (administrators)")
+    parser.add_argument(
+        "--hint",
+        type=key_value,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="for the scheduler's filters; may be repeated, also with the same key",
+    )
+    parser.add_argument(
+        "--property",
+        type=key_value,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="metadata; may be repeated",
+    )
+
+
+def body_of(client: Client, parsed_args: argparse.Namespace) -> Json:
+    """With flavor, image, group and servers by their IDs."""
+    zone = parsed_args.availability_zone
+    if parsed_args.host and zone and ":" in zone:
+        raise UsageError("--host and a host in --availability-zone say the same thing: give one.")
+    server: Json = {"metadata": dict(parsed_args.property)}
+    server["flavorRef"] = find.flavor(client, parsed_args.flavor)["id"]
+    if parsed_args.image:
+        server["imageRef"] = find.image(client, parsed_args.image)["id"]
+    if parsed_args.host:
+        zone = f"{zone or ''}:{parsed_args.host}"
+    if zone:
+        server["availability_zone"] = zone
+    hints = _all_hints(client, parsed_args)
+    return {"server": server, "os:scheduler_hints": hints} if hints else {"server": server}
+
+
+def _all_hints(client: Client, parsed_args: argparse.Namespace) -> Json:
+    hints = _hints(parsed_args.hint)
+    if parsed_args.group and "group" in hints:
+        raise UsageError("--group and --hint group=... say the same thing: give one.")
+    group = parsed_args.group or hints.get("group")
+    if isinstance(group, str):
+        hints["group"] = find.server_group(client, group)["id"]
+    for key in NAMING_SERVERS & hints.keys():
+        named = hints[key] if isinstance(hints[key], list) else [hints[key]]
+        hints[key] = [find.server(client, one)["id"] for one in named]
+    return hints
+
+
+def _hints(pairs: list[tuple[str, str]]) -> Json:
+    """A key given more than once becomes a list, as `different_host` takes it."""
+    hints: Json = {}
+    for key, value in pairs:
+        if key not in hints:
+            hints[key] = value
+        elif isinstance(hints[key], list):
+            hints[key].append(value)
+        else:
+            hints[key] = [hints[key], value]
+    return hints

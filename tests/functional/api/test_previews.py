@@ -1,0 +1,215 @@
+"""Dry runs, capacity and the history of a decision, for administrators and for others."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+from sqlalchemy import select
+
+from minova.db import models
+from minova.objects.capacity import Capacity, HostCapacity
+from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, ScheduleAnswer, WeighedHost
+from minova.objects.request_spec import Selection
+from tests.functional.api.conftest import Cloud
+from tests.unit.api.test_request_parts import basic
+
+AT = datetime(2026, 1, 1)  # noqa: DTZ001
+LOST = LostHost(host="h1", node="n1", reason="free memory 1 MB < requested 2 MB")
+FOUND = Diagnosis(
+    request_id="req-1",
+    instance_uuids=("nobody",),
+    hosts=2,
+    found=1,
+    steps=(FilterStep(name="RamFilter", before=2, after=1, lost=(LOST,), lacking={"not enough free memory": 1}),),
+    weighed=(WeighedHost(host="h2", node="n2", weight=1.0),),
+    selected=(("h2", "n2"),),
+    conflicts=(LostHost(host="h3", node="n3", reason="h3: free VCPU 0 < requested 1"),),
+)
+YES = ScheduleAnswer(
+    selections=((Selection(host="h2", node="n2", provider_uuid="u", allocation={}),),), diagnosis=FOUND
+)
+NO = ScheduleAnswer(
+    diagnosis=Diagnosis(
+        request_id="req-1", instance_uuids=("nobody",), hosts=2, steps=FOUND.steps[:1], error="No host is left for it."
+    )
+)
+
+
+@pytest.fixture
+def dry_run(stocked: Cloud) -> Callable[..., Any]:
+    def ask(**more: Any) -> Any:
+        return stocked.ask("POST", "/v2.1/servers/dry-run", {"server": {**stocked.server, **more}})
+
+    return ask
+
+
+def test_a_dry_run_says_where_and_why(stocked: Cloud, dry_run: Callable[..., Any]) -> None:
+    stocked.conductor.preview = YES
+    status, document = dry_run(max_count=3)
+    said = document["dry_run"]
+    assert (status, said["fits"], said["count"], said["reason"]) == (200, True, 3, None)
+    assert said["diagnosis"]["selected"] == [["h2", "n2"]]
+    assert said["diagnosis"]["instance_uuids"] == []
+    assert said["diagnosis"]["steps"][0]["lost"][0]["host"] == "h1"
+    assert stocked.get("/v2.1/servers")["servers"] == []
+    assert stocked.conductor.requests == []
+
+
+def test_a_dry_run_says_why_not(stocked: Cloud, dry_run: Callable[..., Any]) -> None:
+    stocked.conductor.preview = NO
+    said = dry_run()[1]["dry_run"]
+    assert said["fits"] is False
+    assert said["reason"] == "No valid host was found. 2 hosts: RamFilter removed 1 (not enough free memory)."
+
+
+def test_a_dry_run_asks_as_a_creation_does(stocked: Cloud, dry_run: Callable[..., Any]) -> None:
+    dry_run(min_count=1, max_count=2, availability_zone="nova:h9")
+    stocked.make_server(min_count=1, max_count=2, availability_zone="nova:h9")
+    (asked,), (made,) = stocked.conductor.previewed, stocked.conductor.requests
+    for field in asked.__struct_fields__:
+        if field != "body_hash":
+            assert getattr(asked, field) == getattr(made, field)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"flavorRef": "none"},
+        {"imageRef": ""},
+        {"min_count": 3, "max_count": 2},
+        {"name": ""},
+        {"user_data": "aGk="},
+        {"x": 1},
+    ],
+)
+def test_what_a_creation_refuses_a_dry_run_refuses_alike(
+    stocked: Cloud, dry_run: Callable[..., Any], more: dict[str, Any]
+) -> None:
+    assert dry_run(**more) == stocked.ask("POST", "/v2.1/servers", {"server": {**stocked.server, **more}})
+    assert dry_run(**more)[0] == 400
+
+
+def test_capacity_needs_neither_name_nor_image(stocked: Cloud) -> None:
+    stocked.conductor.room = Capacity(total=7, limit=0, hosts=(HostCapacity(host="h1", node="n1", count=7),))
+    body = {"server": {"flavorRef": stocked.server["flavorRef"]}, "os:scheduler_hints": {"query": '["=", 1, 1]'}}
+    status, document = stocked.ask("POST", "/v2.1/servers/capacity?limit=9", body)
+    assert (status, document["capacity"]["total"], document["capacity"]["limit"]) == (200, 7, 9)
+    (asked,) = stocked.conductor.previewed
+    assert (asked.image, asked.scheduler_hints) == (None, {"query": '["=", 1, 1]'})
+
+
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ("?limit=0", {}),
+        ("?limit=many", {}),
+        ("", {"imageRef": "00000000-0000-4000-8000-000000000000"}),
+        ("", {"flavorRef": "none"}),
+        ("", {"availability_zone": "nowhere"}),
+    ],
+)
+def test_capacity_of_what_cannot_be_is_refused(stocked: Cloud, query: str, body: dict[str, Any]) -> None:
+    server = {"flavorRef": stocked.server["flavorRef"], **body}
+    assert stocked.ask("POST", f"/v2.1/servers/capacity{query}", {"server": server})[0] == 400
+
+
+def test_the_history_of_a_decision(stocked: Cloud) -> None:
+    uuid = failed_twice(stocked)
+    said = stocked.get(f"/v2.1/servers/{uuid}/diagnosis")["diagnosis"]
+    assert [one["host"] for one in said["conflicts"]] == ["h3"]
+    assert [(one["host"], one["result"], one["reason"]) for one in said["attempts"]] == [
+        ("h1", "Error", "no disk on h1"),
+        ("h2", None, ""),
+    ]
+
+
+def failed_twice(stocked: Cloud) -> str:
+    """A server whose first attempt has failed and whose fault tells of it."""
+    uuid: str = stocked.make_server()["id"]
+    stocked.conductor.add_diagnosis([uuid], FOUND, AT)
+    action = models.InstanceAction(
+        instance_uuid=uuid, action="create", request_id="r", project_id="demo", user_id="a", start_time=AT
+    )
+    event = {"event": "build_and_run_instance", "start_time": AT}
+    stocked.conductor.add(action)
+    with stocked.db.read() as session:
+        number = max(
+            session.scalars(select(models.InstanceAction.id).where(models.InstanceAction.instance_uuid == uuid))
+        )
+    stocked.conductor.add(
+        models.InstanceActionEvent(
+            action_id=number, host="h1", result="Error", details="no disk on h1", finish_time=AT, **event
+        ),
+        models.InstanceActionEvent(action_id=number, host="h2", **event),
+        models.InstanceFault(
+            instance_uuid=uuid,
+            code=500,
+            message="Build failed in 2 attempts. h1: no disk on h1; h2: gone",
+            details="",
+            created_at=AT,
+        ),
+    )
+    stocked.conductor.edit(uuid, vm_state="error", task_state=None)
+    return uuid
+
+
+# -- people who are no administrators ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alice(stocked: Cloud, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Asks the same cloud as the user to whose project everything in it belongs."""
+    project = stocked.get("/v2/images")["images"][0]["owner"]
+    file = tmp_path / "htpasswd"
+    file.write_text(f"{project}:{bcrypt.hashpw(b'secret', bcrypt.gensalt(4)).decode()}\n")
+    cloud = Cloud(tmp_path, auth_strategy="http_basic", http_basic_auth_user_file=str(file), admin_users=["root"])
+    cloud.conductor.preview = YES
+    headers = {"Authorization": basic(f"{project}:secret".encode())}
+    yield lambda method, path, body=None: cloud.ask(method, path, body, headers=headers)
+    cloud.close()
+
+
+def test_others_see_counts_and_what_is_lacking_but_no_names(stocked: Cloud, alice: Callable[..., Any]) -> None:
+    uuid = failed_twice(stocked)
+    status, said = alice("GET", f"/v2.1/servers/{uuid}/diagnosis")
+    assert status == 200
+    assert not names_in(said)
+    step = said["diagnosis"]["steps"][0]
+    assert (step["before"], step["after"], step["lost"]) == (2, 1, [])
+    assert step["lacking"] == {"not enough free memory": 1}
+    assert len(said["diagnosis"]["conflicts"]) == 1
+    assert [(one["result"], one["reason"]) for one in said["diagnosis"]["attempts"]] == [
+        ("Error", "no disk on the host"),
+        (None, ""),
+    ]
+
+
+def test_a_fault_names_no_host_to_others(stocked: Cloud, alice: Callable[..., Any]) -> None:
+    uuid = failed_twice(stocked)
+    for path in (f"/v2.1/servers/{uuid}", "/v2.1/servers/detail"):
+        status, said = alice("GET", path)
+        assert status == 200
+        server = said.get("server") or said["servers"][0]
+        assert server["fault"]["message"] == "Build failed in 2 attempts. no disk on the host; gone"
+    whole = stocked.get(f"/v2.1/servers/{uuid}")["server"]["fault"]["message"]
+    assert whole == "Build failed in 2 attempts. h1: no disk on h1; h2: gone"
+
+
+def test_a_dry_run_of_others_says_yes_or_no(stocked: Cloud, alice: Callable[..., Any]) -> None:
+    status, said = alice("POST", "/v2.1/servers/dry-run", {"server": stocked.server})
+    assert (status, said["dry_run"]["fits"]) == (200, True)
+    assert not names_in(said)
+
+
+def test_capacity_is_for_administrators(stocked: Cloud, alice: Callable[..., Any]) -> None:
+    server = {"flavorRef": stocked.server["flavorRef"]}
+    assert alice("POST", "/v2.1/servers/capacity", {"server": server})[0] == 403
+
+
+def names_in(document: Any) -> list[str]:
+    return re.findall(r"\b[hn][123]\b", json.dumps(document))
