@@ -8,7 +8,6 @@ import pytest
 from tests.cluster import Cluster
 from tests.functional.cli.conftest import Cli, good, shown
 
-
 TINY = ("--flavor", "tiny", "--image", "guest")
 
 
