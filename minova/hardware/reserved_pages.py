@@ -34,12 +34,10 @@ def parse(entries: Iterable[Mapping[str, str]]) -> tuple[ReservedPages, ...]:
     return tuple(found)
 
 
-def with_reserved(host: NUMATopology | None, reserved: Iterable[ReservedPages]) -> NUMATopology | None:
-    """A host of which no cells are known has no pages. InvalidConfiguration: no such cell or page size, or more than
-    there are.
-    """
+def with_reserved(host: NUMATopology, reserved: Iterable[ReservedPages]) -> NUMATopology:
+    """InvalidConfiguration: no such cell or page size, or more than there are."""
     wanted = {(one.node, one.size_kb): one.count for one in reserved}
-    known = {(cell.id, pages.size_kb): pages.total for cell in (host.cells if host else ()) for pages in cell.mempages}
+    known = {(cell.id, pages.size_kb): pages.total for cell in host.cells for pages in cell.mempages}
     for (node, size), count in wanted.items():
         if (node, size) not in known:
             raise InvalidConfiguration(f"{OPTION}: the host has no pages of {size} KiB on cell {node}")
@@ -47,7 +45,7 @@ def with_reserved(host: NUMATopology | None, reserved: Iterable[ReservedPages]) 
             raise InvalidConfiguration(
                 f"{OPTION}: cell {node} has {known[node, size]} pages of {size} KiB, fewer than {count}"
             )
-    return host and NUMATopology(tuple(_reserved(cell, wanted) for cell in host.cells))
+    return NUMATopology(tuple(_reserved(cell, wanted) for cell in host.cells))
 
 
 def _reserved(cell: NUMACell, wanted: Mapping[tuple[int, int], int]) -> NUMACell:

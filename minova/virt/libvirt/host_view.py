@@ -58,7 +58,7 @@ class HostReader:
         """
         found = self.capabilities(connection)
         cpu_sets_of(self._conf, cpus_of(connection, found))
-        reserved_pages.with_reserved(found.numa_topology, self._pages)
+        self._cells(found)
         devices = self._devices(connection)
         for text in pci_spec.unmatched(self._specs, devices.devices):
             raise InvalidConfiguration(f"{pci_spec.OPTION}: {text} matches no PCI device of this host")
@@ -82,7 +82,7 @@ class HostReader:
         found = self.capabilities(connection)
         features = _features(connection, found.cpu)
         sets = cpu_sets_of(self._conf, cpus_of(connection, found))
-        cells = reserved_pages.with_reserved(found.numa_topology, self._pages)
+        cells = self._cells(found)
         devices = self._devices(connection)
         return HostFacts(
             capabilities=capabilities.with_features(found, features),
@@ -96,6 +96,11 @@ class HostReader:
             vgpus=sum(devices.mdev_types.get(kind, 0) for kind in self._mdev_types),
             traits=traits_of(found.arch, features, cells),
         )
+
+    def _cells(self, found: Capabilities) -> NUMATopology | None:
+        """A host that tells no cells has no pages to reserve."""
+        cells = reserved_pages.with_reserved(found.numa_topology or NUMATopology(), self._pages)
+        return cells if cells.cells else None
 
     def _devices(self, connection: Any) -> node_devices.Found:
         """Nothing is asked where no option wants any."""
