@@ -89,7 +89,7 @@ def _request(rng: random.Random, hosts: Hosts, groups: Sequence[Json], name: str
 def _ask_by_image(rng: random.Random, request: Json) -> None:
     """What the flavor asks of CPUs and memory, or some of it, stands in the image instead or too."""
     specs = request["flavor"]["extra_specs"]
-    for key in [key for key in specs if key.startswith("hw:") and chance(rng, 0.9)]:
+    for key in [key for key in specs if key.startswith("hw:") and "maxphysaddr" not in key and chance(rng, 0.9)]:
         request["image"]["hw_" + key.removeprefix("hw:")] = specs[key] if chance(rng, 0.03) else specs.pop(key)
 
 
