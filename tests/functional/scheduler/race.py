@@ -1,0 +1,290 @@
+"""Schedulers in processes of their own, all asked at the same time, on a cloud that has not room for all.
+
+    python -m tests.functional.scheduler.race URL [--schedulers 4] [--requests 2000]
+
+URL is of a new database, whose tables are made. Among the requests are members of server groups and guests with pinned
+CPUs. Exit code 0: nothing was given twice, no policy was broken, every refusal has its reason. `--worker N` is one of the
+schedulers.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova.conductor.servers import spec_of
+from minova.db import groups, models, request_specs
+from minova.db.engine import Database
+from minova.hardware.numa_fit import NoFit, fit_topology
+from minova.hardware.numa_usage import with_instance
+from minova.objects.compute_node import Inventory
+from minova.objects.flavor import Flavor
+from minova.objects.numa import NUMACell, NUMATopology
+from minova.objects.request_spec import RequestSpec
+from minova.objects.server_request import ServerRequest
+from minova.placement import audit_gather, inventories
+from minova.scheduler.manager import SchedulerManager
+from minova.scheduler.request import UNCLAIMED
+from tests.functional.placement.group_cases import add_group
+from tests.functional.scheduler.asking import manager_of
+from tests.functional.scheduler.cloud import CTX, SEEN, add_host, add_instance, books, fresh, named, unbalanced
+
+ROOT = Path(__file__).parents[3]
+# Callers that wait in the line of one scheduler.
+CALLERS = 16
+PLAIN = Flavor(flavorid="plain", name="plain", vcpus=1, memory_mb=2048, root_gb=1)
+PINNED = Flavor(
+    flavorid="pinned", name="pinned", vcpus=3, memory_mb=2048, root_gb=1, extra_specs={"hw:cpu_policy": "dedicated"}
+)
+CELL_CPUS = 8
+
+
+class Wish(NamedTuple):
+    """One request: for a member of a group, or a pinned guest, or neither."""
+
+    name: str
+    group: str | None = None
+    pinned: bool = False
+
+
+class Outcome(NamedTuple):
+    """`unclaimed`: refused because others were faster time and again. `beside_cells`: pinned guests that have their CPUs by
+    number but no cell with so many; their compute's claim sends them on.
+    """
+
+    given: int
+    refused: int
+    unclaimed: int
+    claims_refused: int
+    decisions_repeated: int
+    beside_cells: int
+    seconds: float
+
+
+class Kind(NamedTuple):
+    """Of groups: their policy, how many members each has, and how many of them one host may have."""
+
+    policy: str
+    members: int
+    most: int
+
+
+KINDS = (Kind("anti-affinity", 8, 1), Kind("anti-affinity", 12, 2), Kind("affinity", 5, 5))
+
+
+def wishes(requests: int) -> list[Wish]:
+    """Three in ten are of groups, one or two in ten pinned."""
+    found = [Wish(f"pinned-{number}", pinned=True) for number in range(requests * 3 // 20)]
+    for number in range(requests // 80):
+        for kind, (_, members, _) in enumerate(KINDS):
+            found += [Wish(f"m{kind}-{number}-{one}", group=f"g{kind}-{number}") for one in range(members)]
+    found += [Wish(f"plain-{number}") for number in range(requests - len(found))]
+    # Mixed, but members of a group stay near each other, so that they meet.
+    return sorted(found, key=lambda wish: named(wish.group or wish.name))
+
+
+def request_of(wish: Wish) -> RequestSpec:
+    """As a conductor makes it, but for the group."""
+    return spec_of(CTX, ServerRequest(flavor=PINNED if wish.pinned else PLAIN))
+
+
+# -- the cloud ---------------------------------------------------------------------------------------------------------
+
+
+def build(url: str, requests: int) -> None:
+    """Room for three requests of four."""
+    db = fresh(url)
+    members: dict[str, list[str]] = {}
+    for wish in wishes(requests):
+        if wish.group is not None:
+            members.setdefault(wish.group, []).append(f"{wish.name}-0")
+    with db.write() as session:
+        for number in range(requests // 20):
+            _add_host(session, f"h{number}", with_cells=number % 2 == 0)
+        for wish in wishes(requests):
+            add_instance(session, uuid_of(wish), reservation_id="r-pinned" if wish.pinned else "r-plain")
+        for name, kind in (("r-pinned", Wish("any", pinned=True)), ("r-plain", Wish("any"))):
+            request_specs.add(session, name, request_of(kind), {}, SEEN)
+    for name, those in members.items():
+        kind_of = KINDS[int(name[1])]
+        add_group(db, name, kind_of.policy, *those, **({"max_server_per_host": 2} if kind_of.most == 2 else {}))
+    db.close()
+
+
+def uuid_of(wish: Wish) -> str:
+    return named(f"{wish.name}-0")
+
+
+def _add_host(session: Session, host: str, *, with_cells: bool) -> None:
+    topology = NUMATopology(tuple(_cell(index) for index in range(2))) if with_cells else None
+    sizes: dict[str, Any] = {"vcpus": 16, "memory_mb": 15 * PLAIN.memory_mb, "local_gb": 500}
+    add_host(session, host, now=time.time(), numa_topology=msgspec.to_builtins(topology), **sizes)
+    if with_cells:
+        rooms = {"VCPU": 64, "PCPU": 2 * CELL_CPUS, "MEMORY_MB": sizes["memory_mb"], "DISK_GB": 500}
+        wanted = [Inventory(resource_class=name, total=total, max_unit=total) for name, total in rooms.items()]
+        inventories.set_inventories(session, named(f"node {host}"), wanted)
+
+
+def _cell(index: int) -> NUMACell:
+    cpus = range(index * CELL_CPUS, (index + 1) * CELL_CPUS)
+    siblings = tuple(frozenset({cpu}) for cpu in cpus)
+    return NUMACell(id=index, pcpuset=frozenset(cpus), memory=8 * PLAIN.memory_mb, siblings=siblings)
+
+
+# -- one scheduler -----------------------------------------------------------------------------------------------------
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What came of a request: its host, or why none."""
+
+    name: str
+    host: str | None
+    unclaimed: bool = False
+    reasons: tuple[str, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True):
+    said: tuple[Said, ...]
+    claims_refused: int
+    decisions_repeated: int
+
+
+def work(url: str, number: int, schedulers: int, requests: int) -> Report:
+    """Ask one scheduler for every so-manieth request, when the word comes on the standard input."""
+    db = Database(url)
+    manager = manager_of(db)
+    manager.capacity(CTX, request_of(Wish("any")), 1)  # so it has read the hosts
+    mine = wishes(requests)[number::schedulers]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with ThreadPoolExecutor(CALLERS) as pool:
+        said = tuple(pool.map(lambda wish: _ask(manager, db, wish), mine))
+    db.close()
+    conflicts = manager.driver.conflicts
+    return Report(said, conflicts.claims_refused, conflicts.decisions_repeated)
+
+
+def _ask(manager: SchedulerManager, db: Database, wish: Wish) -> Said:
+    spec = request_of(wish)
+    if wish.group is not None:
+        with db.read() as session:
+            group = groups.of_instance(session, uuid_of(wish))
+        spec = msgspec.structs.replace(spec, instance_group=group)
+    answer = manager.select_destinations(CTX, spec, (uuid_of(wish),), 1, 2)
+    if answer.selections:
+        return Said(wish.name, answer.selections[0][0].host)
+    said = answer.diagnosis
+    reasons = tuple({lost.reason for step in said.steps for lost in step.lost})
+    return Said(wish.name, None, UNCLAIMED in (said.error or ""), reasons)
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+
+def race(url: str, *, schedulers: int, requests: int) -> Outcome:
+    """AssertionError: a scheduler failed, or something is not as it must be."""
+    build(url, requests)
+    command = [sys.executable, "-m", "tests.functional.scheduler.race", url, "--requests", str(requests)]
+    command += ["--schedulers", str(schedulers), "--worker"]
+    pipe = subprocess.PIPE
+    running = [
+        subprocess.Popen([*command, str(number)], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        for number in range(schedulers)
+    ]
+    for process in running:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", process.communicate()[1]
+    begun = time.monotonic()
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    ended = [process.communicate(timeout=900) for process in running]
+    seconds = time.monotonic() - begun
+    assert [process.returncode for process in running] == [0] * schedulers, "\n".join(error for _, error in ended)
+    reports = [msgspec.json.decode(output, type=Report) for output, _ in ended]
+    db = Database(url)
+    said = {one.name: one for report in reports for one in report.said}
+    assert len(said) == requests
+    _check(db, requests, said)
+    beside = _beside_cells(said, requests)
+    db.close()
+    given = [one for one in said.values() if one.host is not None]
+    return Outcome(
+        given=len(given),
+        refused=requests - len(given),
+        unclaimed=sum(one.unclaimed for one in said.values()),
+        claims_refused=sum(report.claims_refused for report in reports),
+        decisions_repeated=sum(report.decisions_repeated for report in reports),
+        beside_cells=beside,
+        seconds=seconds,
+    )
+
+
+def _check(db: Database, requests: int, said: Mapping[str, Said]) -> None:
+    assert not unbalanced(books(db))
+    with db.read() as session:
+        assert audit_gather.wrong_books(session) == []
+        provider, allocation = models.ResourceProvider, models.Allocation
+        query = select(allocation.consumer_uuid, provider.name).join(provider, provider.id == allocation.provider_id)
+        held = set(session.execute(query.distinct()).tuples())
+    assert held == {(named(f"{one.name}-0"), one.host) for one in said.values() if one.host is not None}
+    assert all(one.reasons for one in said.values() if one.host is None)
+    for name, hosts in _hosts_of_groups(requests, said).items():
+        kind = KINDS[int(name[1])]
+        assert len(hosts) == 1 if kind.policy == "affinity" else max(hosts.values()) <= kind.most, (name, hosts)
+    refused = [one for one in said.values() if one.host is None and one.name.startswith("plain")]
+    if any(not one.unclaimed for one in refused):
+        # Nothing was given back, so who had no place has none now.
+        assert manager_of(db).capacity(CTX, request_of(Wish("any")), 1).total == 0
+
+
+def _hosts_of_groups(requests: int, said: Mapping[str, Said]) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for wish in wishes(requests):
+        host = said[wish.name].host
+        if wish.group is not None and host is not None:
+            found.setdefault(wish.group, Counter())[host] += 1
+    return found
+
+
+def _beside_cells(said: Mapping[str, Said], requests: int) -> int:
+    guests = Counter(said[wish.name].host for wish in wishes(requests) if wish.pinned and said[wish.name].host)
+    wanted = request_of(Wish("any", pinned=True)).numa_topology
+    assert wanted is not None
+    beside = 0
+    for many in guests.values():
+        topology = NUMATopology(tuple(_cell(index) for index in range(2)))
+        for _ in range(many):
+            fit = fit_topology(topology, wanted, limits=None, pci=None, packing=False)
+            if isinstance(fit, NoFit):
+                beside += 1
+            else:
+                topology = with_instance(topology, fit)
+    return beside
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url")
+    for name, default in (("schedulers", 4), ("requests", 2000), ("worker", None)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    asked: Any = parser.parse_args(arguments)
+    if asked.worker is not None:
+        report = work(asked.url, asked.worker, asked.schedulers, asked.requests)
+        print(msgspec.json.encode(report).decode())
+        return
+    print(race(asked.url, schedulers=asked.schedulers, requests=asked.requests))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
