@@ -33,15 +33,33 @@ def roots(
     conditions: list[Condition] = [_has_traits(Root.id, [name]) for name in sorted(request.root_required)]
     if request.root_forbidden:
         conditions.append(~_has_traits(Root.id, request.root_forbidden))
-    for group in request.groups:
+    for group, root_id in _distinct(request.groups, in_trees):
         among = _granular if group.granular else _spread
-        conditions += among(group, nested, sharing, in_trees.get(group.suffix))
+        conditions += among(group, nested, sharing, root_id)
     return (
         select(Root.id)
         .where(Root.parent_provider_id.is_(None), Root.id > bindparam("after"), *conditions)
         .order_by(Root.id)
         .limit(bindparam("most"))
     )
+
+
+def _distinct(groups: Iterable[Group], in_trees: Mapping[str, int]) -> Iterable[tuple[Group, int | None]]:
+    """Groups that ask for the same are one question to the database: eight devices of a kind, say."""
+    found: dict[Any, tuple[Group, int | None]] = {}
+    for group in groups:
+        root_id = in_trees.get(group.suffix)
+        asked = (
+            group.granular,
+            tuple(sorted(group.resources.items())),
+            group.required,
+            group.forbidden,
+            group.member_of,
+            group.forbidden_aggregates,
+            root_id,
+        )
+        found[asked] = (group, root_id)
+    return found.values()
 
 
 def _granular(group: Group, nested: bool, sharing: Collection[Node], root_id: int | None) -> list[Condition]:
