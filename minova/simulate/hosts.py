@@ -1,6 +1,7 @@
 """Hosts of a scenario as the HostRecords that a scheduler would have read."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -63,7 +64,7 @@ def _record(index: int, host: Host, aggregates: tuple[AggregateFacts, ...], serv
         ram_allocation_ratio=host.ram_allocation_ratio,
         cpu_allocation_ratio=host.cpu_allocation_ratio,
         disk_allocation_ratio=host.disk_allocation_ratio,
-        host_ip=host.host_ip,
+        host_ip=_address(index, host.host_ip),
         image_support=ImageSupport(
             hypervisor_type=host.hypervisor_type,
             hypervisor_version=host.hypervisor_version,
@@ -104,6 +105,13 @@ def _instances(host: Host) -> dict[str, Pairs]:
     """The image properties of each."""
     named = {**{name: {} for name in host.instances}, **host.instance_images}
     return {uuid_of(name): pairs(properties) for name, properties in named.items()}
+
+
+def _address(index: int, text: str | None) -> str | None:
+    try:
+        return text and str(ip_address(text))
+    except ValueError:
+        raise errors.BadRequest(f"hosts[{index}].host_ip: expected an address, got {text!r}") from None
 
 
 def _supported(place: str, names: tuple[str, str, str]) -> tuple[str, str, str]:

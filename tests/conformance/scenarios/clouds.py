@@ -130,7 +130,7 @@ def _host(rng: random.Random, number: int, busy: float) -> Json:
         "supported_instances": some(rng, SUPPORTED, 4),
         "cpu_info": _cpu_info(rng, sockets, cores, threads),
         "stats": _stats(rng, len(instances)),
-        "host_ip": f"10.0.{rng.choice((0, 0, 1))}.{number + 1}",
+        "host_ip": f"10.0.{rng.choice((0, 0, 1))}.{number % 250 + 1}",
         "instances": instances,
         "instance_images": {uuid: image(rng, valid=True) for uuid in instances if chance(rng, 0.6)},
     }

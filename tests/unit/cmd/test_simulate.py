@@ -79,6 +79,7 @@ def test_a_dash_reads_the_standard_input(monkeypatch: pytest.MonkeyPatch, capsys
         ({"config": {"filter_scheduler.colour": 1}}, "option filter_scheduler.colour: there is none of this name"),
         ({"config": {"filter_scheduler.ram_weight_multiplier": "x"}}, "option filter_scheduler.ram_weight_multiplier: "),
         ({"hosts": [cloud()["hosts"][0] | {"stats": {"io_workload": "x"}}]}, "hosts[0].stats.io_workload: expected a whole number, got 'x'"),
+        ({"hosts": [cloud()["hosts"][0] | {"host_ip": "10.0.0.264"}]}, "hosts[0].host_ip: expected an address, got '10.0.0.264'"),
         ({"hosts": [cloud()["hosts"][0] | {"metrics": [{"value": 3}]}]}, "hosts[0].metrics[0]: "),
     ],
 )  # fmt: skip
