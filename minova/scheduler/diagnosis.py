@@ -1,10 +1,9 @@
 """The record of one decision while it is made: who was lost at which step, and why."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from minova.objects.diagnosis import FilterStep, LostHost, WeighedHost
@@ -13,7 +12,7 @@ from minova.scheduler.weights import Weighed
 
 # Reasons are worked out for this many lost hosts per step at most: when a host was found nobody may ever ask, and a
 # Diagnosis travels in a message. The counts are always whole.
-LOST_WHEN_FOUND = 50
+LOST_WHEN_FOUND = 20
 LOST_WHEN_NOT = 1000
 BEST = 10
 
@@ -67,21 +66,33 @@ def filter_steps(table: HostTable, steps: list[Step], most: int) -> tuple[Filter
         for mask in (step.before, step.after):
             if id(mask) not in counts:
                 counts[id(mask)] = int(np.count_nonzero(mask))
-        before, after = counts[id(step.before)], counts[id(step.after)]
-        known = told.get(step.name) or FilterStep(name=step.name, before=0, after=0)
-        known = msgspec.structs.replace(known, before=known.before + before, after=known.after + after)
-        told[step.name] = known if before == after else _with_lost(table, known, step, most)
+        known = told.get(step.name)
+        one = _filter_step(table, step, counts, most - (len(known.lost) if known else 0))
+        told[step.name] = one if known is None else _joined(known, one)
     return tuple(told.values())
 
 
-def _with_lost(table: HostTable, known: FilterStep, step: Step, most: int) -> FilterStep:
-    lacking = Counter(known.lacking) + Counter(step.tally(step.before & ~step.after))
-    lost = known.lost + _lost(table, step, most - len(known.lost))
-    return msgspec.structs.replace(known, lost=lost, lacking=dict(lacking))
+def _filter_step(table: HostTable, step: Step, counts: Mapping[int, int], most: int) -> FilterStep:
+    before, after = counts[id(step.before)], counts[id(step.after)]
+    if before == after:
+        return FilterStep(name=step.name, before=before, after=after)
+    mask = step.before & ~step.after
+    lost, lacking = _lost(table, step, mask, most), step.tally(mask)
+    return FilterStep(name=step.name, before=before, after=after, lost=lost, lacking=lacking)
 
 
-def _lost(table: HostTable, step: Step, most: int) -> tuple[LostHost, ...]:
-    rows = (step.before & ~step.after).nonzero()[0][:most]
+def _joined(one: FilterStep, other: FilterStep) -> FilterStep:
+    return FilterStep(
+        name=one.name,
+        before=one.before + other.before,
+        after=one.after + other.after,
+        lost=one.lost + other.lost,
+        lacking=dict(Counter(one.lacking) + Counter(other.lacking)),
+    )
+
+
+def _lost(table: HostTable, step: Step, mask: Mask, most: int) -> tuple[LostHost, ...]:
+    rows = mask.nonzero()[0][:most]
     if not len(rows):
         return ()
     records = [table.records[row] for row in rows.tolist()]
@@ -93,14 +104,15 @@ def _lost(table: HostTable, step: Step, most: int) -> tuple[LostHost, ...]:
 
 def weighed_hosts(table: HostTable, rows: Rows, best: Rows, weighed: Weighed) -> tuple[WeighedHost, ...]:
     """The best ten: `best` are indices into `rows`, best first."""
+    ten = best[:BEST]
+    names = tuple(weighed.shares)
+    shares = [
+        [share] * len(ten) if isinstance(share, float) else share[ten].tolist() for share in weighed.shares.values()
+    ]
+    each = zip(*shares, strict=True) if shares else [()] * len(ten)
     return tuple(
-        WeighedHost(
-            host=table.records[rows[i]].host,
-            node=table.records[rows[i]].node,
-            weight=float(weighed.total[i]),
-            weights={
-                name: share if isinstance(share, float) else float(share[i]) for name, share in weighed.shares.items()
-            },
+        WeighedHost(host=record.host, node=record.node, weight=weight, weights=dict(zip(names, own, strict=True)))
+        for record, weight, own in zip(
+            (table.records[row] for row in rows[ten].tolist()), weighed.total[ten].tolist(), each, strict=True
         )
-        for i in best[:BEST]
     )
