@@ -1,0 +1,69 @@
+"""What a conductor asks of the scheduler for a preview: the request that it would write, and nothing is written."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from minova import errors
+from minova.db import models
+from minova.objects.server_request import ServerRequest
+from tests.functional.conductor.desk import CTX, FLAVOR, IMAGE, Desk, request
+from tests.functional.scheduler.cloud import named
+
+PINNED = msgspec.structs.replace(FLAVOR, extra_specs={"hw:cpu_policy": "dedicated"})
+
+
+def made(desk: Desk, **more: Any) -> Any:
+    """The spec of a creation, and the spec of a preview of the same."""
+    desk.conductor.preview_servers(CTX, request=request(**more))
+    desk.create(**more)
+    return desk.scheduler.specs[-2:]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"count": 3},
+        {"availability_zone": "z", "force_host": "b", "force_node": "b-node"},
+        {"flavor": PINNED},
+        {"scheduler_hints": {"same_host": [named("x")]}},
+    ],
+)
+def test_a_preview_asks_for_what_a_creation_asks_for(desk: Desk, more: dict[str, Any]) -> None:
+    preview, creation = made(desk, **more)
+    assert preview == creation
+
+
+def test_a_preview_counts_the_group_as_it_is(desk: Desk) -> None:
+    group = desk.conductor.create_server_group(CTX, name="g", policy="anti-affinity")
+    (member,) = desk.create(scheduler_hints={"group": group.uuid})
+    preview, creation = made(desk, scheduler_hints={"group": group.uuid})
+    assert preview.instance_group.members == (member,)
+    assert preview.instance_group.hosts == creation.instance_group.hosts == ("a",)
+    assert set(creation.instance_group.members) > {member}
+
+
+def test_a_preview_writes_nothing(desk: Desk) -> None:
+    answer = desk.conductor.preview_servers(CTX, request=request(count=4))
+    assert len(set(answer.diagnosis.instance_uuids)) == 4
+    for model in (models.Instance, models.Task, models.RequestSpecRow, models.DiagnosisRow, models.Allocation):
+        assert desk.count(model) == 0
+
+
+def test_capacity_is_asked_with_or_without_an_image(desk: Desk) -> None:
+    for image in (IMAGE, None):
+        found = desk.conductor.capacity(CTX, request=ServerRequest(flavor=PINNED, image=image), limit=7)
+        assert (found.total, found.limit) == (3, 7)
+        spec = desk.scheduler.specs[-1]
+        assert spec.image == image
+        assert spec.numa_topology is not None
+
+
+def test_what_cannot_be_is_refused(desk: Desk) -> None:
+    lost = {"group": named("no such group")}
+    with pytest.raises(errors.BadRequest, match=r"Server group .* could not be found"):
+        desk.conductor.preview_servers(CTX, request=request(scheduler_hints=lost))
+    asked = msgspec.structs.replace(FLAVOR, extra_specs={"hw:cpu_policy": "often"})
+    with pytest.raises(errors.BadRequest, match="often"):
+        desk.conductor.capacity(CTX, request=ServerRequest(flavor=asked), limit=1)
