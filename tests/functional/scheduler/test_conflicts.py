@@ -1,6 +1,7 @@
 """What a Diagnosis tells of claims that another scheduler made impossible."""
 
 from minova.db.engine import Database
+from minova.metrics import REGISTRY
 from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
 from tests.functional.scheduler.cloud import flavor, put_host, spec_of
 
@@ -37,3 +38,22 @@ def test_requests_in_line_tell_of_their_own_conflicts_only(db: Database) -> None
     assert told == sum(manager.driver.conflicts.claims_refused for manager in managers)
     reasons = [conflict.reason for answer in answers for conflict in answer.diagnosis.conflicts]
     assert all("free MEMORY_MB 0" in reason for reason in reasons)
+
+
+def test_conflicts_and_decisions_are_counted(db: Database) -> None:
+    put_host(db, "roomy", memory_mb=4096)
+    put_host(db, "small", memory_mb=2048)
+    first, second = manager_of(db, **CACHING), manager_of(db)
+    ask(first, prefix="first", spec=spec_of(flavor(memory_mb=99999)))
+    before = counted()
+    ask(second, prefix="second", spec=spec_of(flavor(memory_mb=4096)))
+    ask(first, prefix="third")
+    assert [now - then for now, then in zip(counted(), before, strict=True)] == [1, 1, 2]
+
+
+def counted() -> list[float]:
+    """Claims refused, decisions repeated, decisions."""
+    decisions = ("minova_select_destinations_seconds_count", {"result": "ok"})
+    claims = ("minova_scheduler_claims_refused_total", {})
+    repeated = ("minova_scheduler_decisions_repeated_total", {})
+    return [REGISTRY.get_sample_value(*name) or 0.0 for name in (claims, repeated, decisions)]
