@@ -12,6 +12,7 @@ from minova.compute import books, usage
 from minova.compute.books import Books, HeldSide
 from minova.compute.inventories import Ratios, Reserved, inventories_of, ratios_for
 from minova.compute.moves import holds_resources, sides_held
+from minova.compute.running_deleted import RunningDeleted
 from minova.compute.usage import Held, Overhead
 from minova.hardware import pci_devices
 from minova.hardware.errors import CPUPinningInvalid, CPUPinningUnknown
@@ -34,12 +35,14 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     reserved: Reserved = Reserved()
     ratios: Ratios = Ratios()
     packing: bool = False
+    running_deleted: RunningDeleted = RunningDeleted()
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """An audit's result: new books, which leave domains alone that no row knows, and what is to be done.
 
     `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise. `strays` are (uuid, attempt) of domains to destroy; they count as in use until they are gone.
+    `outlived`: our domains of deleted instances, and for how many seconds those are deleted.
     `power_states` are the rows' states of instances of which the hypervisor says otherwise.
     """
 
@@ -48,6 +51,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: tuple[str, ...] = ()
     drift: tuple[Drift, ...] = ()
     strays: tuple[DomainView, ...]
+    outlived: tuple[tuple[DomainView, float], ...] = ()
     attempts: tuple[BuildMessage, ...]
     power_states: dict[str, PowerState]
 
@@ -92,10 +96,21 @@ def fold(
         books=opened,
         conflicts=conflicts,
         inventories=inventories_of(view, opened.node, settings.reserved),
-        strays=tuple(domain for domain in view.domains if domain.uuid in inputs.strays),
+        strays=tuple(domain for domain in view.domains if _to_destroy(domain, inputs, settings.running_deleted)),
+        outlived=tuple(
+            (domain, inputs.deleted[domain.uuid])
+            for domain in view.domains
+            if domain.ours and domain.uuid in inputs.deleted
+        ),
         attempts=inputs.attempts,
         power_states=differing((one.instance for one in held), view.domains),
     )
+
+
+def _to_destroy(domain: DomainView, inputs: AuditInputs, policy: RunningDeleted) -> bool:
+    if domain.uuid not in inputs.strays or not domain.ours:
+        return False
+    return domain.uuid not in inputs.deleted or policy.reaps(inputs.deleted[domain.uuid])
 
 
 def _entered(opened: Books, held: Iterable[Held], sides: Iterable[HeldSide]) -> tuple[Books, tuple[str, ...]]:

@@ -11,12 +11,13 @@ from minova.compute.nodes import Nodes
 from minova.compute.power_states import PowerStates
 from minova.context import RequestContext
 from minova.objects.build import BuildMessage
+from minova.objects.compute_node import DomainView
 from minova.objects.node_audit import NodeAudit
-from minova.objects.states import PowerState
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
 
+Outlived = tuple[tuple[DomainView, float], ...]
 Build = Callable[[RequestContext, BuildMessage], None]
 InBackground = Callable[[RequestContext, Hashable, Callable[[], None]], None]
 
@@ -42,6 +43,7 @@ class Auditor:
         self._power_states = power_states
         self._build = build
         self._in_background = in_background
+        self._outlived: dict[str, Outlived] = {}
 
     def update_available_resource(self, ctx: RequestContext) -> tuple[Exception, ...]:
         """Audit each node. A node's failure is logged, and is no other node's; answers the failures."""
@@ -78,8 +80,13 @@ class Auditor:
             raise errors.Conflict(f"Node {nodename} is not audited: its driver reports no resources.")
         return self._audit(ctx, nodename)[0].told
 
+    def outlived(self) -> Outlived:
+        """Domains of deleted instances as the last audits found them, and for how many seconds those were deleted then."""
+        return tuple(one for of_node in list(self._outlived.values()) for one in of_node)
+
     def _audit(self, ctx: RequestContext, nodename: str) -> tuple[Finding, tuple[str, ...]]:
         finding, host_nodes = self._nodes.tracker(nodename).update_available_resource(ctx)
+        self._outlived[nodename] = finding.outlived
         self._heal_attempts(ctx, nodename, finding)
         for domain in finding.strays:
             self._in_background(
@@ -87,7 +94,7 @@ class Auditor:
                 ("stray", domain.uuid, domain.attempt),
                 lambda one=domain: self._builder.remove_stray(ctx, one.uuid, one.attempt),  # type: ignore[misc]
             )
-        self._compare_power_states(finding)
+        self._power_states.compare(finding.power_states, self._driver.power_state)
         return finding, host_nodes
 
     def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:
@@ -104,11 +111,3 @@ class Auditor:
                     ("report", message.instance.uuid, message.attempt),
                     lambda one=message: self._builder.report(ctx, one),  # type: ignore[misc]
                 )
-
-    def _compare_power_states(self, finding: Finding) -> None:
-        """The view is older than the rows it was compared with: ask again before anything is said."""
-        for instance_uuid, in_row in finding.power_states.items():
-            now = self._driver.power_state(instance_uuid)
-            state = PowerState.NOSTATE if now is None else now
-            if state != in_row:
-                self._power_states.changed(instance_uuid, state)

@@ -20,6 +20,7 @@ from minova.compute.repeat import repeated
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.build import BuildMessage
+from minova.objects.compute_node import DomainView
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState, TaskState, VmState
@@ -222,6 +223,12 @@ class Builder:
             LOG.info("Removing domain of instance %s, which must not run here", instance_uuid)
             if self.domains.try_destroy(instance_uuid):
                 self._nodes.release(ctx, instance_uuid)
+
+    def stop_stray(self, domain: DomainView) -> None:
+        """Stop a domain that must not run here and keep its disks, unless a later attempt has begun here meanwhile."""
+        with self.domains.locked(domain.uuid):
+            if not self.attempts.newer(domain.uuid, domain.attempt):
+                self._driver.power_off(domain.uuid)
 
 
 def refuse(reasons: tuple[str, ...], image: Image) -> None:

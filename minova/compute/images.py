@@ -78,9 +78,10 @@ class ImageCache:
         path = self.folder / digest
         with disk_full(f"Image {image.id} cannot be kept in {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
-            with _locked(self.folder, digest):
+            with locked(self.folder, digest):
                 if not self._holds(path, image):
                     self._download(path, image)
+                mark_file(path).touch()  # asked for now: see image_sweep
                 return _inspected(path, image)
 
     def _holds(self, path: Path, image: Image) -> bool:
@@ -166,7 +167,7 @@ def _digest(image: Image) -> str:
     return str(image.os_hash_value)
 
 
-def _locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[object]:
+def locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[object]:
     return lockutils.lock(f"image-{digest}", external=True, lock_path=str(folder / "locks"), do_log=False)
 
 
@@ -214,7 +215,7 @@ def _inspected(path: Path, image: Image) -> Path:
 # -- marks -------------------------------------------------------------------------------------------------------------
 
 
-def _mark_file(path: Path) -> Path:
+def mark_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
@@ -225,15 +226,15 @@ def _mark_of(path: Path) -> Mark:
 
 def _read_mark(path: Path) -> Mark | None:
     try:
-        return msgspec.json.decode(_mark_file(path).read_bytes(), type=Mark)
+        return msgspec.json.decode(mark_file(path).read_bytes(), type=Mark)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
 def _write_mark(path: Path) -> None:
-    half = _mark_file(path).with_suffix(".json.part")
+    half = mark_file(path).with_suffix(".json.part")
     half.write_bytes(msgspec.json.encode(_mark_of(path)))
-    half.rename(_mark_file(path))
+    half.rename(mark_file(path))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -16,6 +16,7 @@ from minova.compute.builds import Builder, Images
 from minova.compute.init_host import adopt
 from minova.compute.nodes import Nodes, settings_from
 from minova.compute.power_states import PowerStates
+from minova.compute.upkeep import Upkeep
 from minova.compute.workers import Spawn, Workers
 from minova.context import RequestContext, service_context
 from minova.contracts.compute import ComputeApi
@@ -75,6 +76,17 @@ class ComputeManager:
             self._power_states,
             build=self.build_and_run_instance,
             in_background=self._remove,
+        )
+        self._upkeep = Upkeep(
+            conf,
+            driver,
+            conductor,
+            self._builder,
+            self._auditor,
+            self._power_states,
+            host=host,
+            in_background=self._remove,
+            clock=clock,
         )
 
     # -- what arrives ----------------------------------------------------------------------------------------------
@@ -137,7 +149,7 @@ class ComputeManager:
         if self._audit_interval > 0:
             work = self.update_available_resource
             tasks.append(PeriodicTask(name="update_available_resource", interval=self._audit_interval, work=work))
-        return tasks
+        return [*tasks, *self._upkeep.periodic_tasks()]
 
     def stop(self) -> None:
         """Builds that run may end, for half a minute; those that wait are begun again after the next start."""

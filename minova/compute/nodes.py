@@ -10,6 +10,7 @@ from minova import errors
 from minova.compute.audit import NodeSettings
 from minova.compute.inventories import Ratios, Reserved
 from minova.compute.resource_tracker import ResourceTracker
+from minova.compute.running_deleted import RunningDeleted
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.virt.driver import Driver
@@ -37,6 +38,15 @@ def settings_from(conf: cfg.ConfigOpts, host: str) -> NodeSettings:
             initial_disk=conf.initial_disk_allocation_ratio,
         ),
         packing=conf.compute.packing_host_numa_cells_allocation_strategy,
+        running_deleted=running_deleted_from(conf),
+    )
+
+
+def running_deleted_from(conf: cfg.ConfigOpts) -> RunningDeleted:
+    return RunningDeleted(
+        action=conf.running_deleted_instance_action,
+        timeout=conf.running_deleted_instance_timeout,
+        looks=conf.running_deleted_instance_poll_interval > 0,
     )
 
 

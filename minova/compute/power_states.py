@@ -1,6 +1,7 @@
 """Power states on their way to the conductor: many domain events, few messages."""
 
 import threading
+from collections.abc import Callable, Mapping
 
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -19,6 +20,15 @@ class PowerStates:
     def changed(self, instance_uuid: str, state: PowerState) -> None:
         with self._lock:
             self._waiting[instance_uuid] = state
+
+    def compare(self, in_rows: Mapping[str, PowerState], now: Callable[[str], PowerState | None]) -> None:
+        """Of instances that seemed to be in another state than their rows say: what was seen is older than the rows, so
+        ask again before anything is said.
+        """
+        for instance_uuid, in_row in in_rows.items():
+            state = now(instance_uuid) or PowerState.NOSTATE
+            if state != in_row:
+                self.changed(instance_uuid, state)
 
     def send(self, ctx: RequestContext) -> None:
         """One message with all that waits, none when nothing does; what cannot be delivered waits on."""

@@ -41,6 +41,8 @@ class Computes:
             open_builds = tasks.builds_on(session, host, nodename)
             here = (Instance.host == host, Instance.node == nodename, *_HOLDS)
             moving = moves.in_progress_on(session, host, nodename)
+            found = tuple(strays(session, host, [domain.uuid for domain in view.domains]))
+            gone, at = instances.deleted_at(session, found), self._worker.at()
             return AuditInputs(
                 node=compute_nodes.to_object(row, pci_devices.of_node(session, row.id)) if row is not None else None,
                 instances=tuple(instances.load(session, *here)),
@@ -49,7 +51,8 @@ class Computes:
                 if moving
                 else (),
                 attempts=tuple(build.message for build in builds_of(session, open_builds)),
-                strays=tuple(strays(session, host, [domain.uuid for domain in view.domains])),
+                strays=found,
+                deleted={uuid: (at - since).total_seconds() for uuid, since in gone.items()},
                 host_nodes=compute_nodes.names_of(session, host),
             )
 

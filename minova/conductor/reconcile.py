@@ -48,10 +48,12 @@ class Reconcile:
         self._casts = casts
         self._liveness = liveness
         self._build_timeout = conf.conductor.build_timeout
+        self._instance_build_timeout = conf.instance_build_timeout
 
     def look_after_tasks(self) -> None:
         """Renew the lease; take over what has lost its owner; look at what has waited too long or for a dead host."""
         self.take_over()
+        self._end_late_builds()
         down = self._liveness.down_hosts()
         with self._worker.db.read() as session:
             due = list(tasks.due(session, self._worker.id, self._worker.now(), MOST))
@@ -77,6 +79,21 @@ class Reconcile:
             self._casts.build(service_context(by_uuid[build.message.instance.uuid].request_id), [build])
         self._go_on([task for task in taken if task.step != "build"], "")
 
+    def _end_late_builds(self) -> None:
+        """`instance_build_timeout` is for the build as a whole, whatever hosts are left to try."""
+        if not self._instance_build_timeout:
+            return
+        before = self._worker.at() - timedelta(seconds=self._instance_build_timeout)
+        with self._worker.db.read() as session:
+            late = tasks.builds_since(session, self._worker.id, before, MOST)
+        reason = f"not built within instance_build_timeout, {self._instance_build_timeout} s"
+        for task in late:
+            if task.step == "build":
+                self._give_up_attempt(task, reason, retriable=False)
+        waiting = {task.instance_uuid: task.epoch for task in late if task.step == "schedule"}
+        if waiting:
+            self._builds.expire(waiting, f"The instance was {reason}.")
+
     def _renew_and_take(self, session: Session) -> list[Task]:
         self._worker.renew_lease(session)
         return tasks.take_over(session, self._worker.id, self._worker.now(), MOST)
@@ -93,13 +110,13 @@ class Reconcile:
         for reservation_id, together in to_schedule.items():
             self._schedule_again(reservation_id, together)
 
-    def _give_up_attempt(self, task: Task, reason: str) -> None:
+    def _give_up_attempt(self, task: Task, reason: str, *, retriable: bool = True) -> None:
         ctx = service_context(task.request_id)
         uuid, attempt, host = task.instance_uuid, task.attempt, task.host or ""
         self._worker.in_background(
             ctx,
             ("build", uuid, attempt),
-            lambda: self._reports.build_failed(ctx, uuid, attempt, host, reason, retriable=True),
+            lambda: self._reports.build_failed(ctx, uuid, attempt, host, reason, retriable),
         )
 
     def _delete_again(self, task: Task) -> None:

@@ -28,6 +28,40 @@ OPTS: list[cfg.Opt] = [
         help="Seconds between audits; 0 means 60, negative switches them off.",
     ),
     cfg.IntOpt(
+        "sync_power_state_interval",
+        default=600,
+        help="Seconds between comparisons of all power states with the hypervisor's; 0 means 60, negative switches them off. Each "
+        "audit compares those of its node, too.",
+    ),
+    cfg.StrOpt(
+        "running_deleted_instance_action",
+        default="reap",
+        choices=["noop", "log", "shutdown", "reap"],
+        mutable=True,
+        help="What to do with a domain whose instance was deleted while this host could not be asked: nothing, say so in the log, "
+        "stop it, or remove it with its disks.",
+    ),
+    cfg.IntOpt(
+        "running_deleted_instance_poll_interval",
+        default=1800,
+        min=0,
+        help="Seconds between looks for domains of deleted instances; 0 leaves them alone. With reap each audit removes them, too.",
+    ),
+    cfg.IntOpt(
+        "running_deleted_instance_timeout",
+        default=0,
+        min=0,
+        mutable=True,
+        help="Seconds that an instance must have been deleted before running_deleted_instance_action is taken.",
+    ),
+    cfg.IntOpt(
+        "instance_build_timeout",
+        default=0,
+        min=0,
+        help="Seconds after which an instance that still builds goes to ERROR, however many hosts are left to try; 0: never. The "
+        "conductors look after it; each attempt on a host has [conductor] build_timeout of its own.",
+    ),
+    cfg.IntOpt(
         "max_concurrent_builds",
         default=10,
         min=0,
@@ -37,12 +71,14 @@ OPTS: list[cfg.Opt] = [
         "reserved_host_memory_mb",
         default=512,
         min=0,
+        mutable=True,
         help="Memory (MB) kept for the host itself.",
     ),
     cfg.IntOpt(
         "reserved_host_disk_mb",
         default=0,
         min=0,
+        mutable=True,
         help="Disk (MB) kept for the host itself.",
     ),
     cfg.MultiOpt(
@@ -50,38 +86,44 @@ OPTS: list[cfg.Opt] = [
         item_type=types.Dict(),
         help="Pages kept from guests, such as node:0,size:2048,count:64 (KiB, or with a unit). May be given more than once.",
     ),
-    cfg.IntOpt("reserved_host_cpus", default=0, min=0, help="CPUs kept for the host itself."),
+    cfg.IntOpt("reserved_host_cpus", default=0, min=0, mutable=True, help="CPUs kept for the host itself."),
     cfg.FloatOpt(
         "cpu_allocation_ratio",
         min=0.0,
+        mutable=True,
         help="Virtual to physical CPUs; unset: initial_cpu_allocation_ratio.",
     ),
     cfg.FloatOpt(
         "ram_allocation_ratio",
         min=0.0,
+        mutable=True,
         help="Virtual to physical memory; unset: initial_ram_allocation_ratio.",
     ),
     cfg.FloatOpt(
         "disk_allocation_ratio",
         min=0.0,
+        mutable=True,
         help="Virtual to physical disk; unset: initial_disk_allocation_ratio.",
     ),
     cfg.FloatOpt(
         "initial_cpu_allocation_ratio",
         default=4.0,
         min=0.0,
+        mutable=True,
         help="cpu_allocation_ratio of a new node (Nova's since 27.0.0).",
     ),
     cfg.FloatOpt(
         "initial_ram_allocation_ratio",
         default=1.0,
         min=0.0,
+        mutable=True,
         help="ram_allocation_ratio of a new node.",
     ),
     cfg.FloatOpt(
         "initial_disk_allocation_ratio",
         default=1.0,
         min=0.0,
+        mutable=True,
         help="disk_allocation_ratio of a new node.",
     ),
     cfg.StrOpt(

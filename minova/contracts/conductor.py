@@ -27,7 +27,7 @@ class ConductorApi(Protocol):
         "1.0": "first",
         "1.1": "aggregates, server groups, extra specs of flavors",
         "1.2": "NUMA and PCI in claims, moves",
-        "1.3": "what an audit found",
+        "1.3": "what an audit found, which domains are of deleted instances",
         "1.4": "previews and capacity",
     }
 

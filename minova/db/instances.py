@@ -160,6 +160,15 @@ def begin_attempt(session: Session, uuids: Collection[str], attempt: int, at: da
     session.connection().execute(statement)
 
 
+def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:
+    """Of those that are deleted, and not purged yet."""
+    found: dict[str, datetime] = {}
+    for chunk in chunked(sorted(set(uuids))):
+        query = select(Instance.uuid, Instance.deleted_at).where(Instance.uuid.in_(chunk))
+        found.update({uuid: at for uuid, at in session.execute(query) if at is not None})
+    return found
+
+
 def set_power_states(session: Session, host: str, states: Mapping[str, int], at: datetime) -> None:
     """Of the host's own instances, where they differ."""
     for state in sorted(set(states.values())):

@@ -1,6 +1,7 @@
 """Tasks and the workers that own them. Times are the database's."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
@@ -78,6 +79,12 @@ def on_hosts(session: Session, worker_id: str, hosts: Collection[str], limit: in
         query = select(Task).where(Task.worker_id == worker_id, Task.host.in_(chunk)).order_by(Task.id)
         found += session.scalars(query.limit(limit - len(found)))
     return found
+
+
+def builds_since(session: Session, worker_id: str, before: datetime, limit: int) -> Sequence[Task]:
+    """The worker's own builds that were asked for before then, whatever they wait for."""
+    query = select(Task).where(Task.worker_id == worker_id, Task.kind == "build", Task.created_at <= before)
+    return session.scalars(query.order_by(Task.id).limit(limit)).all()
 
 
 def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[Task]:

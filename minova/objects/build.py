@@ -37,7 +37,8 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What the conductor knows of one node, for the audit.
 
     `strays` are domains of the handed-in view that must not run there: their instance is deleted, belongs to
-    another host, or its attempt here has been given up. `migrations` are those in progress into or out of this node,
+    another host, or its attempt here has been given up. `deleted` says of those that were deleted
+    how many seconds ago. `migrations` are those in progress into or out of this node,
     `moved` their instances, wherever they are. `host_nodes` names every node that has a row for this service.
     """
 
@@ -47,4 +48,5 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
     migrations: tuple[Migration, ...] = ()
     moved: tuple[Instance, ...] = ()
     strays: tuple[str, ...] = ()
+    deleted: dict[str, float] = {}
     host_nodes: tuple[str, ...] = ()

@@ -48,6 +48,14 @@ class Driver(Protocol):
         """Stop and undefine the domain and remove its files; what is not there is fine."""
         ...
 
+    def power_off(self, instance_uuid: str) -> None:
+        """Stop the domain at once and keep its disks; one that is not there, or is not ours, is left alone."""
+        ...
+
+    def bases_in_use(self) -> frozenset[str]:
+        """File names of cached base images that disks of instances here stand on."""
+        ...
+
     def power_state(self, instance_uuid: str) -> PowerState | None:
         """`None`: there is no such domain."""
         ...

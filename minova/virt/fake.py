@@ -149,6 +149,15 @@ class FakeDriver:
             if self._domains.pop(instance_uuid, None) is not None:
                 self._save()
 
+    def power_off(self, instance_uuid: str) -> None:
+        with self._lock:
+            self._begin("power_off")
+            if instance_uuid in self._domains:
+                self.turn(instance_uuid, PowerState.SHUTDOWN)
+
+    def bases_in_use(self) -> frozenset[str]:
+        return frozenset()
+
     def power_state(self, instance_uuid: str) -> PowerState | None:
         with self._lock:
             self._begin("power_state")

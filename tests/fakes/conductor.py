@@ -58,6 +58,7 @@ class FakeConductor:
         self.inventories: dict[str, tuple[Inventory, ...]] = {}
         self.traits: dict[str, tuple[str, ...]] = {}
         self.audits: dict[str, NodeAudit | None] = {}
+        self.deleted_for = 0.0  # seconds since any deleted instance was deleted
         self.instances: dict[str, Instance] = {}
         self.open: dict[str, _Open] = {}
         self.failures: list[Failure] = []
@@ -168,7 +169,8 @@ class FakeConductor:
                 node=self.nodes.get((host, node)),
                 instances=tuple(one for one in self.instances.values() if self._on(one, host) and one.node == node),
                 attempts=tuple(task.message for task in self._open_on(host) if task.message.node == node),
-                strays=tuple(domain.uuid for domain in view.domains if self._stray(domain.uuid, host)),
+                strays=(strays := tuple(domain.uuid for domain in view.domains if self._stray(domain.uuid, host))),
+                deleted={uuid: self.deleted_for for uuid in strays if self._deleted(uuid)},
                 host_nodes=tuple(name for on, name in self.nodes if on == host),
             ),
         )
@@ -214,6 +216,9 @@ class FakeConductor:
             return False
         task = self.open.get(instance_uuid)
         return not self._on(instance, host) and (task is None or task.host != host)
+
+    def _deleted(self, instance_uuid: str) -> bool:
+        return self.instances[instance_uuid].vm_state is VmState.DELETED
 
     def _write_node(self, node: ComputeNode, *, make: bool = False) -> ComputeNode:
         key = (node.host, node.hypervisor_hostname)

@@ -32,6 +32,7 @@ class Hypervisor:
         self.calls: list[str] = []
         self.images: dict[str, Path | None] = {}
         self.closed = False
+        self.bases: frozenset[str] = frozenset()
         self._domains: dict[str, tuple[str, DomainView]] = {}
         self._changed: Callable[[str, PowerState], None] | None = None
         self._lock = threading.RLock()
@@ -116,6 +117,15 @@ class Hypervisor:
     def destroy(self, instance_uuid: str) -> None:
         self._note("destroy")
         self._domains.pop(instance_uuid, None)
+
+    def power_off(self, instance_uuid: str) -> None:
+        self._note("power_off")
+        if instance_uuid in self._domains:
+            self.turn(instance_uuid, PowerState.SHUTDOWN)
+
+    def bases_in_use(self) -> frozenset[str]:
+        self._note("bases_in_use")
+        return self.bases
 
     def power_state(self, instance_uuid: str) -> PowerState | None:
         self._note("power_state")

@@ -103,6 +103,11 @@ class Disks:
         """Bytes that the thin disks here may still grow by."""
         return sum(_growth(path) for path in self.path.glob("*/disk*"))
 
+    def bases_in_use(self) -> frozenset[str]:
+        """Names of the files that the disks here stand on."""
+        backing = {_backing_file(path) for path in self.path.glob("*/disk*")}
+        return frozenset(Path(name).name for name in backing if name)
+
     def direct_io(self) -> bool:
         """Whether the file system can do O_DIRECT, which QEMU's cache mode none needs."""
         probe = self.path / f".direct-io-{os.getpid()}"
@@ -184,6 +189,20 @@ def _growth(path: Path) -> int:
     thin = len(head) == 32 and head.startswith(b"QFI\xfb")
     size = struct.unpack_from(">Q", head, 24)[0] if thin else found.st_size
     return max(0, int(size) - found.st_blocks * 512)
+
+
+def _backing_file(path: Path) -> str | None:
+    """As a qcow2 header names it: offset and length of the name stand in bytes 8 to 19."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(20)
+            if len(head) < 20 or not head.startswith(b"QFI\xfb"):
+                return None
+            offset, length = struct.unpack_from(">QI", head, 8)
+            file.seek(offset)
+            return file.read(length).decode(errors="surrogateescape") if offset else None
+    except FileNotFoundError:  # removed meanwhile
+        return None
 
 
 def _tail(path: Path, length: int) -> bytes:

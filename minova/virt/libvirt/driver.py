@@ -160,6 +160,15 @@ class LibvirtDriver:
             else:
                 self._destroy(domain, instance_uuid)
 
+    def power_off(self, instance_uuid: str) -> None:
+        with self._host.asked("Stopping", domain_name(instance_uuid)) as connection:
+            domain = _lookup(connection, instance_uuid)
+            if domain is not None and self._our_mark(domain) is not None and domain.isActive():
+                domain.destroy()
+
+    def bases_in_use(self) -> frozenset[str]:
+        return self._disks.bases_in_use()
+
     def power_state(self, instance_uuid: str) -> PowerState | None:
         with self._host.asked("Reading the state", domain_name(instance_uuid)) as connection:
             domain = _lookup(connection, instance_uuid)

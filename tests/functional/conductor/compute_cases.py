@@ -81,6 +81,14 @@ class AuditCases:
         assert desk.conductor.begin_audit(CTX, host="b", view=seen).strays == (elsewhere, building)
         assert desk.conductor.begin_audit(CTX, host="a", view=seen).strays == (given_up,)
 
+    def test_how_long_ago_deleted_ones_were_deleted(self, desk: Desk) -> None:
+        moved, gone = desk.active(), desk.active()
+        desk.delete(gone)
+        desk.conductor.instance_deleted(CTX, instance_uuid=gone, host="a")
+        desk.now += 90.0
+        inputs = desk.conductor.begin_audit(CTX, host="b", view=desk.view("b", moved, gone))
+        assert (gone in inputs.strays, inputs.deleted) == (True, {gone: 90.0})
+
     def test_allocations_of_instances_that_are_gone_are_freed(self, desk: Desk) -> None:
         uuid = desk.active()
         desk.db.run(lambda session: session.query(models.Instance).delete())

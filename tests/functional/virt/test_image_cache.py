@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from oslo_config import cfg
 
 from minova import conf as configuration
+from minova.compute.image_sweep import sweep
 from minova.compute.images import ImageCache
 from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable
 from minova.objects.image import Image
@@ -208,3 +210,15 @@ def test_what_a_killed_download_left_is_no_hindrance(tmp_path: Path, server: Ima
     part.write_bytes(b"half" * 100000)
     assert images.fetch(image()).read_bytes() == DATA
     assert not part.exists()
+
+
+def test_asking_for_a_cached_image_counts_as_use_of_it(tmp_path: Path, server: ImageServer) -> None:
+    images = cache(tmp_path, server)
+    path = images.fetch(image())
+    os.utime(path.with_name(f"{path.name}.json"), (0, 0))
+    os.utime(path, (0, 0))
+    assert sweep(images.folder, (), 86400, 86399) == ()
+    images.fetch(image())
+    assert sweep(images.folder, (), 86400, time.time()) == ()
+    assert sweep(images.folder, (), 86400, time.time() + 86401) == (path.name,)
+    assert files(images) == set()

@@ -1,0 +1,161 @@
+"""What a compute does from time to time so that nothing is left behind."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minova.objects.states import PowerState
+from tests.fakes.computes import CTX, NODE, Compute
+from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
+
+RUNNING = PowerState.RUNNING
+ALWAYS = ["heartbeat", "report_changes", "update_available_resource"]
+
+
+def work(compute: Compute, name: str) -> None:
+    """One round of a periodic task, and what comes of it."""
+    (task,) = [task for task in compute.manager.periodic_tasks() if task.name == name]
+    task.work()
+    compute.run()
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (
+            {},
+            {"sync_power_states": 600, "cleanup_running_deleted_instances": 1800, "run_image_cache_manager": 2400},
+        ),
+        (
+            {"sync_power_state_interval": 0, "image_cache.manager_interval": 0},
+            {
+                "sync_power_states": 60,
+                "cleanup_running_deleted_instances": 1800,
+                "run_image_cache_manager": 60,
+            },
+        ),
+        (
+            {
+                "sync_power_state_interval": -1,
+                "running_deleted_instance_poll_interval": 0,
+                "image_cache.manager_interval": -1,
+            },
+            {},
+        ),
+    ],
+)
+def test_intervals_are_those_of_novas_options(options: dict[str, Any], wanted: dict[str, float]) -> None:
+    compute = Compute(**{name: value for name, value in options.items() if "." not in name})
+    for name, value in options.items():
+        if "." in name:
+            compute.conf.set_override(name.partition(".")[2], value, group=name.partition(".")[0])
+    tasks = {task.name: task.interval for task in compute.restart().manager.periodic_tasks()}
+    assert {name: every for name, every in tasks.items() if name not in ALWAYS} == wanted
+
+
+# -- power states ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hypervisor", [Hypervisor, BlindHypervisor])
+def test_states_that_nobody_told_of_reach_their_rows(
+    hypervisor: type[Hypervisor], caplog: pytest.LogCaptureFixture
+) -> None:
+    compute = Compute(hypervisor=hypervisor(NODE)).start()
+    for uuid in ("shut", "killed", "same"):
+        compute.boot(uuid)
+    compute.hypervisor.watch(lambda uuid, state: None)
+    compute.hypervisor.turn("shut", PowerState.SHUTDOWN)
+    compute.hypervisor.destroy("killed")
+    work(compute, "sync_power_states")
+    compute.manager.report_changes()
+    states = {uuid: one.power_state for uuid, one in compute.conductor.instances.items()}
+    assert states == {"shut": PowerState.SHUTDOWN, "killed": PowerState.NOSTATE, "same": RUNNING}
+    assert "found 3 instances in the database and 2 instances on the hypervisor" in caplog.text
+
+
+def test_a_state_that_has_changed_back_is_not_told() -> None:
+    compute = Compute().start()
+    compute.boot("i")
+    compute.hypervisor.watch(lambda uuid, state: None)
+    compute.hypervisor.turn("i", PowerState.PAUSED)
+
+    def back(operation: str) -> None:
+        if operation == "power_state":
+            compute.hypervisor.turn("i", RUNNING)
+
+    compute.hypervisor.on_call = back
+    work(compute, "sync_power_states")
+    compute.manager.report_changes()
+    assert "report_power_states" not in compute.conductor.calls
+
+
+# -- domains of deleted instances --------------------------------------------------------------------------------------
+
+
+def outlived(action: str, **options: Any) -> Compute:
+    """An instance was deleted while its host could not be asked; beside it is somebody else's domain."""
+    compute = Compute(running_deleted_instance_action=action, **options).start()
+    compute.boot("i")
+    compute.conductor.begin_delete("i")
+    compute.conductor.instance_deleted(CTX, instance_uuid="i", host="host-1")
+    compute.hypervisor.add_domain("stranger", NODE, 256, ours=False)
+    return compute
+
+
+@pytest.mark.parametrize(
+    ("action", "options", "left", "said"),
+    [
+        ("reap", {}, {}, "instance-i is still here: reap"),
+        ("reap", {"running_deleted_instance_timeout": 61}, {"i": RUNNING}, None),
+        ("reap", {"running_deleted_instance_timeout": 60}, {}, "is still here: reap"),
+        ("shutdown", {}, {"i": PowerState.SHUTDOWN}, "is still here: shutdown"),
+        ("log", {}, {"i": RUNNING}, "is still here: log"),
+        ("noop", {}, {"i": RUNNING}, None),
+    ],
+)
+def test_a_domain_that_outlived_its_instance(
+    action: str, options: dict[str, Any], left: dict[str, int], said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    compute = outlived(action, **options)
+    compute.conductor.deleted_for = 60.0
+    work(compute, "cleanup_running_deleted_instances")
+    assert compute.domains() == {**left, "stranger": RUNNING}
+    assert ("is still here" in caplog.text) == (said is not None)
+
+
+@pytest.mark.parametrize(("action", "left"), [("reap", {}), ("log", {"i": RUNNING})])
+def test_an_audit_does_not_remove_what_the_clean_up_leaves(action: str, left: dict[str, int]) -> None:
+    compute = outlived(action)
+    compute.manager.update_available_resource()
+    compute.run()
+    assert compute.domains() == {**left, "stranger": RUNNING}
+
+
+def test_the_clean_up_begins_with_the_service() -> None:
+    (task,) = [one for one in Compute().manager.periodic_tasks() if one.name == "cleanup_running_deleted_instances"]
+    assert task.at_once
+
+
+# -- the image cache ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "in_use", "left"),
+    [(True, frozenset(), False), (True, frozenset({"ab" * 32}), True), (False, frozenset(), True)],
+)
+def test_old_bases_that_no_disk_stands_on_are_removed(
+    tmp_path: Path, wanted: bool, in_use: frozenset[str], left: bool
+) -> None:
+    compute = Compute(instances_path=str(tmp_path))
+    compute.conf.set_override("remove_unused_base_images", wanted, group="image_cache")
+    compute.hypervisor.bases = in_use
+    path = tmp_path / "_base" / ("ab" * 32)
+    path.parent.mkdir()
+    path.write_bytes(b"image")
+    old = time.time() - 90000
+    os.utime(path, (old, old))
+    work(compute, "run_image_cache_manager")
+    assert path.exists() == left
