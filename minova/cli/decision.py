@@ -6,16 +6,24 @@ from typing import Any
 from minova.cli.client import Json
 from minova.cli.whole import Part
 
+# So many lost hosts speak for themselves.
+FEW = 10
+
 
 def parts(diagnosis: Json) -> list[Part]:
     steps = diagnosis.get("steps", [])
     filters = [(step["name"], step["before"], step["after"], step["before"] - step["after"]) for step in steps]
-    lacking = [(step["name"], what, count) for step in steps for what, count in step.get("lacking", {}).items()]
+    lacking = [
+        (step["name"], what, count)
+        for step in steps
+        if step["before"] - step["after"] > FEW or not step.get("lost")
+        for what, count in step.get("lacking", {}).items()
+    ]
     lost = [
         (host["host"], host["node"], step["name"], host["reason"]) for step in steps for host in step.get("lost", [])
     ]
     weighed = diagnosis.get("weighed", [])
-    weighers = sorted({name for host in weighed for name in host.get("weights", {})})
+    weighers = sorted({name for host in weighed for name, share in host.get("weights", {}).items() if share})
     weights = [
         (host["host"], host["node"], _rounded(host["weight"]))
         + tuple(_rounded(host.get("weights", {}).get(name)) for name in weighers)
@@ -25,7 +33,7 @@ def parts(diagnosis: Json) -> list[Part]:
         Part("Filters, in their order", ("Filter", "Before", "After", "Lost"), filters),
         Part("What the lost hosts lack", ("Filter", "Lack", "Hosts"), lacking),
         Part("Hosts that were lost", ("Host", "Node", "Filter", "Reason"), lost),
-        Part("Weights of the best", ("Host", "Node", "Weight", *weighers), weights),
+        Part("Weights of the best, by weigher", ("Host", "Node", "Weight", *weighers), weights),
         _conflicts(diagnosis.get("conflicts", [])),
         _attempts(diagnosis.get("attempts", [])),
     ]
@@ -48,4 +56,4 @@ def place(host: Any, node: Any) -> str:
 
 
 def _rounded(weight: float | None) -> str:
-    return "" if weight is None else f"{weight:.4g}"
+    return "" if weight is None else f"{weight + 0.0:.4g}"

@@ -41,11 +41,9 @@ def headline(flavor: str, found: Json) -> str:
     if found["error"]:
         return f"No server of flavor {flavor} fits. {found['error']}"
     hosts = [host for host in found["hosts"] if host["count"]]
-    least = "" if found["complete"] else "at least "
+    least = "" if found["complete"] else "At least "
     line = f"{least}{found['total']} more of flavor {flavor} fit, on {len(hosts)} of {len(found['hosts'])} hosts."
-    if found["one_host"]:
-        return f"{line} Their server group keeps them on one host."
-    return line[0].upper() + line[1:]
+    return f"{line} Their server group keeps them on one host." if found["one_host"] else line
 
 
 def parts(found: Json) -> list[Part]:
