@@ -2,6 +2,7 @@
 
 import msgspec
 
+from minova.errors import InvalidConfiguration
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 
 
@@ -11,6 +12,17 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: int = 0
     disk_gb: int = 0
     vcpus: int = 0
+
+
+def require_room(view: HypervisorView, reserved: Reserved) -> None:
+    """InvalidConfiguration: more is reserved than the node has, so that it could take no guest and would say nothing."""
+    for option, kept, total in (
+        ("reserved_host_memory_mb", reserved.memory_mb, view.memory_mb),
+        ("reserved_host_disk_mb", reserved.disk_gb * 1024, view.local_gb * 1024),
+        ("reserved_host_cpus", reserved.vcpus, view.vcpus),
+    ):
+        if kept > total:
+            raise InvalidConfiguration(f"[DEFAULT] {option} = {kept}: node {view.hypervisor_hostname} has {total}")
 
 
 class Ratios(msgspec.Struct, frozen=True, kw_only=True):

@@ -128,7 +128,7 @@ class ComputeManager:
     def init_host(self) -> None:
         """Register, connect to the hypervisor, adopt what runs. While the hypervisor is away the service says so."""
         ctx = service_context()
-        self._patiently("Hypervisor", lambda: self._driver.init_host(self.host))
+        self._patiently("Hypervisor", self._connect)
         self._down_reason = None
         self._patiently("Registration", lambda: self._register(ctx))
         self._driver.watch(self._power_states.changed)
@@ -198,6 +198,10 @@ class ComputeManager:
                 raise errors.ServiceUnavailable(str(error)) from error
 
         return until_available(what, once, self._stopping)
+
+    def _connect(self) -> None:
+        self._driver.init_host(self.host)
+        self._nodes.require_room()
 
     def _register(self, ctx: RequestContext) -> ServiceInstructions:
         service = Service(

@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.compute.audit import NodeSettings
-from minova.compute.inventories import Ratios, Reserved
+from minova.compute.inventories import Ratios, Reserved, require_room
 from minova.compute.resource_tracker import ResourceTracker
 from minova.compute.running_deleted import RunningDeleted
 from minova.context import RequestContext
@@ -59,6 +59,12 @@ class Nodes:
         self._conductor = conductor
         self._trackers: dict[str, ResourceTracker] = {}
         self._lock = threading.Lock()
+
+    def require_room(self) -> None:
+        """For the start. InvalidConfiguration: a node is smaller than what is reserved of it."""
+        if self._driver.reports_resources:
+            for nodename in self._driver.available_nodes():
+                require_room(self._driver.host_view(nodename), self._settings.reserved)
 
     def tracker(self, nodename: str) -> ResourceTracker:
         """NotFound: the driver does not report this node."""
