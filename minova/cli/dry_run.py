@@ -12,12 +12,11 @@ def ask(client: Client, body: Json) -> Json:
 
 
 def headline(answer: Json) -> str:
+    """What came of it, in one line. Only administrators are told the hosts."""
     count, diagnosis = answer["count"], answer["diagnosis"]
-    them = "It" if count == 1 else f"All {count}"
     if not answer["fits"]:
-        return (
-            f"{'It' if count == 1 else f'Not all {count}'} would {'not ' if count == 1 else ''}fit. {answer['reason']}"
-        )
+        return f"{'It would not fit' if count == 1 else f'Not all {count} would fit'}. {answer['reason']}"
+    them = "It" if count == 1 else f"All {count}"
     places = Counter(decision.place(host, node) for host, node in diagnosis["selected"])
     where = ", ".join(where if count == 1 else f"{where}: {many}" for where, many in places.items())
     return f"{them} would fit{f', on {where}' if where else ''}."
