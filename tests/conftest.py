@@ -11,12 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from minova import threads
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
+
+# How long an example takes says something of the machine's other work, and nothing of ours.
+settings.register_profile("minova", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("minova")
 
 # Whichever test is collected first may import oslo.messaging before minova does.
 threads.use_native()
