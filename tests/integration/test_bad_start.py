@@ -1,5 +1,6 @@
 """What the executables say when they cannot start: one clear line on standard error, exit code 1, nothing half-done."""
 
+import socket
 import subprocess
 from pathlib import Path
 
@@ -104,3 +105,67 @@ def test_a_scheduler_that_cannot_be_as_configured_names_what_it_knows(tables: Pa
     assert lines[-1].startswith("minova-scheduler: ")
     assert named in lines[-1]
     assert "Traceback" not in "\n".join(lines)
+
+
+HYPERVISOR = """\
+[DEFAULT]
+state_path = {folder}
+transport_url = kombu+memory://
+{default}
+[libvirt]
+virt_type = test
+connection_uri = {uri}
+"""
+# A host as libvirt's test hypervisor takes it from a file: it has one PCI device and no NUMA cells.
+ONE_DEVICE = """\
+<node>
+  <cpu><mhz>2000</mhz><model>i686</model><active>4</active><nodes>1</nodes><sockets>1</sockets><cores>4</cores>
+    <threads>1</threads></cpu>
+  <memory>4194304</memory>
+  <device><name>pci_0000_5e_00_0</name><capability type="pci"><class>0x0b4000</class><domain>0</domain><bus>94</bus>
+    <slot>0</slot><function>0</function><product id="0x37c8">QAT</product><vendor id="0x8086">Intel</vendor>
+    </capability></device>
+</node>
+"""
+SPEC = '{"vendor_id": "8086", "product_id": "154c"}'
+
+
+@pytest.mark.parametrize(
+    ("default", "groups", "named"),
+    [
+        ("vcpu_pin_set = 0-99", "", "[DEFAULT] vcpu_pin_set = 0-99: the host has no CPU 16-99, only 0-15"),
+        (
+            "",
+            "[compute]\ncpu_shared_set = 0-4\ncpu_dedicated_set = 4-7\n",
+            "[compute] cpu_shared_set and [compute] cpu_dedicated_set have CPUs 4 in common",
+        ),
+        (
+            "reserved_host_memory_mb = 3073",
+            "",
+            "[DEFAULT] reserved_host_memory_mb = 3073: node {node} has 3072",
+        ),
+        (
+            "reserved_huge_pages = node:0,size:2048,count:1",
+            "",
+            "[DEFAULT] reserved_huge_pages: cell 0 has 0 pages of 2048 KiB, fewer than 1",
+        ),
+        ("", "[pci]\ndevice_spec = nic\n", "[pci] device_spec: 'nic' is no JSON"),
+        ("", "[pci]\nalias = nic\n", "[pci] alias nic: is no JSON"),
+    ],
+)
+def test_a_compute_that_cannot_be_as_configured_names_the_option(
+    tmp_path: Path, default: str, groups: str, named: str
+) -> None:
+    text = HYPERVISOR.format(folder=tmp_path, default=default, uri="test:///default") + groups
+    code, lines = said("minova-compute", tmp_path, text)
+    assert code == 1, lines
+    assert lines[-1].startswith(f"minova-compute: {named.format(node=socket.gethostname())}")
+    assert "Traceback" not in "\n".join(lines)
+
+
+def test_devices_for_instances_that_the_host_does_not_have(tmp_path: Path) -> None:
+    (tmp_path / "node.xml").write_text(ONE_DEVICE)
+    text = HYPERVISOR.format(folder=tmp_path, default="", uri=f"test://{tmp_path}/node.xml")
+    code, lines = said("minova-compute", tmp_path, f"{text}[pci]\ndevice_spec = {SPEC}\n")
+    assert code == 1, lines
+    assert lines[-1] == f"minova-compute: [pci] device_spec: {SPEC} matches no PCI device of this host"
