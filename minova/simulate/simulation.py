@@ -12,14 +12,14 @@ from minova import errors
 from minova.compute.claims import NO_PCI, HardwareFit, hardware_fit
 from minova.hardware.pci_alias import Aliases
 from minova.objects.compute_node import ComputeNode
-from minova.objects.numa import NUMATopologyLimits
 from minova.objects.request_spec import HostLimits, RequestSpec
 from minova.scheduler.chain import Rules, candidates
 from minova.scheduler.decision import best_first, joined, limits_at
 from minova.scheduler.diagnosis import Step
 from minova.scheduler.filters import Filter
+from minova.scheduler.filters.numa_topology import limits_of
 from minova.scheduler.gates import skips_filters
-from minova.scheduler.host_table import HostState, HostTable, Mask, Rows
+from minova.scheduler.host_table import HostTable, Mask, Rows
 from minova.scheduler.weights import Floats, Weigher, parts
 from minova.simulate.answers import Json, pools_told, told, topology_told, usage_told
 from minova.simulate.hosts import host_records
@@ -183,7 +183,7 @@ class Cloud:
             numa_topology=host.numa_topology,
             pci_device_pools=host.pci_pools,
         )
-        limits = HostLimits(numa_topology=_limits(host))
+        limits = HostLimits(numa_topology=limits_of(host))
         return hardware_fit(node, spec.numa_topology, spec.pci_requests, limits, packing=self._settings.packing)
 
     def _consume(self, row: int, spec: RequestSpec) -> Json:
@@ -202,12 +202,6 @@ class Cloud:
             "numa": usage_told(host.numa_topology),
             "pci_pools": pools_told(host.pci_pools),
         }
-
-
-def _limits(host: HostState) -> NUMATopologyLimits:
-    return NUMATopologyLimits(
-        cpu_allocation_ratio=host.cpu_allocation_ratio, ram_allocation_ratio=host.ram_allocation_ratio
-    )
 
 
 def _lacks_devices(fit: HardwareFit) -> bool:

@@ -10,43 +10,24 @@ import contextlib
 import copy
 import datetime
 import gzip
-import importlib.util
 import json
-import pathlib
-import uuid
-import warnings
 
+import nova.conf
 import repair
-
-# Before what follows, which warns.
-warnings.simplefilter("ignore")
-
-import nova.conf  # noqa: E402
-from nova import context as nova_context  # noqa: E402
-from nova import exception, objects  # noqa: E402
-from nova import weights as nova_weights  # noqa: E402
-from nova.compute import claims  # noqa: E402
-from nova.pci import request as pci_request  # noqa: E402
-from nova.scheduler import filters, host_manager, weights  # noqa: E402
-from nova.virt import hardware  # noqa: E402
-from oslo_utils import timeutils  # noqa: E402
+from hosts_of import host_states
+from nova import context as nova_context
+from nova import exception, objects
+from nova import weights as nova_weights
+from nova.compute import claims
+from nova.pci import request as pci_request
+from nova.scheduler import filters, host_manager, weights
+from nova.virt import hardware
+from old import filter_classes
+from oslo_utils import timeutils
+from spec_of import request_spec
+from told import limits_of, topology_told, usage_told
 
 CONF = nova.conf.CONF
-NAMES = uuid.UUID("6f1c0f52-7d1a-4a53-8a0c-3f54ab1f6f11")
-OLD = {
-    "nova-20.6.1": {
-        "retry_filter": ["RetryFilter"],
-        "availability_zone_filter": ["AvailabilityZoneFilter"],
-        "core_filter": ["AggregateCoreFilter"],
-        "ram_filter": ["AggregateRamFilter"],
-        "disk_filter": ["AggregateDiskFilter"],
-    },
-    "nova-19.3.2": {
-        "core_filter": ["CoreFilter"],
-        "ram_filter": ["RamFilter"],
-        "disk_filter": ["DiskFilter"],
-    },
-}
 CLASSIC = [
     "RetryFilter",
     "AvailabilityZoneFilter",
@@ -79,254 +60,8 @@ WEIGHERS = [
 ]
 
 
-def filter_classes(old):
-    """By name: Nova 34's, and those it has dropped."""
-    found = {made.__name__: made for made in filters.all_filters()}
-    for package, modules in OLD.items():
-        for module, names in modules.items():
-            path = pathlib.Path(old, package, "nova", "scheduler", "filters", f"{module}.py")
-            spec = importlib.util.spec_from_file_location(f"{package}.{module}", path)
-            loaded = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(loaded)
-            for name in names:
-                found[name] = getattr(loaded, name)
-    return found
-
-
-def uuid_of(name):
-    try:
-        uuid.UUID(name)
-    except ValueError:
-        return str(uuid.uuid5(NAMES, name))
-    return name
-
-
 def told(error):
     return f"{type(error).__name__}: {error}"
-
-
-# -- hosts -------------------------------------------------------------------------------------------------------------
-
-
-def numa_cell(cell):
-    pages = [
-        objects.NUMAPagesTopology(
-            size_kb=page["size_kb"], total=page["total"], used=page.get("used", 0), reserved=page.get("reserved", 0)
-        )
-        for page in cell.get("mempages", [])
-    ]
-    return objects.NUMACell(
-        id=cell["id"],
-        cpuset=set(cell.get("cpuset", [])),
-        pcpuset=set(cell.get("pcpuset", [])),
-        memory=cell["memory"],
-        cpu_usage=cell.get("cpu_usage", 0),
-        memory_usage=cell.get("memory_usage", 0),
-        pinned_cpus=set(cell.get("pinned_cpus", [])),
-        siblings=[set(siblings) for siblings in cell.get("siblings", [])],
-        mempages=pages,
-        socket=cell.get("socket"),
-    )
-
-
-def pci_pool(pool):
-    return objects.PciDevicePool(
-        vendor_id=pool["vendor_id"],
-        product_id=pool["product_id"],
-        numa_node=pool.get("numa_node"),
-        count=pool.get("count", 0),
-        tags={"dev_type": pool.get("dev_type", "type-PCI"), **pool.get("tags", {})},
-    )
-
-
-def compute_node(host, number):
-    numa = host.get("numa")
-    topology = objects.NUMATopology(cells=[numa_cell(cell) for cell in numa]) if numa else None
-    info = host.get("cpu_info")
-    return objects.ComputeNode(
-        id=number,
-        uuid=uuid_of(host.get("uuid") or host["host"]),
-        host=host["host"],
-        hypervisor_hostname=host.get("node") or host["host"],
-        vcpus=host["vcpus"],
-        vcpus_used=host.get("vcpus_used", 0),
-        memory_mb=host["memory_mb"],
-        memory_mb_used=host.get("memory_mb_used", 0),
-        free_ram_mb=host["memory_mb"] - host.get("memory_mb_used", 0),
-        local_gb=host["local_gb"],
-        local_gb_used=host.get("local_gb_used", 0),
-        free_disk_gb=host["local_gb"] - host.get("local_gb_used", 0),
-        disk_available_least=host.get("disk_available_least"),
-        cpu_allocation_ratio=host.get("cpu_allocation_ratio", 4.0),
-        ram_allocation_ratio=host.get("ram_allocation_ratio", 1.0),
-        disk_allocation_ratio=host.get("disk_allocation_ratio", 1.0),
-        hypervisor_type=host.get("hypervisor_type", "QEMU"),
-        hypervisor_version=host.get("hypervisor_version", 0),
-        host_ip=host.get("host_ip"),
-        cpu_info=info if info is None or isinstance(info, str) else json.dumps(info),
-        supported_hv_specs=[objects.HVSpec.from_list(spec) for spec in host.get("supported_instances", [])],
-        stats=host.get("stats", {}),
-        metrics=metrics_text(host.get("metrics", [])),
-        numa_topology=topology._to_json() if topology else None,
-        pci_device_pools=objects.PciDevicePoolList(objects=[pci_pool(pool) for pool in host.get("pci_pools", [])]),
-        updated_at=None,
-    )
-
-
-def metrics_text(metrics):
-    stamp = "2020-01-01T00:00:00.000000"
-    return json.dumps([{"timestamp": stamp, "source": "test", **metric} for metric in metrics])
-
-
-def service(host, number, now):
-    age = datetime.timedelta(seconds=host.get("heartbeat_age", 0))
-    return {
-        "id": number,
-        "host": host["host"],
-        "binary": "nova-compute",
-        "topic": "compute",
-        "report_count": 1,
-        "disabled": host.get("disabled", False),
-        "disabled_reason": None,
-        "forced_down": host.get("forced_down", False),
-        "last_seen_up": now - age,
-        "created_at": now - age,
-        "updated_at": now - age,
-    }
-
-
-def instance(name, images):
-    properties = images.get(name)
-    made = objects.Instance(uuid=uuid_of(name), image_ref="")
-    made.system_metadata = {f"image_{key}": value for key, value in (properties or {}).items()}
-    return made
-
-
-def host_states(scenario, now):
-    aggregates = [
-        objects.Aggregate(
-            id=found.get("id", number),
-            uuid=uuid_of(f"aggregate {number}"),
-            name=found.get("name", ""),
-            hosts=list(found.get("hosts", [])),
-            metadata=dict(found.get("metadata", {})),
-        )
-        for number, found in enumerate(scenario.get("aggregates", []))
-    ]
-    states = []
-    for number, host in enumerate(scenario["hosts"], 1):
-        images = host.get("instance_images", {})
-        names = [*host.get("instances", []), *(name for name in images if name not in host.get("instances", []))]
-        state = host_manager.HostState(
-            host["host"], host.get("node") or host["host"], uuid_of(host.get("cell") or "cell")
-        )
-        state.update(
-            compute=compute_node(host, number),
-            service=service(host, number, now),
-            aggregates=[found for found in aggregates if host["host"] in found.hosts],
-            inst_dict={uuid_of(name): instance(name, images) for name in names},
-        )
-        states.append(state)
-    return states
-
-
-# -- requests ----------------------------------------------------------------------------------------------------------
-
-
-def request_spec(request, context):
-    size = request["flavor"]
-    flavor = objects.Flavor(
-        id=1,
-        flavorid="1",
-        name=size.get("name", "m1"),
-        vcpus=size.get("vcpus", 1),
-        memory_mb=size.get("memory_mb", 0),
-        root_gb=size.get("root_gb", 0),
-        ephemeral_gb=size.get("ephemeral_gb", 0),
-        swap=size.get("swap", 0),
-        extra_specs=dict(size.get("extra_specs", {})),
-    )
-    meta = {"properties": dict(request.get("image") or {})}
-    if request.get("image_id"):
-        meta["id"] = uuid_of(request["image_id"])
-    image = objects.ImageMeta.from_dict(meta)
-    numa = hardware.numa_get_constraints(flavor, image)
-    pci = pci_requests(request, flavor, image)
-    hints = request.get("hints") or {}
-    return objects.RequestSpec(
-        context,
-        instance_uuid=uuid_of(request.get("instance_uuid") or request["id"]),
-        project_id=request.get("project_id") or "project",
-        flavor=flavor,
-        image=image,
-        numa_topology=numa,
-        pci_requests=pci,
-        num_instances=1,
-        availability_zone=request.get("availability_zone"),
-        scheduler_hints={key: value if isinstance(value, list) else [value] for key, value in hints.items()},
-        ignore_hosts=request.get("ignore_hosts"),
-        force_hosts=request.get("force_hosts"),
-        force_nodes=request.get("force_nodes"),
-        retry=retry(request),
-        instance_group=group(request),
-        requested_destination=destination(request),
-        requested_resources=[],
-        limits=objects.SchedulerLimits(),
-        security_groups=objects.SecurityGroupList(),
-        ignore_image_metadata=False,
-    )
-
-
-def pci_requests(request, flavor, image):
-    """Those of the flavor's aliases, then those of ports."""
-    policy = hardware.get_pci_numa_policy_constraint(flavor, image)
-    found = pci_request.get_pci_requests_from_flavor(flavor, affinity_policy=policy)
-    found.requests.extend(
-        objects.InstancePCIRequest(
-            count=asked.get("count", 1),
-            spec=copy.deepcopy(asked.get("spec", [])),
-            numa_policy=asked.get("numa_policy"),
-            request_id=uuid_of(f"pci {number}"),
-        )
-        for number, asked in enumerate(request.get("pci_requests") or [])
-    )
-    return found
-
-
-def retry(request):
-    tried = request.get("retry_hosts")
-    if not tried:
-        return None
-    hosts = [objects.ComputeNode(host=host, hypervisor_hostname=node) for host, node in tried]
-    return objects.SchedulerRetries(num_attempts=len(hosts), hosts=objects.ComputeNodeList(objects=hosts))
-
-
-def group(request):
-    found = request.get("group")
-    if not found:
-        return None
-    made = objects.InstanceGroup(
-        uuid=uuid_of(found.get("uuid") or "group"),
-        name=found.get("name", "group"),
-        policy=found["policy"],
-        policies=[found["policy"]],
-        members=[uuid_of(name) for name in found.get("members", [])],
-        hosts=list(found.get("hosts", [])),
-    )
-    made._rules = {key: str(value) for key, value in (found.get("rules") or {}).items()}
-    return made
-
-
-def destination(request):
-    found = request.get("requested_destination")
-    if not found:
-        return None
-    made = objects.Destination(allow_cross_cell_move=found.get("allow_cross_cell_move", False))
-    if found.get("cell"):
-        made.cell = objects.CellMapping(uuid=uuid_of(found["cell"]))
-    if found.get("host"):
-        made.host, made.node = found["host"], found.get("node")
-    return made
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -512,44 +247,6 @@ class Cloud:
             "numa": None if topology is None else [usage_told(cell) for cell in topology.cells],
             "pci_pools": [dict(sorted(pool.items())) for pool in state.pci_stats.pools],
         }
-
-
-def limits_of(state):
-    return objects.NUMATopologyLimits(
-        cpu_allocation_ratio=state.cpu_allocation_ratio, ram_allocation_ratio=state.ram_allocation_ratio
-    )
-
-
-def usage_told(cell):
-    return {
-        "id": cell.id,
-        "cpu_usage": cell.cpu_usage,
-        "memory_usage": cell.memory_usage,
-        "pinned_cpus": sorted(cell.pinned_cpus),
-        "mempages": [{"size_kb": page.size_kb, "total": page.total, "used": page.used} for page in cell.mempages],
-    }
-
-
-def topology_told(topology):
-    if not topology:
-        return None
-    return {
-        "emulator_threads_policy": topology.emulator_threads_policy,
-        "cells": [
-            {
-                "id": cell.id,
-                "cpuset": sorted(cell.cpuset),
-                "pcpuset": sorted(cell.pcpuset),
-                "memory": cell.memory,
-                "pagesize": cell.pagesize,
-                "cpu_policy": cell.cpu_policy,
-                "cpu_thread_policy": cell.cpu_thread_policy,
-                "cpu_pinning": {str(k): v for k, v in sorted((cell.cpu_pinning or {}).items())},
-                "cpuset_reserved": None if cell.cpuset_reserved is None else sorted(cell.cpuset_reserved),
-            }
-            for cell in topology.cells
-        ],
-    }
 
 
 def chain_names(wanted, classes):
