@@ -1,0 +1,38 @@
+"""The attempts that explain shows: every host that a build was tried on, in their order."""
+
+from minova.db import read_instances
+from minova.objects.unnamed import without_names
+from tests.functional.conductor.desk import Desk
+
+
+def attempts(desk: Desk, uuid: str) -> list[tuple[str, str | None, str | None]]:
+    with desk.db.read() as session:
+        found = read_instances.attempts(session, [uuid]).get(uuid, [])
+    return [(one.host, one.result, one.reason) for one in found]
+
+
+def test_a_retry_on_an_alternate_is_told_with_its_reason(desk: Desk) -> None:
+    (uuid,) = desk.create()
+    desk.claim("a", uuid)
+    assert attempts(desk, uuid) == [("a", None, None)]
+    desk.fail("a", uuid, reason="no disk on a-node")
+    assert attempts(desk, uuid) == [("a", "Error", "no disk on a-node"), ("b", None, None)]
+    desk.build("b", uuid, attempt=2)
+    assert attempts(desk, uuid) == [("a", "Error", "no disk on a-node"), ("b", "Success", None)]
+
+
+def test_a_fault_can_be_told_without_its_hosts(desk: Desk) -> None:
+    (uuid,) = desk.create()
+    for number, host in enumerate("abc", start=1):
+        desk.fail(host, uuid, attempt=number, reason=f"no disk on {host}-node")
+    with desk.db.read() as session:
+        fault = read_instances.last_faults(session, [uuid])[uuid].message
+        names = {name for one in read_instances.attempts(session, [uuid])[uuid] for name in one.names}
+    assert "a: no disk on a-node; b: no disk on b-node; c: no disk on c-node" in fault
+    assert without_names(fault, names).endswith("no disk on the host; no disk on the host; no disk on the host")
+
+
+def test_who_was_never_built_has_no_attempts(desk: Desk) -> None:
+    desk.scheduler.order = []
+    (uuid,) = desk.create()
+    assert attempts(desk, uuid) == []
