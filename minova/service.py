@@ -146,6 +146,22 @@ def _stop(service: Running) -> None:
         LOG.exception("%s did not stop cleanly", service.binary)
 
 
+def on_hangup(work: Callable[[], None]) -> None:
+    """SIGHUP asks for `work`, which is done in a thread of its own: a signal's handler must not wait for a lock."""
+    asked = threading.Event()
+
+    def serve() -> None:
+        while asked.wait():
+            asked.clear()
+            try:
+                work()
+            except Exception:
+                LOG.exception("Error after SIGHUP")
+
+    threading.Thread(target=serve, name="hangup", daemon=True).start()
+    signal.signal(signal.SIGHUP, lambda number, frame: asked.set())
+
+
 def stop_on_signals(stopping: threading.Event) -> None:
     """SIGTERM and SIGINT ask for a graceful stop; a second one does not wait for it."""
 

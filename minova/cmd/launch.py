@@ -1,6 +1,8 @@
 """What every executable does around its own composition: read options, log, start, stop, and fail with one clear line."""
 
+import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -11,6 +13,8 @@ from oslo_config import cfg
 from minova import conf as configuration
 from minova import errors, log, metrics, service
 from minova.context import service_context
+
+LOG = logging.getLogger(__name__)
 
 # Seconds that a service which is still starting has to stop.
 START_GRACE = 5.0
@@ -34,12 +38,13 @@ def launch(
     prepare: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
     ready: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
 ) -> NoReturn:
-    """Run until SIGTERM or SIGINT; exit 0, or 1 with the reason on standard error.
+    """Run until SIGTERM or SIGINT; exit 0, or 1 with the reason on standard error. SIGHUP: read the files again.
 
     `prepare` may change defaults once the command line is read; `ready` is called when every service has started.
     """
     stopping, started = threading.Event(), threading.Event()
     service.stop_on_signals(stopping)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a configuration to read again
 
     def every_service_started() -> None:
         started.set()
@@ -53,12 +58,24 @@ def launch(
         with log.bound_request(service_context()):
             services = [*metrics.page(conf, METRICS_PORTS[prog]), *compose(conf, stopping)]
             configuration.check(conf)  # again, with the options that oslo.messaging has added
+            service.on_hangup(lambda: reread(conf, lambda: configuration.load(sys.argv[1:], prog, cli=cli)))
             service.run(services, stopping, every_service_started)
     except cfg.ConfigFilesNotFoundError as error:
         _fail(prog, str(error))
     except (errors.MinovaError, cfg.ConfigFileParseError) as error:
         _fail(prog, str(error))
     sys.exit(0)
+
+
+def reread(conf: cfg.ConfigOpts, load: Callable[[], object]) -> None:
+    """Take over what may change while a service runs. `load` reads all anew: if it cannot, nothing is changed."""
+    try:
+        load()
+        changed = conf.mutate_config_files()
+    except (errors.MinovaError, cfg.Error) as error:
+        LOG.error("The configuration stays as it was: %s", error)
+        return
+    LOG.info("The configuration was read again: %d options have changed", len(changed))
 
 
 def _end_a_start(prog: str, stopping: threading.Event, started: threading.Event) -> None:

@@ -89,6 +89,15 @@ class ComputeManager:
             clock=clock,
         )
 
+        conf.register_mutate_hook(self._reconfigure)
+
+    def _reconfigure(self, conf: cfg.ConfigOpts, changed: object) -> None:
+        """The configuration was read again. The next audits publish what it says now."""
+        try:
+            self._nodes.reconfigure(settings_from(conf, self.host))
+        except errors.MinovaError as error:
+            LOG.error("Reserved amounts and ratios stay as they were: %s", error)
+
     # -- what arrives ----------------------------------------------------------------------------------------------
 
     def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:

@@ -60,11 +60,11 @@ class Nodes:
         self._trackers: dict[str, ResourceTracker] = {}
         self._lock = threading.Lock()
 
-    def require_room(self) -> None:
-        """For the start. InvalidConfiguration: a node is smaller than what is reserved of it."""
+    def require_room(self, settings: NodeSettings | None = None) -> None:
+        """For the start, or for other settings. InvalidConfiguration: a node is smaller than what is reserved of it."""
         if self._driver.reports_resources:
             for nodename in self._driver.available_nodes():
-                require_room(self._driver.host_view(nodename), self._settings.reserved)
+                require_room(self._driver.host_view(nodename), (settings or self._settings).reserved)
 
     def tracker(self, nodename: str) -> ResourceTracker:
         """NotFound: the driver does not report this node."""
@@ -77,6 +77,14 @@ class Nodes:
         with self._lock:
             made = ResourceTracker(self._settings, nodename, self._driver, self._conductor)
             return self._trackers.setdefault(nodename, made)
+
+    def reconfigure(self, settings: NodeSettings) -> None:
+        """Reserved amounts, ratios and so on, from the next audits on. Errors as `require_room`; then all stays as it was."""
+        self.require_room(settings)
+        with self._lock:
+            self._settings = settings
+        for tracker in self.trackers():
+            tracker.reconfigure(settings)
 
     def trackers(self) -> tuple[ResourceTracker, ...]:
         """Those in use."""

@@ -58,6 +58,11 @@ class ResourceTracker:
         held = self._books.held.get(instance_uuid) if self._books is not None else None
         return held.instance if held is not None else None
 
+    def reconfigure(self, settings: NodeSettings) -> None:
+        """From the next claim or audit on; one that goes on ends as it began."""
+        with self._lock:
+            self._settings = settings
+
     # -- the audit -------------------------------------------------------------------------------------------------
 
     def update_available_resource(self, ctx: RequestContext) -> tuple[Finding, tuple[str, ...]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from minova import conf as configuration
 from minova import errors
 from minova.compute.manager import ComputeManager
 from minova.objects.image import Image
@@ -602,3 +603,52 @@ def test_an_audit_that_cannot_be(reports: bool, node: str, error: type[Exception
     compute.hypervisor.reports_resources = reports  # type: ignore[misc]
     with pytest.raises(error, match=words):
         compute.manager.audit_node(CTX, node)
+
+
+# -- a configuration that is read again ----------------------------------------------------------------------------------
+
+
+def reread(compute: Compute, path: Path, text: str) -> None:
+    path.write_text(f"[DEFAULT]\n{text}\n")
+    compute.conf.mutate_config_files()
+    compute.manager.update_available_resource()
+
+
+@pytest.fixture
+def with_file(tmp_path: Path) -> tuple[Compute, Path]:
+    path = tmp_path / "minova.conf"
+    path.write_text("[DEFAULT]\nreserved_host_memory_mb = 512\n")
+    compute = Compute()
+    compute.conf = configuration.load([], "test", files=[str(path)])
+    return compute.restart(), path
+
+
+def test_reserved_amounts_and_ratios_change_with_the_next_audit(with_file: tuple[Compute, Path]) -> None:
+    compute, path = with_file
+    compute.boot("i")
+    reread(compute, path, "reserved_host_memory_mb = 1024\nreserved_host_cpus = 2\ncpu_allocation_ratio = 2.5")
+    assert (compute.row.memory_mb_used, compute.row.vcpus_used) == (1024 + 1024, 2 + 2)
+    by_class = {one.resource_class: one for one in compute.conductor.inventories[compute.row.uuid]}
+    assert (by_class["VCPU"].reserved, by_class["VCPU"].allocation_ratio) == (2, 2.5)
+    assert by_class["MEMORY_MB"].reserved == 1024
+
+
+def test_more_reserved_than_there_is_stays_as_it_was(
+    with_file: tuple[Compute, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    compute, path = with_file
+    reread(compute, path, "reserved_host_memory_mb = 99999")
+    assert compute.row.memory_mb_used == 512
+    assert "Reserved amounts and ratios stay as they were: [DEFAULT] reserved_host_memory_mb = 99999" in caplog.text
+
+
+def test_what_becomes_of_domains_of_deleted_instances_may_change(with_file: tuple[Compute, Path]) -> None:
+    compute, path = with_file
+    path.write_text("[DEFAULT]\nrunning_deleted_instance_action = log\n")
+    compute.conf.mutate_config_files()
+    compute.boot("i")
+    compute.conductor.begin_delete("i")
+    compute.conductor.instance_deleted(CTX, instance_uuid="i", host=HOST)
+    compute.manager.update_available_resource()
+    compute.run()
+    assert compute.domains() == {"i": RUNNING}
