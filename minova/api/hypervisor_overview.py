@@ -98,6 +98,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     pci_devices: tuple[PciDevice, ...]
     servers: tuple[ServerThere, ...]
     moves: tuple[MoveThere, ...]
+    metrics: tuple[dict[str, Any], ...]
     last_audit: LastAudit | None
 
 
@@ -128,6 +129,7 @@ def show(api: Api, call: Call) -> dict[str, Any]:
                 )
                 for move in moves.in_progress_on(session, row.host, row.hypervisor_hostname)
             ),
+            metrics=node.metrics,
             last_audit=None if audit is None else told(audit.audited_at, audit.found),
         )
     return {"overview": overview}

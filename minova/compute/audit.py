@@ -5,6 +5,7 @@ driver's view + what the database knows ----> node row, and what to do:
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -75,6 +76,7 @@ def fold(
     new_uuid: str,
     overhead: Callable[[Flavor], Overhead],
     failed_builds: int = 0,
+    metrics: tuple[dict[str, Any], ...] = (),
 ) -> Finding:
     """`new_uuid` is the node's if it has no row yet; `overhead` answers for a flavor what the hypervisor adds."""
     held = [
@@ -89,7 +91,8 @@ def fold(
     orphans = {domain.uuid: domain.memory_mb for domain in view.domains if domain.uuid not in expected}
     known = inputs.node.pci_devices if inputs.node is not None else ()
     devices = pci_devices.kept_for(pci_devices.reconciled(known, view.pci_devices), expected)
-    node = books.with_devices(bare_node(view, inputs.node, settings, new_uuid, failed_builds), devices)
+    bare = replace(bare_node(view, inputs.node, settings, new_uuid, failed_builds), metrics=metrics)
+    node = books.with_devices(bare, devices)
     opened = books.Books(node=usage.with_memory(node, sum(orphans.values())), orphans=orphans)
     opened, conflicts = _entered(opened, held, [books.held_side(side, overhead) for side in sides.values()])
     return Finding(
@@ -151,7 +154,6 @@ def bare_node(
         uuid=row.uuid if row is not None else new_uuid,
         id=row.id if row is not None else 0,
         generation=row.generation if row is not None else 0,
-        metrics=row.metrics if row is not None else (),
         host=settings.host,
         host_ip=settings.host_ip,
         hypervisor_hostname=view.hypervisor_hostname,

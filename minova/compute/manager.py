@@ -14,6 +14,7 @@ from minova.compute.attempts import End, Outcome
 from minova.compute.audits import Auditor
 from minova.compute.builds import Builder, Images
 from minova.compute.init_host import adopt
+from minova.compute.monitors import Monitors
 from minova.compute.nodes import Nodes, settings_from
 from minova.compute.power_states import PowerStates
 from minova.compute.upkeep import Upkeep
@@ -66,7 +67,8 @@ class ComputeManager:
         self._heartbeat_interval = float(conf.report_interval)
         self._down_reason: str | None = None
         self._audit_due = False
-        self._nodes = Nodes(settings_from(conf, host), driver, conductor)
+        monitors = Monitors(conf.compute_monitors, driver, source=conf.compute_driver, clock=clock)
+        self._nodes = Nodes(settings_from(conf, host), driver, conductor, monitors.metrics)
         self._power_states = PowerStates(host, conductor)
         self._builder = Builder(host, driver, conductor, images, self._nodes, clock=clock)
         self._auditor = Auditor(

@@ -2,13 +2,14 @@
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from oslo_config import cfg
 
 from minova import errors
 from minova.compute.audit import NodeSettings
 from minova.compute.inventories import Ratios, Reserved, require_room
+from minova.compute.monitors import Metrics, nothing_monitored
 from minova.compute.resource_tracker import ResourceTracker
 from minova.compute.running_deleted import RunningDeleted
 from minova.context import RequestContext
@@ -53,10 +54,17 @@ def running_deleted_from(conf: cfg.ConfigOpts) -> RunningDeleted:
 class Nodes:
     """Safe for threads."""
 
-    def __init__(self, settings: NodeSettings, driver: Driver, conductor: ConductorApi) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        driver: Driver,
+        conductor: ConductorApi,
+        monitored: Callable[[str], Metrics] = nothing_monitored,
+    ) -> None:
         self._settings = settings
         self._driver = driver
         self._conductor = conductor
+        self._monitored = monitored
         self._trackers: dict[str, ResourceTracker] = {}
         self._lock = threading.Lock()
 
@@ -75,7 +83,7 @@ class Nodes:
         if nodename not in self._driver.available_nodes():
             raise errors.NotFound(f"Node {nodename} is not one of host {self._settings.host}")
         with self._lock:
-            made = ResourceTracker(self._settings, nodename, self._driver, self._conductor)
+            made = ResourceTracker(self._settings, nodename, self._driver, self._conductor, self._monitored)
             return self._trackers.setdefault(nodename, made)
 
     def reconfigure(self, settings: NodeSettings) -> None:

@@ -16,6 +16,7 @@ from minova.compute.books import Books, HeldSide
 from minova.compute.claim import Claim, MoveClaim, NopClaim, NopMoveClaim
 from minova.compute.claims import Demand, Fit, fit_of
 from minova.compute.drift import drift_of
+from minova.compute.monitors import Metrics, nothing_monitored
 from minova.compute.moves import side_of
 from minova.compute.repeat import repeated
 from minova.compute.usage import Held, usage_of
@@ -38,11 +39,19 @@ replace = msgspec.structs.replace
 class ResourceTracker:
     """One node's. Methods that change the books take the lock, and none of them is called from within another."""
 
-    def __init__(self, settings: NodeSettings, nodename: str, driver: Driver, conductor: ConductorApi) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        nodename: str,
+        driver: Driver,
+        conductor: ConductorApi,
+        monitored: Callable[[str], Metrics] = nothing_monitored,
+    ) -> None:
         self.nodename = nodename
         self._settings = settings
         self._driver = driver
         self._conductor = conductor
+        self._monitored = monitored
         self._lock = threading.Lock()
         self._failed_builds = 0
         self._books: Books | None = None
@@ -83,6 +92,7 @@ class ResourceTracker:
                 new_uuid=node_uuid(self._settings.host, self.nodename),
                 overhead=self._driver.overhead,
                 failed_builds=self._failed_builds,
+                metrics=self._monitored(self.nodename),
             )
             before, self._books, self._saved = self._books, finding.books, None
             finding = replace(finding, drift=drift_of(before.node if before else inputs.node, finding.books.node))

@@ -27,6 +27,11 @@ OPTS: list[cfg.Opt] = [
         default=0,
         help="Seconds between audits; 0 means 60, negative switches them off.",
     ),
+    cfg.ListOpt(
+        "compute_monitors",
+        default=[],
+        help="Monitors that give the node's metrics with each audit: cpu.virt_driver (frequency, times and percentages of the CPUs). Unset: none.",
+    ),
     cfg.IntOpt(
         "sync_power_state_interval",
         default=600,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.cpu_times import CpuTimes
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
@@ -62,6 +63,10 @@ class Driver(Protocol):
 
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         """NotFound: no such domain. The last `tail_length` lines, or all that is kept."""
+        ...
+
+    def cpu_times(self, node: str) -> CpuTimes | None:
+        """What the node's CPUs did since they were started; None: the hypervisor does not tell."""
         ...
 
     def overhead(self, flavor: Flavor) -> tuple[int, int, int]:

@@ -1,6 +1,7 @@
 """A hypervisor that runs nothing and keeps books: for tests, benchmarks and a look around."""
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,11 +12,13 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.cpu_times import CpuTimes
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
 
 HYPERVISOR_VERSION = 1
+_IDLE = CpuTimes(user=0, kernel=0, idle=0, iowait=0, frequency=1000)
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +63,8 @@ class FakeDriver:
         self._failures: dict[str, list[Exception]] = defaultdict(list)
         self._changed: list[Callable[[str, PowerState], None]] = []
         self._domains: dict[str, Domain] = self._read()
+        self._started = time.monotonic_ns()
+        self._cpu_times: dict[str, tuple[int, CpuTimes]] = {}
 
     # -- what tests do ---------------------------------------------------------------------------------------------
 
@@ -169,6 +174,26 @@ class FakeDriver:
             self._begin("console_output")
             lines = self._domain(instance_uuid).console.splitlines(keepends=True)
         return "".join(lines if tail_length is None else lines[max(0, len(lines) - tail_length) :])
+
+    def cpu_times(self, node: str) -> CpuTimes:
+        """As if every vCPU of a running domain were busy, three quarters of that for the guest itself."""
+        with self._lock:
+            self._begin("cpu_times")
+            running = [
+                one for one in self._domains.values() if (one.node, one.power_state) == (node, PowerState.RUNNING)
+            ]
+            before, kept = self._cpu_times.get(node, (self._started, _IDLE))
+            now = time.monotonic_ns()
+            passed, busy = now - before, min(sum(one.vcpus for one in running), self._vcpus)
+            told = CpuTimes(
+                user=kept.user + passed * busy * 3 // 4,
+                kernel=kept.kernel + passed * busy // 4,
+                idle=kept.idle + passed * (self._vcpus - busy),
+                iowait=0,
+                frequency=1000,
+            )
+            self._cpu_times[node] = (now, told)
+            return told
 
     def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
         return (0, 0, 0)

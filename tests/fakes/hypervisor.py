@@ -9,6 +9,7 @@ import msgspec
 
 from minova import errors
 from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.cpu_times import CpuTimes
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
@@ -33,6 +34,7 @@ class Hypervisor:
         self.images: dict[str, Path | None] = {}
         self.closed = False
         self.bases: frozenset[str] = frozenset()
+        self.cpus: CpuTimes | None = None
         self._domains: dict[str, tuple[str, DomainView]] = {}
         self._changed: Callable[[str, PowerState], None] | None = None
         self._lock = threading.RLock()
@@ -137,6 +139,10 @@ class Hypervisor:
             raise errors.NotFound(f"Domain {instance_uuid}")
         lines = ["booting", "ready"]
         return "\n".join(lines if tail_length is None else lines[-tail_length:])
+
+    def cpu_times(self, node: str) -> CpuTimes | None:
+        self._note("cpu_times")
+        return self.cpus
 
     def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
         return self.extra

@@ -16,6 +16,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.cpu_times import CpuTimes
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
@@ -108,6 +109,17 @@ class LibvirtDriver:
     def domains(self) -> tuple[DomainView, ...]:
         with self._host.asked("Listing domains") as connection:
             return self._views(connection)
+
+    def cpu_times(self, node: str) -> CpuTimes | None:
+        with self._host.asked("Reading the CPU times") as connection:
+            try:
+                found = connection.getCPUStats(libvirt.VIR_NODE_CPU_STATS_ALL_CPUS)
+            except libvirt.libvirtError as error:
+                if error.get_error_code() in {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG}:
+                    return None
+                raise
+            times = {name: int(found.get(name, 0)) for name in ("user", "kernel", "idle", "iowait")}
+            return CpuTimes(frequency=int(connection.getInfo()[3]), **times)
 
     def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
         """As Nova estimates it: emulator threads of their own take one more CPU."""

@@ -158,3 +158,21 @@ def test_a_closed_driver_says_so(tmp_path: Path) -> None:
     driver.close()
     with pytest.raises(HypervisorUnavailable, match="closed"):
         driver.available_nodes()
+
+
+def test_what_the_cpus_did(driver: Driver) -> None:
+    (node,) = driver.available_nodes()
+    times = driver.cpu_times(node)
+    assert times is not None
+    assert (times.user > 0, times.idle > 0, times.frequency > 0) == (True, True, True)
+
+
+def test_a_domain_that_is_powered_off_is_still_there(driver: Driver) -> None:
+    guest = instance()
+    driver.prepare(guest, "n", 1, None)
+    driver.start(guest)
+    for _ in range(2):
+        driver.power_off(guest.uuid)
+    driver.power_off(str(uuid.uuid4()))
+    assert driver.power_state(guest.uuid) is PowerState.SHUTDOWN
+    driver.destroy(guest.uuid)

@@ -118,3 +118,24 @@ def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     for ask in (lambda: fake.start(one), lambda: fake.console_output(one.uuid, None)):
         with pytest.raises(NotFound, match=one.uuid):
             ask()
+
+
+def test_cpu_times_grow_with_what_runs(tmp_path: Path) -> None:
+    one, guest = driver(tmp_path), instance()
+    idle = one.cpu_times("hv1")
+    one.prepare(guest, "hv1", 1, None)
+    one.start(guest)
+    one.cpu_times("hv1")
+    busy = one.cpu_times("hv1")
+    assert (idle.used, idle.total > 0) == (0, True)
+    assert busy.total > idle.total
+    assert busy.user > 0
+
+
+def test_a_domain_that_is_powered_off_keeps_its_place(tmp_path: Path) -> None:
+    one, guest = driver(tmp_path), instance()
+    one.prepare(guest, "hv1", 1, None)
+    one.start(guest)
+    one.power_off(guest.uuid)
+    one.power_off("nobody")
+    assert [(domain.uuid, domain.power_state) for domain in one.domains()] == [(guest.uuid, PowerState.SHUTDOWN)]

@@ -1,0 +1,21 @@
+"""What a host's CPUs have done since it was started, all of them together."""
+
+import msgspec
+
+
+class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Nanoseconds; `frequency` in MHz."""
+
+    user: int
+    kernel: int
+    idle: int
+    iowait: int
+    frequency: int
+
+    @property
+    def used(self) -> int:
+        return self.user + self.kernel + self.iowait
+
+    @property
+    def total(self) -> int:
+        return self.used + self.idle
