@@ -106,6 +106,9 @@ def guest_xml(
         if arch in {"x86_64", "i686"}:
             ET.SubElement(features, "apic")
         _cpu(domain, settings, instance.flavor.vcpus, numa)
+    elif numa is not None:
+        # <numatune> is about cells that the guest must have, on libvirt's test hypervisor, too.
+        numa_xml.add_cells(ET.SubElement(domain, "cpu"), numa)
     ET.SubElement(domain, "clock", offset="utc")
     _text(domain, "on_poweroff", "destroy")
     _text(domain, "on_reboot", "restart")

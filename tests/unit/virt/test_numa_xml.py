@@ -158,3 +158,8 @@ def test_devices_are_handed_over() -> None:
     address = found[0].find("source/address")
     assert address is not None
     assert address.attrib == {"domain": "0x0000", "bus": "0x0a", "slot": "0x02", "function": "0x3"}
+
+
+def test_cells_are_in_the_guest_on_libvirts_test_hypervisor_too() -> None:
+    domain = domain_of(SHARED, settings=msgspec.structs.replace(HOST, virt_type="test"))
+    assert [cell.get("cpus") for cell in domain.findall("cpu/numa/cell")] == ["0-1", "2-3"]
