@@ -15,6 +15,37 @@ CELL_UUID = "00000000-0000-4000-8000-0000000000c1"
 # Measured from 0 to 1.
 SHARES = ("cpu.percent", "cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent")
 
+# Fields that are columns of a HostTable.
+WHOLE_COLUMNS = (
+    "memory_mb",
+    "memory_mb_used",
+    "vcpus",
+    "vcpus_used",
+    "local_gb",
+    "local_gb_used",
+    "free_disk_mb",
+    "num_instances",
+    "num_io_ops",
+    "failed_builds",
+    "hypervisor_version",
+)
+FLOAT_COLUMNS = ("ram_allocation_ratio", "cpu_allocation_ratio", "disk_allocation_ratio")
+# Few distinct values on many hosts: a column of numbers into a list of values.
+CLASS_COLUMNS = (
+    "service",
+    "aggregates",
+    "image_support",
+    "capabilities",
+    "metrics",
+    "cell_uuid",
+    "host_ip",
+    "traits",
+    "provider_aggregates",
+    "numa_topology",
+    "pci_pools",
+    "instance_images",
+)
+
 
 class AggregateFacts(msgspec.Struct, frozen=True):
     """An aggregate as filters see it: `metadata` as sorted pairs, so that equal ones are told by their value."""

@@ -31,7 +31,7 @@ class HostSource:
     """Not safe for threads: whoever decides holds it alone. `clock`: seconds, for what is to be done now and then."""
 
     def __init__(self, db: Database, *, service_down_time: float, clock: Callable[[], float]) -> None:
-        self.table = HostTable()
+        self.table = HostTable(together=True)
         self.rows_read = 0
         self.heard = False  # whether the last refresh looked for silent services
         self._db = db

@@ -16,48 +16,18 @@ from minova.objects.numa import NUMATopologyLimits
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.class_columns import ClassColumn, Values
 from minova.scheduler.consumption import taken
-from minova.scheduler.host_record import HostRecord
+from minova.scheduler.host_record import CLASS_COLUMNS, FLOAT_COLUMNS, WHOLE_COLUMNS, HostRecord
 from minova.scheduler.host_state import Hosts, HostState
 from minova.scheduler.nova_host_state import NovaHostState
 from minova.scheduler.numa_columns import NumaColumns
 from minova.scheduler.room_columns import ROOM_COLUMNS, RoomColumns, key, one
-from minova.scheduler.whereabouts import Whereabouts
+from minova.scheduler.whereabouts import RowsOfHosts, Whereabouts
 
 __all__ = ["ROOM_COLUMNS", "ClassColumn", "HostState", "HostTable", "Hosts", "Mask", "RoomColumns", "Rows"]
 
 Mask = NDArray[np.bool_]
 # Numbers of rows.
 Rows = NDArray[np.int64]
-
-WHOLE_COLUMNS = (
-    "memory_mb",
-    "memory_mb_used",
-    "vcpus",
-    "vcpus_used",
-    "local_gb",
-    "local_gb_used",
-    "free_disk_mb",
-    "num_instances",
-    "num_io_ops",
-    "failed_builds",
-    "hypervisor_version",
-)
-FLOAT_COLUMNS = ("ram_allocation_ratio", "cpu_allocation_ratio", "disk_allocation_ratio")
-# Few distinct values on many hosts: a column of numbers into a list of values.
-CLASS_COLUMNS = (
-    "service",
-    "aggregates",
-    "image_support",
-    "capabilities",
-    "metrics",
-    "cell_uuid",
-    "host_ip",
-    "traits",
-    "provider_aggregates",
-    "numa_topology",
-    "pci_pools",
-    "instance_images",
-)
 
 
 class Record(Protocol):
@@ -67,9 +37,13 @@ class Record(Protocol):
 
 
 class HostTable(Hosts):
-    """Changed by `apply` and `set_silent` (what was read) and by `consume` (what was decided, until `restore`)."""
+    """Changed by `apply` and `set_silent` (what was read) and by `consume` (what was decided, until `restore`).
 
-    def __init__(self) -> None:
+    `together`: a host's nodes have its instances together, as in Nova's HostManager; in a scenario each has its own.
+    """
+
+    def __init__(self, *, together: bool = False) -> None:
+        self.together = together
         self.records: list[HostRecord] = []
         self.row_of: dict[int, int] = {}
         self.consumed: dict[int, list[str]] = {}
@@ -86,7 +60,7 @@ class HostTable(Hosts):
         self._where = Whereabouts()
         self._noted: dict[int, NovaHostState] = {}
         self._records: list[weakref.ref[Record]] = []
-        self._rows_of_host: dict[str, list[int]] | None = None
+        self._rows_of_hosts = RowsOfHosts()
 
     def __len__(self) -> int:
         return len(self.records)
@@ -138,11 +112,7 @@ class HostTable(Hosts):
 
     def rows_of_host(self, lowered: str) -> list[int]:
         """The nodes of a host, by its name in lower case."""
-        if self._rows_of_host is None:
-            self._rows_of_host = {}
-            for row, record in enumerate(self.records):
-                self._rows_of_host.setdefault(record.host.lower(), []).append(row)
-        return self._rows_of_host.get(lowered, [])
+        return self._rows_of_hosts.of(self.records, lowered)
 
     def noted(self, row: int) -> NovaHostState:
         """The host for what was written for Nova: the same object until `begin`."""
@@ -169,13 +139,18 @@ class HostTable(Hosts):
         """How many of these instances each host has."""
         counts = np.zeros(len(self), np.int64)
         for uuid in set(uuids):
-            for node_id in self._where.nodes(uuid):
-                counts[self.row_of[node_id]] += 1
+            counts[list(self._rows_with(uuid))] += 1
         return counts
 
     def instances_among_row(self, row: int, uuids: Iterable[str]) -> int:
-        node_id = self.records[row].id
-        return sum(node_id in self._where.nodes(uuid) for uuid in set(uuids))
+        return sum(row in self._rows_with(uuid) for uuid in set(uuids))
+
+    def _rows_with(self, uuid: str) -> set[int]:
+        rows = {self.row_of[node_id] for node_id in self._where.nodes(uuid)}
+        if not self.together:
+            return rows
+        hosts = {self.records[row].host for row in rows}
+        return {row for host in hosts for row in self.rows_of_host(host.lower()) if self.records[row].host == host}
 
     def joined(self, row: int) -> Sequence[str]:
         """Instances that the host has consumed."""
@@ -196,14 +171,17 @@ class HostTable(Hosts):
                 self._where.drop(node_id, (*self.records[row].instances, *self.joined(row)))
         if gone or fresh:
             self._reshape(gone, fresh)
+            self._rows_of_hosts.forget()
         for node_id, record in changes.items():
             if record is not None:
                 row = self.row_of[node_id]
+                if record.host != self.records[row].host:
+                    self._rows_of_hosts.forget()
                 self.records[row] = record
                 self._where.put(node_id, record.instances)
                 self._write(row)
         self._rooms.clear()
-        self._noted, self._rows_of_host = {}, None
+        self._noted = {}
         self._compact()
 
     def set_silent(self, silent: Mapping[int, float]) -> None:

@@ -1,6 +1,8 @@
-"""Which nodes an instance is on, so that a group's hosts are found without asking every host."""
+"""Which nodes an instance is on, so that a group's hosts are found without asking every host; and a host's rows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from minova.scheduler.host_record import HostRecord
 
 
 class Whereabouts:
@@ -29,3 +31,20 @@ class Whereabouts:
         if first is None:
             return frozenset()
         return self._more.get(uuid, frozenset()) | {first}
+
+
+class RowsOfHosts:
+    """Where a table has the nodes of a host, by its name in lower case. Made when first asked for."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[int]] | None = None
+
+    def forget(self) -> None:
+        self._rows = None
+
+    def of(self, records: Sequence[HostRecord], lowered: str) -> list[int]:
+        if self._rows is None:
+            self._rows = {}
+            for row, record in enumerate(records):
+                self._rows.setdefault(record.host.lower(), []).append(row)
+        return self._rows.get(lowered, [])

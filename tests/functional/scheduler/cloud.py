@@ -55,9 +55,16 @@ def uuids(count: int, prefix: str = "instance") -> tuple[str, ...]:
 
 
 def add_host(
-    session: Session, host: str, *, now: float = 1000.0, service: bool = True, announce: bool = True, **node: Any
+    session: Session,
+    host: str,
+    *,
+    name: str | None = None,
+    now: float = 1000.0,
+    service: bool = True,
+    announce: bool = True,
+    **node: Any,
 ) -> int:
-    """A host with one node of that name; 16 vcpus x 4, 32 GB memory, 500 GB disk unless said otherwise."""
+    """A host with one node, of its name or of this one; 16 vcpus x 4, 32 GB memory, 500 GB disk unless said otherwise."""
     if service:
         row = models.Service(
             uuid=named(f"service {host}"),
@@ -71,10 +78,11 @@ def add_host(
         session.add(models.Heartbeat(service_id=row.id, last_seen=now))
     values = {"vcpus": 16, "memory_mb": 32768, "local_gb": 500, **node}
     values.setdefault("free_disk_gb", values["local_gb"] - values.get("local_gb_used", 0))
+    name = name or host
     made = models.ComputeNode(
-        uuid=named(f"node {host}"),
+        uuid=named(f"node {name}"),
         host=host,
-        hypervisor_hostname=host,
+        hypervisor_hostname=name,
         hypervisor_type="QEMU",
         hypervisor_version=7002000,
         supported_instances=[["x86_64", "qemu", "hvm"], ["i686", "qemu", "hvm"]],
@@ -83,7 +91,7 @@ def add_host(
     )
     session.add(made)
     session.flush()
-    providers.ensure(session, made.uuid, host)
+    providers.ensure(session, made.uuid, name)
     inventories.set_inventories(session, made.uuid, inventories_of(made))
     if announce:
         changes.append(session, [made.id], now)

@@ -19,8 +19,7 @@ from minova.scheduler.filters.disk import DiskFilter
 from minova.scheduler.filters.image_properties import ImagePropertiesFilter
 from minova.scheduler.filters.numa_topology import limits_of, misfit
 from minova.scheduler.filters.ram import RamFilter
-from minova.scheduler.host_record import HostRecord
-from minova.scheduler.host_table import CLASS_COLUMNS, FLOAT_COLUMNS, WHOLE_COLUMNS
+from minova.scheduler.host_record import CLASS_COLUMNS, FLOAT_COLUMNS, WHOLE_COLUMNS, HostRecord
 from minova.scheduler.numa_columns import NumaColumns
 from minova.scheduler.weights import Weigher
 from minova.scheduler.weights.cpu import CPUWeigher
