@@ -143,14 +143,22 @@ def best_first(total: Floats, most: int) -> Rows:
 
 
 def _choose(rows: Rows, best: Rows, total: Floats, rules: Rules) -> Choice:
-    order = [int(rows[i]) for i in best]
     if rules.shuffle_best_same_weighed_hosts:
-        equals = rows[(total == total[best[0]]).nonzero()[0]]
-        first = int(equals[rules.draw(len(equals))])
-        order = [first, *(row for row in order if row != first)]
+        best = _shuffled(best, (total == total[best[0]]).nonzero()[0], rules)
+    order = [int(rows[i]) for i in best]
     size = min(rules.host_subset_size, len(order))
     row = order.pop(rules.draw(size) if size > 1 else 0)
     return Choice(row, order)
+
+
+def _shuffled(best: Rows, equals: Rows, rules: Rules) -> Rows:
+    """Those of `best` that weigh the same drawn from all that do, so that subset and alternates are random, too."""
+    some = min(len(best), len(equals))
+    drawn = equals.copy()
+    for place in range(some):
+        other = place + rules.draw(len(drawn) - place)
+        drawn[[place, other]] = drawn[[other, place]]
+    return np.concatenate([drawn[:some], best[some:]])
 
 
 def _selections(

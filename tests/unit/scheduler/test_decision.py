@@ -152,6 +152,12 @@ def test_equals_may_be_shuffled() -> None:
     assert chosen(decision) == [["host2", "host1", "host3"]]
 
 
+def test_subset_and_alternates_are_drawn_from_all_equals() -> None:
+    table = table_of(*(record(number) for number in range(30)))
+    draws = rules(shuffle_best_same_weighed_hosts=True, host_subset_size=2, draw=lambda n: n - 1)
+    assert chosen(decide(table, spec_of(), uuids(1), 2, draws)) == [["host0", "host29", "host1"]]
+
+
 def test_no_more_candidates_than_max_placement_results_are_looked_at() -> None:
     decision = decide(three(), spec_of(), uuids(1), 2, rules(max_placement_results=1))
     assert chosen(decision) == [["host1"]]
