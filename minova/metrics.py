@@ -41,6 +41,17 @@ DRIFT = Counter(
     ["resource"],
     registry=REGISTRY,
 )
+OUTLIVED = Counter(
+    "minova_outlived_domains_total",
+    "Domains of deleted instances that a clean-up found here, by what was done: log, shutdown, reap.",
+    ["action"],
+    registry=REGISTRY,
+)
+BASES_REMOVED = Counter(
+    "minova_base_images_removed_total",
+    "Base images removed from the cache because nothing stood on them.",
+    registry=REGISTRY,
+)
 CLAIMS = Counter("minova_claims_total", "Claims on this host's nodes.", ["result", "reason"], registry=REGISTRY)
 BUILD_SECONDS = Histogram(
     "minova_build_seconds",

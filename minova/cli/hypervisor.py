@@ -149,6 +149,8 @@ def _contents(overview: Json) -> Json:
     }
     if overview["moves"]:
         shown["moves"] = Moves(overview["moves"])
+    if overview.get("metrics"):
+        shown["metrics"] = KeyValues({one["name"]: one["value"] for one in overview["metrics"]})
     audit = overview["last_audit"]
     shown["last_audit"] = audit and audit["audited_at"]
     return shown | (hypervisor_fields.of_audit(audit, "last_audit_") if audit else {})

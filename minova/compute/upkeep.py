@@ -7,6 +7,7 @@ from pathlib import Path
 
 from oslo_config import cfg
 
+from minova import metrics
 from minova.compute.audit import differing
 from minova.compute.audits import Auditor, InBackground
 from minova.compute.builds import Builder
@@ -98,6 +99,7 @@ class Upkeep:
             action = policy.asked_of(domain, seconds)
             if action is None:
                 continue
+            metrics.OUTLIVED.labels(action).inc()
             LOG.warning("Instance %s is deleted, and its domain %s is still here: %s", domain.uuid, domain.name, action)
             if action == "shutdown":
                 self._in_background(ctx, ("stop", domain.uuid), lambda one=domain: self._builder.stop_stray(one))  # type: ignore[misc]
@@ -111,4 +113,5 @@ class Upkeep:
             return
         folder = Path(self._conf.instances_path) / self._conf.image_cache_subdirectory_name
         in_use = self._driver.bases_in_use()
-        sweep(folder, in_use, options.remove_unused_original_minimum_age_seconds, self._clock())
+        removed = sweep(folder, in_use, options.remove_unused_original_minimum_age_seconds, self._clock())
+        metrics.BASES_REMOVED.inc(len(removed))
