@@ -42,7 +42,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """An audit's result: new books, which leave domains alone that no row knows, and what is to be done.
 
-    `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise. `strays` are (uuid, attempt) of domains to destroy; they count as in use until they are gone.
+    `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise.
+    `restored`: allocations that were put right. `strays`: domains to destroy; they count as in use until they are gone.
     `outlived`: our domains of deleted instances, and for how many seconds those are deleted.
     `power_states` are the rows' states of instances of which the hypervisor says otherwise.
     """
@@ -51,6 +52,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     inventories: tuple[Inventory, ...]
     conflicts: tuple[str, ...] = ()
     drift: tuple[Drift, ...] = ()
+    restored: tuple[Drift, ...] = ()
     strays: tuple[DomainView, ...]
     outlived: tuple[tuple[DomainView, float], ...] = ()
     attempts: tuple[BuildMessage, ...]
@@ -60,7 +62,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> NodeAudit:
         """As people read it."""
         return NodeAudit(
-            corrected=self.drift,
+            corrected=self.drift + self.restored,
             conflicts=self.conflicts,
             orphans={uuid: self.books.orphans[uuid] for uuid in sorted(self.books.orphans)},
             strays=tuple(domain.uuid for domain in self.strays),
@@ -94,10 +96,11 @@ def fold(
     bare = replace(bare_node(view, inputs.node, settings, new_uuid, failed_builds), metrics=metrics)
     node = books.with_devices(bare, devices)
     opened = books.Books(node=usage.with_memory(node, sum(orphans.values())), orphans=orphans)
-    opened, conflicts = _entered(opened, held, [books.held_side(side, overhead) for side in sides.values()])
+    opened, pinned_twice = _entered(opened, held, [books.held_side(side, overhead) for side in sides.values()])
     return Finding(
         books=opened,
-        conflicts=conflicts,
+        conflicts=(*pinned_twice, *inputs.conflicts, *oversized((one.instance for one in held), view.domains)),
+        restored=inputs.restored,
         inventories=inventories_of(view, opened.node, settings.reserved),
         strays=tuple(domain for domain in view.domains if _to_destroy(domain, inputs, settings.running_deleted)),
         outlived=tuple(
@@ -142,6 +145,16 @@ def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> d
         for instance in instances
         if instance.task_state is None and seen.get(instance.uuid, PowerState.NOSTATE) != instance.power_state
     }
+
+
+def oversized(instances: Iterable[Instance], domains: Iterable[DomainView]) -> list[str]:
+    """Idle instances whose domain has more memory than their row counts: what others may claim is not free."""
+    has = {domain.uuid: domain.memory_mb for domain in domains}
+    return [
+        f"the domain of instance {one.uuid} has {has[one.uuid]} MB, its flavor {one.flavor.memory_mb} MB"
+        for one in instances
+        if one.task_state is None and has.get(one.uuid, 0) > one.flavor.memory_mb
+    ]
 
 
 def bare_node(

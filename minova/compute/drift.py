@@ -1,5 +1,10 @@
 """How far the figures kept since the last audit were from what an audit finds. Pure."""
 
+from collections.abc import Iterable
+
+import msgspec
+
+from minova.objects.build import AuditInputs
 from minova.objects.compute_node import ComputeNode
 from minova.objects.node_audit import Drift
 
@@ -7,13 +12,41 @@ from minova.objects.node_audit import Drift
 FIGURES = ("memory_mb_used", "local_gb_used", "vcpus_used", "running_vms", "current_workload")
 
 
+# What else of a row is the compute's alone to write.
+TOTALS = ("memory_mb", "local_gb", "vcpus", "free_ram_mb", "free_disk_gb")
+
+
 def drift_of(kept: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
     """Nothing for a node that was not known before."""
     if kept is None:
         return ()
-    pairs = [(name, str(getattr(kept, name)), str(getattr(found, name))) for name in FIGURES]
-    pairs += [("pinned_cpus", _pinned(kept), _pinned(found)), ("pci_devices", _taken(kept), _taken(found))]
-    return tuple(Drift(figure=name, kept=was, found=now) for name, was, now in pairs if was != now)
+    was, now = _figures(kept), _figures(found)
+    return tuple(Drift(figure=name, kept=was[name], found=now[name]) for name in now if was[name] != now[name])
+
+
+def edited(written: ComputeNode | None, row: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
+    """What somebody else made of the row since it was written here; nothing where that is not known."""
+    if written is None:
+        return ()
+    if row is None:
+        return (Drift(figure="row", kept="none", found=found.hypervisor_hostname),)
+    was, now, then = (_figures(one, FIGURES + TOTALS) for one in (row, found, written))
+    return tuple(
+        Drift(figure=f"row's {name}", kept=was[name], found=now[name]) for name in was if was[name] != then[name]
+    )
+
+
+def with_own_devices(inputs: AuditInputs, written: ComputeNode | None) -> AuditInputs:
+    """Devices as they were written here, not as somebody else made their rows: a guest may have them."""
+    if written is None or inputs.node is None or _taken(inputs.node) == _taken(written):
+        return inputs
+    node = msgspec.structs.replace(inputs.node, pci_devices=written.pci_devices)
+    return msgspec.structs.replace(inputs, node=node)
+
+
+def _figures(node: ComputeNode, names: Iterable[str] = FIGURES) -> dict[str, str]:
+    plain = {name: str(getattr(node, name)) for name in names}
+    return {**plain, "pinned_cpus": _pinned(node), "pci_devices": _taken(node)}
 
 
 def _pinned(node: ComputeNode) -> str:

@@ -15,7 +15,7 @@ from minova.compute.audit import Finding, NodeSettings, fold
 from minova.compute.books import Books, HeldSide
 from minova.compute.claim import Claim, MoveClaim, NopClaim, NopMoveClaim
 from minova.compute.claims import Demand, Fit, fit_of
-from minova.compute.drift import drift_of
+from minova.compute.drift import drift_of, edited, with_own_devices
 from minova.compute.monitors import Metrics, nothing_monitored
 from minova.compute.moves import side_of
 from minova.compute.repeat import repeated
@@ -87,15 +87,17 @@ class ResourceTracker:
             inputs = self._conductor.begin_audit(ctx, host=self._settings.host, view=view)
             finding = fold(
                 view,
-                inputs,
+                with_own_devices(inputs, self._saved),
                 self._settings,
                 new_uuid=node_uuid(self._settings.host, self.nodename),
                 overhead=self._driver.overhead,
                 failed_builds=self._failed_builds,
                 metrics=self._monitored(self.nodename),
             )
-            before, self._books, self._saved = self._books, finding.books, None
-            finding = replace(finding, drift=drift_of(before.node if before else inputs.node, finding.books.node))
+            before, written = self._books, self._saved
+            self._books, self._saved = finding.books, None
+            drift = drift_of(before.node if before else inputs.node, finding.books.node)
+            finding = replace(finding, drift=drift + edited(written, inputs.node, finding.books.node))
             row = self._conductor.finish_audit(
                 ctx, node=finding.books.node, inventories=finding.inventories, traits=view.traits, found=finding.told
             )

@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.casts import builds_of
+from minova.conductor.strays import unexpected
 from minova.conductor.worker import Worker
 from minova.db import aggregates, compute_nodes, instances, moves, pci_devices, tasks
 from minova.db.models import ComputeNode as NodeRow
@@ -14,7 +16,15 @@ from minova.db.models import Instance
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.states import RESOURCE_FREE, PowerState
-from minova.placement import allocations, changes, inventories, provider_aggregates, providers, published_traits
+from minova.placement import (
+    allocations,
+    changes,
+    inventories,
+    node_audit,
+    provider_aggregates,
+    providers,
+    published_traits,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -41,20 +51,34 @@ class Computes:
             open_builds = tasks.builds_on(session, host, nodename)
             here = (Instance.host == host, Instance.node == nodename, *_HOLDS)
             moving = moves.in_progress_on(session, host, nodename)
-            found = tuple(strays(session, host, [domain.uuid for domain in view.domains]))
-            gone, at = instances.deleted_at(session, found), self._worker.at()
-            return AuditInputs(
+            amiss = unexpected(session, host, view.domains)
+            gone, at = instances.deleted_at(session, amiss.strays), self._worker.at()
+            held = tuple(instances.load(session, *here))
+            suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
+            inputs = AuditInputs(
                 node=compute_nodes.to_object(row, pci_devices.of_node(session, row.id)) if row is not None else None,
-                instances=tuple(instances.load(session, *here)),
+                instances=held,
                 migrations=moving,
                 moved=tuple(instances.load(session, Instance.uuid.in_([one.instance_uuid for one in moving])))
                 if moving
                 else (),
                 attempts=tuple(build.message for build in builds_of(session, open_builds)),
-                strays=found,
+                strays=amiss.strays,
                 deleted={uuid: (at - since).total_seconds() for uuid, since in gone.items()},
                 host_nodes=compute_nodes.names_of(session, host),
+                conflicts=tuple(
+                    f"the domain of instance {uuid} is here, but its row says host {where}: both are left as they are"
+                    for uuid, where in sorted(amiss.misplaced.items())
+                ),
             )
+        return inputs if suspects is None or inputs.node is None else self._restored(inputs, inputs.node, suspects)
+
+    def _restored(self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str]) -> AuditInputs:
+        """After what the instances hold of the node was put right, and what of that could not be."""
+        done, left = node_audit.restore(self._worker.run, self._worker.now(), node.uuid, suspects)
+        for one in done:
+            LOG.warning("Node %s: %s", node.hypervisor_hostname, one)
+        return msgspec.structs.replace(inputs, restored=done, conflicts=(*inputs.conflicts, *left))
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
@@ -121,21 +145,3 @@ class Computes:
         valid = {uuid: state for uuid, state in states.items() if state in [*PowerState]}
         if valid:
             self._worker.run(lambda session: instances.set_power_states(session, host, valid, self._worker.at()))
-
-
-def strays(session: Session, host: str, domains: Sequence[str]) -> list[str]:
-    """Of these domains of a host, those of instances that are deleted, on another host, or given up here.
-
-    A domain that no row knows is none: it may be anybody's. Nor is one that is being moved from or to here.
-    """
-    there = instances.whereabouts(session, domains)
-    waiting = tasks.hosts_of(session, there)
-    moving = moves.in_progress_of(session, there)
-    return [
-        uuid
-        for uuid in domains
-        if uuid in there
-        and there[uuid][0] != host
-        and waiting.get(uuid, (None, None))[0] != host
-        and not (uuid in moving and host in (moving[uuid].source_compute, moving[uuid].dest_compute))
-    ]

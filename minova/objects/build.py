@@ -7,6 +7,7 @@ import msgspec
 from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration
+from minova.objects.node_audit import Drift
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 
 
@@ -40,6 +41,7 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
     another host, or its attempt here has been given up. `deleted` says of those that were deleted
     how many seconds ago. `migrations` are those in progress into or out of this node,
     `moved` their instances, wherever they are. `host_nodes` names every node that has a row for this service.
+    `restored`: what was put right of allocations; `conflicts`: what is wrong, and stays so.
     """
 
     node: ComputeNode | None = None
@@ -50,3 +52,5 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
     strays: tuple[str, ...] = ()
     deleted: dict[str, float] = {}
     host_nodes: tuple[str, ...] = ()
+    restored: tuple[Drift, ...] = ()
+    conflicts: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     WITHOUT_INSTANCE = "allocation without instance"
     WITHOUT_ALLOCATION = "instance without allocation"
     WRONG_PROVIDER = "allocation on the wrong provider"
+    WRONG_AMOUNT = "allocation of another amount"
     WRONG_USED = "wrong used"
     WITHOUT_NODE = "provider without node"
 
@@ -105,7 +106,7 @@ def judge(consumer: Consumer) -> Verdict | None:
     right = [one for one in consumer.holdings if one.root_uuid == instance.provider_uuid]
     if wrong:
         return _wrong_provider(consumer, instance, wrong, moves=not right)
-    return None if right else _without_allocation(consumer, instance)
+    return _wrong_amount(consumer, instance, right) if right else _without_allocation(consumer, instance)
 
 
 def _nothing_to_hold(consumer: Consumer) -> Verdict:
@@ -134,6 +135,24 @@ def _wrong_provider(consumer: Consumer, instance: Instance, wrong: Sequence[Hold
         remedy=f"move it to {instance.provider_name}" if moves else "release that part",
     )
     return Verdict(finding, kept)
+
+
+def _wrong_amount(consumer: Consumer, instance: Instance, right: Sequence[Holding]) -> Verdict | None:
+    """Classes that the flavor does not name are somebody else's, and so are shares of several providers of a tree."""
+    if [one.provider_uuid for one in right] != [instance.provider_uuid]:
+        return None
+    (held,) = right
+    if all(held.resources.get(name) == amount for name, amount in instance.takes.items()):
+        return None
+    finding = Finding(
+        kind=Kind.WRONG_AMOUNT,
+        consumer_uuid=consumer.uuid,
+        provider_uuid=held.provider_uuid,
+        detail=f"holds {said(right)}, but its flavor takes {_resources(instance.takes)}",
+        remedy=f"hold {_resources(instance.takes)}",
+    )
+    wanted = {one.provider_uuid: one.resources for one in consumer.holdings}
+    return Verdict(finding, wanted | {held.provider_uuid: {**held.resources, **instance.takes}})
 
 
 def _without_allocation(consumer: Consumer, instance: Instance) -> Verdict:

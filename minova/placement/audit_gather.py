@@ -5,7 +5,7 @@ changes together (an allocation with its `used`, an instance's end with its rele
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import exists, func, or_, select, true
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql import ColumnElement
 
@@ -168,8 +168,9 @@ def _instances(session: Session, uuids: Sequence[str]) -> dict[str, audit.Instan
 # -- inventories and providers -----------------------------------------------------------------------------------------
 
 
-def wrong_books(session: Session) -> list[Finding]:
-    """Inventories whose `used` is not the sum of what is allocated of them."""
+def wrong_books(session: Session, provider_uuid: str | None = None) -> list[Finding]:
+    """Inventories whose `used` is not the sum of what is allocated of them: of one provider, or of all."""
+    of = ResourceProvider.uuid == provider_uuid if provider_uuid is not None else true()
     sums = (
         select(Allocation.provider_id, Allocation.resource_class, func.sum(Allocation.used).label("total"))
         .group_by(Allocation.provider_id, Allocation.resource_class)
@@ -181,13 +182,13 @@ def wrong_books(session: Session) -> list[Finding]:
         select(*provider, Inventory.resource_class, Inventory.used, sums.c.total)
         .join(Inventory, Inventory.provider_id == ResourceProvider.id)
         .outerjoin(sums, same)
-        .where(Inventory.used != func.coalesce(sums.c.total, 0))
+        .where(of, Inventory.used != func.coalesce(sums.c.total, 0))
     )
     without = (
         select(*provider, sums.c.resource_class, Inventory.used, sums.c.total)
         .join(sums, sums.c.provider_id == ResourceProvider.id)
         .outerjoin(Inventory, same)
-        .where(Inventory.provider_id.is_(None))
+        .where(of, Inventory.provider_id.is_(None))
     )
     rows: Iterable[Any] = [*session.execute(miscounted), *session.execute(without)]
     found = [

@@ -1,0 +1,91 @@
+"""What the instances of one node should hold of it, against what they do: looked at with each audit of the node.
+
+The look is two statements, and says only where to look closer; what it suspects is judged and healed as
+`minova-manage placement audit` does it, under the locks.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import Allocation, Inventory, ResourceProvider
+from minova.objects.instance import Instance
+from minova.objects.node_audit import Drift
+from minova.objects.request_spec import RequestSpec
+from minova.placement import audit_gather
+from minova.placement.audit import Finding, Kind
+from minova.placement.audit_heal import heal
+from minova.placement.wishes import resources_of
+
+# Moving an allocation to where a row says that its instance is would be wrong if the row is.
+_LEFT = frozenset({Kind.WRONG_PROVIDER})
+
+Held = Mapping[str, Mapping[str, int]]
+Run = Callable[[Callable[[Session], Any]], Any]
+
+
+def suspects(session: Session, provider_uuid: str, instances: Iterable[Instance]) -> tuple[str, ...] | None:
+    """Idle instances that hold something else than their flavor takes; None: all is as it should be."""
+    of = select(ResourceProvider.id).where(ResourceProvider.uuid == provider_uuid).scalar_subquery()
+    held: dict[str, dict[str, int]] = {}
+    allocations = select(Allocation.consumer_uuid, Allocation.resource_class, Allocation.used)
+    for uuid, name, amount in session.execute(allocations.where(Allocation.provider_id == of)):
+        held.setdefault(uuid, {})[name] = amount
+    query = select(Inventory.resource_class, Inventory.used).where(Inventory.provider_id == of)
+    used = {name: amount for name, amount in session.execute(query) if amount}
+    found = tuple(sorted(_differing(held, instances)))
+    return found if found or used != _total(held) else None
+
+
+def _total(held: Held) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for resources in held.values():
+        total.update(resources)
+    return {name: amount for name, amount in total.items() if amount}
+
+
+def _differing(held: Held, instances: Iterable[Instance]) -> Iterable[str]:
+    for instance in instances:
+        takes = resources_of(RequestSpec(flavor=instance.flavor))
+        mine = held.get(instance.uuid, {})
+        if instance.task_state is None and any(mine.get(name) != amount for name, amount in takes.items()):
+            yield instance.uuid
+
+
+def restore(
+    run: Run, now: Any, provider_uuid: str, instance_uuids: Iterable[str]
+) -> tuple[tuple[Drift, ...], tuple[str, ...]]:
+    """Heal, each in a transaction of its own; answers what was put right, and what is wrong and stays so, and why."""
+    restored: list[Drift] = []
+    left: list[str] = []
+    # What is counted wrongly first: on it is decided whether there is room.
+    found = run(lambda session: audit_gather.wrong_books(session, provider_uuid))
+    found += [one for uuid in instance_uuids for one in _finding(run, uuid)]
+    for finding in found:
+        reason = _heal(run, now, finding)
+        whose = f"{finding.consumer_uuid} {finding.detail}" if finding.consumer_uuid else finding.detail
+        if reason is None:
+            restored.append(Drift(figure="allocations", kept=whose, found=finding.remedy))
+        else:
+            left.append(f"{finding.kind}: {whose}: {reason}")
+    return tuple(restored), tuple(left)
+
+
+def _finding(run: Run, uuid: str) -> list[Finding]:
+    verdict, _ = run(lambda session: audit_gather.verdict_of(session, uuid))
+    return [verdict.finding] if verdict is not None else []
+
+
+def _heal(run: Run, now: Any, finding: Finding) -> str | None:
+    """Why it is left as it is."""
+    if finding.kind in _LEFT:
+        return "left to minova-manage placement audit --fix"
+    try:
+        run(lambda session: heal(session, finding, now))
+    except errors.Conflict as error:
+        return str(error)
+    return None

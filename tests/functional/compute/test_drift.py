@@ -1,0 +1,238 @@
+"""What somebody changes behind minova's back, the next audit finds and tells; it heals what hurts no running guest."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import delete, select, update
+
+from minova.db import models, schema
+from minova.metrics import REGISTRY
+from minova.objects.compute_node import ComputeNode
+from minova.objects.migration import MigrationType
+from minova.objects.node_audit import NodeAudit
+from minova.objects.states import PowerState
+from tests.functional.compute.moving import CTX, FLAVORS, World
+
+BY_NAME = {one.name: one for one in FLAVORS}
+STRANGER = "99999999-0000-4000-8000-000000000001"
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("tables") / "empty.sqlite"
+    schema.upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def world(tables: Path, tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "world", tables)
+    yield made
+    made.close()
+
+
+def boot(world: World, name: str = "small") -> tuple[str, str]:
+    """An instance, and its host."""
+    uuid = world.boot(BY_NAME[name])
+    (row,) = (row for row in world._instances() if row.uuid == uuid)
+    assert row.host is not None
+    return uuid, row.host
+
+
+def audit(world: World, host: str) -> NodeAudit:
+    told = world.computes[host].audit_node(CTX, host)
+    world.settle()
+    world.computes[host].report_changes()
+    return told
+
+
+def change(world: World, *statements: Any) -> None:
+    with world.db.write() as session:
+        for statement in statements:
+            session.connection().execute(statement)
+
+
+def figures(told: NodeAudit) -> set[str]:
+    return {one.figure for one in told.corrected}
+
+
+def corrections(figure: str) -> float:
+    return REGISTRY.get_sample_value("minova_audit_corrections_total", {"resource": figure}) or 0.0
+
+
+def node_of(world: World, host: str) -> ComputeNode:
+    node: ComputeNode = world._tracker(host).node
+    return node
+
+
+def in_order_again(world: World, host: str) -> None:
+    """The next audit finds nothing more to correct, and all books agree."""
+    assert audit(world, host).corrected == ()
+    assert world.violations() == []
+
+
+def test_a_domain_started_behind_minovas_back(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.machines["a"].add_domain(STRANGER, "a", 700, ours=False)
+    told = audit(world, "a")
+    assert told.orphans == {STRANGER: 700}
+    assert "memory_mb_used" in figures(told)
+    assert f"Domain {STRANGER} on node a holds 700 MB" in caplog.text
+    assert world.machines["a"].power_state(STRANGER) is PowerState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("edit", "figure"),
+    [
+        ({"memory_mb_used": 7}, "row's memory_mb_used"),
+        ({"vcpus_used": 99}, "row's vcpus_used"),
+        ({"running_vms": 42}, "row's running_vms"),
+        ({"memory_mb": 1}, "row's memory_mb"),
+        ({"free_disk_gb": -1}, "row's free_disk_gb"),
+        ({"numa_topology": None}, "row's pinned_cpus"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_edited_row_of_a_node(
+    world: World, edit: dict[str, Any], figure: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, host = boot(world, "pinned")
+    audit(world, host)
+    before = corrections(figure)
+    change(world, update(models.ComputeNode).where(models.ComputeNode.host == host).values(edit))
+    assert figures(audit(world, host)) == {figure}
+    assert corrections(figure) == before + 1
+    assert f"The audit of node {host} corrected {figure}" in caplog.text
+    in_order_again(world, host)
+
+
+def test_a_deleted_row_of_a_node(world: World) -> None:
+    _, host = boot(world)
+    change(world, delete(models.ComputeNode).where(models.ComputeNode.host == host))
+    assert figures(audit(world, host)) == {"row"}
+    in_order_again(world, host)
+
+
+def test_an_edited_host_of_an_instance_costs_no_guest(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    uuid, host = boot(world)
+    other = "b" if host == "a" else "a"
+    here = update(models.Instance).where(models.Instance.uuid == uuid)
+    change(world, here.values(host=other, node=other))
+    told = audit(world, host)
+    assert uuid in told.orphans
+    assert "memory_mb_used" not in figures(told)  # the domain holds what the instance did
+    assert "vcpus_used" in figures(told)
+    assert f"the domain of instance {uuid} is here, but its row says host {other}" in " ".join(told.conflicts)
+    assert world.machines[host].power_state(uuid) is PowerState.RUNNING
+    told = audit(world, other)
+    assert uuid in told.power_states
+    assert f"allocation on the wrong provider: {uuid}" in " ".join(told.conflicts)
+    assert "left to minova-manage" in caplog.text
+    change(world, here.values(host=host, node=host, power_state=int(PowerState.RUNNING)))
+    audit(world, host)
+    audit(world, other)
+    in_order_again(world, host)
+
+
+def test_an_edited_flavor_of_an_instance(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    uuid, host = boot(world, "large")
+    here = update(models.Instance).where(models.Instance.uuid == uuid)
+    change(world, here.values(flavor=BY_NAME["small"]))
+    told = audit(world, host)
+    assert {"memory_mb_used", "vcpus_used", "allocations"} <= figures(told)
+    assert told.conflicts == (f"the domain of instance {uuid} has 1024 MB, its flavor 256 MB",)
+    assert told.conflicts[0] in caplog.text
+    assert audit(world, host).corrected == ()
+    change(world, here.values(flavor=BY_NAME["large"]))
+    assert audit(world, host).conflicts == ()
+    in_order_again(world, host)
+
+
+HELD = models.Allocation
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        delete(HELD),
+        delete(HELD).where(HELD.resource_class == "VCPU"),
+        update(HELD).where(HELD.resource_class == "MEMORY_MB").values(used=1),
+        update(HELD).where(HELD.resource_class == "MEMORY_MB").values(used=3000),
+        update(models.Inventory).where(models.Inventory.resource_class == "VCPU").values(used=0),
+    ],
+    ids=["deleted", "a part deleted", "less", "more", "used"],
+)
+def test_damaged_allocations_are_restored(world: World, damage: Any, caplog: pytest.LogCaptureFixture) -> None:
+    _, host = boot(world)
+    before = corrections("allocations")
+    change(world, damage)
+    told = audit(world, host)
+    assert figures(told) == {"allocations"}
+    assert corrections("allocations") == before + len(told.corrected)
+    assert f"The audit of node {host} restored allocations" in caplog.text
+    in_order_again(world, host)
+
+
+def test_an_allocation_without_room_is_told_of_until_there_is_some(world: World) -> None:
+    uuid, host = boot(world)
+    change(
+        world,
+        delete(HELD),
+        update(models.Inventory).where(models.Inventory.resource_class == "VCPU").values(used=0),
+    )
+    other = next(iter({"a", "b", "c"} - {host}))
+    node = select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == node_of(world, host).uuid)
+    full = {"provider_id": node.scalar_subquery(), "resource_class": "VCPU", "used": 8}
+    stranger = {"uuid": STRANGER, "consumer_type": "OTHER", "project_id": "", "user_id": ""}
+    change(world, models.Consumer.__table__.insert().values(stranger))
+    change(world, models.Allocation.__table__.insert().values(consumer_uuid=STRANGER, **full))
+    for _ in range(2):
+        assert any(f"instance without allocation: {uuid}" in one for one in audit(world, host).conflicts)
+    change(world, delete(HELD).where(HELD.consumer_uuid == STRANGER))
+    assert audit(world, host).conflicts == ()
+    in_order_again(world, host)
+    assert audit(world, other).corrected == ()
+
+
+def test_an_instance_that_is_being_moved_is_left_alone(world: World) -> None:
+    uuid, host = boot(world)
+    dest = "b" if host == "a" else "a"
+    assert world.move(uuid, MigrationType.LIVE_MIGRATION, dest, BY_NAME["small"])
+    change(world, update(HELD).where(HELD.resource_class == "MEMORY_MB").values(used=255))
+    for where in (host, dest):
+        told = audit(world, where)
+        assert all("used" in one.kept for one in told.corrected)  # the sums, not what the two hold
+
+
+def test_an_edited_row_of_a_device_takes_it_from_nobody(world: World) -> None:
+    uuid, host = boot(world, "device")
+    audit(world, host)
+    device = models.PciDevice
+    with world.db.read() as session:
+        mine = session.scalars(select(device).where(device.instance_uuid == uuid)).one()
+    free = msgspec.structs.replace(mine.value, status="available", instance_uuid=None)
+    here = update(device).where(device.instance_uuid == uuid)
+    change(world, here.values(instance_uuid=None, value=free))
+    assert figures(audit(world, host)) == {"row's pci_devices"}
+    assert [one.address for one in node_of(world, host).pci_devices if one.instance_uuid == uuid] == [mine.address]
+    in_order_again(world, host)
+
+
+@pytest.mark.parametrize("state", [PowerState.SHUTDOWN, PowerState.NOSTATE], ids=["shut off from inside", "gone"])
+def test_a_killed_guest(world: World, state: PowerState, caplog: pytest.LogCaptureFixture) -> None:
+    uuid, host = boot(world)
+    caplog.set_level(logging.INFO)
+    machine = world.machines[host]
+    if state is PowerState.NOSTATE:
+        machine.destroy(uuid)
+    else:
+        machine.add_domain(uuid, host, 256, attempt=1, running=False)
+    assert audit(world, host).power_states == (uuid,)
+    assert f"Instance {uuid} on node {host} is no longer RUNNING" in caplog.text
+    (row,) = world._instances()
+    assert row.power_state == state
+    assert audit(world, host).power_states == ()
+    assert world.violations() == []
