@@ -32,7 +32,7 @@ def test_members_of_one_request_are_apart_by_hosts(db: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "hosts"), [("same_host", {("roomy", name="n1"), ("roomy", "n2")}), ("different_host", {("small", "small")})]
+    ("hint", "hosts"), [("same_host", {("roomy", "n1"), ("roomy", "n2")}), ("different_host", {("small", "small")})]
 )
 def test_hints_of_instances_mean_hosts(db: Database, hint: str, hosts: set[tuple[str, str]]) -> None:
     manager = manager_of(db, filter_scheduler__enabled_filters=["SameHostFilter", "DifferentHostFilter"])
