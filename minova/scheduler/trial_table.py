@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minova.objects.request_spec import RequestSpec
+from minova.scheduler.alike_cells import likeness
 from minova.scheduler.chain import Rules
 from minova.scheduler.consumption import taken
 from minova.scheduler.decision import limits_at
@@ -21,7 +22,7 @@ class TrialTable(HostTable):
     """Knows the records as they were copied; is not refreshed and not restored."""
 
     def __init__(self, table: HostTable) -> None:
-        super().__init__()
+        super().__init__(together=table.together)
         self.records, self.row_of = list(table.records), dict(table.row_of)
         self._columns = {name: column.copy() for name, column in table._columns.items()}
         self._values = {name: values.copy() for name, values in table._values.items()}
@@ -29,6 +30,9 @@ class TrialTable(HostTable):
         self.numa, self._where = table.numa.copy(), table._where
         self._taken: dict[str, Rows] = {}
         self._after: dict[tuple[Any, ...], tuple[int, int]] = {}
+        # {likeness: the number of the first topology like that}, and of each topology its first like it.
+        self._first_like: dict[tuple[Any, ...], int] = {}
+        self._stands_for: dict[int, int] = {}
 
     def take_each(self, rows: Rows, spec: RequestSpec, uuid: str, rules: Rules) -> None:
         """Each of these hosts takes an instance as `consume` has it, but for I/O, which ends with the build; all those
@@ -58,7 +62,9 @@ class TrialTable(HostTable):
         return int(self.instances_among(uuids)[row])
 
     def _take_cells(self, rows: Rows, spec: RequestSpec, rules: Rules) -> None:
-        """Hosts that are alike are fitted once."""
+        """Hosts that are alike are fitted once, and one's topology stands for all of them."""
+        ids = self._columns["numa_topology"]
+        ids[rows] = [self._standing_for(number) for number in ids[rows].tolist()]
         keys = np.stack(
             [self._columns[name][rows] for name in (*_CELLS, "cpu_allocation_ratio", "ram_allocation_ratio")]
         )
@@ -76,4 +82,13 @@ class TrialTable(HostTable):
         topology, pools = (self.value(row, name) for name in _CELLS)
         limits = limits_at(self.host(row), spec, rules).numa_topology
         left = taken(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=rules.packing)
-        return self._values["numa_topology"].number(left[0]), self._values["pci_pools"].number(left[1])
+        number = self._standing_for(self._values["numa_topology"].number(left[0]))
+        return number, self._values["pci_pools"].number(left[1])
+
+    def _standing_for(self, number: int) -> int:
+        first = self._stands_for.get(number)
+        if first is None:
+            topology = self._values["numa_topology"].values[number]
+            like = () if topology is None else (likeness(topology),)
+            first = self._stands_for[number] = self._first_like.setdefault(like, number)
+        return first

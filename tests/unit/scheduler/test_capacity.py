@@ -2,17 +2,22 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 
 from minova.objects.capacity import Capacity
 from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
+from minova.objects.numa import InstanceNUMATopology, NUMATopology
+from minova.scheduler.alike_cells import likeness
 from minova.scheduler.capacity import capacity_of, what_of
 from minova.scheduler.chain import Rules
+from minova.scheduler.consumption import taken
 from minova.scheduler.decision import decide, joined
 from minova.scheduler.extensions import load_filters
 from minova.scheduler.host_record import HostRecord
 from minova.scheduler.trial_table import TrialTable
+from tests.unit.hardware import guests
 from tests.unit.scheduler.hosts import record, record_lists, room, spec_of, specs, table_of, zone
 from tests.unit.scheduler.requests import options
 
@@ -164,3 +169,35 @@ def test_builds_under_way_come_to_an_end_and_so_stop_nobody() -> None:
 )
 def test_what_there_was_not_enough_of(reason: str, what: str) -> None:
     assert what_of(reason) == what
+
+
+@settings(max_examples=60)
+@given(host=guests.hosts(most=2), other=guests.hosts(most=2), wanted=guests.guests(most=2), then=guests.guests(most=2))
+def test_cells_that_are_alike_take_the_same_guests(
+    host: NUMATopology, other: NUMATopology, wanted: InstanceNUMATopology, then: InstanceNUMATopology
+) -> None:
+    """One after the other, whatever they are; and a cell is like itself with its CPUs in use renumbered."""
+    for one in (other, renumbered(host)):
+        if likeness(one) == likeness(host):
+            assert after(one, wanted) == after(host, wanted)
+            assert after(one, wanted, then, wanted) == after(host, wanted, then, wanted)
+    assert likeness(renumbered(renumbered(host))) == likeness(host)
+
+
+def renumbered(host: NUMATopology) -> NUMATopology:
+    """Cores in the same order, with the CPUs that are in use and those that are not each turned round in a core."""
+    cells = []
+    for cell in host.cells:
+        places = {
+            cpu: other for core in cell.siblings for cpu, other in zip(sorted(core), sorted(core)[::-1], strict=True)
+        }
+        pinned = frozenset(places.get(cpu, cpu) for cpu in cell.pinned_cpus)
+        cells.append(msgspec.structs.replace(cell, pinned_cpus=pinned))
+    return NUMATopology(tuple(cells))
+
+
+def after(host: NUMATopology, *wanted: InstanceNUMATopology) -> Any:
+    """What it is like with these on it, as far as they fit."""
+    for guest in wanted:
+        host = taken(host, (), guest, ())[0] or host
+    return likeness(host)
