@@ -21,7 +21,8 @@ _SAME_SUBTREE = (1, 36)
 _NESTED = (1, 29)
 _NUMBERED = re.compile(r"(resources|required|member_of|in_tree)([1-9][0-9]*)?")
 _NAMED = re.compile(r"(resources|required|member_of|in_tree)([a-zA-Z0-9_-]{1,64})?")
-_LIMIT = re.compile(r"[1-9][0-9]*")
+# Python reads no number of more than 4,300 digits.
+_LIMIT = re.compile(r"[1-9][0-9]{0,999}")
 _POLICIES = ("none", "isolate")
 
 

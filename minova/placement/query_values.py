@@ -6,7 +6,8 @@ from uuid import UUID
 
 from minova.placement.errors import BadRequest
 
-_AMOUNT = re.compile(r"[+-]?[0-9]+")
+# Python reads no number of more than 4,300 digits.
+_AMOUNT = re.compile(r"[+-]?[0-9]{1,1000}")
 _ANY_TRAITS = (1, 39)
 _FORBIDDEN_TRAITS = (1, 22)
 _MANY_AGGREGATES = (1, 24)

@@ -12,7 +12,7 @@ Version: TypeAlias = tuple[int, int]
 MIN: Version = (1, 0)
 MAX: Version = (1, 39)
 HEADER = "OpenStack-API-Version"
-_FORM = re.compile(r"(\d+)\.(\d+)")
+_FORM = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 
 
 class NotServed(errors.MinovaError):

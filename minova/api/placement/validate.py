@@ -1,5 +1,6 @@
 """Bodies and query strings against their schemas. jsonschema, because clients know its sentences from Placement."""
 
+import math
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import UUID
@@ -18,6 +19,19 @@ _FORMATS = jsonschema.FormatChecker(formats=())
 # By the identity of the schema, which is a constant: making one takes longer than a check.
 _VALIDATORS: dict[int, Any] = {}
 MAX_FIELDS = 1000
+# Up to which every whole number is the same number as a float.
+_EXACT = 2**53
+
+
+def _number(text: str) -> int | float:
+    """2.0 is an integer for JSON Schema, and so it is for those who work with a body that it let through."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("number out of range")
+    return int(number) if number.is_integer() and abs(number) < _EXACT else number
+
+
+_DECODER = msgspec.json.Decoder(float_hook=_number)
 
 
 def _is_uuid(value: object) -> bool:
@@ -36,7 +50,7 @@ def read_body(request: falcon.Request, versions: Versions, version: Version, lim
     if len(raw) > limit:
         raise BodyTooLarge(f"The request body is longer than the {limit} bytes that are allowed.")
     try:
-        document = msgspec.json.decode(raw)
+        document = _DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"Malformed JSON: {error}") from None
     check(document, newest(versions, version))
@@ -60,6 +74,10 @@ def check(document: Any, schema: Schema, what: str = "JSON does not validate") -
     """BadRequest: the most telling of its errors."""
     if id(schema) not in _VALIDATORS:
         _VALIDATORS[id(schema)] = jsonschema.Draft202012Validator(schema, format_checker=_FORMATS)
-    error = best_match(_VALIDATORS[id(schema)].iter_errors(document))
-    if error is not None:
-        raise BadRequest(f"{what}: {error}")
+    try:
+        error = best_match(_VALIDATORS[id(schema)].iter_errors(document))
+        reason = "" if error is None else str(error)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    if reason:
+        raise BadRequest(f"{what}: {reason}")

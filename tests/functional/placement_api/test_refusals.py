@@ -12,6 +12,9 @@ ONE, NEW, NOBODY = named("one"), named("new"), named("nobody")
 RP = f"/resource_providers/{A}"
 UNDEFINED, CONCURRENT = "placement.undefined_code", "placement.concurrent_update"
 
+# Shallow enough to be read, too deep to be compared with a schema or shown.
+NESTED = '{"name": ' + "[" * 900 + "]" * 900 + "}"
+
 # (method, path, body, status, code, words)
 PROVIDERS: list[tuple[str, str, Any, int, str, list[str]]] = [
     ("POST", "/resource_providers", {"name": "a"}, 409, "placement.duplicate_name", ["name: a already exists"]),
@@ -45,6 +48,9 @@ PROVIDERS: list[tuple[str, str, Any, int, str, list[str]]] = [
     ("GET", "/resource_providers?required=NO_TRAIT", None, 400, UNDEFINED, ["NO_TRAIT"]),
     ("GET", "/resource_providers?member_of=a", None, 400, UNDEFINED, ["member_of", "Got: a"]),
     ("GET", "/resource_providers?name=%ff", None, 400, UNDEFINED, ["query string"]),
+    ("GET", f"/resource_providers?resources=VCPU:{'9' * 5000}", None, 400, UNDEFINED, ["VCPU", "999"]),
+    ("GET", f"/allocation_candidates?resources=VCPU:1&limit={'9' * 5000}", None, 400, UNDEFINED, ["limit", "999"]),
+    ("POST", "/resource_providers", NESTED, 400, UNDEFINED, ["nested too deeply"]),
 ]
 
 INVENTORIES: list[tuple[str, str, Any, int, str, list[str]]] = [
@@ -280,6 +286,20 @@ def test_what_nobody_foresaw_is_shown_by_its_request_id_alone(room: Room, caplog
 class Broken:
     def on_get(self, request: Any, response: Any) -> None:
         raise RuntimeError("secret")
+
+
+def test_a_whole_number_may_be_written_with_a_point(stocked: Room) -> None:
+    seen = stocked.ask("GET", f"{RP}/inventories").body["resource_provider_generation"]
+    body = f'{{"resource_provider_generation": {seen}.0, "total": 2e1, "allocation_ratio": 2.0}}'
+    answer = stocked.ask("PUT", f"{RP}/inventories/VCPU", body)
+    assert answer.status == 200, answer
+    assert (answer.body["total"], answer.body["resource_provider_generation"]) == (20, seen + 1)
+
+
+@pytest.mark.parametrize("version", ["1.x", "9" * 5000 + ".1", "1." + "9" * 5000])
+def test_what_is_no_version_is_refused(room: Room, version: str) -> None:
+    answer = room.ask("GET", "/resource_providers", None, version)
+    assert (answer.status, "invalid version string" in answer.error["detail"]) == (400, True)
 
 
 def test_a_body_has_its_bound(room: Room) -> None:
