@@ -91,7 +91,8 @@ class BuildInstances:
         except Exception as error:
             LOG.exception("Scheduling of %s failed", asked.id)
             kind, reason = type(error).__name__, f"Scheduling failed: {error}"
-            self._worker.run(lambda session: self._fail(session, asked, kind, reason, None))
+            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=uuids, hosts=0, error=reason)
+            self._worker.run(lambda session: self._fail(session, asked, kind, reason, broke))
             return
         if answer.selections:
             builds = self._worker.run(lambda session: self._commit(session, asked, answer))
@@ -145,7 +146,7 @@ class BuildInstances:
         changes = [(task, {"step": task.step}) for task in held.tasks.values()]
         tasks.change(session, changes, SCHEDULE_AGAIN, self._worker.now())
 
-    def _fail(self, session: Session, asked: Reservation, kind: str, reason: str, diagnosis: Diagnosis | None) -> None:
+    def _fail(self, session: Session, asked: Reservation, kind: str, reason: str, diagnosis: Diagnosis) -> None:
         self._end(session, self._hold(session, asked.epochs, asked.claim_no), kind, reason, diagnosis)
 
     def _end(self, session: Session, held: Held, kind: str, reason: str, diagnosis: Diagnosis | None) -> None:

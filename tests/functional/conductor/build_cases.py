@@ -148,6 +148,7 @@ class ScheduleCases:
         desk.scheduler.mood = RuntimeError("a filter broke")
         (uuid,) = desk.create()
         assert desk.fault(uuid) == "RuntimeError: Scheduling failed: a filter broke"
+        assert desk.diagnosis(uuid).error == "Scheduling failed: a filter broke"
         desk.scheduler.mood = None
         (other,) = desk.create()
         assert desk.allocated() == {other: "a"}
