@@ -12,7 +12,8 @@ from minova.context import RequestContext, service_context
 
 # Chatty below a warning, and never about minova's own work.
 _NAMES = ("alembic", "amqp", "cheroot", "kombu", "oslo_concurrency", "oslo.messaging", "oslo_service", "sqlalchemy")
-_QUIET = [f"{name}=WARNING" for name in _NAMES]
+# The notification driver `log` writes below oslo.messaging's name: who has chosen it wants to read that.
+_QUIET = [*(f"{name}=WARNING" for name in _NAMES), "oslo.messaging.notification=INFO"]
 
 # The in-memory transport of minova-standalone makes oslo.messaging warn of itself at every connection. Nothing else of
 # that logger is hidden: it also reports a broker that cannot be reached.

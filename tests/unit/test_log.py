@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from oslo_config import cfg
 
 from minova import log
 
@@ -24,3 +25,11 @@ def test_the_broker_is_heard_and_the_in_memory_transport_is_not(
     log.hide_what_is_of_no_use()
     RABBIT.warning(said, *([words] if words else []))
     assert bool(caplog.records) == heard
+
+
+def test_the_notification_driver_log_is_read_by_default() -> None:
+    conf = cfg.ConfigOpts()
+    log.register(conf)
+    conf([], project="minova", default_config_files=[])
+    levels = dict(each.split("=") for each in conf.default_log_levels)
+    assert (levels["oslo.messaging"], levels["oslo.messaging.notification"]) == ("WARNING", "INFO")
