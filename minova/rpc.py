@@ -15,7 +15,7 @@ import kombu.exceptions
 import msgspec
 from oslo_config import cfg
 
-from minova import errors, metrics, threads
+from minova import errors, memory_bus, metrics, threads
 from minova.context import RequestContext
 from minova.log import bound_request
 
@@ -171,6 +171,7 @@ class Rpc:
         # oslo.messaging registers these on its global configuration only, and fails without them on a call.
         conf.register_opts(tracing.oslo_messaging_tracing, group="oslo_messaging_tracing")
         conf.register_opts(driver_metrics.oslo_messaging_metrics, group="oslo_messaging_metrics")
+        memory_bus.use()
         try:
             self.transport = oslo_messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=[errors.__name__])
         except (oslo_messaging.DriverLoadFailure, oslo_messaging.InvalidTransportURL, ValueError) as error:
