@@ -60,7 +60,12 @@ FLAVORS = (
 
 
 class Machine(Hypervisor):
-    """Two cells of four CPUs and 2 GiB, half of it in pages of 2 MiB; a network card with three virtual functions."""
+    """Two cells of four CPUs and 2 GiB, half of it in pages of 2 MiB; a network card with three virtual functions.
+
+    Devices at the addresses in `gone` are not there now.
+    """
+
+    gone: frozenset[str] = frozenset()
 
     def host_view(self, node: str) -> HypervisorView:
         pages = (NUMAPages(size_kb=4, total=262144), NUMAPages(size_kb=2048, total=512))
@@ -90,7 +95,8 @@ class Machine(Hypervisor):
             for number in range(3)
         ]
         view = super().host_view(node)
-        return msgspec.structs.replace(view, numa_topology=NUMATopology(cells), pci_devices=tuple(devices))
+        present = tuple(device for device in devices if device.address not in self.gone)
+        return msgspec.structs.replace(view, numa_topology=NUMATopology(cells), pci_devices=present)
 
     def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
         return (0, 0, int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))

@@ -1,0 +1,114 @@
+"""A PCI device's life over the real conductor, scheduler and trackers: booted, deleted, gone from the host, back again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from sqlalchemy import select
+
+from minova.db import models, schema
+from minova.objects.states import VmState
+from tests.functional.compute.moving import FLAVORS, HOSTS, World, flavor
+
+DEVICE = next(one for one in FLAVORS if one.name == "device")
+VF = "0000:0a:02."
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("tables") / "empty.sqlite"
+    schema.upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def world(tables: Path, tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "world", tables)
+    yield made
+    made.close()
+
+
+def row(world: World, uuid: str) -> models.Instance:
+    with world.db.read() as session:
+        return session.scalars(select(models.Instance).where(models.Instance.uuid == uuid)).one()
+
+
+def audited(world: World, host: str, gone: frozenset[str] = frozenset()) -> dict[str, tuple[str, str | None]]:
+    """{address: (status, owner)} of the host's devices after an audit, in the books and in the rows alike."""
+    world.machines[host].gone = gone
+    world.computes[host].update_available_resource()
+    node = world._tracker(host).node
+    assert node is not None
+    world.start(host)  # which knows only what was written
+    again = world._tracker(host).node
+    assert again is not None
+    assert again.pci_devices == node.pci_devices
+    assert again.pci_device_pools == node.pci_device_pools
+    return {one.address: (one.status, one.instance_uuid) for one in node.pci_devices}
+
+
+def vfs(world: World, host: str) -> int:
+    """How many are free, by the pools."""
+    node = world._tracker(host).node
+    assert node is not None
+    return sum(pool.count for pool in node.pci_device_pools if pool.dev_type == "type-VF")
+
+
+def test_all_devices_are_given_once_and_come_back(world: World) -> None:
+    booted = [world.boot(DEVICE) for _ in range(3 * len(HOSTS))]
+    assert {row(world, uuid).vm_state for uuid in booted} == {VmState.ACTIVE}
+    owners = [owner for host in HOSTS for _, owner in audited(world, host).values() if owner]
+    assert sorted(owners) == sorted(booted)
+    assert [vfs(world, host) for host in HOSTS] == [0, 0, 0]
+    assert row(world, world.boot(DEVICE)).vm_state == VmState.ERROR
+    for uuid in booted:
+        world.delete(uuid)
+    assert [vfs(world, host) for host in HOSTS] == [3, 3, 3]
+    assert {status for host in HOSTS for status, _ in audited(world, host).values()} == {"available"}
+
+
+def test_a_device_that_goes_while_it_is_used_stays_its_owners(world: World) -> None:
+    uuid = world.boot(DEVICE)
+    host = str(row(world, uuid).host)
+    ((address, (status, _)),) = [item for item in audited(world, host).items() if item[1][1] == uuid]
+    assert status == "allocated"
+    assert audited(world, host, frozenset({address}))[address] == ("removed", uuid)
+    assert vfs(world, host) == 2
+    assert audited(world, host)[address] == ("allocated", uuid)
+    audited(world, host, frozenset({address}))
+    world.delete(uuid)
+    assert address not in audited(world, host, frozenset({address}))
+    assert audited(world, host)[address] == ("available", None)
+    assert vfs(world, host) == 3
+
+
+def test_a_free_device_that_goes_is_forgotten_until_it_is_back(world: World) -> None:
+    gone = frozenset({f"{VF}1"})
+    assert sorted(audited(world, "a", gone)) == ["0000:0a:00.0", f"{VF}0", f"{VF}2"]
+    assert vfs(world, "a") == 2
+    assert audited(world, "a")[f"{VF}1"] == ("available", None)
+    assert vfs(world, "a") == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [
+        ("required", VmState.ERROR),
+        ("legacy", VmState.ERROR),
+        ("socket", VmState.ERROR),
+        ("preferred", VmState.ACTIVE),
+    ],
+)
+def test_how_near_a_device_must_be(world: World, policy: str, state: VmState) -> None:
+    """The devices are on cell 0 of each host, whose CPUs are all taken."""
+    near = flavor("near", 4, 512, hw__cpu_policy="dedicated", pci_passthrough__alias="nic:1")
+    filling = [world.boot(near) for _ in HOSTS]
+    assert sorted(str(row(world, uuid).host) for uuid in filling) == sorted(HOSTS)
+    specs = near.extra_specs | {"hw:pci_numa_affinity_policy": policy}
+    uuid = world.boot(msgspec.structs.replace(near, flavorid="far", name="far", vcpus=2, extra_specs=specs))
+    assert row(world, uuid).vm_state == state
+    if state is VmState.ACTIVE:
+        (instance,) = [found for host in HOSTS if (found := world._tracker(host).holds(uuid)) is not None]
+        assert [cell.id for cell in instance.numa_topology.cells] == [1]
+        assert [device.numa_node for device in instance.pci_devices] == [0]
