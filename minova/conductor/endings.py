@@ -3,12 +3,13 @@
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
+import msgspec
 from sqlalchemy import ColumnElement, event
 from sqlalchemy.orm import Session
 
 from minova import metrics
 from minova.conductor.notifications import BUILD_FAILED, note
-from minova.db import actions, instances, services, tasks
+from minova.db import actions, instances, moves, services, tasks
 from minova.db.instances import Standing
 from minova.db.models import Task
 from minova.objects.states import BUILD_STEPS, State, TaskState, VmState
@@ -53,7 +54,7 @@ def fail_builds(
 def finish_delete(
     session: Session, standing: Standing, claim_no: int, action_id: int | None, at: datetime, now: ColumnElement[float]
 ) -> None:
-    """A locked instance that is being deleted is gone; what it held is given back, and its task ends."""
+    """A locked instance that is being deleted is gone; what it held is given back, its task ends, and so do its moves."""
     uuid = standing.uuid
     before = [(standing.state[0], TaskState.DELETING)]
     values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
@@ -61,5 +62,10 @@ def finish_delete(
     if action_id is not None:
         actions.end(session, [action_id], at, event=False)
     tasks.remove(session, [uuid])
-    announce_hosts(session, [standing.host], now)
+    moving = moves.lock_open(session, uuid)
+    for migration in moving:
+        moves.write(session, msgspec.structs.replace(migration, status="error"), at)
+    touched = {host for one in moving for host in (one.source_compute, one.dest_compute)}
+    announce_hosts(session, {standing.host, *touched}, now)
     allocations.release(session, [uuid], now, claim_no=claim_no)
+    allocations.release(session, [one.uuid for one in moving], now)

@@ -51,6 +51,7 @@ from minova.service import PeriodicTask, until_available
 
 LOG = logging.getLogger(__name__)
 BINARY = "minova-conductor"
+FORSAKEN_INTERVAL = 60.0
 
 
 class ConductorManager:
@@ -77,6 +78,7 @@ class ConductorManager:
         notifier: Notifier | None = None,
     ) -> None:
         self.host = host
+        self._build_timeout = float(conf.conductor.build_timeout)
         self._task_interval = float(conf.conductor.task_interval)
         self._stopping = stopping or threading.Event()
         options = conf.conductor
@@ -132,6 +134,7 @@ class ConductorManager:
             PeriodicTask(name="flush_audits", interval=FLUSH_INTERVAL, work=self._audits.flush),
             PeriodicTask(name="try_out_bus", interval=TRY_INTERVAL, work=self._bus.try_out),
             PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
+            PeriodicTask(name="end_forsaken_moves", interval=FORSAKEN_INTERVAL, work=self._end_forsaken_moves),
             PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=work.purge),
         ]
         if self._placement_audit_interval:
@@ -145,6 +148,9 @@ class ConductorManager:
         self.worker.stop()
         if self._notifier is not None:
             self._notifier.stop()
+
+    def _end_forsaken_moves(self) -> None:
+        self.moves.end_forsaken(self._build_timeout)
 
     def _register(self) -> None:
         self.worker.register()

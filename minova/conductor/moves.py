@@ -9,6 +9,7 @@ step_move      migrating, post-migrating; finished, completed, done: the instanc
 import logging
 import uuid
 from collections.abc import Mapping
+from datetime import timedelta
 
 import msgspec
 from sqlalchemy import update
@@ -152,6 +153,36 @@ class Moves:
 
         return self._worker.run(work)
 
+    def end_forsaken(self, after: float) -> None:
+        """Moves that nobody goes on with end in error, `after` seconds without news of one that has touched no guest yet:
+        what they hold is given back, and the instance, if there is one, is the source's as before.
+
+        One whose guest may be under way already is left to people: which of two domains is the right one only they can see.
+        """
+        with self._worker.db.read() as session:
+            found = moves.forsaken(session, self._worker.at() - timedelta(seconds=after), _MOST)
+        for migration in found:
+            LOG.warning(
+                "Migration %s of instance %s is %s and nobody goes on with it: it ends in error",
+                migration.uuid,
+                migration.instance_uuid,
+                migration.status,
+            )
+            self._worker.run(lambda session, one=migration: self._forsake(session, one))  # type: ignore[misc]
+
+    def _forsake(self, session: Session, seen: Migration) -> None:
+        standing = instances.lock(session, [seen.instance_uuid]).get(seen.instance_uuid)
+        known = moves.lock(session, seen.uuid)
+        if known is None or known.status != seen.status or known.updated_at != seen.updated_at:
+            return
+        made = replace(known, status="error")
+        moves.write(session, made, self._worker.at())
+        if standing is None or standing.deleted:
+            allocations.release(session, [made.uuid, made.instance_uuid], self._worker.now())
+        else:
+            self._go_back(session, made)
+        announce_hosts(session, {made.source_compute, made.dest_compute}, self._worker.now())
+
     def _apply(self, session: Session, before: Migration, after: Migration) -> None:
         status = after.status
         if status in ARRIVED:
@@ -213,6 +244,8 @@ class Moves:
         return Moved(migration=migration, instance=self._instance(session, migration.instance_uuid))
 
 
+# Ended in one round.
+_MOST = 100
 _MOVABLE = frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR})
 
 

@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import exists, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.chunks import chunked
-from minova.db.models import Migration
-from minova.objects.migration import NOT_IN_PROGRESS
+from minova.db.models import ComputeNode, Instance, Migration, Task
+from minova.objects.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED
 from minova.objects.migration import Migration as MigrationObject
 
 _SEARCHED = (
@@ -79,6 +79,30 @@ def known(session: Session, uuids: Collection[str]) -> set[str]:
         )
         found.update(session.scalars(query))
     return found
+
+
+def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
+    """Those of a locked instance that have not ended."""
+    query = select(Migration.value).where(Migration.instance_uuid == instance_uuid, _OPEN)
+    return list(session.scalars(query.order_by(Migration.id).with_for_update()))
+
+
+def forsaken(session: Session, before: datetime, limit: int) -> list[MigrationObject]:
+    """Those that have not ended though nobody goes on with them: their instance is gone; or it has no task, their guest was
+    not touched yet, and either nothing happened to them since `before` or their destination has no node any more.
+    """
+    instance = exists().where(Instance.uuid == Migration.instance_uuid, Instance.deleted_at.is_(None))
+    driven = exists().where(Task.instance_uuid == Migration.instance_uuid)
+    node = exists().where(
+        ComputeNode.host == Migration.dest_compute, ComputeNode.hypervisor_hostname == Migration.dest_node
+    )
+    untouched = Migration.status.in_(sorted(UNTOUCHED))
+    stuck = ~driven & untouched & (or_(Migration.updated_at < before, ~node))
+    query = select(Migration.value).where(_OPEN, or_(~instance, stuck))
+    return list(session.scalars(query.order_by(Migration.id).limit(limit)))
+
+
+_OPEN = Migration.status.not_in(sorted(ENDED))
 
 
 def _columns(migration: MigrationObject, at: datetime) -> dict[str, Any]:

@@ -27,6 +27,10 @@ class MigrationType(StrEnum):
 NOT_IN_PROGRESS = frozenset(
     {"accepted", "queued", "confirmed", "reverted", "error", "failed", "completed", "cancelled", "done"}
 )
+# Nobody goes on with it.
+ENDED = NOT_IN_PROGRESS - {"accepted", "queued"}
+# The guest runs at the source as before.
+UNTOUCHED = frozenset({"accepted", "queued", "pre-migrating"})
 # From here on the instance is as the move makes it: its row says the destination and the new flavor.
 SWITCHED = frozenset({"finished", "confirming", "reverting"})
 

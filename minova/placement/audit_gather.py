@@ -20,7 +20,7 @@ from minova.db.models import (
     ResourceProvider,
     Task,
 )
-from minova.objects.migration import NOT_IN_PROGRESS
+from minova.objects.migration import ENDED
 from minova.objects.request_spec import RequestSpec
 from minova.objects.states import RESOURCE_FREE
 from minova.placement import audit
@@ -56,7 +56,7 @@ def verdict_of(session: Session, consumer_uuid: str) -> tuple[Verdict | None, au
 
 
 def _busy(uuid: Any) -> ColumnElement[bool]:
-    in_progress = Migration.status.not_in(sorted(NOT_IN_PROGRESS))
+    in_progress = Migration.status.not_in(sorted(ENDED))
     return or_(
         exists().where(Task.instance_uuid == uuid),
         exists().where(Migration.instance_uuid == uuid, in_progress),

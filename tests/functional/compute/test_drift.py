@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, insert, select, update
 
 from minova.db import models, schema
 from minova.metrics import REGISTRY
@@ -187,8 +187,8 @@ def test_an_allocation_without_room_is_told_of_until_there_is_some(world: World)
     node = select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == node_of(world, host).uuid)
     full = {"provider_id": node.scalar_subquery(), "resource_class": "VCPU", "used": 8}
     stranger = {"uuid": STRANGER, "consumer_type": "OTHER", "project_id": "", "user_id": ""}
-    change(world, models.Consumer.__table__.insert().values(stranger))
-    change(world, models.Allocation.__table__.insert().values(consumer_uuid=STRANGER, **full))
+    change(world, insert(models.Consumer).values(stranger))
+    change(world, insert(HELD).values(consumer_uuid=STRANGER, **full))
     for _ in range(2):
         assert any(f"instance without allocation: {uuid}" in one for one in audit(world, host).conflicts)
     change(world, delete(HELD).where(HELD.consumer_uuid == STRANGER))

@@ -1,0 +1,176 @@
+"""Computes that die in the middle of a move, moves that nobody goes on with, and instances deleted while they are moved."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from minova.db import models, schema
+from minova.objects.flavor import Flavor
+from minova.objects.migration import MigrationType
+from minova.objects.request_spec import HostLimits
+from tests.functional.compute.moving import CTX, FLAVORS, HOSTS, World
+
+BY_NAME = {one.name: one for one in FLAVORS}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("tables") / "empty.sqlite"
+    schema.upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def world(tables: Path, tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "world", tables)
+    yield made
+    made.close()
+
+
+def begun(
+    world: World, kind: MigrationType = MigrationType.RESIZE, before: str = "both", after: str = "pinned"
+) -> tuple[str, str, str]:
+    """(instance, source, destination) of a move that the destination has claimed."""
+    uuid = world.boot(BY_NAME[before])
+    (source,) = (row.host for row in world._instances() if row.uuid == uuid)
+    dest = next(host for host in HOSTS if host != source)
+    wanted: Flavor = BY_NAME[after if kind is MigrationType.RESIZE else before]
+    assert world.move(uuid, kind, dest, wanted)
+    assert world.violations() == []
+    return uuid, str(source), dest
+
+
+def statuses(world: World) -> list[str]:
+    with world.db.read() as session:
+        return list(session.scalars(select(models.Migration.status).order_by(models.Migration.id)))
+
+
+def allocated(world: World) -> int:
+    with world.db.read() as session:
+        return len(session.scalars(select(models.Allocation)).all())
+
+
+def domains(world: World, uuid: str) -> list[str]:
+    return [host for host, machine in world.machines.items() if machine.power_state(uuid) is not None]
+
+
+def services(world: World) -> list[str]:
+    with world.db.read() as session:
+        return list(session.scalars(select(models.Service.uuid).where(models.Service.binary == "minova-compute")))
+
+
+def audit_all(world: World) -> None:
+    for host in HOSTS:
+        world.computes[host].update_available_resource()
+    world.settle()
+
+
+@pytest.mark.parametrize("kind", [MigrationType.RESIZE, MigrationType.MIGRATION, MigrationType.LIVE_MIGRATION])
+@pytest.mark.parametrize("end", ["arrived", "error"])
+def test_computes_that_die_between_claim_and_arrival(world: World, kind: MigrationType, end: str) -> None:
+    uuid, source, dest = begun(world, kind)
+    # The guest is being copied: it is on both.
+    world.machines[dest].add_domain(uuid, dest, 512, attempt=1)
+    for host in (dest, source):
+        world.start(host)
+        assert world.violations() == []
+        assert domains(world, uuid) == sorted([source, dest])
+    arrived = "completed" if kind is MigrationType.LIVE_MIGRATION else "finished"
+    world.step(uuid, arrived if end == "arrived" else "error")
+    assert world.violations() == []
+    audit_all(world)
+    assert domains(world, uuid) == [dest if end == "arrived" else source]
+
+
+@pytest.mark.parametrize("end", ["confirmed", "reverted"])
+def test_computes_that_die_after_the_end_and_before_the_decision(world: World, end: str) -> None:
+    uuid, source, dest = begun(world)
+    world.step(uuid, "finished")
+    # The source keeps its domain for a way back.
+    world.machines[source].add_domain(uuid, source, 512, attempt=1, running=False)
+    for host in (source, dest):
+        world.start(host)
+        assert world.violations() == []
+        assert domains(world, uuid) == sorted([source, dest])
+    world.step(uuid, end)
+    assert world.violations() == []
+    audit_all(world)
+    assert domains(world, uuid) == [dest if end == "confirmed" else source]
+
+
+@pytest.mark.parametrize("seconds", [10.0, 10_000.0])
+@pytest.mark.parametrize("claimed", [True, False], ids=["claimed", "only accepted"])
+def test_a_move_that_nobody_goes_on_with_ends_in_error(world: World, claimed: bool, seconds: float) -> None:
+    if claimed:
+        uuid, source, _ = begun(world)
+    else:
+        uuid = world.boot(BY_NAME["both"])
+        source = str(next(row.host for row in world._instances()))
+        dest = next(host for host in HOSTS if host != source)
+        world.conductor.moves.begin_move(
+            uuid, MigrationType.RESIZE, BY_NAME["pinned"], world._selection(dest, BY_NAME["pinned"]), claim_no=100
+        )
+    world.now += seconds
+    world.tick()
+    if seconds < 1200:
+        assert statuses(world) == ["pre-migrating" if claimed else "accepted"]
+        return
+    world.moves.pop(uuid, None)
+    audit_all(world)
+    (row,) = world._instances()
+    assert (statuses(world), row.host, row.task_state, row.flavor.name) == (["error"], source, None, "both")
+    assert world.violations() == []
+    assert domains(world, uuid) == [source]
+
+
+def test_a_move_to_a_node_that_is_gone_ends_in_error(world: World) -> None:
+    uuid, source, dest = begun(world)
+    world.conductor.delete_compute_nodes(CTX, host=dest, nodes=(dest,))
+    world.tick()
+    world.moves.pop(uuid)
+    audit_all(world)
+    (row,) = world._instances()
+    assert (statuses(world), row.host, row.task_state) == (["error"], source, None)
+    assert world.violations() == []
+
+
+def test_a_move_whose_guest_is_under_way_is_left_to_people(world: World) -> None:
+    uuid, _, _ = begun(world, MigrationType.LIVE_MIGRATION)
+    world.step(uuid, "migrating")
+    world.now += 100_000.0
+    world.tick()
+    assert statuses(world) == ["migrating"]
+    assert world.violations() == []
+
+
+@pytest.mark.parametrize("status", ["pre-migrating", "migrating", "finished"])
+@pytest.mark.parametrize("able", [True, False], ids=["hosts up", "hosts down"])
+def test_deletion_in_the_middle_of_a_move_gives_everything_back(world: World, status: str, able: bool) -> None:
+    uuid, source, dest = begun(world)
+    if status != "pre-migrating":
+        world.step(uuid, status)
+    for host in (source, dest):
+        world.machines[host].add_domain(uuid, host, 512, attempt=1)
+    if not able:
+        for service in services(world):
+            world.conductor.update_service(CTX, service_uuid=service, forced_down=True)
+    world.delete(uuid)
+    world.moves.pop(uuid)
+    audit_all(world)
+    assert (statuses(world), allocated(world), world._instances()) == (["error"], 0, [])
+    assert domains(world, uuid) == []
+    assert world.violations() == []
+
+
+def test_a_claim_for_a_deleted_instance_is_refused_and_leaves_nothing(world: World) -> None:
+    uuid, _, dest = begun(world)
+    migration = world.moves.pop(uuid)
+    (instance,) = world.conductor.begin_audit(CTX, host=dest, view=world.machines[dest].host_view(dest)).moved
+    world.delete(uuid)
+    with pytest.raises(Exception, match="pre-migrating"):
+        world._tracker(dest).move_claim(CTX, instance, migration, HostLimits())
+    audit_all(world)
+    assert allocated(world) == 0
+    assert world.violations() == []
