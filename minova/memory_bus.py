@@ -22,11 +22,11 @@ class _Arrivals:
 
 class Channel(memory.Channel):
     def _put(self, queue: str, message: Any, **more: Any) -> None:
-        super()._put(queue, message, **more)
+        super()._put(queue, message, **more)  # type: ignore[no-untyped-call]
         _wake()
 
     def _put_fanout(self, exchange: str, message: Any, routing_key: str | None = None, **more: Any) -> None:
-        super()._put_fanout(exchange, message, routing_key, **more)
+        super()._put_fanout(exchange, message, routing_key, **more)  # type: ignore[no-untyped-call]
         _wake()
 
 
