@@ -53,7 +53,9 @@ def test_conflicts_and_decisions_are_counted(db: Database) -> None:
 
 def counted() -> list[float]:
     """Claims refused, decisions repeated, decisions."""
-    decisions = ("minova_select_destinations_seconds_count", {"result": "ok"})
-    claims = ("minova_scheduler_claims_refused_total", {})
-    repeated = ("minova_scheduler_decisions_repeated_total", {})
-    return [REGISTRY.get_sample_value(*name) or 0.0 for name in (claims, repeated, decisions)]
+    names: list[tuple[str, dict[str, str]]] = [
+        ("minova_scheduler_claims_refused_total", {}),
+        ("minova_scheduler_decisions_repeated_total", {}),
+        ("minova_select_destinations_seconds_count", {"result": "ok"}),
+    ]
+    return [REGISTRY.get_sample_value(*name) or 0.0 for name in names]
