@@ -33,8 +33,8 @@ class InstancePCIRequest(msgspec.Struct, frozen=True, kw_only=True):
 class PciDevice(msgspec.Struct, frozen=True, kw_only=True):
     """One device of a host, as `pci_devices` keeps it. `address` is domain:bus:slot.function.
 
-    `status` is Nova's: available; claimed (a build or move has it); allocated (an instance uses it); unavailable (a PF
-    one of whose VFs is taken); unclaimable (a VF whose PF is taken); removed (gone from the host while in use).
+    `status` is Nova's: available; claimed (a build or move has it); allocated (an instance uses it); unclaimable,
+    unavailable (its PF, or a VF of it, is claimed, or allocated); removed (gone from the host while in use).
     """
 
     address: str

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import libvirt
 import pytest
 
 from minova import conf as configuration
@@ -141,6 +142,15 @@ def test_what_libvirt_refuses_names_operation_and_domain(driver: Driver) -> None
     one = instance(flavor=Flavor(flavorid="1", name="m", vcpus=0, memory_mb=64, root_gb=1))
     with pytest.raises(HypervisorUnavailable, match=f"Preparing of domain instance-{one.uuid}"):
         driver.prepare(one, driver.available_nodes()[0], 1, None)
+
+
+def test_an_error_about_one_domain_of_many_names_it(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(domain: libvirt.virDomain) -> None:
+        raise libvirt.libvirtError("out of order")
+
+    monkeypatch.setattr(libvirt.virDomain, "info", broken)
+    with pytest.raises(HypervisorUnavailable, match="Reading of domain test at test:///default: out of order"):
+        driver.domains()
 
 
 def test_an_uri_where_nobody_is(tmp_path: Path) -> None:
