@@ -4,8 +4,10 @@ init_host -> pre_start_hook -> RPC server listens -> post_start_hook -> periodic
 """
 
 import logging
+import os
 import random
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -162,8 +164,16 @@ def on_hangup(work: Callable[[], None]) -> None:
     signal.signal(signal.SIGHUP, lambda number, frame: asked.set())
 
 
-def stop_on_signals(stopping: threading.Event) -> None:
-    """SIGTERM and SIGINT ask for a graceful stop; a second one does not wait for it."""
+def in_foreground() -> bool:
+    """Whether somebody watches this process on a terminal: then SIGHUP says that the terminal has gone."""
+    try:
+        return os.getpgrp() == os.tcgetpgrp(sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
+
+
+def stop_on_signals(stopping: threading.Event, *more: signal.Signals) -> None:
+    """SIGTERM, SIGINT and `more` ask for a graceful stop; a second one does not wait for it."""
 
     def ask(number: int, _frame: object) -> None:
         if stopping.is_set():
@@ -171,5 +181,5 @@ def stop_on_signals(stopping: threading.Event) -> None:
             signal.raise_signal(number)
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, *more):
         signal.signal(number, ask)

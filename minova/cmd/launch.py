@@ -38,13 +38,16 @@ def launch(
     prepare: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
     ready: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
 ) -> NoReturn:
-    """Run until SIGTERM or SIGINT; exit 0, or 1 with the reason on standard error. SIGHUP: read the files again.
+    """Run until SIGTERM or SIGINT; exit 0, or 1 with the reason on standard error. SIGHUP: read the files again, or, to a
+    process on a terminal, that the terminal has gone: stop.
 
     `prepare` may change defaults once the command line is read; `ready` is called when every service has started.
     """
     stopping, started = threading.Event(), threading.Event()
-    service.stop_on_signals(stopping)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a configuration to read again
+    watched = service.in_foreground()
+    service.stop_on_signals(stopping, *([signal.SIGHUP] if watched else []))
+    if not watched:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a configuration to read again
 
     def every_service_started() -> None:
         started.set()
@@ -58,7 +61,8 @@ def launch(
         with log.bound_request(service_context()):
             services = [*metrics.page(conf, METRICS_PORTS[prog]), *compose(conf, stopping)]
             configuration.check(conf)  # again, with the options that oslo.messaging has added
-            service.on_hangup(lambda: reread(conf, lambda: configuration.load(sys.argv[1:], prog, cli=cli)))
+            if not watched:
+                service.on_hangup(lambda: reread(conf, lambda: configuration.load(sys.argv[1:], prog, cli=cli)))
             service.run(services, stopping, every_service_started)
     except cfg.ConfigFilesNotFoundError as error:
         _fail(prog, str(error))

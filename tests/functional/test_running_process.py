@@ -1,5 +1,7 @@
 """A real process of minova-standalone: its page of figures, and a configuration that is read again on SIGHUP."""
 
+import os
+import pty
 import re
 import signal
 import subprocess
@@ -26,10 +28,11 @@ class Process:
         self.port, self.page = free_ports(2)
         self.write("reserved_host_memory_mb = 512")
         words = ["--config-file", str(self._conf), "--state-dir", str(folder / "state")]
+        self.words = [str(Path(sys.executable).parent / "minova-standalone"), *words]
+
+    def start(self) -> None:
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [Path(sys.executable).parent / "minova-standalone", *words], stdout=log, stderr=log
-            )
+            self.process = subprocess.Popen(self.words, stdout=log, stderr=log)
 
     def write(self, *lines: str) -> None:
         """The configuration, with these lines in [DEFAULT]."""
@@ -68,6 +71,7 @@ class Process:
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[Process]:
     running = Process(tmp_path)
+    running.start()
     try:
         wait_for("ready", lambda: "is ready" in running.log or running.process.poll() is not None)
         assert running.process.poll() is None, running.log[-3000:]
@@ -106,3 +110,16 @@ def test_sighup_changes_what_is_reserved_and_a_wrong_file_changes_nothing(standa
     standalone.ask("POST", "/os-hypervisors/1/action", {"audit": None})
     assert standalone.hypervisor()["memory_mb_used"] == 1024
     assert standalone.process.poll() is None
+
+
+def test_who_loses_the_terminal_stops(tmp_path: Path) -> None:
+    """As a shell does it: the terminal goes, and with it whoever runs there in the foreground."""
+    child, terminal = pty.fork()
+    words = Process(tmp_path).words
+    if child == 0:
+        os.execv(words[0], words)
+    said = b""
+    while b"is ready" not in said:
+        said += os.read(terminal, 65536)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
