@@ -25,6 +25,7 @@ from minova.virt.libvirt.disks import Base, Disks
 from minova.virt.libvirt.guest_xml import NAMESPACE, HostSettings, Mark, domain_name, guest_xml, mark_of
 from minova.virt.libvirt.host import Host
 from minova.virt.libvirt.host_view import HostReader, cpus_of
+from minova.virt.libvirt.lookup import exists, lookup, require
 from minova.virt.libvirt.settings import settings_from, uri_of
 
 LOG = logging.getLogger(__name__)
@@ -137,7 +138,7 @@ class LibvirtDriver:
         xml = guest_xml(instance, self._ready(), node=node, attempt=attempt, disks=disks, console_log=console)
         base = Base.of(instance, image_path) if self._real else None
         with self._host.asked("Preparing", name) as connection:
-            domain = _lookup(connection, instance.uuid)
+            domain = lookup(connection, instance.uuid)
             if domain is not None:
                 mark = self._our_mark(domain)
                 if mark is None:
@@ -154,7 +155,7 @@ class LibvirtDriver:
     def start(self, instance: Instance) -> PowerState:
         """NotFound: it was not prepared."""
         with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
-            domain = _found(connection, instance.uuid)
+            domain = require(connection, instance.uuid)
             try:
                 domain.create()
             except libvirt.libvirtError:
@@ -164,7 +165,7 @@ class LibvirtDriver:
 
     def destroy(self, instance_uuid: str) -> None:
         with self._host.asked("Destroying", domain_name(instance_uuid)) as connection:
-            domain = _lookup(connection, instance_uuid)
+            domain = lookup(connection, instance_uuid)
             if domain is None:
                 self._remove_disks(instance_uuid)
             elif self._our_mark(domain) is None:
@@ -174,7 +175,7 @@ class LibvirtDriver:
 
     def power_off(self, instance_uuid: str) -> None:
         with self._host.asked("Stopping", domain_name(instance_uuid)) as connection:
-            domain = _lookup(connection, instance_uuid)
+            domain = lookup(connection, instance_uuid)
             if domain is not None and self._our_mark(domain) is not None and domain.isActive():
                 domain.destroy()
 
@@ -183,7 +184,7 @@ class LibvirtDriver:
 
     def power_state(self, instance_uuid: str) -> PowerState | None:
         with self._host.asked("Reading the state", domain_name(instance_uuid)) as connection:
-            domain = _lookup(connection, instance_uuid)
+            domain = lookup(connection, instance_uuid)
             try:
                 return None if domain is None else power.state_of(domain.state()[0])
             except libvirt.libvirtError as error:
@@ -193,7 +194,7 @@ class LibvirtDriver:
 
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         with self._host.asked("Reading the console", domain_name(instance_uuid)) as connection:
-            _found(connection, instance_uuid)
+            require(connection, instance_uuid)
         text = self._disks.console_output(instance_uuid)
         if tail_length is None:
             return text
@@ -229,10 +230,10 @@ class LibvirtDriver:
     def _destroy(self, domain: Any, instance_uuid: str) -> None:
         with suppress(libvirt.libvirtError):  # it may end by itself at any time; what matters is asked below
             domain.destroy()
-        if _exists(domain) and domain.isActive():
+        if exists(domain) and domain.isActive():
             domain.destroy()
         self._remove_disks(instance_uuid)
-        if not _exists(domain):
+        if not exists(domain):
             return
         try:
             domain.undefineFlags(_UNDEFINE)
@@ -279,29 +280,3 @@ class LibvirtDriver:
     def _remove_disks(self, instance_uuid: str) -> None:
         if self._real:
             self._disks.remove(instance_uuid)
-
-
-def _lookup(connection: Any, instance_uuid: str) -> Any:
-    try:
-        return connection.lookupByUUIDString(instance_uuid)
-    except libvirt.libvirtError as error:
-        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-            return None
-        raise
-
-
-def _found(connection: Any, instance_uuid: str) -> Any:
-    domain = _lookup(connection, instance_uuid)
-    if domain is None:
-        raise errors.NotFound(f"Instance {instance_uuid} has no domain on this host")
-    return domain
-
-
-def _exists(domain: Any) -> bool:
-    try:
-        domain.state()
-    except libvirt.libvirtError as error:
-        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-            return False
-        raise
-    return True
