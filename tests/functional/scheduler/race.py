@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -212,12 +213,10 @@ def race(url: str, *, schedulers: int, requests: int) -> Outcome:
     seconds = time.monotonic() - begun
     assert [process.returncode for process in running] == [0] * schedulers, "\n".join(error for _, error in ended)
     reports = [msgspec.json.decode(output, type=Report) for output, _ in ended]
-    db = Database(url)
     said = {one.name: one for report in reports for one in report.said}
     assert len(said) == requests
-    _check(db, requests, said)
-    beside = _beside_cells(said, requests)
-    db.close()
+    with closing(Database(url)) as db:
+        _check(db, requests, said)
     given = [one for one in said.values() if one.host is not None]
     return Outcome(
         given=len(given),
@@ -225,7 +224,7 @@ def race(url: str, *, schedulers: int, requests: int) -> Outcome:
         unclaimed=sum(one.unclaimed for one in said.values()),
         claims_refused=sum(report.claims_refused for report in reports),
         decisions_repeated=sum(report.decisions_repeated for report in reports),
-        beside_cells=beside,
+        beside_cells=_beside_cells(said, requests),
         seconds=seconds,
     )
 
@@ -236,7 +235,7 @@ def _check(db: Database, requests: int, said: Mapping[str, Said]) -> None:
         assert audit_gather.wrong_books(session) == []
         provider, allocation = models.ResourceProvider, models.Allocation
         query = select(allocation.consumer_uuid, provider.name).join(provider, provider.id == allocation.provider_id)
-        held = set(session.execute(query.distinct()).tuples())
+        held = {(uuid, name) for uuid, name in session.execute(query.distinct())}
     assert held == {(named(f"{one.name}-0"), one.host) for one in said.values() if one.host is not None}
     assert all(one.reasons for one in said.values() if one.host is None)
     for name, hosts in _hosts_of_groups(requests, said).items():
