@@ -18,6 +18,7 @@ Numbers = Floats | float
 
 class Weigher:
     """`minval`, `maxval`: bounds that values are clamped to, and normalised by; None takes the smallest, largest.
+    `bounded`: its column is within them already, or is not to be brought there.
 
     `option` of [filter_scheduler] is the multiplier, which metadata of that name may override in an aggregate; `sign`
     turns it round.
@@ -27,6 +28,7 @@ class Weigher:
     maxval: float | None = None
     option: ClassVar[str] = ""
     sign: ClassVar[int] = 1
+    bounded: ClassVar[bool] = False
 
     def __init__(self, conf: Any) -> None:
         self.name = type(self).__name__
@@ -70,11 +72,15 @@ class BaseHostWeigher:
         raise NotImplementedError
 
     def weigh_objects(self, weighed_obj_list: Any, weight_properties: Any) -> Any:
-        return [self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list]
+        """Within the bounds. One that overrides this has to see to that itself, as in Nova."""
+        found = np.array([self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list], np.float64)
+        return _bounded(found, self.minval, self.maxval)
 
 
 class PerHostWeigher(Weigher):
     """Lifts a weigher written for Nova: hands it the hosts that are left, in the shapes of Nova's objects."""
+
+    bounded = True
 
     def __init__(self, lifted: Any) -> None:
         self.name = type(lifted).__name__
@@ -125,11 +131,17 @@ def normalize(values: Numbers, minval: float | None, maxval: float | None) -> Nu
 
 def parts(weigher: Weigher, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Parts:
     values = weigher.column(hosts, rows, spec)
-    if weigher.minval is not None and _least(values) < weigher.minval:
-        values = np.maximum(values, weigher.minval)
-    if weigher.maxval is not None and _most(values) > weigher.maxval:
-        values = np.minimum(values, weigher.maxval)
+    if not weigher.bounded:
+        values = _bounded(values, weigher.minval, weigher.maxval)
     return Parts(values, normalize(values, weigher.minval, weigher.maxval), weigher.multipliers(hosts, rows))
+
+
+def _bounded(values: Numbers, minval: float | None, maxval: float | None) -> Numbers:
+    if minval is not None and _least(values) < minval:
+        values = np.maximum(values, minval)
+    if maxval is not None and _most(values) > maxval:
+        values = np.minimum(values, maxval)
+    return values
 
 
 def weigh(hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec, weighers: list[Weigher]) -> Weighed:

@@ -171,6 +171,11 @@ def test_the_limits_of_the_filters_go_with_the_selection() -> None:
     assert selection.allocation == {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
 
 
+def test_a_rebuild_has_no_limits_of_filters_that_it_does_not_ask() -> None:
+    spec = spec_of(scheduler_hints={"_nova_check_type": ["rebuild"]})
+    assert decide(three(), spec, uuids(1), 0, rules()).selections[0][0].limits.memory_mb is None
+
+
 def test_log_lines_are_novas() -> None:
     lines: list[str] = []
     table = table_of(record(1, num_instances=21), record(2, memory_mb_used=32768, rooms=record(1).rooms))

@@ -50,6 +50,26 @@ def test_what_is_overcommitted_counts_as_nothing_free() -> None:
     assert list(weigh(table, np.arange(2), spec_of(), [RAMWeigher(CONF)]).total) == [1.0, 0.0]
 
 
+class Capped(BaseHostWeigher):
+    """Vcpus, of which 8 are enough."""
+
+    maxval = 8
+
+    def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
+        return float(host_state.vcpus_total)
+
+
+class Uncapped(Capped):
+    def weigh_objects(self, weighed_obj_list: Any, weight_properties: Any) -> Any:
+        return [self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list]
+
+
+@pytest.mark.parametrize(("lifted", "weights"), [(Capped(), [0.0, 1.0, 1.0]), (Uncapped(), [0.0, 1.0, 3.0])])
+def test_bounds_are_kept_where_objects_are_weighed_one_by_one_as_in_nova(lifted: Any, weights: list[float]) -> None:
+    table = table_of(record(1, vcpus=4), record(2, vcpus=8), record(3, vcpus=16))
+    assert list(weigh(table, np.arange(3), spec_of(), [PerHostWeigher(lifted)]).total) == weights
+
+
 def test_a_single_host_is_not_weighed() -> None:
     class Fails(Weigher):
         def weigh(self, hosts: Any, spec: Any) -> Any:
