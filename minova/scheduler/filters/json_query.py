@@ -113,7 +113,8 @@ _loaded = lru_cache(maxsize=100)(json.loads)
 
 
 def _bad(query: Any, error: Exception) -> Malformed:
-    return Malformed(f"Scheduler hint query: {query!r}: {type(error).__name__}", error)
+    what = f"none of the commands {' '.join(COMMANDS)}" if isinstance(error, KeyError) else type(error).__name__
+    return Malformed(f"Scheduler hint query: {query!r}: {what}", error)
 
 
 def _values(query: Any, host: HostState) -> list[str]:
