@@ -390,6 +390,15 @@ def test_a_service_that_never_beat_counts_as_silent(db: Database) -> None:
     assert rebuilt(db).host(0).service.silent_since == 0.0
 
 
+def test_a_host_that_has_just_come_is_not_taken_for_alive(db: Database) -> None:
+    clock = Clock()
+    put_host(db, "a", now=clock.now)
+    source = source_of(db, clock)
+    source.refresh()
+    put_host(db, "b", now=clock.now - 100)
+    assert [source.refresh().host(row).service.silent_since for row in range(2)] == [None, clock.now - 100]
+
+
 def test_usage_is_the_larger_of_what_the_node_says_and_what_is_allocated(db: Database) -> None:
     put_host(db, "a", memory_mb_used=5000, vcpus_used=0, local_gb_used=0)
     db.run(lambda session: add_instance(session, named("known"), "a", "a"))

@@ -101,3 +101,10 @@ def test_the_table_says_what_each_host_says(
         for traits, of, mine in hosts
     ]
     assert placement_verdict(table_of(*records), spec).passed.tolist() == expected
+
+
+def test_a_node_that_goes_to_another_host_is_found_there() -> None:
+    table = table_of(record(1), record(2))
+    assert table.rows_of_host("host1") == [0]
+    table.apply({1: record(1, host="host2")})
+    assert (table.rows_of_host("host1"), table.rows_of_host("host2")) == ([], [0, 1])
