@@ -1,0 +1,1 @@
+"""Audits of nodes with many instances, and claims on them: python -m tests.benchmarks.audit"""

@@ -1,0 +1,1 @@
+"""Thousands of simulated computes against one conductor: python -m tests.benchmarks.computes"""
