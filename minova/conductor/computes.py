@@ -103,10 +103,9 @@ class Computes:
 
     def _free_gone(self, session: Session, row: NodeRow) -> None:
         # What others hold, by Placement's own API, is theirs.
-        holders = allocations.consumers_of(session, row.uuid, "INSTANCE")
-        gone = set(holders) - instances.existing(session, holders) - moves.known(session, holders)
+        gone = node_audit.holders_gone(session, row.uuid)
         if gone:
-            LOG.info("Freeing on node %s what instances held that are gone: %s", row.hypervisor_hostname, sorted(gone))
+            LOG.info("Freeing on node %s what instances held that are gone: %s", row.hypervisor_hostname, gone)
             allocations.release(session, gone, self._worker.now())
 
     def save_compute_node(self, node: ComputeNode) -> ComputeNode:

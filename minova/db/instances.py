@@ -230,15 +230,6 @@ def state_of(vm_state: str, task_state: str | None) -> State:
     return VmState(vm_state), TaskState(task_state) if task_state is not None else None
 
 
-def existing(session: Session, uuids: Iterable[str]) -> set[str]:
-    """Those that have a row and are not deleted."""
-    found: set[str] = set()
-    for chunk in chunked(list(uuids)):
-        query = select(Instance.uuid).where(Instance.uuid.in_(chunk), Instance.deleted_at.is_(None))
-        found.update(session.scalars(query))
-    return found
-
-
 def count_on(session: Session, hosts: Iterable[str]) -> int:
     """How many stand on these hosts, in whatever state."""
     total = 0

@@ -1,6 +1,6 @@
 """Rows of migrations. The whole of one is its `value`; the columns beside it are for searching."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -67,17 +67,6 @@ def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str,
             Migration.instance_uuid.in_(chunk), Migration.status.not_in(sorted(NOT_IN_PROGRESS))
         )
         found.update({one.instance_uuid: one for one in session.scalars(query.order_by(Migration.id))})
-    return found
-
-
-def known(session: Session, uuids: Collection[str]) -> set[str]:
-    """Those of these that are migrations in progress."""
-    found: set[str] = set()
-    for chunk in chunked(sorted(uuids)):
-        query = select(Migration.uuid).where(
-            Migration.uuid.in_(chunk), Migration.status.not_in(sorted(NOT_IN_PROGRESS))
-        )
-        found.update(session.scalars(query))
     return found
 
 

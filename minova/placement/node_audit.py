@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import Allocation, Inventory, ResourceProvider
-from minova.objects.instance import Instance
+from minova.db.models import Allocation, Consumer, Instance, Inventory, Migration, ResourceProvider
+from minova.objects import instance as objects
+from minova.objects.migration import ENDED
 from minova.objects.node_audit import Drift
 from minova.objects.request_spec import RequestSpec
 from minova.placement import audit_gather
@@ -28,7 +29,7 @@ Held = Mapping[str, Mapping[str, int]]
 Run = Callable[[Callable[[Session], Any]], Any]
 
 
-def suspects(session: Session, provider_uuid: str, instances: Iterable[Instance]) -> tuple[str, ...] | None:
+def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.Instance]) -> tuple[str, ...] | None:
     """Idle instances that hold something else than their flavor takes; None: all is as it should be."""
     of = select(ResourceProvider.id).where(ResourceProvider.uuid == provider_uuid).scalar_subquery()
     held: dict[str, dict[str, int]] = {}
@@ -41,6 +42,22 @@ def suspects(session: Session, provider_uuid: str, instances: Iterable[Instance]
     return found if found or used != _total(held) else None
 
 
+def holders_gone(session: Session, provider_uuid: str) -> list[str]:
+    """Instances and moves that hold something of the node, and are no more."""
+    query = (
+        select(Consumer.uuid)
+        .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
+        .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+        .where(
+            ResourceProvider.uuid == provider_uuid,
+            Consumer.consumer_type == audit_gather.INSTANCE,
+            ~exists().where(Instance.uuid == Consumer.uuid, Instance.deleted_at.is_(None)),
+            ~exists().where(Migration.uuid == Consumer.uuid, Migration.status.not_in(sorted(ENDED))),
+        )
+    )
+    return sorted(set(session.scalars(query)))
+
+
 def _total(held: Held) -> dict[str, int]:
     total: Counter[str] = Counter()
     for resources in held.values():
@@ -48,7 +65,7 @@ def _total(held: Held) -> dict[str, int]:
     return {name: amount for name, amount in total.items() if amount}
 
 
-def _differing(held: Held, instances: Iterable[Instance]) -> Iterable[str]:
+def _differing(held: Held, instances: Iterable[objects.Instance]) -> Iterable[str]:
     for instance in instances:
         takes = resources_of(RequestSpec(flavor=instance.flavor))
         mine = held.get(instance.uuid, {})

@@ -7,7 +7,9 @@ from typing import Any
 
 import libvirt
 import pytest
+from sqlalchemy import delete, select, update
 
+from minova.db import models
 from minova.db.engine import Database
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
@@ -94,6 +96,32 @@ def test_a_domain_started_behind_its_back_counts_and_is_left_alone(
     finally:
         stranger.destroy()
     wait_for("it counts no more", lambda: used_mb(cloud) == before, 30)
+
+
+def test_what_is_done_behind_its_back_to_a_guest_and_its_rows(
+    cloud: Deployment, connection: libvirt.virConnect, database: Database
+) -> None:
+    zone = ["--availability-zone", f"nova:{REAL}"]
+    cloud.cli("server", "create", "victim", "--flavor", "tiny", "--image", "guest", *zone, "--wait")
+    uuid = cloud.server("victim")["id"]
+    domain = connection.lookupByUUIDString(uuid)
+    # Its row says another host: nobody knows how it went there, so it runs on.
+    here = update(models.Instance).where(models.Instance.uuid == uuid)
+    database.run(lambda session: session.execute(here.values(host=BOOKS)))
+    told = f"the domain of instance {uuid} is here, but its row says host {BOOKS}"
+    wait_for("it is told of", lambda: told in cloud.services[REAL].log, 30)
+    assert domain.isActive()
+    database.run(lambda session: session.execute(here.values(host=REAL)))
+    # Its allocation goes.
+    held = models.Allocation.consumer_uuid == uuid
+    database.run(lambda session: session.execute(delete(models.Allocation).where(held)))
+    wait_for("it is restored", lambda: "restored allocations" in cloud.services[REAL].log, 30)
+    with database.read() as session:
+        assert session.scalars(select(models.Allocation).where(held)).all()
+    # The guest is killed.
+    domain.destroy()
+    wait_for("it is seen", lambda: cloud.server("victim")["OS-EXT-STS:power_state"] in {0, 4}, 30)
+    cloud.cli("server", "delete", "victim", "--wait")
 
 
 def test_what_was_deleted_while_its_host_was_away_is_removed_when_the_host_is_back(

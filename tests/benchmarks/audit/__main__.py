@@ -103,7 +103,7 @@ class Node:
             self.claims.append(time.perf_counter() - begun)
             return made
 
-        self.tracker.instance_claim = timed  # type: ignore[method-assign]
+        self.tracker.instance_claim = timed  # type: ignore[assignment, method-assign]
 
     def boot(self, count: int) -> None:
         request = CreateServers(name="vm", flavor=FLAVOR, image=IMAGE, min_count=count, max_count=count)
