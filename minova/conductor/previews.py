@@ -1,5 +1,6 @@
 """What would become of a request, asked of the scheduler and never written: where it would go, how often it fits."""
 
+import logging
 import uuid
 
 from oslo_config import cfg
@@ -9,9 +10,11 @@ from minova.conductor.servers import spec_of
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
 from minova.objects.capacity import Capacity
-from minova.objects.diagnosis import ScheduleAnswer
+from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import ServerRequest
+
+LOG = logging.getLogger(__name__)
 
 
 class Previews:
@@ -24,12 +27,29 @@ class Previews:
         """See the contract."""
         # Names for servers that there will never be: a server group counts them.
         nobody = tuple(str(uuid.uuid4()) for _ in range(request.max_count))
-        return self._scheduler.preview_destinations(ctx, spec=self._spec(ctx, request), instance_uuids=nobody)
+        spec = self._spec(ctx, request)
+        try:
+            return self._scheduler.preview_destinations(ctx, spec=spec, instance_uuids=nobody)
+        except Exception as error:  # noqa: BLE001  - told to who has asked, or raised again
+            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=nobody, hosts=0, error=_broken(error))
+            return ScheduleAnswer(diagnosis=broke)
 
     def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
         """See the contract."""
-        return self._scheduler.capacity(ctx, spec=self._spec(ctx, request), limit=limit)
+        spec = self._spec(ctx, request)
+        try:
+            return self._scheduler.capacity(ctx, spec=spec, limit=limit)
+        except Exception as error:  # noqa: BLE001  - told to who has asked, or raised again
+            return Capacity(total=0, limit=limit, error=_broken(error))
 
     def _spec(self, ctx: RequestContext, request: ServerRequest) -> RequestSpec:
         """As `create_servers` and `schedule` make it."""
         return self._groups.read_for_nobody(spec_of(ctx, request, self._conf.pci.alias))
+
+
+def _broken(error: Exception) -> str:
+    """What a creation would have ended with, such as a filter that raises; else the error goes on to who has asked."""
+    if getattr(error, "code", 500) != 500:
+        raise error
+    LOG.error("A preview failed: %s", error, exc_info=error)
+    return f"Scheduling failed: {error}"

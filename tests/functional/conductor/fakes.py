@@ -58,12 +58,16 @@ class FakeScheduler(SchedulerApi):
         """Yes, always, and notes what it was asked."""
         self.asked.append((instance_uuids, 0, 0))
         self.specs.append(spec)
+        if self.mood is not None:
+            raise self.mood
         said = Diagnosis(request_id=ctx.request_id, instance_uuids=instance_uuids, hosts=self.hosts)
         hosts = (self._selection(self.order[0], spec),)
         return ScheduleAnswer(selections=tuple(hosts for _ in instance_uuids), diagnosis=said)
 
     def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
         self.specs.append(spec)
+        if self.mood is not None:
+            raise self.mood
         return Capacity(total=self.hosts, limit=limit)
 
     def _selection(self, host: str, spec: RequestSpec) -> Selection:

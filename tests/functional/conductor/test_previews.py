@@ -67,3 +67,17 @@ def test_what_cannot_be_is_refused(desk: Desk) -> None:
     asked = msgspec.structs.replace(FLAVOR, extra_specs={"hw:cpu_policy": "often"})
     with pytest.raises(errors.BadRequest, match="often"):
         desk.conductor.capacity(CTX, request=ServerRequest(flavor=asked), limit=1)
+
+
+def test_a_filter_that_breaks_is_told_as_a_creation_tells_it(desk: Desk) -> None:
+    desk.scheduler.mood = RuntimeError("a filter broke")
+    said = "Scheduling failed: a filter broke"
+    assert desk.conductor.preview_servers(CTX, request=request()).diagnosis.error == said
+    assert desk.conductor.capacity(CTX, request=request(), limit=7).error == said
+
+
+def test_a_preview_that_nobody_answers_or_that_makes_no_sense_is_an_error(desk: Desk) -> None:
+    for mood in (errors.ServiceUnavailable("No answer in time"), errors.BadRequest("A hint makes no sense")):
+        desk.scheduler.mood = mood
+        with pytest.raises(type(mood), match=str(mood)):
+            desk.conductor.preview_servers(CTX, request=request())
