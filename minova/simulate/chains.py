@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from minova import errors
+from minova.scheduler.extensions import NOVA_ORDER
 
 # `default` is Nova's own chain.
 CHAINS = {
@@ -60,22 +61,6 @@ CHAINS = {
         "SimpleCIDRAffinityFilter",
     ),
 }
-# All weighers, in the order in which Nova 34 sums them: the last digits of a sum depend on it, and so do ties.
-WEIGHERS = [
-    "CrossCellWeigher",
-    "NumInstancesWeigher",
-    "MetricsWeigher",
-    "CPUWeigher",
-    "BuildFailureWeigher",
-    "ServerGroupSoftAffinityWeigher",
-    "ServerGroupSoftAntiAffinityWeigher",
-    "RAMWeigher",
-    "DiskWeigher",
-    "PCIWeigher",
-    "ImagePropertiesWeigher",
-    "IoOpsWeigher",
-    "HypervisorVersionWeigher",
-]
 NOVA_FILTERS = "nova.scheduler.filters."
 NOVA_WEIGHTS = "nova.scheduler.weights."
 NOVA_ALL = f"{NOVA_WEIGHTS}all_weighers"
@@ -93,7 +78,7 @@ def chain(filters: Sequence[str] | str) -> list[str]:
 def weighers(name: str) -> list[str]:
     """Nova's dotted paths as the names of minova's."""
     if name in ("all", NOVA_ALL):
-        return WEIGHERS
+        return [*NOVA_ORDER]
     return [_own(NOVA_WEIGHTS, name)]
 
 
