@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import exists, select
+from sqlalchemy import bindparam, exists, select
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -25,37 +25,40 @@ from minova.placement.wishes import resources_of
 # Moving an allocation to where a row says that its instance is would be wrong if the row is.
 _LEFT = frozenset({Kind.WRONG_PROVIDER})
 
+# Built once: every audit of every node asks them.
+_PROVIDER = select(ResourceProvider.id).where(ResourceProvider.uuid == bindparam("of")).scalar_subquery()
+_HELD = select(Allocation.consumer_uuid, Allocation.resource_class, Allocation.used).where(
+    Allocation.provider_id == _PROVIDER
+)
+_USED = select(Inventory.resource_class, Inventory.used).where(Inventory.provider_id == _PROVIDER)
+_GONE = (
+    select(Consumer.uuid)
+    .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
+    .where(
+        Allocation.provider_id == _PROVIDER,
+        Consumer.consumer_type == audit_gather.INSTANCE,
+        ~exists().where(Instance.uuid == Consumer.uuid, Instance.deleted_at.is_(None)),
+        ~exists().where(Migration.uuid == Consumer.uuid, Migration.status.not_in(sorted(ENDED))),
+    )
+)
+
 Held = Mapping[str, Mapping[str, int]]
 Run = Callable[[Callable[[Session], Any]], Any]
 
 
 def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.Instance]) -> tuple[str, ...] | None:
     """Idle instances that hold something else than their flavor takes; None: all is as it should be."""
-    of = select(ResourceProvider.id).where(ResourceProvider.uuid == provider_uuid).scalar_subquery()
     held: dict[str, dict[str, int]] = {}
-    allocations = select(Allocation.consumer_uuid, Allocation.resource_class, Allocation.used)
-    for uuid, name, amount in session.execute(allocations.where(Allocation.provider_id == of)):
+    for uuid, name, amount in session.execute(_HELD, {"of": provider_uuid}):
         held.setdefault(uuid, {})[name] = amount
-    query = select(Inventory.resource_class, Inventory.used).where(Inventory.provider_id == of)
-    used = {name: amount for name, amount in session.execute(query) if amount}
+    used = {name: amount for name, amount in session.execute(_USED, {"of": provider_uuid}) if amount}
     found = tuple(sorted(_differing(held, instances)))
     return found if found or used != _total(held) else None
 
 
 def holders_gone(session: Session, provider_uuid: str) -> list[str]:
     """Instances and moves that hold something of the node, and are no more."""
-    query = (
-        select(Consumer.uuid)
-        .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
-        .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
-        .where(
-            ResourceProvider.uuid == provider_uuid,
-            Consumer.consumer_type == audit_gather.INSTANCE,
-            ~exists().where(Instance.uuid == Consumer.uuid, Instance.deleted_at.is_(None)),
-            ~exists().where(Migration.uuid == Consumer.uuid, Migration.status.not_in(sorted(ENDED))),
-        )
-    )
-    return sorted(set(session.scalars(query)))
+    return sorted(set(session.scalars(_GONE, {"of": provider_uuid})))
 
 
 def _total(held: Held) -> dict[str, int]:
