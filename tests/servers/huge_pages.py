@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.servers.private_server import ServerError
 
 TOTAL = Path("/proc/sys/vm/nr_hugepages")
+COMPACT = Path("/proc/sys/vm/compact_memory")
 
 
 @contextmanager
@@ -15,6 +16,10 @@ def huge_pages(count: int) -> Iterator[None]:
     """`count` more of them than there are. ServerError: the kernel has none, or not so much memory in one piece."""
     before = _change(count)
     try:
+        if _total() < before + count:
+            # Free memory in small pieces: move what is in use together, and ask again.
+            COMPACT.write_text("1")
+            _change(before + count - _total())
         if _total() < before + count:
             raise ServerError(f"{TOTAL}: the kernel gave {_total() - before} of {count} pages of 2 MiB")
         yield
