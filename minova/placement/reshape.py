@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy.orm import Session
 
+from minova.placement import allocation_rows as rows
 from minova.placement import allocation_writes, errors, provider_inventories
 from minova.placement.allocation_writes import Wanted
 from minova.placement.provider_inventories import Numbers
@@ -20,6 +21,9 @@ def reshape(session: Session, inventories: Inventories, wanted: Sequence[Wanted]
     in use.
     """
     allocation_writes.lock(session, wanted)
+    # All at once, in the order of everybody else: one after the other would be that of their uuids.
+    uuids = {*inventories, *(uuid for one in wanted for uuid in one.allocations)}
+    rows.lock_inventories(session, [found.id for found in rows.providers_by_uuid(session, uuids).values()])
     for uuid, (generation, numbers) in sorted(inventories.items()):
         _widen(session, uuid, generation, numbers)
     allocation_writes.replace(session, wanted)

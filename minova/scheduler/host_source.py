@@ -23,6 +23,8 @@ LOOK_BACK = 10_000
 COMPARE_INTERVAL = 60.0
 # So many heartbeats are read whole; of more, those that are new.
 FEW = 1000
+# Seconds that a flush of heartbeats may be committed after another that was stamped later.
+LATE = 5.0
 # Beats come every 10 s and a minute of silence counts: no need to look at each request.
 LIVENESS_INTERVAL = 2.0
 
@@ -158,7 +160,7 @@ class HostSource:
     def _listen(self, session: Session, now: float) -> None:
         query = select(Heartbeat.service_id, Heartbeat.last_seen)
         if len(self._last_seen) > FEW:
-            query = query.where(Heartbeat.last_seen > max(self._last_seen.values()))
+            query = query.where(Heartbeat.last_seen > max(self._last_seen.values()) - LATE)
         self._last_seen.update({row[0]: row[1] for row in session.execute(query)})
         self._stranger = False
         self._heard_at = now

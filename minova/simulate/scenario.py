@@ -163,11 +163,22 @@ def read(data: bytes) -> Scenario:
         except (OSError, EOFError) as error:
             raise errors.BadRequest(f"not a whole gzip file: {error}") from None
     try:
-        return msgspec.json.decode(data, type=Scenario)
+        return _without_twins(msgspec.json.decode(data, type=Scenario))
     except msgspec.ValidationError as error:
         raise errors.BadRequest(_placed(str(error))) from None
     except msgspec.DecodeError as error:
         raise errors.BadRequest(f"not JSON: {error}") from None
+
+
+def _without_twins(scenario: Scenario) -> Scenario:
+    """Answers are by host: of two alike one would hide the other."""
+    seen: set[tuple[str, str]] = set()
+    for number, one in enumerate(scenario.hosts):
+        place = (one.host, one.node or one.host)
+        if place in seen:
+            raise errors.BadRequest(f"hosts[{number}].host: {one.host} (node {place[1]}) stands there twice")
+        seen.add(place)
+    return scenario
 
 
 def uuid_of(name: str) -> str:

@@ -19,6 +19,7 @@ def written(**parts: Any) -> bytes:
     ("data", "said"),
     [
         (written(hosts=[HOST, HOST, HOST, HOST | {"numa": [{"memory": "1"}]}]), "hosts[3].numa[0].memory: expected int, got str"),
+        (written(hosts=[HOST | {"host": "a"}, HOST | {"host": "a"}]), "hosts[1].host: a (node a) stands there twice"),
         (written(colour="red"), "scenario: unknown key colour"),
         (written(hosts=[HOST | {"cpus": 4}]), "hosts[0]: unknown key cpus"),
         (written(hosts=[{"host": "a", "vcpus": 4}]), "hosts[0]: missing key memory_mb"),
