@@ -48,7 +48,9 @@ def test_no_tables_and_too_old_ones_are_refused_with_the_command_to_run(url: str
     schema.upgrade(url)
     schema.require_schema(db)
     pretend(db, "0000")
-    with pytest.raises(errors.SchemaMismatch, match=rf"has schema 0000; {schema.head()} is needed. Run: minova-manage db upgrade"):
+    with pytest.raises(
+        errors.SchemaMismatch, match=rf"has schema 0000; {schema.head()} is needed. Run: minova-manage db upgrade"
+    ):
         schema.require_schema(db)
 
 
