@@ -186,7 +186,7 @@ def judge_provider(provider: Provider) -> Finding:
         kind=Kind.WITHOUT_NODE,
         provider_uuid=provider.uuid,
         detail=f"{provider.name} was made for a compute node that there is no more{held}",
-        remedy="" if provider.consumers else "delete the provider",
+        remedy="delete the provider, once nothing of it is held" if provider.consumers else "delete the provider",
     )
 
 

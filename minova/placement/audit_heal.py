@@ -106,6 +106,6 @@ def _delete_provider(session: Session, provider_uuid: str) -> None:
     finding = next((one for one in audit_gather.lost_providers(session) if one.provider_uuid == provider_uuid), None)
     if finding is None:
         return
-    if not finding.remedy:
+    if session.scalar(select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(tree)).limit(1)) is not None:
         raise errors.Conflict(finding.detail)
     providers.delete(session, provider_uuid)

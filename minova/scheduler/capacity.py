@@ -34,7 +34,7 @@ def capacity_of(table: TrialTable, spec: RequestSpec, rules: Rules, limit: int) 
     rules = rules._replace(max_placement_results=0, trace=None, say=None)
     counts, going = np.zeros(len(table), np.int64), np.ones(len(table), bool)
     stops: dict[int, Stop] = {}
-    asked = spec
+    asked, rooms = spec, _rooms_of_hosts(table, spec)
     for number in range(limit + 1):
         steps: list[Step] = []
         table.begin()
@@ -48,8 +48,9 @@ def capacity_of(table: TrialTable, spec: RequestSpec, rules: Rules, limit: int) 
         counts[rows] += 1
         asked = _with_member(asked, uuid)
     one_host = _keeps_together(spec)
+    counts, by_host = _within(counts, rooms, table)
     return Capacity(
-        total=int(counts.max(initial=0) if one_host else counts.sum()),
+        total=max(by_host.values(), default=0) if one_host else sum(by_host.values()),
         limit=limit,
         complete=not going.any(),
         one_host=one_host,
@@ -87,6 +88,27 @@ def _with_member(spec: RequestSpec, uuid: str) -> RequestSpec:
 def _keeps_together(spec: RequestSpec) -> bool:
     group = spec.instance_group
     return group is not None and group.policy == AFFINITY
+
+
+def _rooms_of_hosts(table: HostTable, spec: RequestSpec) -> dict[str, int]:
+    """How many more of the group each host may have, where its policy says so. Nodes of one host share that."""
+    group = spec.instance_group
+    if group is None or group.most_per_host is None:
+        return {}
+    there = table.instances_among(group.members)
+    return {record.host: group.most_per_host - int(there[row]) for row, record in enumerate(table.records)}
+
+
+def _within(
+    counts: NDArray[np.int64], rooms: Mapping[str, int], table: HostTable
+) -> tuple[NDArray[np.int64], Counter[str]]:
+    """What each row takes once the nodes of a host have shared its room, the first of them first; and the sum by host."""
+    shared, by_host = counts.copy(), Counter[str]()
+    for row, record in enumerate(table.records):
+        left = rooms.get(record.host, int(counts[row]) + by_host[record.host]) - by_host[record.host]
+        shared[row] = max(0, min(int(counts[row]), left))
+        by_host[record.host] += int(shared[row])
+    return shared, by_host
 
 
 def _by_host(table: HostTable, counts: NDArray[np.int64], stops: Mapping[int, Stop]) -> tuple[HostCapacity, ...]:

@@ -82,5 +82,5 @@ def test_wrong_used(used: int | None, allocated: int, detail: str, remedy: str) 
 def test_a_provider_without_node_goes_when_nobody_holds_anything_of_it() -> None:
     assert judge_provider(Provider(uuid="a", name="a", consumers=0)).remedy == "delete the provider"
     held = judge_provider(Provider(uuid="a", name="a", consumers=2))
-    assert held.remedy == ""
+    assert held.remedy == "delete the provider, once nothing of it is held"
     assert held.detail.endswith("and 2 consumers hold something of it")

@@ -72,8 +72,8 @@ def record(number: int = 1, **facts: Any) -> HostRecord:
     return HostRecord(**values)
 
 
-def table_of(*records: HostRecord, silent: dict[int, float] | None = None) -> HostTable:
-    table = HostTable()
+def table_of(*records: HostRecord, silent: dict[int, float] | None = None, together: bool = False) -> HostTable:
+    table = HostTable(together=together)
     table.apply({one.id: one for one in records})
     table.set_silent(silent or {})
     return table

@@ -146,6 +146,17 @@ def test_a_group_counts(policy: str, most: int | None, total: int) -> None:
     assert (found.total, found.one_host) == (total, policy == AFFINITY)
 
 
+@pytest.mark.parametrize(
+    ("policy", "most", "total"), [(ANTI_AFFINITY, 1, 2), (ANTI_AFFINITY, 3, 6), (AFFINITY, None, 32)]
+)
+def test_nodes_of_one_host_share_what_its_group_may_have_there(policy: str, most: int | None, total: int) -> None:
+    nodes = [msgspec.structs.replace(record(number), host=host) for number, host in ((1, "a"), (2, "a"), (3, "b"))]
+    table = table_of(*nodes, together=True)
+    group = InstanceGroup(uuid="g", policy=policy, max_server_per_host=most)
+    found = capacity_of(TrialTable(table), spec_of(instance_group=group), RULES, 100)
+    assert (found.total, found.one_host) == (total, policy == AFFINITY)
+
+
 def test_only_hosts_of_the_zone() -> None:
     records = [record(1, aggregates=(zone("a"),)), record(2, aggregates=(zone("b"),))]
     found = capacity_of(TrialTable(table_of(*records)), spec_of(availability_zone="b"), RULES, 100)
