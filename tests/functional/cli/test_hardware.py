@@ -64,13 +64,18 @@ def cells(tmp_path: Path) -> Iterator[Cluster]:
         "reserved_host_memory_mb": 0,
     }
     # All connections of a process share this one host, for as long as one is open. It comes with a guest of its own
-    # that is larger than the host.
+    # that is larger than the host; other tests want it back.
     connection = libvirt.open("test:///default")
-    connection.lookupByName("test").destroy()
-    connection.lookupByName("test").undefine()
-    with Cluster(tmp_path / "cloud", ["hv1"], **options) as cluster:
-        yield cluster
-    connection.close()
+    its_own = connection.lookupByName("test")
+    xml = its_own.XMLDesc()
+    its_own.destroy()
+    its_own.undefine()
+    try:
+        with Cluster(tmp_path / "cloud", ["hv1"], **options) as cluster:
+            yield cluster
+    finally:
+        connection.defineXML(xml).create()
+        connection.close()
 
 
 def cli_of(cluster: Cluster, anywhere: Cli, folder: Path) -> Cli:
