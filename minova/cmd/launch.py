@@ -1,5 +1,6 @@
 """What every executable does around its own composition: read options, log, start, stop, and fail with one clear line."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -51,7 +52,9 @@ def launch(
 
     def every_service_started() -> None:
         started.set()
-        ready(conf)
+        # Whoever was to be told may have gone with the terminal: that is no reason to fail.
+        with contextlib.suppress(OSError):
+            ready(conf)
 
     threading.Thread(target=_end_a_start, args=(prog, stopping, started), daemon=True).start()
     try:
