@@ -129,7 +129,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
     numa_topology: InstanceNUMATopology | None = None
     devices: dict[str, str | None] = {}
-    reasons: tuple[str, ...] = ()
+    reason: str | None = None
     refused: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
 
@@ -140,9 +140,10 @@ def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bo
     hardware = hardware_fit(node, demand.numa_topology, demand.pci_requests, limits, packing=packing)
     short = tuple(check for check in checks if check.reason is not None)
     lines = tuple(line for check in checks for line in check.lines())
-    if short or hardware.reasons:
+    reason = reasons_against(checks, hardware.reasons)
+    if reason is not None:
         return Fit(
-            reasons=tuple(check.reason for check in short if check.reason) + hardware.reasons,
+            reason=reason,
             refused=tuple(check.kind for check in short)
             + tuple("pci" if reason.startswith(NO_PCI) else "numa" for reason in hardware.reasons),
             lines=lines,

@@ -225,8 +225,8 @@ class ResourceTracker:
             LOG.info(line, extra=of_instance)
         for kind in fit.refused:
             metrics.CLAIMS.labels("refused", kind).inc()
-        if fit.reasons:
-            raise errors.ComputeResourcesUnavailable(f"Insufficient compute resources: {'; '.join(fit.reasons)}")
+        if fit.reason is not None:
+            raise errors.ComputeResourcesUnavailable(f"Insufficient compute resources: {fit.reason}")
         metrics.CLAIMS.labels("granted", "").inc()
         LOG.info("Claim successful on node %s", self.nodename, extra=of_instance)
         return fit

@@ -71,9 +71,7 @@ class Servers:
             return Made(before, new=False)
         at = self._worker.at()
         assert made.spec is not None
-        columns: dict[str, Any] = {"created_at": at}
-        if made.spec.numa_topology is not None:
-            columns["numa_topology"] = msgspec.to_builtins(made.spec.numa_topology)
+        columns: dict[str, Any] = {"created_at": at, "numa_topology": made.spec.numa_topology}
         request_specs.add(session, made.id, made.spec, made.carried, at)
         instances.insert_rows(
             session,
