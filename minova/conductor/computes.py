@@ -15,7 +15,7 @@ from minova.db.models import ComputeNode as NodeRow
 from minova.db.models import Instance
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
-from minova.objects.states import RESOURCE_FREE, PowerState
+from minova.objects.states import PowerState
 from minova.placement import (
     allocations,
     changes,
@@ -28,8 +28,6 @@ from minova.placement import (
 
 LOG = logging.getLogger(__name__)
 
-_HOLDS = (Instance.deleted_at.is_(None), Instance.vm_state.not_in([state.value for state in RESOURCE_FREE]))
-
 
 class Computes:
     def __init__(self, worker: Worker) -> None:
@@ -40,7 +38,7 @@ class Computes:
     def instances_of_host(self, host: str) -> HostInstances:
         with self._worker.db.read() as session:
             return HostInstances(
-                instances=tuple(instances.load(session, Instance.host == host, *_HOLDS)),
+                instances=tuple(instances.holding(session, host)),
                 attempts=tuple(build.message for build in builds_of(session, tasks.builds_on(session, host))),
             )
 
@@ -49,11 +47,10 @@ class Computes:
         with self._worker.db.read() as session:
             row = compute_nodes.find(session, host, nodename)
             open_builds = tasks.builds_on(session, host, nodename)
-            here = (Instance.host == host, Instance.node == nodename, *_HOLDS)
             moving = moves.in_progress_on(session, host, nodename)
             amiss = unexpected(session, host, view.domains)
             gone, at = instances.deleted_at(session, amiss.strays), self._worker.at()
-            held = tuple(instances.load(session, *here))
+            held = tuple(instances.holding(session, host, nodename))
             suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
             inputs = AuditInputs(
                 node=compute_nodes.to_object(row, pci_devices.of_node(session, row.id)) if row is not None else None,

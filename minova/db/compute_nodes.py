@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -33,17 +33,20 @@ _USAGE = (
     "pci_device_pools",
 )
 
+# Built once: every audit of every node asks them.
+_FIND = select(ComputeNode).where(
+    ComputeNode.host == bindparam("host"), ComputeNode.hypervisor_hostname == bindparam("node")
+)
+_LOCK = _FIND.with_for_update().execution_options(populate_existing=True)
+_NAMES = select(ComputeNode.hypervisor_hostname).where(ComputeNode.host == bindparam("host")).order_by(ComputeNode.id)
+
 
 def find(session: Session, host: str, nodename: str, *, lock: bool = False) -> ComputeNode | None:
-    query = select(ComputeNode).where(ComputeNode.host == host, ComputeNode.hypervisor_hostname == nodename)
-    if lock:
-        query = query.with_for_update().execution_options(populate_existing=True)
-    return session.scalar(query)
+    return session.scalar(_LOCK if lock else _FIND, {"host": host, "node": nodename})
 
 
 def names_of(session: Session, host: str) -> tuple[str, ...]:
-    query = select(ComputeNode.hypervisor_hostname).where(ComputeNode.host == host)
-    return tuple(session.scalars(query.order_by(ComputeNode.id)))
+    return tuple(session.scalars(_NAMES, {"host": host}))
 
 
 def of_hosts(session: Session, hosts: Sequence[str]) -> dict[int, str]:

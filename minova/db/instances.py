@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db import pci_devices
@@ -13,7 +13,7 @@ from minova.db.chunks import chunked
 from minova.db.models import Instance, RequestSpecRow
 from minova.objects import instance as objects
 from minova.objects.image import Image
-from minova.objects.states import PowerState, State, TaskState, VmState, allowed
+from minova.objects.states import RESOURCE_FREE, PowerState, State, TaskState, VmState, allowed
 
 _STRAIGHT = (
     "uuid",
@@ -49,6 +49,18 @@ _COLUMNS = [
     Instance.deleted_at,
     RequestSpecRow.spec,
 ]
+# Built once: every audit of every node asks them.
+_WHOLE = (
+    select(*_COLUMNS)
+    .outerjoin(RequestSpecRow, RequestSpecRow.reservation_id == Instance.reservation_id)
+    .order_by(Instance.id)
+)
+_ON_HOST = _WHOLE.where(
+    Instance.host == bindparam("on_host"),
+    Instance.deleted_at.is_(None),
+    Instance.vm_state.not_in([state.value for state in RESOURCE_FREE]),
+)
+_ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
 
 
 # Under this name a session may carry a list that changes of state are written to, for who tells others of them.
@@ -198,13 +210,18 @@ def is_one_of(states: Collection[State]) -> ColumnElement[bool]:
 
 def load(session: Session, *conditions: ColumnElement[bool]) -> list[objects.Instance]:
     """As the services tell each other of them, with the image of their request and the devices that they have."""
-    query = (
-        select(*_COLUMNS)
-        .outerjoin(RequestSpecRow, RequestSpecRow.reservation_id == Instance.reservation_id)
-        .where(*conditions)
-        .order_by(Instance.id)
-    )
-    found = [to_object(row._mapping) for row in session.execute(query)]
+    return _loaded(session, _WHOLE.where(*conditions), {})
+
+
+def holding(session: Session, host: str, node: str | None = None) -> list[objects.Instance]:
+    """Those that hold something of the host, or of one node of it: as `load`."""
+    if node is None:
+        return _loaded(session, _ON_HOST, {"on_host": host})
+    return _loaded(session, _ON_NODE, {"on_host": host, "on_node": node})
+
+
+def _loaded(session: Session, query: Select[Any], values: Mapping[str, str]) -> list[objects.Instance]:
+    found = [to_object(row._mapping) for row in session.execute(query, values)]
     devices = pci_devices.of_instances(session, [one.uuid for one in found if one.pci_requests])
     return [msgspec.structs.replace(one, pci_devices=devices.get(one.uuid, ())) if devices else one for one in found]
 

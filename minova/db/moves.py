@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import exists, insert, or_, select, update
+from sqlalchemy import bindparam, exists, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.chunks import chunked
@@ -21,6 +21,20 @@ _SEARCHED = (
     "source_node",
     "dest_compute",
     "dest_node",
+)
+
+_IN_PROGRESS = Migration.status.not_in(sorted(NOT_IN_PROGRESS))
+# Built once: every audit of every node asks it.
+_IN_PROGRESS_ON = (
+    select(Migration.value)
+    .where(
+        _IN_PROGRESS,
+        or_(
+            (Migration.source_compute == bindparam("host")) & (Migration.source_node == bindparam("node")),
+            (Migration.dest_compute == bindparam("host")) & (Migration.dest_node == bindparam("node")),
+        ),
+    )
+    .order_by(Migration.id)
 )
 
 
@@ -48,24 +62,14 @@ def write(session: Session, migration: MigrationObject, at: datetime) -> None:
 
 def in_progress_on(session: Session, host: str, node: str) -> tuple[MigrationObject, ...]:
     """Into or out of this node, oldest first."""
-    model = Migration
-    query = select(model.value).where(
-        model.status.not_in(sorted(NOT_IN_PROGRESS)),
-        or_(
-            (model.source_compute == host) & (model.source_node == node),
-            (model.dest_compute == host) & (model.dest_node == node),
-        ),
-    )
-    return tuple(session.scalars(query.order_by(model.id)))
+    return tuple(session.scalars(_IN_PROGRESS_ON, {"host": host, "node": node}))
 
 
 def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, MigrationObject]:
     """The newest of each instance, by instance uuid."""
     found: dict[str, MigrationObject] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
-        query = select(Migration.value).where(
-            Migration.instance_uuid.in_(chunk), Migration.status.not_in(sorted(NOT_IN_PROGRESS))
-        )
+        query = select(Migration.value).where(Migration.instance_uuid.in_(chunk), _IN_PROGRESS)
         found.update({one.instance_uuid: one for one in session.scalars(query.order_by(Migration.id))})
     return found
 

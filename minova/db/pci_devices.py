@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.chunks import chunked
 from minova.db.models import PciDevice
 from minova.objects.pci import PciDevice as PciDeviceObject
 
+# Built once: every audit of every node asks it.
+_OF_NODE = select(PciDevice.value).where(PciDevice.node_id == bindparam("of_node")).order_by(PciDevice.address)
+
 
 def of_node(session: Session, node_id: int) -> tuple[PciDeviceObject, ...]:
-    query = select(PciDevice.value).where(PciDevice.node_id == node_id).order_by(PciDevice.address)
-    return tuple(session.scalars(query))
+    return tuple(session.scalars(_OF_NODE, {"of_node": node_id}))
 
 
 def of_instances(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[PciDeviceObject, ...]]:

@@ -11,6 +11,10 @@ from sqlalchemy.orm.attributes import set_committed_value
 from minova.db.chunks import chunked
 from minova.db.models import Task, Worker
 
+# Built once: every audit of every node asks them.
+_BUILDS_ON_HOST = select(Task).where(Task.host == bindparam("on_host"), Task.kind == "build", Task.step == "build")
+_BUILDS_ON_NODE = _BUILDS_ON_HOST.where(Task.node == bindparam("on_node"))
+
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: ColumnElement[float]) -> None:
     """`wake_at` and `deadline` of the rows are seconds from now."""
@@ -89,8 +93,9 @@ def builds_since(session: Session, worker_id: str, before: datetime, limit: int)
 
 def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[Task]:
     """Builds committed to a host and open."""
-    query = select(Task).where(Task.host == host, Task.kind == "build", Task.step == "build")
-    return session.scalars(query if node is None else query.where(Task.node == node)).all()
+    if node is None:
+        return session.scalars(_BUILDS_ON_HOST, {"on_host": host}).all()
+    return session.scalars(_BUILDS_ON_NODE, {"on_host": host, "on_node": node}).all()
 
 
 def hosts_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:

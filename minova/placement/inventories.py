@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -14,6 +14,17 @@ from minova.placement import changes
 
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
 
+# Built once: every audit of every node asks them.
+_PROVIDER = select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == bindparam("of"))
+_KNOWN = (
+    select(
+        models.Inventory.resource_class, models.Inventory.used, *(getattr(models.Inventory, name) for name in _FIELDS)
+    )
+    .where(models.Inventory.provider_id == bindparam("of"))
+    .order_by(models.Inventory.provider_id, models.Inventory.resource_class)
+    .with_for_update()
+)
+
 
 def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[Inventory]) -> bool:
     """Make these the provider's inventories; answers whether anything changed, and raises its generation if so.
@@ -21,9 +32,7 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
     A class that is gone but still used stays with a capacity of 0 until its last allocation is released.
     NotFound: no such provider.
     """
-    provider_id = session.scalar(
-        select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == provider_uuid)
-    )
+    provider_id = session.scalar(_PROVIDER, {"of": provider_uuid})
     if provider_id is None:
         raise errors.NotFound(f"No resource provider {provider_uuid}.")
     known = _known(session, provider_id)
@@ -47,13 +56,7 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
 
 
 def _known(session: Session, provider_id: int) -> dict[str, tuple[int, dict[str, Any]]]:
-    model = models.Inventory
-    rows = session.execute(
-        select(model.resource_class, model.used, *(getattr(model, name) for name in _FIELDS))
-        .where(model.provider_id == provider_id)
-        .order_by(model.provider_id, model.resource_class)
-        .with_for_update()
-    )
+    rows = session.execute(_KNOWN, {"of": provider_id})
     return {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}
 
 

@@ -1,7 +1,7 @@
 """Resource providers. One per compute node so far, with the node's uuid."""
 
+from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy import delete as delete_rows
-from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -9,6 +9,9 @@ from minova.db.engine import EpochNow
 from minova.db.models import Allocation, Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
 from minova.placement import changes
 from minova.placement.inserts import insert_missing
+
+# Built once: every audit of every node asks it.
+_NAMED = select(ResourceProvider.id, ResourceProvider.name).where(ResourceProvider.uuid == bindparam("of"))
 
 
 def ensure(session: Session, uuid: str, name: str) -> int:
@@ -35,9 +38,7 @@ def ensure(session: Session, uuid: str, name: str) -> int:
 
 
 def _find(session: Session, uuid: str) -> tuple[int, str] | None:
-    row = session.execute(
-        select(ResourceProvider.id, ResourceProvider.name).where(ResourceProvider.uuid == uuid)
-    ).one_or_none()
+    row = session.execute(_NAMED, {"of": uuid}).one_or_none()
     return None if row is None else (row.id, row.name)
 
 

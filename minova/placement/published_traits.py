@@ -2,18 +2,26 @@
 
 from collections.abc import Collection
 
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from minova.db.placement_models import ProviderTrait, ResourceProvider
 from minova.placement import provider_query, traits
 
 # What a compute says of itself begins so. Everything else, such as CUSTOM_ traits, is the operator's, and stays.
 OWN_PREFIXES = ("COMPUTE_", "HW_")
 
+# Built once: every audit of every node asks it.
+_BEFORE = (
+    select(ProviderTrait.trait)
+    .join(ResourceProvider, ResourceProvider.id == ProviderTrait.provider_id)
+    .where(ResourceProvider.uuid == bindparam("of"))
+)
+
 
 def publish(session: Session, provider_uuid: str, names: Collection[str]) -> None:
     """NotFound: no such provider, or a trait that there is not."""
-    provider = provider_query.find(session, provider_uuid)
-    before = {one.name for one in traits.of_provider(session, provider.id)}
+    before = set(session.scalars(_BEFORE, {"of": provider_uuid}))
     given = {name for name in before if not name.startswith(OWN_PREFIXES)}
     if given | set(names) != before:
-        traits.set_traits(session, provider, given | set(names))
+        traits.set_traits(session, provider_query.find(session, provider_uuid), given | set(names))
