@@ -65,6 +65,7 @@ class ComputeManager:
         self._workers = Workers(conf.max_concurrent_builds, spawn)
         self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
         self._heartbeat_interval = float(conf.report_interval)
+        self._least_audit_interval = 0.0
         self._down_reason: str | None = None
         self._audit_due = False
         monitors = Monitors(conf.compute_monitors, driver, source=conf.compute_driver, clock=clock)
@@ -183,6 +184,7 @@ class ComputeManager:
         if self._audit_due:
             LOG.info("The hypervisor is back")
             self._audit_due = bool(self._auditor.update_available_resource(ctx))
+        self._least_audit_interval = instructions.audit_interval
         return instructions.heartbeat_interval
 
     def report_changes(self) -> None:
@@ -191,9 +193,10 @@ class ComputeManager:
         self._power_states.send(ctx)
         self._nodes.save(ctx)
 
-    def update_available_resource(self) -> None:
-        """The audit of every node."""
+    def update_available_resource(self) -> float:
+        """The audit of every node. Answers the seconds to the next one: as configured, unless the conductor wants more."""
         self._auditor.update_available_resource(service_context())
+        return max(self._audit_interval, self._least_audit_interval)
 
     # -- the start -------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ LOG = logging.getLogger(__name__)
 FLUSH_INTERVAL = 1.0
 # All services together beat so often a second at most; beyond that each is told to beat less often.
 MOST_BEATS = 500
+# And the nodes of all hosts are audited so often a second at most, each audit being two calls and some twenty statements.
+MOST_AUDITS = 100
 # Seconds between countings of the services.
 COUNT_INTERVAL = 60.0
 # Seconds between this conductor's own beats, and between looks at what other conductors have written.
@@ -213,4 +215,6 @@ class Services:
 
     def _instructions(self, uuid: str) -> objects.ServiceInstructions:
         interval = max(self._report_interval, self._count / MOST_BEATS)
-        return objects.ServiceInstructions(service_uuid=uuid, heartbeat_interval=interval)
+        return objects.ServiceInstructions(
+            service_uuid=uuid, heartbeat_interval=interval, audit_interval=self._count / MOST_AUDITS
+        )

@@ -22,13 +22,14 @@ from minova.objects.service import Service, ServiceInstructions
 
 class ConductorApi(Protocol):
     TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.4"
+    VERSION: ClassVar[str] = "1.5"
     HISTORY: ClassVar[dict[str, str]] = {
         "1.0": "first",
         "1.1": "aggregates, server groups, extra specs of flavors",
         "1.2": "NUMA and PCI in claims, moves",
         "1.3": "what an audit found, which domains are of deleted instances",
         "1.4": "previews and capacity",
+        "1.5": "how often to audit",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------

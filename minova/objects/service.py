@@ -26,7 +26,12 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServiceInstructions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the conductor tells a service that registers or beats: seconds until the next heartbeat."""
+    """What the conductor tells a service that registers or beats.
+
+    `heartbeat_interval`: seconds until the next heartbeat. `audit_interval`: seconds between audits at the least, more in a
+    cloud of many hosts.
+    """
 
     service_uuid: str
     heartbeat_interval: float
+    audit_interval: float = 0.0

@@ -64,6 +64,7 @@ class FakeConductor:
         self.failures: list[Failure] = []
         self.steps: list[tuple[str, int, str]] = []
         self.heartbeat_interval = 10.0
+        self.audit_interval = 0.0
         self._lock = threading.RLock()
 
     def _serve(self, method: str, work: Callable[[], T]) -> T:
@@ -148,7 +149,9 @@ class FakeConductor:
         return self._serve("heartbeat", work)
 
     def _instructions(self, service_uuid: str) -> ServiceInstructions:
-        return ServiceInstructions(service_uuid=service_uuid, heartbeat_interval=self.heartbeat_interval)
+        return ServiceInstructions(
+            service_uuid=service_uuid, heartbeat_interval=self.heartbeat_interval, audit_interval=self.audit_interval
+        )
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,10 @@
 """Audits, services, and the catalogue."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
+from sqlalchemy import insert
 
 from minova import errors
 from minova.db import models, node_audits
@@ -150,6 +153,21 @@ class ServiceCases:
     def seen(desk: Desk) -> dict[int, float]:
         with desk.db.read() as session:
             return {row.service_id: row.last_seen for row in session.query(models.Heartbeat)}
+
+    def test_in_a_cloud_of_many_hosts_each_beats_and_audits_less_often(self, desk: Desk) -> None:
+        def told() -> tuple[float, float]:
+            said = desk.conductor.heartbeat(CTX, host="a", binary="minova-compute")
+            return said.heartbeat_interval, said.audit_interval
+
+        heartbeat_interval, audit_interval = told()
+        assert (heartbeat_interval, audit_interval < 1) == (10, True)
+        more = 10_000 - len(self.seen(desk))
+        alike = {"binary": "minova-compute", "topic": "compute", "created_at": datetime.fromtimestamp(desk.now, UTC)}
+        rows = [{"uuid": named(f"service {n}"), "host": f"h{n}", **alike} for n in range(more)]
+        desk.db.run(lambda session: session.execute(insert(models.Service), rows))
+        desk.now += 61
+        desk.tick(desk.conductor)
+        assert told() == (20, 100)
 
     def test_any_message_of_a_host_is_a_sign_of_life(self, desk: Desk) -> None:
         desk.now += 10

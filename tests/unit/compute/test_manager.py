@@ -286,9 +286,12 @@ def test_a_removal_before_its_build_leaves_nothing(compute: Compute) -> None:
 
 def test_an_audit_between_removal_and_its_report_leaves_no_usage_behind(compute: Compute) -> None:
     compute.boot("i")
-    compute.conductor.on_call = lambda method: (
-        compute.manager.update_available_resource() if method == "instance_deleted" else None
-    )
+
+    def audit_before(method: str) -> None:
+        if method == "instance_deleted":
+            compute.manager.update_available_resource()
+
+    compute.conductor.on_call = audit_before
     compute.delete("i")
     assert compute.used() == (0, 0, 0)
 
@@ -460,6 +463,14 @@ def test_settings_that_cannot_work_stop_the_start() -> None:
 def test_the_heartbeat_follows_the_conductors_interval(compute: Compute) -> None:
     compute.conductor.heartbeat_interval = 25.0
     assert compute.manager.heartbeat() == 25.0
+
+
+def test_audits_follow_the_conductors_interval_where_it_is_longer_than_the_configured_one(compute: Compute) -> None:
+    assert compute.manager.update_available_resource() == 60.0
+    for told, followed in ((100.0, 100.0), (20.0, 60.0)):
+        compute.conductor.audit_interval = told
+        compute.manager.heartbeat()
+        assert compute.manager.update_available_resource() == followed
 
 
 def test_a_service_that_the_conductor_does_not_know_registers_again(compute: Compute) -> None:
