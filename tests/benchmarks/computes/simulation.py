@@ -1,0 +1,106 @@
+"""Many computes in one process: each registers, audits its node, and from then on beats and audits as often as it is told."""
+
+import heapq
+import random
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from minova import errors
+from minova.compute.manager import AUDIT_INTERVAL, BINARY
+from minova.compute.nodes import settings_from
+from minova.compute.resource_tracker import ResourceTracker
+from minova.context import service_context
+from minova.objects.service import Service, ServiceInstructions
+from tests.fakes.hypervisor import Hypervisor
+
+THREADS = 16
+# Seconds until what failed is tried again.
+AGAIN = 10.0
+# What each step asks of the conductor.
+CALLS = {"begin": 3, "beat": 1, "audit": 2}
+
+
+class Compute:
+    """A tracker as a compute has it, on a fake hypervisor without domains. Each step answers {step: seconds until it}."""
+
+    def __init__(self, host: str, conf: Any, conductor: Any) -> None:
+        self._host = host
+        self._conductor = conductor
+        self._tracker = ResourceTracker(settings_from(conf, host), host, Hypervisor(host), conductor)
+        self._audit_interval = AUDIT_INTERVAL
+
+    def begin(self) -> dict[str, float]:
+        named = str(uuid.uuid5(uuid.NAMESPACE_URL, self._host))
+        service = Service(uuid=named, host=self._host, binary=BINARY, topic="compute")
+        told = self._told(self._conductor.register_service(service_context(), service=service))
+        return {**told, **self.audit()}
+
+    def beat(self) -> dict[str, float]:
+        said = self._conductor.heartbeat(service_context(), host=self._host, binary=BINARY, down_reason=None)
+        return self._told(said)
+
+    def audit(self) -> dict[str, float]:
+        self._tracker.update_available_resource(service_context())
+        return {"audit": self._audit_interval}
+
+    def _told(self, said: ServiceInstructions) -> dict[str, float]:
+        self._audit_interval = max(AUDIT_INTERVAL, said.audit_interval)
+        return {"beat": said.heartbeat_interval}
+
+
+class Simulation:
+    """Threads that take each step when its time has come, earliest first."""
+
+    def __init__(self, computes: Sequence[Compute]) -> None:
+        self._computes = computes
+        self._due: list[tuple[float, int, str]] = []
+        self._lock = threading.Lock()
+        self.late: list[float] = []
+        self.calls = 0
+        self.failed = 0
+
+    def begin(self, each_second: float) -> None:
+        """They start one after the other; returns when the last one's turn has come."""
+        now = time.monotonic()
+        for number in range(len(self._computes)):
+            heapq.heappush(self._due, (now + number / each_second, number, "begin"))
+        self.run(len(self._computes) / each_second)
+
+    def run(self, seconds: float) -> None:
+        self.calls, self.failed, self.late = 0, 0, []
+        until = time.monotonic() + seconds
+        threads = [threading.Thread(target=self._work, args=(until,)) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _work(self, until: float) -> None:
+        while (now := time.monotonic()) < until:
+            with self._lock:
+                at = self._due[0][0] if self._due else until
+                step = heapq.heappop(self._due) if at <= now else None
+            if step is None:
+                time.sleep(min(0.01, at - now))
+            else:
+                self._take(*step)
+
+    def _take(self, at: float, number: int, step: str) -> None:
+        late = time.monotonic() - at
+        following = {step: AGAIN}
+        try:
+            following = getattr(self._computes[number], step)()
+        except (errors.MinovaError, TimeoutError) as error:
+            print(f"{step}: {type(error).__name__} {error}", file=sys.stderr)
+            self.failed += 1
+        now = time.monotonic()
+        with self._lock:
+            self.calls += CALLS[step]
+            self.late.append(late)
+            for one, interval in following.items():
+                # Jittered as in a service, where they shall not come at once either.
+                heapq.heappush(self._due, (now + interval * random.uniform(0.9, 1.0), number, one))
