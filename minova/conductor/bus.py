@@ -7,15 +7,28 @@ from minova import errors
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 
-# Seconds between tries, and since the last good one until the bus counts as broken.
-TRY_INTERVAL = 5.0
-BROKEN_AFTER = 12.0
+# Seconds between tries, and since the last good one until the bus counts as broken: at most, and as a share of
+# service_down_time, before whose end it must be known.
+TRY_INTERVAL, TRY_SHARE = 5.0, 1 / 5
+BROKEN_AFTER, BROKEN_SHARE = 12.0, 1 / 2
 
 
 class Bus:
-    """`conductor` is a client, answered by this conductor or another; without one the bus always works."""
+    """`conductor` is a client, answered by this conductor or another; without one the bus always works. `interval`: seconds
+    between tries; `down_time`: of silence, in seconds, after which a service counts as dead.
+    """
 
-    def __init__(self, conductor: ConductorApi | None, *, host: str, binary: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        conductor: ConductorApi | None,
+        *,
+        host: str,
+        binary: str,
+        down_time: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.interval = min(TRY_INTERVAL, down_time * TRY_SHARE)
+        self._broken_after = min(BROKEN_AFTER, down_time * BROKEN_SHARE)
         self._conductor = conductor
         self._host = host
         self._binary = binary
@@ -31,4 +44,4 @@ class Bus:
         self._worked_at = self._clock()
 
     def works(self) -> bool:
-        return self._conductor is None or self._clock() - self._worked_at < BROKEN_AFTER
+        return self._conductor is None or self._clock() - self._worked_at < self._broken_after

@@ -12,7 +12,7 @@ from minova.conductor.aggregates import Aggregates
 from minova.conductor.audits import Audits
 from minova.conductor.build_instances import BuildInstances
 from minova.conductor.build_reports import BuildReports
-from minova.conductor.bus import TRY_INTERVAL, Bus
+from minova.conductor.bus import Bus
 from minova.conductor.casts import Casts
 from minova.conductor.catalogue import Catalogue
 from minova.conductor.computes import Computes
@@ -94,12 +94,13 @@ class ConductorManager:
             observe=told,
         )
         casts = Casts(compute)
-        liveness = Liveness(db, down_time=float(conf.service_down_time), clock=clock)
+        down_time = float(conf.service_down_time)
+        liveness = Liveness(db, down_time=down_time, clock=clock)
         self._groups = Groups(conf, self.worker)
         builds = BuildInstances(conf, self.worker, scheduler, casts, self._groups)
         named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
         own = Service(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC)
-        self._bus = Bus(over_the_bus, host=host, binary=BINARY, clock=clock)
+        self._bus = Bus(over_the_bus, host=host, binary=BINARY, down_time=down_time, clock=clock)
         self._services = Services(conf, self.worker, liveness, own=own, clock=clock, bus_works=self._bus.works)
         self._servers = Servers(conf, self.worker, builds)
         self._previews = Previews(conf, scheduler, self._groups)
@@ -132,7 +133,7 @@ class ConductorManager:
         tasks = [
             PeriodicTask(name="flush_heartbeats", interval=FLUSH_INTERVAL, work=self._services.flush),
             PeriodicTask(name="flush_audits", interval=FLUSH_INTERVAL, work=self._audits.flush),
-            PeriodicTask(name="try_out_bus", interval=TRY_INTERVAL, work=self._bus.try_out),
+            PeriodicTask(name="try_out_bus", interval=self._bus.interval, work=self._bus.try_out),
             PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
             PeriodicTask(name="end_forsaken_moves", interval=FORSAKEN_INTERVAL, work=self._end_forsaken_moves),
             PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=work.purge),

@@ -25,10 +25,11 @@ MOST_BEATS = 500
 MOST_AUDITS = 100
 # Seconds between countings of the services.
 COUNT_INTERVAL = 60.0
-# Seconds between this conductor's own beats, and between looks at what other conductors have written.
-OWN_INTERVAL = 5.0
-# Seconds without any beat written by any conductor after which the pause is nobody's silence.
-PAUSE = 15.0
+# Seconds between this conductor's own beats, and between looks at what other conductors have written: at most, and as a
+# share of service_down_time, so that a short one finds nobody dead for want of them.
+OWN_INTERVAL, OWN_SHARE = 5.0, 1 / 4
+# Seconds without any beat written by any conductor after which the pause is nobody's silence: likewise.
+PAUSE, PAUSE_SHARE = 15.0, 3 / 4
 
 Key = tuple[str, str]
 
@@ -47,6 +48,9 @@ class Services:
         bus_works: Callable[[], bool] = lambda: True,
     ) -> None:
         self._report_interval = float(conf.report_interval)
+        down_time = float(conf.service_down_time)
+        self._own_interval = min(OWN_INTERVAL, down_time * OWN_SHARE)
+        self._longest_pause = min(PAUSE, down_time * PAUSE_SHARE)
         self._worker = worker
         self._liveness = liveness
         self._own = own
@@ -117,7 +121,7 @@ class Services:
 
         While the bus is broken it does not count itself as heard, for then everybody else would seem to fall silent.
         """
-        own_turn = self._clock() - self._own_beat_at >= OWN_INTERVAL and self._bus_works()
+        own_turn = self._clock() - self._own_beat_at >= self._own_interval and self._bus_works()
         with self._lock:
             heard, self._heard = self._heard, {}
         if not heard and not own_turn:
@@ -135,7 +139,7 @@ class Services:
     def _write(self, session: Session, heard: dict[Key, bool], own_turn: bool) -> None:
         now = self._worker.now()
         ids = {self._known[key][0] for key in heard if self._look_up(session, key)}
-        if own_turn or self._clock() - self._wrote_at > PAUSE:
+        if own_turn or self._clock() - self._wrote_at > self._longest_pause:
             self._skip_pause(session, now)
         if own_turn:
             self._withdraw_reasons(session, heard)
@@ -148,7 +152,7 @@ class Services:
     def _skip_pause(self, session: Session, now: ColumnElement[float]) -> None:
         """While no conductor could write or hear, no service could be heard: nobody may look silent for that."""
         pause = services.seconds_since_last_beat(session, now)
-        if pause > PAUSE:
+        if pause > self._longest_pause:
             LOG.info("No heartbeat could be written for %.0f s, which counts as nobody's silence", pause)
             services.skip_time(session, pause - FLUSH_INTERVAL, now)
             self._liveness.forget()

@@ -33,11 +33,17 @@ def bus() -> BusToOneself:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, bus: BusToOneself) -> Iterator[Desk]:
+def down_time() -> int:
+    return 60
+
+
+@pytest.fixture
+def desk(tmp_path: Path, bus: BusToOneself, down_time: int) -> Iterator[Desk]:
     """Its only conductor hears itself over `bus`."""
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     schema.upgrade(url)
     desk = Desk(url)
+    desk.options["service_down_time"] = down_time
     client: Any = bus
     bus.manager = ConductorManager(
         desk.conf(),
@@ -91,4 +97,23 @@ def test_a_host_that_stays_silent_when_the_bus_is_back_is_dead(desk: Desk, bus: 
         for host in ("b", "c"):
             desk.conductor.heartbeat(CTX, host=host, binary="minova-compute")
         pass_time(desk, 10)
+    assert desk.allocated() == {uuid: "b"}
+
+
+@pytest.mark.parametrize("down_time", [8, 20])
+def test_a_short_down_time_finds_nobody_dead_whom_nobody_could_hear(desk: Desk, bus: BusToOneself) -> None:
+    (uuid,) = desk.create()
+    pass_time(desk, 2)
+    assert desk.allocated() == {uuid: "a"}
+    bus.cut = True
+    pass_time(desk, 30)
+    assert desk.allocated() == {uuid: "a"}
+    bus.cut = False
+    desk.now += 14  # no conductor runs
+    pass_time(desk, 2)
+    assert desk.allocated() == {uuid: "a"}
+    for _ in range(20):
+        for host in ("b", "c"):
+            desk.conductor.heartbeat(CTX, host=host, binary="minova-compute")
+        pass_time(desk, 3)
     assert desk.allocated() == {uuid: "b"}
