@@ -34,6 +34,7 @@ class Wire:
         self._stopping = threading.Event()
         # kombu has no types.
         amqp_client: Any = kombu
+        url = url.replace("rabbit://", "amqp://", 1)
         self._sending, self._listening = amqp_client.Connection(url), amqp_client.Connection(url)
         self._exchange = amqp_client.Exchange(EXCHANGE, "topic", durable=False)
         self._producer = self._sending.Producer(serializer="json", auto_declare=False)

@@ -16,6 +16,11 @@ from typing import Self
 MINOVA = [sys.executable, "-m", "minova.cli.main"]
 
 
+def _heed_ctrl_c() -> None:
+    """Whoever runs the tests in the background of a shell without job control has it ignored, in their children too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """Runs `minova` with all three streams on a pty of the given size; `text` is what it has written."""
 
@@ -29,6 +34,7 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
+            preexec_fn=_heed_ctrl_c,  # noqa: PLW1509  - it takes no lock
             env={**os.environ, "TERM": "xterm"},
         )
         os.close(theirs)
