@@ -52,9 +52,10 @@ class Liveness:
             self._until = self._clock() + FRESH
 
     def _read(self, session: Session) -> tuple[frozenset[str], frozenset[str]]:
+        # Services first: one that registers between the two statements is heard of, and not known, rather than known and silent.
+        computes = [row for row in services.all_of(session) if row.binary == COMPUTE]
         last_seen = services.last_seen(session)
         dead = silent(last_seen, self._down_time)
-        computes = [row for row in services.all_of(session) if row.binary == COMPUTE]
         down = frozenset(
             row.host
             for row in computes

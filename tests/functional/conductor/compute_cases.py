@@ -1,12 +1,14 @@
 """Audits, services, and the catalogue."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import event, insert
 
 from minova import errors
+from minova.conductor.liveness import Liveness
 from minova.db import models, node_audits
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -168,6 +170,20 @@ class ServiceCases:
         desk.now += 61
         desk.tick(desk.conductor)
         assert told() == (20, 100)
+
+    def test_who_registers_while_silence_is_looked_for_is_not_dead(self, desk: Desk) -> None:
+        coming = [Service(uuid=named("service late"), host="late", binary="minova-compute", topic="compute")]
+
+        def register(*execution: Any) -> None:
+            while coming and "FROM" in execution[2]:
+                desk.conductor.register_service(CTX, service=coming.pop())
+
+        event.listen(desk.db.engine, "after_cursor_execute", register)
+        try:
+            assert Liveness(desk.db, down_time=60, clock=lambda: desk.now).down_hosts() == frozenset()
+        finally:
+            event.remove(desk.db.engine, "after_cursor_execute", register)
+        assert coming == []
 
     def test_any_message_of_a_host_is_a_sign_of_life(self, desk: Desk) -> None:
         desk.now += 10
