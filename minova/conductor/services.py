@@ -19,8 +19,9 @@ from minova.placement import changes
 LOG = logging.getLogger(__name__)
 
 FLUSH_INTERVAL = 1.0
-# All services together beat so often a second at most; beyond that each is told to beat less often.
-MOST_BEATS = 500
+# All services together beat so often a second at most; beyond that each is told to beat less often, down to twice in
+# service_down_time: where that is still too often, there must be more conductors.
+MOST_BEATS, LEAST_BEATS = 500, 2
 # And the nodes of all hosts are audited so often a second at most, each audit being two calls and some twenty statements.
 MOST_AUDITS = 100
 # Seconds between countings of the services.
@@ -49,6 +50,7 @@ class Services:
     ) -> None:
         self._report_interval = float(conf.report_interval)
         down_time = float(conf.service_down_time)
+        self._longest_interval = down_time / LEAST_BEATS
         self._own_interval = min(OWN_INTERVAL, down_time * OWN_SHARE)
         self._longest_pause = min(PAUSE, down_time * PAUSE_SHARE)
         self._worker = worker
@@ -218,7 +220,7 @@ class Services:
         changes.append(session, services.node_ids(session, host), self._worker.now())
 
     def _instructions(self, uuid: str) -> objects.ServiceInstructions:
-        interval = max(self._report_interval, self._count / MOST_BEATS)
+        interval = max(self._report_interval, min(self._count / MOST_BEATS, self._longest_interval))
         return objects.ServiceInstructions(
             service_uuid=uuid, heartbeat_interval=interval, audit_interval=self._count / MOST_AUDITS
         )

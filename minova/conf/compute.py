@@ -25,7 +25,7 @@ OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
         "update_resources_interval",
         default=0,
-        help="Seconds between audits; 0 means 60, negative switches them off.",
+        help="Seconds between audits, stretched by the conductor when there are many hosts; 0 means 60, negative switches them off.",
     ),
     cfg.ListOpt(
         "compute_monitors",
