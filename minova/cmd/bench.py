@@ -11,12 +11,13 @@ import msgspec
 from oslo_config import cfg
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.bench_cloud import CLASSIC, host_records, requests
+from minova.scheduler.bench_cloud import host_records, requests
 from minova.scheduler.decision import Rules, decide
 from minova.scheduler.extensions import load_filters
 from minova.scheduler.filter_scheduler import rules_of
 from minova.scheduler.host_table import HostTable
 from minova.scheduler.kept_memory import keep_memory
+from minova.simulate.chains import CHAINS
 
 ALTERNATES = 2
 WARM_UP = 3
@@ -50,7 +51,7 @@ def measured(conf: cfg.ConfigOpts, hosts: list[int], runs: int) -> Iterator[Row]
     """All hosts are candidates at once: a page of them would be as fast whatever their number."""
     keep_memory()
     default = rules_of(conf, random.Random(0))._replace(max_placement_results=0)
-    conf.set_override("enabled_filters", list(CLASSIC), group="filter_scheduler")
+    conf.set_override("enabled_filters", list(CHAINS["classic"]), group="filter_scheduler")
     chains = {"default": default, "classic": default._replace(filters=load_filters(conf))}
     for count in hosts:
         table = HostTable()

@@ -15,20 +15,6 @@ CPUS, MEMORY_MB, DISK_GB = 64, 262144, 4000
 CELLS = 2
 # A part-used host has up to so many sixteenths taken.
 MOST_TAKEN = 12
-CLASSIC = (
-    "RetryFilter",
-    "AvailabilityZoneFilter",
-    "ComputeFilter",
-    "ComputeCapabilitiesFilter",
-    "ImagePropertiesFilter",
-    "ServerGroupAntiAffinityFilter",
-    "ServerGroupAffinityFilter",
-    "AggregateInstanceExtraSpecsFilter",
-    "SameHostFilter",
-    "DifferentHostFilter",
-    "PciPassthroughFilter",
-    "NUMATopologyFilter",
-)
 AGGREGATES = tuple(
     AggregateFacts(
         number + 1,
