@@ -89,6 +89,7 @@ class Moves:
                 dest_node=chosen.node,
                 old_flavor=instance.flavor,
                 new_flavor=flavor,
+                old_vm_state=instance.vm_state,
                 old_numa_topology=instance.numa_topology,
                 new_numa_topology=numa_topology,
                 new_pci_requests=pci_requests,
@@ -190,7 +191,7 @@ class Moves:
         if status in {"completed", "done", "confirmed"}:
             allocations.release(session, [after.uuid], self._worker.now())
         if status == "confirmed":
-            self._change(session, after.instance_uuid, vm_state=VmState.ACTIVE.value, task_state=None)
+            self._change(session, after.instance_uuid, vm_state=after.new_vm_state.value, task_state=None)
         if status in {"reverted", "error"}:
             self._go_back(session, after)
 
@@ -203,7 +204,7 @@ class Moves:
             node=migration.dest_node,
             flavor=migration.new_flavor,
             numa_topology=migration.new_numa_topology,
-            vm_state=(VmState.RESIZED if resized else VmState.ACTIVE).value,
+            vm_state=(VmState.RESIZED if resized else migration.new_vm_state).value,
             task_state=None,
         )
 
@@ -218,7 +219,7 @@ class Moves:
             node=migration.source_node,
             flavor=migration.old_flavor,
             numa_topology=migration.old_numa_topology,
-            vm_state=VmState.ACTIVE.value,
+            vm_state=migration.old_vm_state.value,
             task_state=None,
         )
 

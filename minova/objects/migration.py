@@ -14,6 +14,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest
+from minova.objects.states import VmState
 
 
 class MigrationType(StrEnum):
@@ -36,7 +37,10 @@ SWITCHED = frozenset({"finished", "confirming", "reverting"})
 
 
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
-    """Old is what the source holds, new what the destination does; both with the topology that was fitted there."""
+    """Old is what the source holds, new what the destination does; both with the topology that was fitted there.
+
+    `old_vm_state`: the instance's before the move.
+    """
 
     uuid: str
     instance_uuid: str
@@ -48,6 +52,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     dest_node: str | None = None
     old_flavor: Flavor
     new_flavor: Flavor
+    old_vm_state: VmState = VmState.ACTIVE
     old_numa_topology: InstanceNUMATopology | None = None
     new_numa_topology: InstanceNUMATopology | None = None
     new_pci_requests: tuple[InstancePCIRequest, ...] = ()
@@ -62,6 +67,11 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     def succeeded(self) -> bool:
         """It has ended, and the instance is where it should go."""
         return self.status in {"confirmed", "completed", "done"}
+
+    @property
+    def new_vm_state(self) -> VmState:
+        """The instance's when the move has succeeded: one that was stopped stays so, as in Nova."""
+        return VmState.STOPPED if self.old_vm_state is VmState.STOPPED else VmState.ACTIVE
 
     @property
     def switched(self) -> bool:

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from minova.db import models, schema
 from minova.objects.flavor import Flavor
 from minova.objects.migration import MigrationType
 from minova.objects.request_spec import HostLimits
+from minova.objects.states import VmState
 from tests.functional.compute.moving import CTX, FLAVORS, HOSTS, World
 
 BY_NAME = {one.name: one for one in FLAVORS}
@@ -65,6 +66,33 @@ def audit_all(world: World) -> None:
     for host in HOSTS:
         world.computes[host].update_available_resource()
     world.settle()
+
+
+STATES = [
+    (MigrationType.RESIZE, VmState.ACTIVE, ("finished", "confirmed"), VmState.ACTIVE),
+    (MigrationType.RESIZE, VmState.STOPPED, ("finished", "confirmed"), VmState.STOPPED),
+    (MigrationType.RESIZE, VmState.STOPPED, ("finished", "reverted"), VmState.STOPPED),
+    (MigrationType.MIGRATION, VmState.STOPPED, ("error",), VmState.STOPPED),
+    (MigrationType.EVACUATION, VmState.STOPPED, ("done",), VmState.STOPPED),
+    (MigrationType.EVACUATION, VmState.ERROR, ("done",), VmState.ACTIVE),
+    (MigrationType.EVACUATION, VmState.ERROR, ("error",), VmState.ERROR),
+]
+
+
+@pytest.mark.parametrize(("kind", "before", "steps", "after"), STATES)
+def test_after_a_move_the_instance_is_in_the_state_it_was_in(
+    world: World, kind: MigrationType, before: VmState, steps: tuple[str, ...], after: VmState
+) -> None:
+    uuid = world.boot(BY_NAME["small"])
+    with world.db.write() as session:
+        session.execute(update(models.Instance).values(vm_state=before.value))
+    (source,) = (row.host for row in world._instances())
+    assert world.move(uuid, kind, next(host for host in HOSTS if host != source), BY_NAME["small"])
+    for step in steps:
+        world.step(uuid, step)
+    (row,) = world._instances()
+    assert (row.vm_state, row.task_state) == (after.value, None)
+    assert world.violations() == []
 
 
 @pytest.mark.parametrize("kind", [MigrationType.RESIZE, MigrationType.MIGRATION, MigrationType.LIVE_MIGRATION])
