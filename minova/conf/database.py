@@ -16,6 +16,6 @@ OPTS: list[cfg.Opt] = [
         "max_pool_size",
         default=10,
         min=1,
-        help="Connections kept open by one process (not SQLite).",
+        help="Connections that one process has at the same time (not SQLite); more work than that waits its turn.",
     ),
 ]

@@ -62,7 +62,7 @@ def _mariadb_now(element: Any, compiler: Any, **kw: Any) -> str:
 class Database:
     """`clock` stands in for the database's own in the deterministic tests; None uses the server's.
 
-    A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections kept open (not SQLite).
+    A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections at the same time (not SQLite); more work waits.
     `durable` False: SQLite does not wait for the disk, for databases that nobody keeps.
     InvalidConfiguration: no such URL.
     """
@@ -231,5 +231,7 @@ def _options(url: str, pool_size: int) -> dict[str, Any]:
     return {
         "isolation_level": "READ COMMITTED",
         "pool_recycle": 3600,
+        # Connections beyond these would be made and closed all the time just when there is most to do: who comes then waits.
         "pool_size": pool_size,
+        "max_overflow": 0,
     }

@@ -31,7 +31,7 @@ from tests.servers.rabbitmq import RabbitMQ
 
 DOWN_TIME = 60
 LOOK_INTERVAL = 5.0
-STARTS = 25.0
+STARTS = 20.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 _WRITES = text(
     "SELECT xact_commit, tup_inserted + tup_updated + tup_deleted FROM pg_stat_database WHERE datname = current_database()"
