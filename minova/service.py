@@ -23,7 +23,9 @@ T = TypeVar("T")
 
 
 class PeriodicTask(msgspec.Struct, frozen=True, kw_only=True):
-    """`work` runs every `interval` seconds, jittered by a tenth. It may answer the interval to use from then on."""
+    """`work` runs every `interval` seconds, jittered by a tenth. It may answer the interval to use from then on; after an
+    error it is tried again without waiting longer than `interval`.
+    """
 
     name: str
     interval: float
@@ -99,13 +101,13 @@ def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
     while not stopping.wait(wait * random.uniform(0.9, 1.0)):
         ctx = service_context()
         with bound_request(ctx):
+            wait = min(interval, task.interval)
             try:
-                interval = task.work() or interval
+                wait = interval = task.work() or interval
             except errors.ServiceUnavailable as error:
                 LOG.warning("%s: %s", task.name, error)
             except Exception:
                 LOG.exception("Error during %s", task.name)
-        wait = interval
 
 
 def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) -> T:

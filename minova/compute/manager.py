@@ -225,9 +225,7 @@ class ComputeManager:
             topic=ComputeApi.TOPIC,
             down_reason=self._down_reason,
         )
-        instructions = self._conductor.register_service(ctx, service=service)
-        self._heartbeat_interval = instructions.heartbeat_interval
-        return instructions
+        return self._conductor.register_service(ctx, service=service)
 
     def _adopt(self, ctx: RequestContext) -> None:
         known = self._conductor.instances_of_host(ctx, host=self.host)

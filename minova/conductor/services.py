@@ -21,9 +21,9 @@ LOG = logging.getLogger(__name__)
 FLUSH_INTERVAL = 1.0
 # All services together beat so often a second at most; beyond that each is told to beat less often, down to twice in
 # service_down_time: where that is still too often, there must be more conductors.
-MOST_BEATS, LEAST_BEATS = 500, 2
+MOST_BEATS, LEAST_BEATS = 300, 2
 # And the nodes of all hosts are audited so often a second at most, each audit being two calls and some twenty statements.
-MOST_AUDITS = 100
+MOST_AUDITS = 40
 # Seconds between countings of the services.
 COUNT_INTERVAL = 60.0
 # Seconds between this conductor's own beats, and between looks at what other conductors have written: at most, and as a

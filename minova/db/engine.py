@@ -31,6 +31,9 @@ _READ_ONLY = {
     "mysql": "SET SESSION TRANSACTION READ ONLY",
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
 }
+# Each statement sees what is committed before it, in a transaction or without: without one it saves two round trips. (MariaDB
+# would need as many to switch; SQLite's transactions see all as it is at their beginning, and cost nothing.)
+_OF_READS = {"postgresql": {"isolation_level": "AUTOCOMMIT"}}
 ATTEMPTS = 8
 # Seconds that a pooled connection may have rested before it is tried out.
 PING_AFTER = 2.0
@@ -81,6 +84,7 @@ class Database:
         self._readonly = readonly
         self.engine: Engine = _engine(url, pool_size)
         self.dialect = self.engine.dialect.name
+        self._reads = {"minova_reads": True, **_OF_READS.get(self.dialect, {})}
         if self.dialect == "sqlite":
             event.listen(self.engine, "connect", self._set_pragmas)
             event.listen(self.engine, "begin", self._begin)
@@ -98,7 +102,7 @@ class Database:
     def read(self) -> Iterator[Session]:
         """A transaction that changes nothing. ServiceUnavailable: the database does not answer."""
         with _available(), Session(self.engine, expire_on_commit=False) as session:
-            session.connection(execution_options={"minova_reads": True})
+            session.connection(execution_options=self._reads)
             yield session
 
     @contextmanager

@@ -1,6 +1,7 @@
 """Insert where absent, which every engine spells its own way."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Insert, insert
@@ -11,8 +12,14 @@ from sqlalchemy.orm import Session
 def insert_missing(session: Session, model: Any, rows: Sequence[dict[str, Any]]) -> None:
     """Insert `rows`, leaving those alone whose key (any unique one) is there already; waits for one being inserted."""
     if rows:
-        statement: Insert = _STATEMENTS[session.get_bind().dialect.name](model)
-        session.connection().execute(statement, rows)
+        session.connection().execute(_statement(session.get_bind().dialect.name, model), rows)
+
+
+@cache
+def _statement(dialect: str, model: Any) -> Insert:
+    """Made once: every claim asks for one."""
+    made: Insert = _STATEMENTS[dialect](model)
+    return made
 
 
 def _ignore(model: Any) -> Insert:

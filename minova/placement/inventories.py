@@ -18,9 +18,12 @@ _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation
 _PROVIDER = select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == bindparam("of"))
 _KNOWN = (
     select(
-        models.Inventory.resource_class, models.Inventory.used, *(getattr(models.Inventory, name) for name in _FIELDS)
+        models.Inventory.provider_id,
+        models.Inventory.resource_class,
+        models.Inventory.used,
+        *(getattr(models.Inventory, name) for name in _FIELDS),
     )
-    .where(models.Inventory.provider_id == bindparam("of"))
+    .where(models.Inventory.provider_id == _PROVIDER.scalar_subquery())
     .order_by(models.Inventory.provider_id, models.Inventory.resource_class)
     .with_for_update()
 )
@@ -32,10 +35,11 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
     A class that is gone but still used stays with a capacity of 0 until its last allocation is released.
     NotFound: no such provider.
     """
-    provider_id = session.scalar(_PROVIDER, {"of": provider_uuid})
+    rows = session.execute(_KNOWN, {"of": provider_uuid}).all()
+    provider_id = rows[0].provider_id if rows else session.scalar(_PROVIDER, {"of": provider_uuid})
     if provider_id is None:
         raise errors.NotFound(f"No resource provider {provider_uuid}.")
-    known = _known(session, provider_id)
+    known = {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}
     wanted = {i.resource_class: {name: getattr(i, name) for name in _FIELDS} for i in inventories}
     for resource_class, (used, values) in known.items():
         if resource_class not in wanted and used:
@@ -53,11 +57,6 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
     )
     changes.append_providers(session, [provider_uuid])
     return True
-
-
-def _known(session: Session, provider_id: int) -> dict[str, tuple[int, dict[str, Any]]]:
-    rows = session.execute(_KNOWN, {"of": provider_id})
-    return {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}
 
 
 def _write(

@@ -1,6 +1,6 @@
 """What the instances of one node should hold of it, against what they do: looked at with each audit of the node.
 
-The look is two statements, and says only where to look closer; what it suspects is judged and healed as
+The look is one statement, and says only where to look closer; what it suspects is judged and healed as
 `minova-manage placement audit` does it, under the locks.
 """
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import bindparam, exists, select
+from sqlalchemy import bindparam, exists, literal, select, union_all
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -27,10 +27,13 @@ _LEFT = frozenset({Kind.WRONG_PROVIDER})
 
 # Built once: every audit of every node asks them.
 _PROVIDER = select(ResourceProvider.id).where(ResourceProvider.uuid == bindparam("of")).scalar_subquery()
-_HELD = select(Allocation.consumer_uuid, Allocation.resource_class, Allocation.used).where(
-    Allocation.provider_id == _PROVIDER
+# What each consumer holds, and under no consumer's name what the inventories say is in use.
+_BOOKS = union_all(
+    select(Allocation.consumer_uuid, Allocation.resource_class, Allocation.used).where(
+        Allocation.provider_id == _PROVIDER
+    ),
+    select(literal(""), Inventory.resource_class, Inventory.used).where(Inventory.provider_id == _PROVIDER),
 )
-_USED = select(Inventory.resource_class, Inventory.used).where(Inventory.provider_id == _PROVIDER)
 _GONE = (
     select(Consumer.uuid)
     .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
@@ -49,9 +52,9 @@ Run = Callable[[Callable[[Session], Any]], Any]
 def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.Instance]) -> tuple[str, ...] | None:
     """Idle instances that hold something else than their flavor takes; None: all is as it should be."""
     held: dict[str, dict[str, int]] = {}
-    for uuid, name, amount in session.execute(_HELD, {"of": provider_uuid}):
+    for uuid, name, amount in session.execute(_BOOKS, {"of": provider_uuid}):
         held.setdefault(uuid, {})[name] = amount
-    used = {name: amount for name, amount in session.execute(_USED, {"of": provider_uuid}) if amount}
+    used = {name: amount for name, amount in held.pop("", {}).items() if amount}
     found = tuple(sorted(_differing(held, instances)))
     return found if found or used != _total(held) else None
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, bindparam, cast, or_, select
+from sqlalchemy import Text, bindparam, cast, literal, or_, select, union_all
 from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import Session
 
@@ -107,7 +107,10 @@ AGGREGATES = _query(
     .order_by(Aggregate.id),
     Member.host,
 )
-TRAITS = _of_nodes(select(Trait.provider_id, Trait.trait), Trait.provider_id)
-MEMBERSHIPS = _of_nodes(
-    select(ProviderAggregate.provider_id, ProviderAggregate.aggregate_uuid), ProviderAggregate.provider_id
+# (provider, trait, ""), and of aggregates (provider, "", uuid), in one query.
+_TRAITS = _of_nodes(select(Trait.provider_id, Trait.trait, literal("")), Trait.provider_id)
+_MEMBERSHIPS = _of_nodes(
+    select(ProviderAggregate.provider_id, literal(""), ProviderAggregate.aggregate_uuid),
+    ProviderAggregate.provider_id,
 )
+LABELS = Query(union_all(_TRAITS.whole, _MEMBERSHIPS.whole), union_all(_TRAITS.of_some, _MEMBERSHIPS.of_some))

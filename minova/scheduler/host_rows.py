@@ -107,6 +107,7 @@ class Reader:
             pending[provider_id][Pending(uuid, reservation_id)] = None
             amounts[provider_id, name] += used
         rooms, provider_ids = self._rooms(node_ids, amounts)
+        labels = queries.LABELS.rows(session, node_ids).all()
         return Gathered(
             rooms=rooms,
             provider_ids=provider_ids,
@@ -114,8 +115,8 @@ class Reader:
             wanted=self._wanted({one.reservation_id for ones in pending.values() for one in ones}),
             instances=self._instances(hosts),
             aggregates={host: shared.of(tuple(found)) for host, found in self._aggregates(hosts).items()},
-            traits=self._sets(queries.TRAITS.rows(session, node_ids)),
-            memberships=self._sets(queries.MEMBERSHIPS.rows(session, node_ids)),
+            traits=self._sets((provider_id, trait) for provider_id, trait, _ in labels if trait),
+            memberships=self._sets((provider_id, uuid) for provider_id, _, uuid in labels if uuid),
         )
 
     def _record(self, row: Any, gathered: "Gathered") -> HostRecord:

@@ -171,3 +171,31 @@ def test_waiting_for_a_peer_ends_when_the_service_stops() -> None:
 
     with pytest.raises(errors.ServiceUnavailable, match="stopped while waiting"):
         until_available("conductor", ask, stopping)
+
+
+class Recorded(threading.Event):
+    """Nobody waits, and what was to be waited is kept; set after so many waits."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self._times = times
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout or 0.0)
+        return len(self.waits) > self._times
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), errors.ServiceUnavailable("away")])
+def test_after_an_error_a_periodic_task_is_tried_again_by_its_own_interval(error: Exception) -> None:
+    stopping = Recorded(4)
+    answers: list[float | Exception] = [30.0, error, error, 30.0]
+
+    def work() -> float:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    run_periodic(PeriodicTask(name="t", interval=10, work=work), stopping)
+    assert [round(wait / 10 + 0.049) for wait in stopping.waits] == [1, 3, 1, 1, 3]

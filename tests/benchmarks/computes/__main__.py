@@ -1,7 +1,8 @@
 """One real conductor, RabbitMQ and PostgreSQL as processes of their own, and as many simulated computes as asked for.
 
-They start STARTS a second; then, for SECONDS, is measured what the conductor takes of a core, what the database writes, how late the
-calls were made, and whether a living service was ever taken for dead, from the first start on.
+The first one registers and audits its node, the rows of the others are made after its, and the conductor starts anew. Then, for
+SECONDS, is measured what it takes of a core, what the database writes, how late the calls were made, and whether a living
+service is ever taken for dead.
 
 python -m tests.benchmarks.computes [HOSTS [SECONDS]]
 """
@@ -17,11 +18,13 @@ from statistics import median
 from sqlalchemy import Engine, create_engine, text
 
 from minova.cmd import clients
+from minova.compute.manager import AUDIT_INTERVAL, BINARY
 from minova.conductor.liveness import Liveness
 from minova.context import service_context
 from minova.db.engine import Database
 from minova.rpc import Rpc
 from minova.service import until_available
+from tests.benchmarks.computes.clones import clone
 from tests.benchmarks.computes.simulation import Compute, Simulation
 from tests.benchmarks.computes.wire import Wire
 from tests.cluster import configure
@@ -31,10 +34,13 @@ from tests.servers.rabbitmq import RabbitMQ
 
 DOWN_TIME = 60
 LOOK_INTERVAL = 5.0
-STARTS = 20.0
+# Until everybody knows how often to beat and audit.
+WARM_UP = 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")
+# Only a transaction that writes takes a number.
 _WRITES = text(
-    "SELECT xact_commit, tup_inserted + tup_updated + tup_deleted FROM pg_stat_database WHERE datname = current_database()"
+    "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, tup_inserted + tup_updated + tup_deleted"
+    " FROM pg_stat_database WHERE datname = current_database()"
 )
 
 
@@ -67,45 +73,59 @@ def cpu_seconds(pid: int) -> float:
 
 
 def written(engine: Engine) -> tuple[int, int]:
-    """(transactions, rows) since the database's beginning."""
+    """(transactions, rows) written since the database's beginning."""
     with engine.connect() as connection:
         row = connection.execute(_WRITES).one()
         return int(row[0]), int(row[1])
 
 
-def benchmark(deployment: Deployment, url: str, transport_url: str, hosts: int, seconds: float) -> None:
-    conf = configure(deployment.folder / "simulated", host="simulated")
-    rpc = Rpc(conf, transport_url)
+def ready(transport_url: str, folder: Path) -> None:
+    rpc = Rpc(configure(folder, host="simulated"), transport_url)
     conductor = clients.conductor(rpc)
     until_available(
         "The conductor", lambda: conductor.instances_of_host(service_context(), host="any"), threading.Event()
     )
     rpc.close()
-    engine, watch = create_engine(url), Watch(url)
-    pid = deployment.services["conductor"].pid
+
+
+def benchmark(deployment: Deployment, url: str, transport_url: str, hosts: int, seconds: float) -> None:
+    folder = deployment.folder / "simulated"
+    ready(transport_url, folder)
+    conf, db = configure(folder, host="simulated"), Database(url)
+    names = [f"host-{number}" for number in range(hosts)]
+    conductor = deployment.services["conductor"]
     with Wire(transport_url) as wire:
-        simulation = Simulation([Compute(f"host-{number}", conf, wire) for number in range(hosts)])
-        cpu = cpu_seconds(pid)
-        simulation.begin(STARTS)
-        share = (cpu_seconds(pid) - cpu) / (hosts / STARTS)
-        print(f"{hosts} computes have started, {STARTS:.0f} a second: conductor {share:.0%} of a core", flush=True)
-        before, cpu, own, begun = written(engine), cpu_seconds(pid), time.process_time(), time.monotonic()
+        computes = [Compute(name, conf, wire) for name in names]
+        computes[0].begin()
+        conductor.stop()
+        clone(db, names[0], names[1:])
+        conductor.start()
+        ready(transport_url, folder)
+        simulation = Simulation(computes)
+        told = wire.heartbeat(service_context(), host=names[0], binary=BINARY, down_reason=None)
+        simulation.begin(beat=told.heartbeat_interval, audit=max(AUDIT_INTERVAL, told.audit_interval))
+        print(
+            f"{hosts} computes beat every {told.heartbeat_interval:.0f} s, audit every {told.audit_interval:.0f} s",
+            flush=True,
+        )
+        engine, watch = create_engine(url), Watch(url)
+        simulation.run(WARM_UP)
+        before, cpu, own, begun = written(engine), cpu_seconds(conductor.pid), time.process_time(), time.monotonic()
         simulation.run(seconds)
-        lasted = time.monotonic() - begun
-    spent, own = cpu_seconds(pid) - cpu, time.process_time() - own
+    lasted = time.monotonic() - begun
+    spent, own = cpu_seconds(conductor.pid) - cpu, time.process_time() - own
     commits, rows = (now - then for now, then in zip(written(engine), before, strict=True))
     watch.close()
+    db.close()
     engine.dispose()
     late = sorted(simulation.late)
     print(f"calls a second        {simulation.calls / lasted:8.0f}   ({simulation.failed} failed)")
     print(f"conductor, of a core  {spent / lasted:8.0%}   {spent / max(simulation.calls, 1) * 1000:.2f} ms a call")
     print(f"simulation, of a core {own / lasted:8.0%}")
-    print(f"commits a second      {commits / lasted:8.0f}")
+    print(f"transactions a second {commits / lasted:8.0f}")
     print(f"rows written a second {rows / lasted:8.0f}")
     print(f"calls late by         {median(late):8.2f} s median, {late[int(len(late) * 0.99)]:.2f} s p99")
-    print(
-        f"taken for dead        {watch.most:8}   at most at any look since the first start; alive at the last {watch.known}"
-    )
+    print(f"taken for dead        {watch.most:8}   at most at any look; alive at the last {watch.known}")
 
 
 def main() -> None:

@@ -1,11 +1,10 @@
-"""Many computes in one process: each registers, audits its node, and from then on beats and audits as often as it is told."""
+"""Many computes in one process, each of which beats and audits as often as it is told."""
 
 import heapq
 import random
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from minova.compute.nodes import settings_from
 from minova.compute.resource_tracker import ResourceTracker
 from minova.context import service_context
 from minova.objects.service import Service, ServiceInstructions
+from tests.benchmarks.computes.clones import service_uuid
 from tests.fakes.hypervisor import Hypervisor
 
 THREADS = 16
@@ -34,8 +34,7 @@ class Compute:
         self._audit_interval = AUDIT_INTERVAL
 
     def begin(self) -> dict[str, float]:
-        named = str(uuid.uuid5(uuid.NAMESPACE_URL, self._host))
-        service = Service(uuid=named, host=self._host, binary=BINARY, topic="compute")
+        service = Service(uuid=service_uuid(self._host), host=self._host, binary=BINARY, topic="compute")
         told = self._told(self._conductor.register_service(service_context(), service=service))
         return {**told, **self.audit()}
 
@@ -63,12 +62,12 @@ class Simulation:
         self.calls = 0
         self.failed = 0
 
-    def begin(self, each_second: float) -> None:
-        """They start one after the other; returns when the last one's turn has come."""
+    def begin(self, **intervals: float) -> None:
+        """They have started long ago: the next step of each comes at any time within its interval (seconds)."""
         now = time.monotonic()
         for number in range(len(self._computes)):
-            heapq.heappush(self._due, (now + number / each_second, number, "begin"))
-        self.run(len(self._computes) / each_second)
+            for step, interval in intervals.items():
+                heapq.heappush(self._due, (now + random.uniform(0, interval), number, step))
 
     def run(self, seconds: float) -> None:
         self.calls, self.failed, self.late = 0, 0, []

@@ -169,7 +169,7 @@ class ServiceCases:
         desk.db.run(lambda session: session.execute(insert(models.Service), rows))
         desk.now += 61
         desk.tick(desk.conductor)
-        assert told(desk.conductor) == (20, 100)
+        assert told(desk.conductor) == (30, 250)
         # Not so seldom that one lost beat would make it look dead.
         desk.options["service_down_time"] = 30
         strict = desk.start("two")
