@@ -33,6 +33,8 @@ EXCHANGE = "minova"
 
 # Bounds what one service takes off its queue before it has worked on it; oslo.messaging's default is unlimited.
 cfg.set_defaults(impl_rabbit.rabbit_opts, rabbit_qos_prefetch_count=64)
+# Of oslo.messaging's 64 most would wait for Python's lock or for a connection: a conductor of ten thousand hosts gets less done so.
+cfg.set_defaults(oslo_messaging.server._pool_opts, executor_thread_pool_size=16)
 
 
 class Method(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ SAMPLE: dict[str, list[cfg.Opt]] = {
             help="The message broker: rabbit://USER:PASSWORD@HOST:5672/VHOST, several as USER:PASSWORD@HOST,USER:...",
         ),
         cfg.IntOpt(
-            "executor_thread_pool_size", default=64, min=1, help="Messages that one service works on at the same time."
+            "executor_thread_pool_size", default=16, min=1, help="Messages that one service works on at the same time."
         ),
     ],
     "oslo_messaging_notifications": [

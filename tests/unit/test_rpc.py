@@ -9,6 +9,7 @@ import oslo_messaging
 import pytest
 
 from minova import errors, rpc
+from minova.conf.messaging import SAMPLE
 from minova.context import RequestContext
 from minova.contracts.base import call, cast
 from minova.contracts.compute import ComputeApi
@@ -186,3 +187,9 @@ def test_a_manager_must_have_every_method_of_its_contract() -> None:
     build: Callable[[], Any] = lambda: rpc.Endpoint(object(), Bakery)  # noqa: E731
     with pytest.raises(AttributeError, match="bake"):
         build()
+
+
+def test_the_sample_file_says_how_many_messages_are_worked_on_together() -> None:
+    (told,) = [option for option in SAMPLE["DEFAULT"] if option.name == "executor_thread_pool_size"]
+    (registered,) = oslo_messaging.server._pool_opts
+    assert told.default == registered.default
