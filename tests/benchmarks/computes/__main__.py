@@ -114,7 +114,7 @@ def benchmark(deployment: Deployment, url: str, transport_url: str, hosts: int, 
         simulation.run(seconds)
     lasted = time.monotonic() - begun
     spent, own = cpu_seconds(conductor.pid) - cpu, time.process_time() - own
-    commits, rows = (now - then for now, then in zip(written(engine), before, strict=True))
+    transactions, rows = (now - then for now, then in zip(written(engine), before, strict=True))
     watch.close()
     db.close()
     engine.dispose()
@@ -122,7 +122,7 @@ def benchmark(deployment: Deployment, url: str, transport_url: str, hosts: int, 
     print(f"calls a second        {simulation.calls / lasted:8.0f}   ({simulation.failed} failed)")
     print(f"conductor, of a core  {spent / lasted:8.0%}   {spent / max(simulation.calls, 1) * 1000:.2f} ms a call")
     print(f"simulation, of a core {own / lasted:8.0%}")
-    print(f"transactions a second {commits / lasted:8.0f}")
+    print(f"transactions a second {transactions / lasted:8.0f}")
     print(f"rows written a second {rows / lasted:8.0f}")
     print(f"calls late by         {median(late):8.2f} s median, {late[int(len(late) * 0.99)]:.2f} s p99")
     print(f"taken for dead        {watch.most:8}   at most at any look; alive at the last {watch.known}")

@@ -13,7 +13,7 @@ from minova.compute.manager import AUDIT_INTERVAL, BINARY
 from minova.compute.nodes import settings_from
 from minova.compute.resource_tracker import ResourceTracker
 from minova.context import service_context
-from minova.objects.service import Service, ServiceInstructions
+from minova.objects.service import Service
 from tests.benchmarks.computes.clones import service_uuid
 from tests.fakes.hypervisor import Hypervisor
 
@@ -21,11 +21,11 @@ THREADS = 16
 # Seconds until what failed is tried again.
 AGAIN = 10.0
 # What each step asks of the conductor.
-CALLS = {"begin": 3, "beat": 1, "audit": 2}
+CALLS = {"beat": 1, "audit": 2}
 
 
 class Compute:
-    """A tracker as a compute has it, on a fake hypervisor without domains. Each step answers {step: seconds until it}."""
+    """A tracker as a compute has it, on a fake hypervisor without domains. Each step answers the seconds to the next."""
 
     def __init__(self, host: str, conf: Any, conductor: Any) -> None:
         self._host = host
@@ -33,22 +33,19 @@ class Compute:
         self._tracker = ResourceTracker(settings_from(conf, host), host, Hypervisor(host), conductor)
         self._audit_interval = AUDIT_INTERVAL
 
-    def begin(self) -> dict[str, float]:
+    def begin(self) -> None:
         service = Service(uuid=service_uuid(self._host), host=self._host, binary=BINARY, topic="compute")
-        told = self._told(self._conductor.register_service(service_context(), service=service))
-        return {**told, **self.audit()}
+        self._conductor.register_service(service_context(), service=service)
+        self.audit()
 
-    def beat(self) -> dict[str, float]:
-        said = self._conductor.heartbeat(service_context(), host=self._host, binary=BINARY, down_reason=None)
-        return self._told(said)
+    def beat(self) -> float:
+        told = self._conductor.heartbeat(service_context(), host=self._host, binary=BINARY, down_reason=None)
+        self._audit_interval = max(AUDIT_INTERVAL, told.audit_interval)
+        return float(told.heartbeat_interval)
 
-    def audit(self) -> dict[str, float]:
+    def audit(self) -> float:
         self._tracker.update_available_resource(service_context())
-        return {"audit": self._audit_interval}
-
-    def _told(self, said: ServiceInstructions) -> dict[str, float]:
-        self._audit_interval = max(AUDIT_INTERVAL, said.audit_interval)
-        return {"beat": said.heartbeat_interval}
+        return self._audit_interval
 
 
 class Simulation:
@@ -90,9 +87,9 @@ class Simulation:
 
     def _take(self, at: float, number: int, step: str) -> None:
         late = time.monotonic() - at
-        following = {step: AGAIN}
+        interval = AGAIN
         try:
-            following = getattr(self._computes[number], step)()
+            interval = getattr(self._computes[number], step)()
         except (errors.MinovaError, TimeoutError) as error:
             print(f"{step}: {type(error).__name__} {error}", file=sys.stderr)
             self.failed += 1
@@ -100,6 +97,5 @@ class Simulation:
         with self._lock:
             self.calls += CALLS[step]
             self.late.append(late)
-            for one, interval in following.items():
-                # Jittered as in a service, where they shall not come at once either.
-                heapq.heappush(self._due, (now + interval * random.uniform(0.9, 1.0), number, one))
+            # Jittered as in a service, where they shall not come at once either.
+            heapq.heappush(self._due, (now + interval * random.uniform(0.9, 1.0), number, step))
