@@ -15,8 +15,8 @@ FRESH = 2.0
 
 
 class Liveness:
-    """Safe for threads. It reads in transactions of its own, so it must be asked before one begins: inside of one that
-    holds what others wait for, it would wait for a connection that those others hold.
+    """Safe for threads. It reads in transactions of its own, so it must not be asked, nor told to forget, inside of one that
+    holds what others wait for: it would wait for a connection that those others hold.
     """
 
     def __init__(self, db: Database, *, down_time: float, clock: Callable[[], float]) -> None:
@@ -29,7 +29,7 @@ class Liveness:
         self._known: frozenset[str] = frozenset()
 
     def forget(self) -> None:
-        """A service was switched: look anew."""
+        """A service was switched, and that is committed: look anew."""
         with self._lock:
             self._until = 0.0
 

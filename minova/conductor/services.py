@@ -83,6 +83,7 @@ class Services:
             as_known = self._reasons.get(service_id) == down_reason
         if not as_known:
             self._worker.run(lambda session: self._set_reason(session, service_id, host, down_reason))
+            self._liveness.forget()
         return self._instructions(uuid)
 
     def heard(self, host: str) -> None:
@@ -129,7 +130,7 @@ class Services:
         if not heard and not own_turn:
             return
         try:
-            self._worker.run(lambda session: self._write(session, heard, own_turn))
+            revived = self._worker.run(lambda session: self._write(session, heard, own_turn))
         except BaseException:
             with self._lock:
                 self._heard = {**heard, **self._heard}
@@ -137,35 +138,42 @@ class Services:
         self._wrote_at = self._clock()
         if own_turn:
             self._own_beat_at = self._wrote_at
+        if revived:
+            self._liveness.forget()
 
-    def _write(self, session: Session, heard: dict[Key, bool], own_turn: bool) -> None:
-        now = self._worker.now()
+    def _write(self, session: Session, heard: dict[Key, bool], own_turn: bool) -> bool:
+        """Whether more than its beat says that somebody lives."""
+        now, revived = self._worker.now(), False
         ids = {self._known[key][0] for key in heard if self._look_up(session, key)}
         if own_turn or self._clock() - self._wrote_at > self._longest_pause:
-            self._skip_pause(session, now)
+            revived = self._skip_pause(session, now)
         if own_turn:
-            self._withdraw_reasons(session, heard)
+            revived |= self._withdraw_reasons(session, heard)
             ids.add(self._own_id(session, now))
         services.set_last_seen(session, ids, now)
         if self._clock() - self._counted_at >= COUNT_INTERVAL:
             self._counted_at = self._clock()
             self._count = services.count(session)
+        return revived
 
-    def _skip_pause(self, session: Session, now: ColumnElement[float]) -> None:
-        """While no conductor could write or hear, no service could be heard: nobody may look silent for that."""
+    def _skip_pause(self, session: Session, now: ColumnElement[float]) -> bool:
+        """While no conductor could write or hear, no service could be heard: nobody may look silent for that. Whether so it was."""
         pause = services.seconds_since_last_beat(session, now)
-        if pause > self._longest_pause:
-            LOG.info("No heartbeat could be written for %.0f s, which counts as nobody's silence", pause)
-            services.skip_time(session, pause - FLUSH_INTERVAL, now)
-            self._liveness.forget()
+        if pause <= self._longest_pause:
+            return False
+        LOG.info("No heartbeat could be written for %.0f s, which counts as nobody's silence", pause)
+        services.skip_time(session, pause - FLUSH_INTERVAL, now)
+        return True
 
-    def _withdraw_reasons(self, session: Session, heard: dict[Key, bool]) -> None:
-        """Another conductor wrote that a service cannot work, and this one hears that it can."""
+    def _withdraw_reasons(self, session: Session, heard: dict[Key, bool]) -> bool:
+        """Another conductor wrote that a service cannot work, and this one hears that it can. Whether there were such."""
         self._reasons = services.down_reasons(session)
-        for key, works in heard.items():
-            service_id = self._known[key][0] if key in self._known else 0
-            if works and service_id in self._reasons:
-                self._set_reason(session, service_id, key[0], None)
+        able = [
+            key for key, works in heard.items() if works and key in self._known and self._known[key][0] in self._reasons
+        ]
+        for key in able:
+            self._set_reason(session, self._known[key][0], key[0], None)
+        return bool(able)
 
     def _own_id(self, session: Session, now: ColumnElement[float]) -> int:
         own = (self._own.host, self._own.binary)
@@ -214,7 +222,6 @@ class Services:
         self._reasons = {k: v for k, v in self._reasons.items() if k != service_id} | (
             {service_id: reason} if reason is not None else {}
         )
-        self._liveness.forget()
 
     def _announce(self, session: Session, host: str) -> None:
         changes.append(session, services.node_ids(session, host), self._worker.now())
