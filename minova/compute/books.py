@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from minova.compute import usage
+from minova.compute.inventories import Reserved
 from minova.compute.moves import Side, holds_resources, is_moving, side_of
 from minova.compute.usage import Held, Overhead, Usage
 from minova.hardware import pci_devices
@@ -41,6 +42,16 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     held: dict[str, Held] = {}
     sides: dict[str, HeldSide] = {}
     orphans: dict[str, int] = {}
+
+
+def with_reserved(books: Books, before: Reserved, after: Reserved) -> Books:
+    """The host keeps `after` for itself, and no longer `before`."""
+    more = Usage(
+        memory_mb=after.memory_mb - before.memory_mb,
+        disk_gb=after.disk_gb - before.disk_gb,
+        vcpus=after.vcpus - before.vcpus,
+    )
+    return replace(books, node=usage.with_resources(books.node, more))
 
 
 def with_instance(books: Books, held: Held) -> Books:

@@ -68,8 +68,10 @@ class ResourceTracker:
         return held.instance if held is not None else None
 
     def reconfigure(self, settings: NodeSettings) -> None:
-        """From the next claim or audit on; one that goes on ends as it began."""
+        """From the next claim or audit on; one that goes on ends as it began. Other reserved amounts are no drift."""
         with self._lock:
+            if self._books is not None:
+                self._books = steps.with_reserved(self._books, self._settings.reserved, settings.reserved)
             self._settings = settings
 
     # -- the audit -------------------------------------------------------------------------------------------------
