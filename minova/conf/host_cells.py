@@ -11,7 +11,7 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.StrOpt(
         "cpu_dedicated_set",
-        help="CPUs for pinned guests, offered to Placement as PCPU. Without it they run on the shared ones, as VCPU.",
+        help="CPUs for pinned guests, offered to Placement as PCPU. Without it and cpu_shared_set they run on all CPUs, as VCPU.",
     ),
     cfg.BoolOpt(
         "packing_host_numa_cells_allocation_strategy",

@@ -1,9 +1,9 @@
 """Which CPUs of a host guests may run on, from the operator's options. Pure; Nova's rules since 20.0.0.
 
 neither set                  every CPU, for shared and for pinned guests
-cpu_shared_set               these for shared and, without a dedicated set, for pinned guests
+cpu_shared_set               these for shared guests; without a dedicated set, pinned guests have none
 cpu_dedicated_set            these for pinned guests; alone, shared guests have none
-vcpu_pin_set (the old way)   these for both
+vcpu_pin_set (the old way)   these for both; a shared set beside it is for emulator threads alone
 """
 
 import msgspec
@@ -19,13 +19,15 @@ DEDICATED_SET = "[compute] cpu_dedicated_set"
 
 class CpuSets(msgspec.Struct, frozen=True, kw_only=True):
     """`limited`: guests without cells are kept to the shared CPUs too. `counted`: how many are offered to Placement as
-    VCPU and as PCPU; those for pinned guests are PCPU only where the operator set them apart.
+    VCPU and as PCPU; those for pinned guests are PCPU only where the operator set them apart. `emulator`: where emulator
+    threads with policy share run; None: beside their guest's CPUs.
     """
 
     shared: CPUs
     dedicated: CPUs
     limited: bool
     counted: tuple[int, int]
+    emulator: CPUs | None = None
 
 
 def cpu_sets(pin_set: str | None, shared_set: str | None, dedicated_set: str | None, of_host: CPUs) -> CpuSets:
@@ -39,13 +41,18 @@ def cpu_sets(pin_set: str | None, shared_set: str | None, dedicated_set: str | N
         raise InvalidConfiguration(
             f"{SHARED_SET} and {DEDICATED_SET} have CPUs {cpuset.write(shared & dedicated)} in common"
         )
-    if shared is None:
-        shared = frozenset() if dedicated is not None else of_host if pinned is None else pinned
+    if pinned is not None:
+        for_shared = for_pinned = pinned
+    elif shared is None and dedicated is None:
+        for_shared = for_pinned = of_host
+    else:
+        for_shared, for_pinned = shared or frozenset(), dedicated or frozenset()
     return CpuSets(
-        shared=shared,
-        dedicated=shared if dedicated is None else dedicated,
+        shared=for_shared,
+        dedicated=for_pinned,
         limited=bool(pin_set or shared_set or dedicated_set),
-        counted=(len(shared), 0 if dedicated is None else len(dedicated)),
+        counted=(len(for_shared), 0 if dedicated is None else len(dedicated)),
+        emulator=shared,
     )
 
 

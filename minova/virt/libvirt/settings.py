@@ -31,7 +31,7 @@ def cells_of(found: NUMATopology | None, sets: CpuSets) -> HostCells:
     return HostCells(
         cpus={cell.id: cell.cpuset & sets.shared for cell in found.cells},
         small_page_kb=min(sizes, default=4),
-        shared=sets.shared if sets.limited else None,
+        shared=sets.emulator,
     )
 
 

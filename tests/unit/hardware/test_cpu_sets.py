@@ -12,10 +12,10 @@ HOST = frozenset(range(8))
     [
         (None, None, None, ("0-7", "0-7", False, (8, 0))),
         ("0-3", None, None, ("0-3", "0-3", True, (4, 0))),
-        (None, "0-3,^1", None, ("0,2-3", "0,2-3", True, (3, 0))),
+        (None, "0-3,^1", None, ("0,2-3", "", True, (3, 0))),
         (None, None, "4-7", ("", "4-7", True, (0, 4))),
         (None, "0-1", "4-7", ("0-1", "4-7", True, (2, 4))),
-        ("0-5", "0-3", None, ("0-3", "0-3", True, (4, 0))),
+        ("2-5", "0-1", None, ("2-5", "2-5", True, (4, 0))),
     ],
 )
 def test_who_may_run_where(
@@ -23,6 +23,23 @@ def test_who_may_run_where(
 ) -> None:
     sets = cpu_sets(pin, shared, dedicated, HOST)
     assert (cpuset.write(sets.shared), cpuset.write(sets.dedicated), sets.limited, sets.counted) == expected
+
+
+@pytest.mark.parametrize(
+    ("pin", "shared", "dedicated", "expected"),
+    [
+        (None, None, None, None),
+        ("2-5", None, None, None),
+        (None, None, "4-7", None),
+        ("2-5", "0-1", None, "0-1"),
+        (None, "0-1", "4-7", "0-1"),
+    ],
+)
+def test_emulator_threads_share_the_shared_set_alone(
+    pin: str | None, shared: str | None, dedicated: str | None, expected: str | None
+) -> None:
+    found = cpu_sets(pin, shared, dedicated, HOST).emulator
+    assert (None if found is None else cpuset.write(found)) == expected
 
 
 @pytest.mark.parametrize(
