@@ -11,6 +11,7 @@ import msgspec
 
 from minova.errors import HypervisorUnavailable
 from minova.hardware import cpuset
+from minova.hardware.errors import RealtimeMaskNotFoundOrInvalid
 from minova.objects.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
 
 KIB_IN_MB = 1024
@@ -29,7 +30,9 @@ class HostCells(msgspec.Struct, frozen=True, kw_only=True):
 def add_tuning(
     domain: ET.Element, guest: InstanceNUMATopology, host: HostCells, *, realtime: CPUs = frozenset()
 ) -> None:
-    """Everything but <cpu>. HypervisorUnavailable: the cells that were claimed are not the host's any more."""
+    """Everything but <cpu>. HypervisorUnavailable: the cells that were claimed are not the host's any more.
+    RealtimeMaskNotFoundOrInvalid: see `_emulator_cpus`.
+    """
     backing = memory_backing(guest, host, locked=bool(realtime))
     if backing is not None:
         domain.append(backing)
@@ -74,7 +77,7 @@ def _cputune(guest: InstanceNUMATopology, host: HostCells, realtime: CPUs) -> ET
     tune = ET.Element("cputune")
     for cpu, on in sorted(_places(guest, host)):
         ET.SubElement(tune, "vcpupin", vcpu=str(cpu), cpuset=cpuset.write(on))
-    ET.SubElement(tune, "emulatorpin", cpuset=cpuset.write(_emulator_cpus(guest, host)))
+    ET.SubElement(tune, "emulatorpin", cpuset=cpuset.write(_emulator_cpus(guest, host, realtime)))
     if realtime:
         ET.SubElement(tune, "vcpusched", vcpus=cpuset.write(realtime), scheduler="fifo", priority="1")
     return tune
@@ -88,14 +91,23 @@ def _places(guest: InstanceNUMATopology, host: HostCells) -> Iterable[tuple[int,
             yield cpu, frozenset({pins[cpu]}) if cpu in pins else host.cpus[cell.id]
 
 
-def _emulator_cpus(guest: InstanceNUMATopology, host: HostCells) -> CPUs:
+def _emulator_cpus(guest: InstanceNUMATopology, host: HostCells, realtime: CPUs) -> CPUs:
+    """Without CPUs of their own or shared ones, never beside a realtime CPU, which would starve them.
+
+    RealtimeMaskNotFoundOrInvalid: they are to share, but this host has no shared set for the threads of such a guest.
+    """
     if guest.emulator_threads_policy == "isolate":
         reserved = [cell.cpuset_reserved for cell in guest.cells if cell.cpuset_reserved]
         if reserved:
             return frozenset().union(*reserved)
-    if guest.emulator_threads_policy == "share" and host.shared:
-        return host.shared
-    return frozenset().union(*(on for _, on in _places(guest, host)))
+    if guest.emulator_threads_policy == "share":
+        if host.shared:
+            return host.shared
+        if realtime:
+            raise RealtimeMaskNotFoundOrInvalid(
+                "hw:cpu_realtime with hw:emulator_threads_policy=share: this host has no [compute] cpu_shared_set"
+            )
+    return frozenset().union(*(on for cpu, on in _places(guest, host) if cpu not in realtime))
 
 
 def _guest_cpus(cell: InstanceNUMACell) -> CPUs:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from minova.errors import HypervisorUnavailable
+from minova.hardware.errors import RealtimeMaskNotFoundOrInvalid
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
@@ -127,6 +128,20 @@ def test_realtime_cpus_are_scheduled_so_and_memory_is_locked() -> None:
     assert sched is not None
     assert (sched.get("vcpus"), sched.get("scheduler")) == ("1-3", "fifo")
     assert domain.find("memoryBacking/locked") is not None
+
+
+def test_emulator_threads_do_not_run_beside_a_realtime_cpu() -> None:
+    specs = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0", "hw:cpu_policy": "dedicated"}
+    assert emulator(domain_of(PINNED, specs)) == "4"
+
+
+def test_a_realtime_guest_that_shares_its_emulator_threads_needs_a_host_with_shared_cpus() -> None:
+    specs = {"hw:cpu_realtime": "yes", "hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "share"}
+    guest = msgspec.structs.replace(PINNED, emulator_threads_policy="share")
+    with pytest.raises(RealtimeMaskNotFoundOrInvalid, match=r"has no \[compute\] cpu_shared_set"):
+        domain_of(guest, specs)
+    shared = msgspec.structs.replace(CELLS, shared=frozenset({0}))
+    assert emulator(domain_of(guest, specs, settings=msgspec.structs.replace(HOST, cells=shared))) == "0"
 
 
 def test_a_host_without_cells_gives_the_guest_its_own_and_pins_nothing() -> None:
