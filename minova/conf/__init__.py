@@ -3,6 +3,7 @@
 The object is made once per process by `load` and handed to the rooms that need it: nothing reads it as a global.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -142,6 +143,9 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 def _read(options: Mapping[str, Any], name: str, shown: str) -> Any:
     try:
-        return options[name]
+        value = options[name]
     except (cfg.Error, ValueError) as error:
         raise errors.InvalidConfiguration(f"{shown}: {error}") from None
+    if isinstance(value, float) and not math.isfinite(value):  # no limit of an option keeps NaN out
+        raise errors.InvalidConfiguration(f"{shown}: {value} is no finite number")
+    return value

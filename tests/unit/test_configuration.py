@@ -57,6 +57,8 @@ def test_defaults_are_novas(name: str, expected: object) -> None:
         ("[DEFAULT]\nreport_interval = soon\n", "report_interval"),
         ("[DEFAULT]\nreport_interval = 0\n", "report_interval"),
         ("[DEFAULT]\ncompute_driver = xen\n", "compute_driver"),
+        ("[DEFAULT]\nram_allocation_ratio = nan\n", "ram_allocation_ratio: nan"),
+        ("[DEFAULT]\ncpu_allocation_ratio = inf\n", "cpu_allocation_ratio: inf"),
         ("[libvirt]\nvirt_type = parallels\n", "virt_type"),
         ("[scheduler]\nmax_attempts = 0\n", "max_attempts"),
         ("[api]\nauth_strategy = guess\n", "auth_strategy"),
