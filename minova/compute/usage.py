@@ -9,12 +9,14 @@ from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.numa import InstanceNUMATopology, NUMATopology
-from minova.objects.states import VmState
+from minova.objects.states import TaskState, VmState
 
 Overhead = tuple[int, int, int]
 
 # Counted in the stats but never 0 there, so that an idle node says so.
 ALWAYS = ("failed_builds", "io_workload", "num_instances")
+# Tasks that read and write much, which with builds make Nova's io_workload.
+HEAVY = frozenset({TaskState.RESIZE_PREP, TaskState.RESIZE_MIGRATING, TaskState.REBUILDING})
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +110,8 @@ def _keys_of(instance: Instance) -> Iterable[str]:
     yield f"num_os_type_{properties.get('os_type')}"
     yield f"num_arch_{properties.get('hw_architecture') or properties.get('architecture')}"
     if instance.vm_state is VmState.BUILDING:
+        yield "io_workload"
+    if instance.task_state in HEAVY:
         yield "io_workload"
 
 

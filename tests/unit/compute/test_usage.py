@@ -1,5 +1,6 @@
 """Counting instances in and out."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +75,30 @@ def test_an_instance_is_counted_by_state_task_project_os_type_and_architecture()
         "num_os_type_linux": "1",
         "num_arch_x86_64": "1",
     }
+
+
+@pytest.mark.parametrize(
+    ("vm_state", "task_state", "expected"),
+    [
+        (VmState.BUILDING, None, "1"),
+        (VmState.BUILDING, TaskState.SCHEDULING, "1"),
+        (VmState.ACTIVE, None, "0"),
+        (VmState.ACTIVE, TaskState.DELETING, "0"),
+        (VmState.ACTIVE, TaskState.RESIZE_PREP, "1"),
+        (VmState.STOPPED, TaskState.RESIZE_MIGRATING, "1"),
+        (VmState.ACTIVE, TaskState.RESIZE_MIGRATED, "0"),
+        (VmState.ACTIVE, TaskState.MIGRATING, "0"),
+        (VmState.ERROR, TaskState.REBUILDING, "1"),
+        (VmState.ERROR, TaskState.REBUILD_SPAWNING, "0"),
+    ],
+)
+def test_builds_rebuilds_and_moves_are_what_io_workload_counts(
+    vm_state: VmState, task_state: TaskState | None, expected: str
+) -> None:
+    flavor = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10)
+    instance = Instance(uuid="i", display_name="vm", flavor=flavor, vm_state=vm_state, task_state=task_state)
+    node = usage.with_added(EMPTY, Held(instance=instance, usage=usage_of(flavor, (0, 0, 0))))
+    assert node.stats["io_workload"] == expected
 
 
 def test_free_may_become_negative() -> None:
