@@ -65,7 +65,11 @@ class Moves(Lines):
 
 
 class Corrections(Lines):
+    """Figures, and allocations: of these is told in words what was wrong with them, and what was done."""
+
     def line(self, item: Json) -> str:
+        if item["figure"] == "allocations":
+            return f"allocations: {item['kept']}: {item['found']}"
         return f"{item['figure']}: was {item['kept']}, is {item['found']}"
 
     def human_readable(self) -> str:

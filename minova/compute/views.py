@@ -62,6 +62,6 @@ def log_finding(nodename: str, finding: Finding, before: Books | None) -> None:
         LOG.warning("The audit of node %s corrected %s", nodename, one)
     for one in finding.restored:
         metrics.DRIFT.labels(one.figure).inc()
-        LOG.warning("The audit of node %s restored %s", nodename, one)
+        LOG.warning("The audit of node %s restored %s: %s: %s", nodename, one.figure, one.kept, one.found)
     for instance_uuid, state in finding.power_states.items():
         LOG.info("Instance %s on node %s is no longer %s, as its row says", instance_uuid, nodename, state.name)

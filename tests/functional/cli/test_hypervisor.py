@@ -11,7 +11,10 @@ from tests.functional.cli.terminal import Terminal
 from tests.functional.cli.test_catalogue import HYPERVISOR
 
 AUDIT = {
-    "corrected": [{"figure": "memory_mb_used", "kept": "512", "found": "1024"}],
+    "corrected": [
+        {"figure": "memory_mb_used", "kept": "512", "found": "1024"},
+        {"figure": "allocations", "kept": "id-of-web holds nothing", "found": "allocate VCPU=2"},
+    ],
     "conflicts": ["instance i has what another has: CPU 3"],
     "orphans": {"stranger": 256},
     "strays": [],
@@ -105,6 +108,7 @@ SHOWN = [
     "id-of-web: resize from node1 to node2, migrating",
     "2026-11-21T12:30:00Z",
     "memory_mb_used: was 512, is 1024",
+    "allocations: id-of-web holds nothing: allocate VCPU=2",
     "instance i has what another has: CPU 3",
     "stranger: 256 MB",
 ]
