@@ -20,8 +20,15 @@ _BEFORE = (
 
 
 def publish(session: Session, provider_uuid: str, names: Collection[str]) -> None:
-    """NotFound: no such provider, or a trait that there is not."""
+    """NotFound: no such provider, or a trait that there is not. Conflict: the provider is changed at the same time."""
     before = set(session.scalars(_BEFORE, {"of": provider_uuid}))
-    given = {name for name in before if not name.startswith(OWN_PREFIXES)}
-    if given | set(names) != before:
-        traits.set_traits(session, provider_query.find(session, provider_uuid), given | set(names))
+    if _wanted(before, names) == before:
+        return
+    # Again, after the generation: what somebody gives it between the two is not taken away unseen.
+    provider = provider_query.find(session, provider_uuid)
+    before = {one.name for one in traits.of_provider(session, provider.id)}
+    traits.set_traits(session, provider, _wanted(before, names))
+
+
+def _wanted(before: Collection[str], names: Collection[str]) -> set[str]:
+    return {*names, *(name for name in before if not name.startswith(OWN_PREFIXES))}

@@ -1,5 +1,6 @@
 """What holds of a conductor on every engine: run on SQLite here, on real servers in the integration tests."""
 
+from tests.functional.conductor.between_cases import BetweenCases
 from tests.functional.conductor.build_cases import CreateCases, FailureCases, ScheduleCases
 from tests.functional.conductor.compute_cases import AuditCases, CatalogueCases, ServiceCases
 from tests.functional.conductor.end_cases import DeleteCases, PurgeCases, TakeOverCases
@@ -16,6 +17,7 @@ class ConductorCases(
     ServiceCases,
     CatalogueCases,
     PurgeCases,
+    BetweenCases,
     AggregateCases,
     GroupCases,
 ):

@@ -5,12 +5,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import event, insert
+from sqlalchemy import insert
 
 from minova import errors
-from minova.conductor.liveness import Liveness
-from minova.conductor.services import Services
-from minova.conductor.worker import Worker
 from minova.db import models, node_audits
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -177,42 +174,6 @@ class ServiceCases:
         strict = desk.start("two")
         desk.tick(strict)
         assert told(strict)[0] == 15
-
-    def test_who_registers_while_silence_is_looked_for_is_not_dead(self, desk: Desk) -> None:
-        coming = [Service(uuid=named("service late"), host="late", binary="minova-compute", topic="compute")]
-
-        def register(*execution: Any) -> None:
-            while coming and "FROM" in execution[2]:
-                desk.conductor.register_service(CTX, service=coming.pop())
-
-        event.listen(desk.db.engine, "after_cursor_execute", register)
-        try:
-            assert Liveness(desk.db, down_time=60, clock=lambda: desk.now).down_hosts() == frozenset()
-        finally:
-            event.remove(desk.db.engine, "after_cursor_execute", register)
-        assert coming == []
-
-    def test_who_looks_while_a_host_says_that_it_cannot_work_knows_it_right_after(self, desk: Desk) -> None:
-        def clock() -> float:
-            return desk.now
-
-        liveness = Liveness(desk.db, down_time=60, clock=clock)
-        worker = Worker(desk.db, host="two", lease=60, threads=1, clock=clock, spawn=lambda work: work())
-        own = Service(uuid=named("service two"), host="two", binary="minova-conductor", topic="conductor")
-        services = Services(desk.conf(), worker, liveness, own=own, clock=clock)
-        seen: list[frozenset[str]] = []
-
-        def look(_connection: object) -> None:
-            if not seen:
-                seen.append(frozenset())
-                seen.append(liveness.down_hosts())
-
-        event.listen(desk.db.engine, "commit", look)
-        try:
-            services.heartbeat("a", "minova-compute", "libvirtd is away")
-        finally:
-            event.remove(desk.db.engine, "commit", look)
-        assert (seen[-1], liveness.down_hosts()) == (frozenset(), frozenset({"a"}))
 
     def test_any_message_of_a_host_is_a_sign_of_life(self, desk: Desk) -> None:
         desk.now += 10
