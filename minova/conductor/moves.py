@@ -70,14 +70,14 @@ class Moves:
         pci_requests: tuple[InstancePCIRequest, ...] = (),
         claim_no: int,
     ) -> Moved:
-        """Conflict: the instance is not idle. ComputeResourcesUnavailable: the destination has no room."""
+        """Conflict: the instance is not idle, or in no state to be moved so. ComputeResourcesUnavailable: the destination has no room."""
 
         def work(session: Session) -> Moved:
             standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
             if standing is None or standing.deleted:
                 raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
             instance = self._instance(session, instance_uuid)
-            if instance.task_state is not None or instance.host is None or instance.vm_state not in _MOVABLE:
+            if instance.task_state is not None or instance.host is None or instance.vm_state not in _MOVABLE[kind]:
                 raise errors.Conflict(f"Instance {instance_uuid} is {instance.vm_state}/{instance.task_state}")
             made = Migration(
                 uuid=str(uuid.uuid4()),
@@ -247,7 +247,13 @@ class Moves:
 
 # Ended in one round.
 _MOST = 100
-_MOVABLE = frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR})
+# As in Nova; audits count a move of no other instance (`minova.compute.moves.is_moving`).
+_MOVABLE = {
+    MigrationType.RESIZE: frozenset({VmState.ACTIVE, VmState.STOPPED}),
+    MigrationType.MIGRATION: frozenset({VmState.ACTIVE, VmState.STOPPED}),
+    MigrationType.LIVE_MIGRATION: frozenset({VmState.ACTIVE}),
+    MigrationType.EVACUATION: frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+}
 
 
 def _stale(migration: Migration, status: str, host: str) -> errors.StaleAttempt:

@@ -202,3 +202,28 @@ def test_a_claim_for_a_deleted_instance_is_refused_and_leaves_nothing(world: Wor
     audit_all(world)
     assert allocated(world) == 0
     assert world.violations() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "movable"),
+    [
+        (MigrationType.RESIZE, {VmState.ACTIVE, VmState.STOPPED}),
+        (MigrationType.MIGRATION, {VmState.ACTIVE, VmState.STOPPED}),
+        (MigrationType.LIVE_MIGRATION, {VmState.ACTIVE}),
+        (MigrationType.EVACUATION, {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+    ],
+)
+@pytest.mark.parametrize("state", [VmState.ACTIVE, VmState.STOPPED, VmState.ERROR, VmState.SHELVED])
+def test_an_instance_is_moved_only_in_a_state_in_which_audits_count_the_move(
+    world: World, kind: MigrationType, movable: set[VmState], state: VmState
+) -> None:
+    uuid = world.boot(BY_NAME["both"])
+    (source,) = (row.host for row in world._instances())
+    with world.db.write() as session:
+        session.execute(update(models.Instance).values(vm_state=state.value))
+    audit_all(world)
+    dest = next(host for host in HOSTS if host != source)
+    assert world.move(uuid, kind, dest, BY_NAME["pinned" if kind is MigrationType.RESIZE else "both"]) is (
+        state in movable
+    )
+    assert world.violations() == []
