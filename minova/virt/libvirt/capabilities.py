@@ -46,6 +46,7 @@ def parse(xml: str) -> Capabilities:
         raise ValueError("the capabilities have no host")
     odd: list[str] = []
     told = host.findall("topology/cells/cell")
+    _without_offline(told)
     cells = sorted((one for cell in told if (one := _cell(cell, odd)) is not None), key=lambda cell: cell.id)
     cpu = host.find("cpu")
     if cpu is None:
@@ -93,6 +94,17 @@ def _supported(root: ET.Element) -> Iterator[tuple[str, str, str]]:
         for arch in guest.findall("arch"):
             for domain in arch.findall("domain"):
                 yield canonical_arch(arch.get("name", "")), domain.get("type", ""), _VM_MODES.get(mode, mode)
+
+
+def _without_offline(cells: Iterable[ET.Element]) -> None:
+    """No guest runs on a CPU that is offline: libvirt lists it, but tells its siblings no more, as it does of the others."""
+    lists = [cpus for cell in cells for cpus in cell.findall("cpus")]
+    if not any(cpu.get("siblings") for cpus in lists for cpu in cpus):
+        return
+    for cpus in lists:
+        for cpu in cpus.findall("cpu"):
+            if "siblings" not in cpu.attrib:
+                cpus.remove(cpu)
 
 
 def _cell(cell: ET.Element, odd: list[str]) -> NUMACell | None:

@@ -1,6 +1,7 @@
 """What a host is, from the XML that libvirt gives of it."""
 
 import json
+import re
 
 import pytest
 
@@ -54,6 +55,21 @@ def test_cpu_info_is_novas_json() -> None:
         "topology": {"cells": 2, "sockets": 2, "cores": 2, "threads": 2},
         "features": ["avx512f", "vmx"],
     }
+
+
+def test_cpus_that_are_offline_are_no_guests() -> None:
+    """libvirt writes nothing but the number of such a CPU."""
+    gone = TWO_CELLS.replace("<cpu id='2' siblings='2-3'/>", "<cpu id='2'/>").replace("siblings='2-3'", "siblings='3'")
+    found = capabilities.parse(gone)
+    assert found.cpus == {0, 1, 3, 4, 5}
+    assert found.numa_topology is not None
+    assert [(cell.cpuset, cell.pcpuset) for cell in found.numa_topology.cells][1] == ({3}, {3})
+    assert found.odd == ()
+
+
+def test_where_no_cpu_tells_its_siblings_all_are_online() -> None:
+    told = re.sub(r" siblings='[^']*'", "", TWO_CELLS)
+    assert capabilities.parse(told).cpus == frozenset(range(6))
 
 
 def test_numa_cells_with_siblings_and_pages() -> None:
