@@ -33,11 +33,16 @@ def check_locked_memory(flavor: Flavor, image: Mapping[str, Any]) -> None:
             f"hw_locked_memory={str(of_image).lower()} of the image: "
             f"the flavor has hw:locked_memory={flavor.extra_specs['hw:locked_memory']}"
         )
-    locked = of_image if of_flavor is None else of_flavor
-    if not locked:
+    if not wants_locked_memory(flavor, image):
         _check_encryption(flavor, image)
     elif not (flavor.extra_specs.get("hw:mem_page_size") or image.get("hw_mem_page_size")):
         raise errors.LockMemoryForbidden("hw:locked_memory needs hw:mem_page_size")
+
+
+def wants_locked_memory(flavor: Flavor, image: Mapping[str, Any]) -> bool:
+    """Whether the host is to keep the guest's memory from being swapped out. `image`: its properties, typed."""
+    of_flavor = _truth(flavor, "hw:locked_memory")
+    return bool(image.get("hw_locked_memory") if of_flavor is None else of_flavor)
 
 
 def _check_encryption(flavor: Flavor, image: Mapping[str, Any]) -> None:

@@ -13,6 +13,8 @@ import msgspec
 from minova.errors import ImageUnacceptable
 from minova.hardware import cpuset
 from minova.hardware.cpu_policy import realtime_cpus
+from minova.hardware.locked_memory import wants_locked_memory
+from minova.objects.image_properties import typed
 from minova.objects.instance import Instance
 from minova.objects.numa import InstanceNUMATopology
 from minova.virt.libvirt import numa_xml
@@ -93,7 +95,11 @@ def guest_xml(
     _text(domain, "vcpu", str(instance.flavor.vcpus), **({} if numa else _cpuset(settings)))
     if numa is not None:
         numa_xml.add_tuning(
-            domain, numa, settings.cells, realtime=realtime_cpus(instance.flavor, _properties(instance))
+            domain,
+            numa,
+            settings.cells,
+            realtime=realtime_cpus(instance.flavor, _properties(instance)),
+            locked=wants_locked_memory(instance.flavor, typed(_properties(instance))),
         )
     emulated = settings.virt_type in _EMULATED
     smbios = emulated and arch in _SMBIOS_ARCHES

@@ -28,12 +28,17 @@ class HostCells(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_tuning(
-    domain: ET.Element, guest: InstanceNUMATopology, host: HostCells, *, realtime: CPUs = frozenset()
+    domain: ET.Element,
+    guest: InstanceNUMATopology,
+    host: HostCells,
+    *,
+    realtime: CPUs = frozenset(),
+    locked: bool = False,
 ) -> None:
     """Everything but <cpu>. HypervisorUnavailable: the cells that were claimed are not the host's any more.
     RealtimeMaskNotFoundOrInvalid: see `_emulator_cpus`.
     """
-    backing = memory_backing(guest, host, locked=bool(realtime))
+    backing = memory_backing(guest, host, realtime=bool(realtime), locked=locked)
     if backing is not None:
         domain.append(backing)
     if not host.cpus:
@@ -56,8 +61,8 @@ def add_cells(cpu: ET.Element, guest: InstanceNUMATopology) -> None:
         ET.SubElement(numa, "cell", id=str(number), cpus=cpuset.write(_guest_cpus(cell)), memory=memory, unit="KiB")
 
 
-def memory_backing(guest: InstanceNUMATopology, host: HostCells, *, locked: bool) -> ET.Element | None:
-    """Pages of each cell whose size is not the host's smallest; locked memory for guests in real time."""
+def memory_backing(guest: InstanceNUMATopology, host: HostCells, *, realtime: bool, locked: bool) -> ET.Element | None:
+    """Pages of each cell whose size is not the host's smallest; locked memory for guests in real time or that ask for it."""
     backing = ET.Element("memoryBacking")
     sizes: dict[int, list[int]] = {}
     for number, cell in enumerate(guest.cells):
@@ -67,8 +72,9 @@ def memory_backing(guest: InstanceNUMATopology, host: HostCells, *, locked: bool
         pages = ET.SubElement(backing, "hugepages")
         for size, cells in sorted(sizes.items()):
             ET.SubElement(pages, "page", size=str(size), unit="KiB", nodeset=cpuset.write(cells))
-    if locked:
+    if realtime:
         ET.SubElement(backing, "nosharepages")
+    if realtime or locked:
         ET.SubElement(backing, "locked")
     return backing if len(backing) else None
 

@@ -9,6 +9,7 @@ import pytest
 from minova.errors import HypervisorUnavailable
 from minova.hardware.errors import RealtimeMaskNotFoundOrInvalid
 from minova.objects.flavor import Flavor
+from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.pci import PciDevice
@@ -128,6 +129,23 @@ def test_realtime_cpus_are_scheduled_so_and_memory_is_locked() -> None:
     assert sched is not None
     assert (sched.get("vcpus"), sched.get("scheduler")) == ("1-3", "fifo")
     assert domain.find("memoryBacking/locked") is not None
+
+
+@pytest.mark.parametrize(
+    ("specs", "properties", "locked"),
+    [
+        ({}, {}, False),
+        ({"hw:locked_memory": "true"}, {}, True),
+        ({"hw:locked_memory": "false"}, {}, False),
+        ({}, {"hw_locked_memory": "yes"}, True),
+    ],
+)
+def test_memory_is_locked_where_flavor_or_image_ask_for_it(
+    specs: dict[str, str], properties: dict[str, str], locked: bool
+) -> None:
+    domain = domain_of(PINNED, specs, image=Image(id="i", properties=properties))
+    assert (domain.find("memoryBacking/locked") is not None) is locked
+    assert domain.find("memoryBacking/nosharepages") is None
 
 
 def test_emulator_threads_do_not_run_beside_a_realtime_cpu() -> None:
