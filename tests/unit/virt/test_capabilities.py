@@ -63,7 +63,7 @@ def test_cpus_that_are_offline_are_no_guests() -> None:
     found = capabilities.parse(gone)
     assert found.cpus == {0, 1, 3, 4, 5}
     assert found.numa_topology is not None
-    assert [(cell.cpuset, cell.pcpuset) for cell in found.numa_topology.cells][1] == ({3}, {3})
+    assert found.numa_topology.cells[1].cpuset == found.numa_topology.cells[1].pcpuset == {3}
     assert found.odd == ()
 
 
