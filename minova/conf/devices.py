@@ -8,6 +8,7 @@ OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "enabled_mdev_types",
         default=[],
-        help="Types of mediated devices, such as nvidia-222, that this host offers to Placement as VGPU.",
+        help="Type of mediated devices, such as nvidia-222, that this host offers to Placement as VGPU. Of several only "
+        "the first is offered, as in Nova where no group says which card is for which type.",
     ),
 ]

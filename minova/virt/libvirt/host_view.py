@@ -49,7 +49,8 @@ class HostReader:
         self._specs = pci_spec.parse_specs(conf.pci.device_spec)
         self._aliases = require_aliases(conf.pci.alias)
         self._pages = reserved_pages.parse(conf.reserved_huge_pages or ())
-        self._mdev_types = tuple(conf.devices.enabled_mdev_types)
+        # As in Nova without groups [mdev_TYPE]: a card's types exclude each other, so that one of them serves all cards.
+        self._mdev_types = tuple(conf.devices.enabled_mdev_types[:1])
         self._told: frozenset[str] = frozenset()
 
     def check(self, connection: Any) -> None:
@@ -65,6 +66,8 @@ class HostReader:
         pools = pci_devices.pools_of(pci_spec.assignable(self._specs, devices.devices))
         for name in unmet(self._aliases, pools):
             LOG.warning("[pci] alias %s: this host has no such device for instances", name)
+        for kind in self._conf.devices.enabled_mdev_types[1:]:
+            LOG.warning("[devices] enabled_mdev_types: only %s is offered, %s is not", self._mdev_types[0], kind)
         for kind in self._mdev_types:
             if kind not in devices.mdev_types:
                 LOG.warning("[devices] enabled_mdev_types: this host has no mediated devices of type %s", kind)

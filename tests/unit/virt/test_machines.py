@@ -160,7 +160,8 @@ def test_devices_of_device_spec(machine: str, specs: list[str], found: list[str]
 
 
 @pytest.mark.parametrize(
-    ("types", "vgpus"), [([], 0), (["nvidia-222"], 16), (["nvidia-222", "nvidia-230"], 16), (["nvidia-230"], 0)]
+    ("types", "vgpus"),
+    [([], 0), (["nvidia-222"], 16), (["nvidia-222", "nvidia-230"], 16), (["nvidia-230", "nvidia-222"], 0)],
 )
 def test_vgpus_that_there_can_be_and_that_there_are(types: list[str], vgpus: int) -> None:
     assert read("four-cells", devices__enabled_mdev_types=types).vgpus == vgpus
@@ -273,6 +274,16 @@ def test_what_other_hosts_may_have_is_only_said(caplog: pytest.LogCaptureFixture
         "[pci] alias nic: this host has no such device for instances",
         "[devices] enabled_mdev_types: this host has no mediated devices of type nvidia-222",
     ]
+
+
+def test_types_of_one_card_do_not_add_up(caplog: pytest.LogCaptureFixture) -> None:
+    types = ["nvidia-222", "nvidia-230"]
+    one, connection = reader(devices__enabled_mdev_types=types), host("four-cells")
+    for device in connection.devices:
+        device.xml = device.xml.replace("<availableInstances>0<", "<availableInstances>8<")
+    one.check(connection)
+    assert one.read(connection, ()).vgpus == 16
+    assert caplog.messages == ["[devices] enabled_mdev_types: only nvidia-222 is offered, nvidia-230 is not"]
 
 
 def test_what_is_odd_is_told_once_and_not_in_every_audit(caplog: pytest.LogCaptureFixture) -> None:
