@@ -103,11 +103,9 @@ def benchmark(deployment: Deployment, url: str, transport_url: str, hosts: int, 
         ready(transport_url, folder)
         simulation = Simulation(computes)
         told = wire.heartbeat(service_context(), host=names[0], binary=BINARY, down_reason=None)
-        simulation.begin(beat=told.heartbeat_interval, audit=max(AUDIT_INTERVAL, told.audit_interval))
-        print(
-            f"{hosts} computes beat every {told.heartbeat_interval:.0f} s, audit every {told.audit_interval:.0f} s",
-            flush=True,
-        )
+        beat, audit = told.heartbeat_interval, max(AUDIT_INTERVAL, told.audit_interval)
+        simulation.begin(beat=beat, audit=audit)
+        print(f"{hosts} computes beat every {beat:.0f} s, audit every {audit:.0f} s", flush=True)
         engine, watch = create_engine(url), Watch(url)
         simulation.run(WARM_UP)
         before, cpu, own, begun = written(engine), cpu_seconds(conductor.pid), time.process_time(), time.monotonic()
