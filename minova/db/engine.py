@@ -100,7 +100,10 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A transaction that changes nothing. ServiceUnavailable: the database does not answer."""
+        """For what changes nothing: on PostgreSQL each statement stands alone, so that a write would stay and a lock would not.
+
+        ServiceUnavailable: the database does not answer.
+        """
         with _available(), Session(self.engine, expire_on_commit=False) as session:
             session.connection(execution_options=self._reads)
             yield session
