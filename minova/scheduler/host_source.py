@@ -25,7 +25,7 @@ COMPARE_INTERVAL = 60.0
 FEW = 1000
 # Seconds that a flush of heartbeats may be committed after another that was stamped later.
 LATE = 5.0
-# Beats come every 10 s and a minute of silence counts: no need to look at each request.
+# Beats come every 10 s or less often, and a minute of silence counts: no need to look at each request.
 LIVENESS_INTERVAL = 2.0
 
 
