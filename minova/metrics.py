@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oslo_config import cfg
+from oslo_utils.netutils import escape_ipv6
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
 
 from minova import errors
@@ -109,7 +110,7 @@ class Page:
             raise errors.InvalidConfiguration(
                 f"[prometheus] listen, port: {listen} port {port} cannot be listened on: {error.strerror or error}"
             ) from error
-        LOG.info("Metrics are at http://%s:%d/metrics", listen, self.port)
+        LOG.info("Metrics are at http://%s:%d/metrics", escape_ipv6(listen), self.port)
 
     @property
     def port(self) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from oslo_config import cfg
+from oslo_utils.netutils import escape_ipv6
 
 from minova import errors
 from minova.cmd import api, clients, compute, conductor, scheduler
@@ -91,7 +92,7 @@ def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running
 
 def _url(conf: cfg.ConfigOpts) -> str:
     scheme = "https" if conf.api.ssl_cert_file else "http"
-    return f"{scheme}://{conf.api.osapi_compute_listen}:{conf.api.osapi_compute_listen_port}"
+    return f"{scheme}://{escape_ipv6(conf.api.osapi_compute_listen)}:{conf.api.osapi_compute_listen_port}"
 
 
 def ready(conf: cfg.ConfigOpts) -> None:
