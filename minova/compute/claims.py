@@ -6,6 +6,7 @@ import msgspec
 
 from minova.compute.usage import Usage
 from minova.hardware import pci_devices, pci_pools
+from minova.hardware.errors import PciDeviceRequestFailed
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
 from minova.objects.compute_node import ComputeNode
 from minova.objects.numa import InstanceNUMATopology
@@ -140,19 +141,32 @@ def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bo
     hardware = hardware_fit(node, demand.numa_topology, demand.pci_requests, limits, packing=packing)
     short = tuple(check for check in checks if check.reason is not None)
     lines = tuple(line for check in checks for line in check.lines())
-    reason = reasons_against(checks, hardware.reasons)
+    devices, unmet = _devices_for(node, demand, hardware)
+    unfit = (*hardware.reasons, *unmet)
+    reason = reasons_against(checks, unfit)
     if reason is not None:
         return Fit(
             reason=reason,
             refused=tuple(check.kind for check in short)
-            + tuple("pci" if reason.startswith(NO_PCI) else "numa" for reason in hardware.reasons),
+            + tuple("pci" if reason.startswith(NO_PCI) else "numa" for reason in unfit),
             lines=lines,
         )
     # A node that tells no cells takes the guest as it asks.
     fitted = hardware.numa_topology or demand.numa_topology
-    cells = pci_pools.cells_of(node.numa_topology, hardware.numa_topology)
-    devices = pci_devices.chosen(node.pci_devices, demand.pci_requests, cells) if demand.pci_requests else {}
     return Fit(numa_topology=fitted, devices=devices, lines=lines)
+
+
+def _devices_for(
+    node: ComputeNode, demand: Demand, hardware: HardwareFit
+) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """The devices of the claim, or why there are none: pools do not tell that a PF goes with its VFs."""
+    if hardware.reasons or not demand.pci_requests:
+        return {}, ()
+    cells = pci_pools.cells_of(node.numa_topology, hardware.numa_topology)
+    try:
+        return pci_devices.chosen(node.pci_devices, demand.pci_requests, cells), ()
+    except PciDeviceRequestFailed as error:
+        return {}, (f"{NO_PCI} ({error})",)
 
 
 def reasons_against(checks: Iterable[Check], hardware: Iterable[str] = ()) -> str | None:

@@ -7,9 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.compute.claims import NO_NUMA, NO_NUMA_WITH_PCI, NO_PCI, checks_of, hardware_fit, reasons_against
+from minova.compute.books import with_devices
+from minova.compute.claims import (
+    NO_NUMA,
+    NO_NUMA_WITH_PCI,
+    NO_PCI,
+    Demand,
+    checks_of,
+    fit_of,
+    hardware_fit,
+    reasons_against,
+)
 from minova.compute.usage import Usage
+from minova.hardware.pci_devices import settled
 from minova.objects.compute_node import ComputeNode
+from minova.objects.pci import InstancePCIRequest, PciDevice
 from minova.objects.request_spec import HostLimits
 from tests.unit.hardware.guests import LIMITS, asked, cell, cpus, guest, host, pinned, pool, shared
 
@@ -140,3 +152,24 @@ def test_reasons_of_cells_and_devices_join_the_others() -> None:
         NO_NUMA_WITH_PCI,
         NO_PCI,
     ]
+
+
+@pytest.mark.parametrize("first", ["1572", "154c"])
+def test_a_card_and_one_of_its_own_functions_are_not_both_to_be_had(first: str) -> None:
+    """Each has a pool, and each pool has enough: only the devices tell."""
+    card = PciDevice(address="0000:0a:00.0", vendor_id="8086", product_id="1572", dev_type="type-PF")
+    function = PciDevice(
+        address="0000:0a:02.0", vendor_id="8086", product_id="154c", dev_type="type-VF", parent_addr=card.address
+    )
+    requests = [
+        InstancePCIRequest(count=1, spec=((("dev_type", one.dev_type), ("product_id", one.product_id)),))
+        for one in sorted((card, function), key=lambda one: one.product_id != first)
+    ]
+    node = with_devices(NODE, settled([card, function]))
+    demand = Demand(usage=Usage(memory_mb=1, disk_gb=1, vcpus=1), pci_requests=tuple(requests))
+    fit = fit_of(node, demand, HostLimits(memory_mb=1))
+    assert fit.reason is not None
+    short, pci = fit.reason.split("; ")
+    assert short.startswith("Free memory")
+    assert pci.startswith(f"{NO_PCI} (PCI devices ")
+    assert fit.refused == ("memory", "pci")
