@@ -7,6 +7,7 @@ import msgspec
 from minova import metrics
 from minova.compute.audit import Finding
 from minova.compute.books import Books
+from minova.hardware import pci_devices
 from minova.objects.compute_node import ComputeNode, HypervisorView
 
 LOG = logging.getLogger(__name__)
@@ -54,6 +55,10 @@ def log_finding(nodename: str, finding: Finding, before: Books | None) -> None:
     for orphan, memory_mb in sorted(finding.books.orphans.items()):
         if orphan not in known:
             LOG.warning("Domain %s on node %s holds %d MB for no instance of this host", orphan, nodename, memory_mb)
+    for address, owner in sorted(_removed(finding.books) - (_removed(before) if before is not None else set())):
+        LOG.warning(
+            "PCI device %s on node %s is gone or no longer in device_spec: instance %s has it", address, nodename, owner
+        )
     for conflict in finding.conflicts:
         LOG.error("Node %s: %s", nodename, conflict)
     # The first audit of a process corrects nothing: it had kept nothing yet.
@@ -65,3 +70,8 @@ def log_finding(nodename: str, finding: Finding, before: Books | None) -> None:
         LOG.warning("The audit of node %s restored %s: %s: %s", nodename, one.figure, one.kept, one.found)
     for instance_uuid, state in finding.power_states.items():
         LOG.info("Instance %s on node %s is no longer %s, as its row says", instance_uuid, nodename, state.name)
+
+
+def _removed(books: Books) -> set[tuple[str, str | None]]:
+    """Devices that the host has no more, and who has them."""
+    return {(one.address, one.instance_uuid) for one in books.node.pci_devices if one.status == pci_devices.REMOVED}

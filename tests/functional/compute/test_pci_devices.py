@@ -83,6 +83,20 @@ def test_a_device_that_goes_while_it_is_used_stays_its_owners(world: World) -> N
     assert vfs(world, host) == 3
 
 
+def test_that_a_used_device_is_gone_is_told_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    uuid = world.boot(DEVICE)
+    host = str(row(world, uuid).host)
+    ((address, _),) = [item for item in audited(world, host).items() if item[1][1] == uuid]
+    caplog.clear()
+    # One that nobody has is nobody's loss.
+    free = next(one for one in (f"{VF}0", f"{VF}1") if one != address)
+    world.machines[host].gone = frozenset({address, free})
+    for _ in range(3):
+        world.computes[host].update_available_resource()
+    told = f"PCI device {address} on node {host} is gone or no longer in device_spec: instance {uuid} has it"
+    assert [message for message in caplog.messages if "PCI device" in message] == [told]
+
+
 def test_a_free_device_that_goes_is_forgotten_until_it_is_back(world: World) -> None:
     gone = frozenset({f"{VF}1"})
     assert sorted(audited(world, "a", gone)) == ["0000:0a:00.0", f"{VF}0", f"{VF}2"]
