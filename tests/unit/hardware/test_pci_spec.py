@@ -56,6 +56,11 @@ def test_what_else_stands_in_an_entry_are_tags_and_the_first_that_matches_gives_
     assert found == {NIC.address: {"rack": "r1"}, VF.address: {"physical_network": "net1", "trusted": "true"}}
 
 
+def test_a_tag_that_is_null_is_none() -> None:
+    (found,) = assignable(parse_specs(['{"product_id": "1eb8", "physical_network": null, "rack": "r1"}']), HOST)
+    assert found.tags == (("rack", "r1"),)
+
+
 def test_an_entry_that_matches_nothing_is_told() -> None:
     assert unmatched(parse_specs(['{"vendor_id": "15b3"}', '{"vendor_id": "8086"}']), HOST) == ['{"vendor_id": "15b3"}']
 
