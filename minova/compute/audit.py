@@ -95,7 +95,9 @@ def fold(
     devices = pci_devices.kept_for(pci_devices.reconciled(known, view.pci_devices), expected)
     bare = replace(bare_node(view, inputs.node, settings, new_uuid, failed_builds), metrics=metrics)
     node = books.with_devices(bare, devices)
-    opened = books.Books(node=usage.with_memory(node, sum(orphans.values())), orphans=orphans)
+    opened = books.Books(
+        node=usage.with_memory(node, sum(orphans.values())), reserved=settings.reserved, orphans=orphans
+    )
     opened, pinned_twice = _entered(opened, held, [books.held_side(side, overhead) for side in sides.values()])
     return Finding(
         books=opened,

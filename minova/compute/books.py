@@ -36,22 +36,26 @@ class HeldSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Books(msgspec.Struct, frozen=True, kw_only=True):
-    """`held` by instance, `sides` by migration; `orphans`: memory in MB of domains that no row knows."""
+    """`held` by instance, `sides` by migration; `orphans`: memory in MB of domains that no row knows. `reserved` is in the
+    node's figures.
+    """
 
     node: ComputeNode
+    reserved: Reserved = Reserved()
     held: dict[str, Held] = {}
     sides: dict[str, HeldSide] = {}
     orphans: dict[str, int] = {}
 
 
-def with_reserved(books: Books, before: Reserved, after: Reserved) -> Books:
-    """The host keeps `after` for itself, and no longer `before`."""
+def with_reserved(books: Books, reserved: Reserved) -> Books:
+    """The host keeps this much for itself, and no longer what it did."""
+    before = books.reserved
     more = Usage(
-        memory_mb=after.memory_mb - before.memory_mb,
-        disk_gb=after.disk_gb - before.disk_gb,
-        vcpus=after.vcpus - before.vcpus,
+        memory_mb=reserved.memory_mb - before.memory_mb,
+        disk_gb=reserved.disk_gb - before.disk_gb,
+        vcpus=reserved.vcpus - before.vcpus,
     )
-    return replace(books, node=usage.with_resources(books.node, more))
+    return replace(books, node=usage.with_resources(books.node, more), reserved=reserved)
 
 
 def with_instance(books: Books, held: Held) -> Books:
@@ -139,7 +143,7 @@ def _devices_after_move(
     if migration.dest != place or not migration.succeeded:
         return with_freed(books, instance_uuid, pci_devices.CLAIMED)
     if both:
-        books = with_freed(books, instance_uuid, pci_devices.ALLOCATED)
+        books = with_freed(books, instance_uuid, pci_devices.ALLOCATED, pci_devices.REMOVED)
     return with_allocated(books, instance_uuid)
 
 

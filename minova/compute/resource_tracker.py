@@ -68,10 +68,8 @@ class ResourceTracker:
         return held.instance if held is not None else None
 
     def reconfigure(self, settings: NodeSettings) -> None:
-        """From the next claim or audit on; one that goes on ends as it began. Other reserved amounts are no drift."""
+        """From the next claim or audit on; one that goes on ends as it began."""
         with self._lock:
-            if self._books is not None:
-                self._books = steps.with_reserved(self._books, self._settings.reserved, settings.reserved)
             self._settings = settings
 
     # -- the audit -------------------------------------------------------------------------------------------------
@@ -98,7 +96,9 @@ class ResourceTracker:
             )
             before, written = self._books, self._saved
             self._books, self._saved = finding.books, None
-            drift = drift_of(before.node if before else inputs.node, finding.books.node)
+            # Other reserved amounts since then are the operator's wish, no drift.
+            kept = steps.with_reserved(before, finding.books.reserved).node if before else inputs.node
+            drift = drift_of(kept, finding.books.node)
             finding = replace(finding, drift=drift + edited(written, inputs.node, finding.books.node))
             row = self._conductor.finish_audit(
                 ctx, node=finding.books.node, inventories=finding.inventories, traits=view.traits, found=finding.told

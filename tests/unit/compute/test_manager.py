@@ -642,7 +642,7 @@ def test_reserved_amounts_and_ratios_change_with_the_next_audit(with_file: tuple
     by_class = {one.resource_class: one for one in compute.conductor.inventories[compute.row.uuid]}
     assert (by_class["VCPU"].reserved, by_class["VCPU"].allocation_ratio) == (2, 2.5)
     assert by_class["MEMORY_MB"].reserved == 1024
-    assert [found.corrected for found in compute.conductor.audits.values()] == [()]  # nobody's figures were wrong
+    assert [found.corrected for found in compute.conductor.audits.values() if found] == [()]
 
 
 def test_more_reserved_than_there_is_stays_as_it_was(
