@@ -31,7 +31,8 @@ Devices = tuple[PciDevice, ...]
 
 def reconciled(known: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devices:
     """The books after the host was looked at: what is free is as the host says; what somebody has stays as it was taken,
-    and is `removed` while the host does not have it.
+    and what is used is `removed` while the host does not have it. What is claimed stays so: whoever gives the claim back,
+    or goes on with it, must still find it.
     """
     owned = {device.address: device for device in known if device.instance_uuid is not None}
     present = {device.address: device for device in seen}
@@ -164,7 +165,7 @@ def _set_free(device: PciDevice) -> PciDevice:
 
 
 def _gone(device: PciDevice) -> PciDevice:
-    return _with_status(device, REMOVED)
+    return _with_status(device, REMOVED) if device.status == ALLOCATED else device
 
 
 def _seen_again(device: PciDevice) -> PciDevice:

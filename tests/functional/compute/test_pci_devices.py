@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from minova.db import models, schema
+from minova.objects.migration import MigrationType
 from minova.objects.states import VmState
 from tests.functional.compute.moving import FLAVORS, HOSTS, World, flavor
 
@@ -126,3 +127,25 @@ def test_how_near_a_device_must_be(world: World, policy: str, state: VmState) ->
         (instance,) = [found for host in HOSTS if (found := world._tracker(host).holds(uuid)) is not None]
         assert [cell.id for cell in instance.numa_topology.cells] == [1]
         assert [device.numa_node for device in instance.pci_devices] == [0]
+
+
+@pytest.mark.parametrize("end", ["confirmed", "reverted"])
+@pytest.mark.parametrize("which", ["old", "new"])
+def test_a_device_that_goes_and_comes_back_in_a_resize_on_one_host_stays_of_its_side(
+    world: World, which: str, end: str
+) -> None:
+    uuid = world.boot(DEVICE)
+    host = str(row(world, uuid).host)
+    ((old, _),) = [item for item in audited(world, host).items() if item[1][1] == uuid]
+    assert world.move(uuid, MigrationType.RESIZE, host, next(one for one in FLAVORS if one.name == "both"))
+    ((new, _),) = [item for item in audited(world, host).items() if item[1] == ("claimed", uuid)]
+    gone = frozenset({old if which == "old" else new})
+    audited(world, host, gone)
+    if end == "reverted":  # back before the end; else after it
+        audited(world, host)
+    world.step(uuid, "finished")
+    world.step(uuid, end)
+    has = {address: owner for address, (_, owner) in audited(world, host).items() if owner}
+    assert has == {new if end == "confirmed" else old: uuid}
+    assert vfs(world, host) == 2
+    assert world.violations() == []
