@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.db.among import among
 from minova.db.engine import EpochNow
 from minova.db.models import Allocation, ComputeNode, Consumer, InstanceGroupMember, Inventory, ResourceProvider
 from minova.placement.inserts import insert_missing
@@ -37,11 +38,7 @@ class Provider(msgspec.Struct, frozen=True):
     host: str
 
 
-def _some(column: Any) -> Any:
-    return column.in_(bindparam("some", expanding=True))
-
-
-_CONSUMERS = select(Consumer.uuid, Consumer.claim_no).where(_some(Consumer.uuid)).order_by(Consumer.uuid)
+_CONSUMERS = select(Consumer.uuid, Consumer.claim_no).where(among(Consumer.uuid)).order_by(Consumer.uuid)
 _LOCK_CONSUMERS = _CONSUMERS.with_for_update()
 # With the server group of each, so that a claim of those that are in none costs no query more.
 _LOCK_CLAIMANTS = _LOCK_CONSUMERS.add_columns(
@@ -52,22 +49,22 @@ _RENUMBER = (
     .where(Consumer.uuid == bindparam("b_uuid"))
     .values(claim_no=bindparam("b_claim_no"), generation=Consumer.generation + 1)
 )
-_RAISE = update(Consumer).where(_some(Consumer.uuid)).values(generation=Consumer.generation + 1)
+_RAISE = update(Consumer).where(among(Consumer.uuid)).values(generation=Consumer.generation + 1)
 _FORGET = delete(Consumer).where(
-    _some(Consumer.uuid), ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists()
+    among(Consumer.uuid), ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists()
 )
 _HOLDINGS = select(Allocation.consumer_uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used).where(
-    _some(Allocation.consumer_uuid)
+    among(Allocation.consumer_uuid)
 )
 _PROVIDERS = (
     select(ResourceProvider.uuid, ResourceProvider.id, ResourceProvider.name, ComputeNode.id, ComputeNode.host)
     .outerjoin(ComputeNode, ComputeNode.uuid == ResourceProvider.uuid)
-    .where(_some(ResourceProvider.uuid))
+    .where(among(ResourceProvider.uuid))
 )
 _NODE_IDS = (
     select(ComputeNode.id)
     .join(ResourceProvider, ResourceProvider.uuid == ComputeNode.uuid)
-    .where(_some(ResourceProvider.id))
+    .where(among(ResourceProvider.id))
 )
 _LOCK_INVENTORIES = (
     select(
@@ -79,7 +76,7 @@ _LOCK_INVENTORIES = (
         Inventory.max_unit,
         Inventory.step_size,
     )
-    .where(_some(Inventory.provider_id))
+    .where(among(Inventory.provider_id))
     .order_by(Inventory.provider_id, Inventory.resource_class)
     .with_for_update()
 )
@@ -93,7 +90,7 @@ _USE = (
     .values(used=Inventory.used + bindparam("b_n"))
 )
 _INSERT = insert(Allocation).values(updated_at=EpochNow())
-_DELETE = delete(Allocation).where(_some(Allocation.consumer_uuid))
+_DELETE = delete(Allocation).where(among(Allocation.consumer_uuid))
 
 
 def total(holdings: Iterable[Holding]) -> Holding:

@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.orm import Session
 
+from minova.db.among import among
 from minova.db.engine import EpochNow
 from minova.db.placement_models import Allocation, Consumer, ResourceProvider
 from minova.placement import allocation_rows as rows
@@ -49,7 +50,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 _LOCK = (
     select(Consumer.uuid, Consumer.generation, Consumer.claim_no, Consumer.consumer_type)
-    .where(Consumer.uuid.in_(bindparam("some", expanding=True)))
+    .where(among(Consumer.uuid))
     .order_by(Consumer.uuid)
     .with_for_update()
 )
@@ -70,7 +71,7 @@ _RAISE = (
 )
 # Those with a claim number stay: a late claim must still find it.
 _FORGET = delete(Consumer).where(
-    Consumer.uuid.in_(bindparam("some", expanding=True)),
+    among(Consumer.uuid),
     Consumer.claim_no == 0,
     ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists(),
 )

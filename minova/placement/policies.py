@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from minova.db.among import among
 from minova.db.models import Allocation, ComputeNode, ResourceProvider
 from minova.db.models import InstanceGroup as Row
 from minova.db.models import InstanceGroupMember as Member
@@ -20,7 +21,7 @@ _HARD = (AFFINITY, ANTI_AFFINITY)
 
 _LOCK: Any = (
     select(Row.id, Row.uuid, Row.name, Row.policy, Row.rules)
-    .where(Row.id.in_(bindparam("some", expanding=True)), Row.policy.in_(_HARD))
+    .where(among(Row.id), Row.policy.in_(_HARD))
     .order_by(Row.id)
     # New members, whose rows refer to the group, need not wait.
     .with_for_update(key_share=True)
@@ -30,7 +31,7 @@ _PLACES: Any = (
     .join(Allocation, Allocation.consumer_uuid == Member.instance_uuid)
     .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
     .outerjoin(ComputeNode, ComputeNode.uuid == ResourceProvider.uuid)
-    .where(Member.group_id.in_(bindparam("some", expanding=True)))
+    .where(among(Member.group_id))
     .distinct()
 )
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, bindparam, cast, literal, or_, select, union_all
+from sqlalchemy import Text, cast, literal, or_, select, union_all
 from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import Session
 
 from minova.db import models
+from minova.db.among import among
 from minova.objects.states import RESOURCE_FREE
 
 COMPUTE = "minova-compute"
@@ -33,7 +34,7 @@ class Query(NamedTuple):
 
 
 def _query(whole: Any, key: Any, join: Callable[[Any], Any] = lambda query: query) -> Query:
-    return Query(whole, join(whole).where(key.in_(bindparam("some", expanding=True))))
+    return Query(whole, join(whole).where(among(key)))
 
 
 def _of_nodes(whole: Any, provider_id: Any) -> Query:
@@ -89,7 +90,7 @@ PENDING = _of_nodes(
 )
 # Those of their requests that want cells or devices.
 WANTED = select(Spec.reservation_id, _text(Spec.spec)).where(
-    Spec.reservation_id.in_(bindparam("some", expanding=True)),
+    among(Spec.reservation_id),
     or_(_text(Spec.spec).contains('"numa_topology":{'), _text(Spec.spec).contains('"pci_requests":[{')),
 )
 # Those that hold resources. Of some hosts deleted ones are brought too, for the reader to drop: asked for in the query
@@ -97,10 +98,8 @@ WANTED = select(Spec.reservation_id, _text(Spec.spec)).where(
 _HELD = select(Instance.host, Instance.node, Instance.uuid, Instance.image_ref, Instance.deleted_at).where(
     Instance.host.is_not(None), Instance.vm_state.not_in([*RESOURCE_FREE])
 )
-INSTANCES = Query(
-    _HELD.where(Instance.deleted_at.is_(None)), _HELD.where(Instance.host.in_(bindparam("some", expanding=True)))
-)
-IMAGES = select(models.Image.id, models.Image.value).where(models.Image.id.in_(bindparam("some", expanding=True)))
+INSTANCES = Query(_HELD.where(Instance.deleted_at.is_(None)), _HELD.where(among(Instance.host)))
+IMAGES = select(models.Image.id, models.Image.value).where(among(models.Image.id))
 AGGREGATES = _query(
     select(Member.host, Aggregate.id, Aggregate.name, Aggregate.metadata_, Aggregate.uuid)
     .join(Aggregate, Aggregate.id == Member.aggregate_id)
