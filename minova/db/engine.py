@@ -34,7 +34,9 @@ _READ_ONLY = {
 # Each statement sees what is committed before it, in a transaction or without: without one it saves two round trips. (MariaDB
 # would need as many to switch; SQLite's transactions see all as it is at their beginning, and cost nothing.)
 _OF_READS = {"postgresql": {"isolation_level": "AUTOCOMMIT"}}
-ATTEMPTS = 8
+ATTEMPTS = 12
+# Seconds between two of them: on MariaDB a few inventories that all want can deadlock eight times in a row on a busy machine.
+LONGEST_PAUSE = 1.0
 # Seconds that a pooled connection may have rested before it is tried out.
 PING_AFTER = 2.0
 
@@ -129,7 +131,7 @@ class Database:
                     raise
                 if attempt == ATTEMPTS:
                     raise errors.ServiceUnavailable(f"The database is too busy: {error.orig}") from error
-                time.sleep(random.uniform(0, 0.01 * 2**attempt))
+                time.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE)))
         raise AssertionError("unreachable")
 
     def close(self) -> None:
