@@ -8,8 +8,8 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "compute_driver",
         default="libvirt",
-        choices=["libvirt", "fake"],
-        help="Hypervisor driver. `fake` keeps books and runs nothing: for tests.",
+        choices=["libvirt", "fake", "libvirt.LibvirtDriver", "fake.FakeDriver"],
+        help="Hypervisor driver, also as Nova names it. `fake` keeps books and runs nothing: for tests.",
     ),
     cfg.StrOpt(
         "instances_path",

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """\
 import sys
 sys.modules["libvirt"] = None
@@ -24,10 +26,12 @@ def answer(driver: str) -> str:
 def test_without_libvirt_the_driver_says_how_to_get_it() -> None:
     assert answer("libvirt").startswith("InvalidConfiguration [DEFAULT] compute_driver = libvirt")
     assert "pip install minova[libvirt]" in answer("libvirt")
+    assert answer("libvirt.LibvirtDriver") == answer("libvirt")
 
 
-def test_the_fake_needs_no_libvirt() -> None:
-    assert answer("fake") == "FakeDriver\n"
+@pytest.mark.parametrize("name", ["fake", "fake.FakeDriver"])
+def test_the_fake_needs_no_libvirt(name: str) -> None:
+    assert answer(name) == "FakeDriver\n"
 
 
 def test_an_image_is_looked_at_without_libvirt_or_the_computes_room() -> None:
