@@ -65,6 +65,7 @@ class Auditor:
             except Exception as error:
                 LOG.exception("Error updating resources for node %s", nodename)
                 failures.append(error)
+        self._outlived = {name: found for name, found in self._outlived.items() if name in available}
         self._nodes.drop_vanished(ctx, available, in_rows)
         for instance_uuid in self._builder.domains.left():
             self._in_background(

@@ -134,6 +134,18 @@ def test_an_audit_does_not_remove_what_the_clean_up_leaves(action: str, left: di
     assert compute.domains() == {**left, "stranger": RUNNING}
 
 
+def test_what_outlived_its_instance_on_a_node_that_is_gone_is_not_told_for_ever(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    compute = outlived("log")
+    compute.conductor.deleted_for = 60.0
+    work(compute, "cleanup_running_deleted_instances")
+    compute.hypervisor.nodes = ("another",)
+    caplog.clear()
+    work(compute, "cleanup_running_deleted_instances")
+    assert "is still here" not in caplog.text
+
+
 def test_the_clean_up_begins_with_the_service() -> None:
     (task,) = [one for one in Compute().manager.periodic_tasks() if one.name == "cleanup_running_deleted_instances"]
     assert task.at_once
