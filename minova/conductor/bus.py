@@ -10,7 +10,7 @@ from minova.contracts.conductor import ConductorApi
 # Seconds between tries, and since the last good one until the bus counts as broken: at most, and as a share of
 # service_down_time, before whose end it must be known.
 TRY_INTERVAL, TRY_SHARE = 5.0, 1 / 5
-BROKEN_AFTER, BROKEN_SHARE = 12.0, 1 / 2
+BROKEN_AFTER, BROKEN_SHARE = 12.0, 1 / 3
 
 
 class Bus:

@@ -22,7 +22,7 @@ FLUSH_INTERVAL = 1.0
 # All services together beat so often a second at most; beyond that each is told to beat less often, down to twice in
 # service_down_time: where that is still too often, there must be more conductors.
 MOST_BEATS, LEAST_BEATS = 300, 2
-# And the nodes of all hosts are audited so often a second at most, each audit being two calls and some twenty statements.
+# And so many hosts audit a second at most, for each of its nodes with two calls and some twenty statements.
 MOST_AUDITS = 40
 # Seconds between countings of the services.
 COUNT_INTERVAL = 60.0
@@ -52,7 +52,8 @@ class Services:
         down_time = float(conf.service_down_time)
         self._longest_interval = down_time / LEAST_BEATS
         self._own_interval = min(OWN_INTERVAL, down_time * OWN_SHARE)
-        self._longest_pause = min(PAUSE, down_time * PAUSE_SHARE)
+        # Not shorter than what lies between two flushes even when all is well.
+        self._longest_pause = max(2 * FLUSH_INTERVAL, min(PAUSE, down_time * PAUSE_SHARE))
         self._worker = worker
         self._liveness = liveness
         self._own = own
