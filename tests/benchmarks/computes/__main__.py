@@ -14,8 +14,10 @@ import threading
 import time
 from pathlib import Path
 from statistics import median
+from types import TracebackType
+from typing import Self
 
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import text
 
 from minova.cmd import clients
 from minova.compute.manager import AUDIT_INTERVAL, BINARY
@@ -47,10 +49,10 @@ _WRITES = text(
 class Watch:
     """Looks again and again whom a conductor would take for dead."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, db: Database) -> None:
         self.most = 0
         self.known = 0
-        self._db = Database(url)
+        self._db = db
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look)
         self._thread.start()
@@ -61,10 +63,12 @@ class Watch:
             self.most = max(self.most, len(liveness.down_hosts()))
             self.known = len(liveness.able_hosts())
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._stopping.set()
         self._thread.join()
-        self._db.close()
 
 
 def cpu_seconds(pid: int) -> float:
@@ -72,15 +76,16 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def written(engine: Engine) -> tuple[int, int]:
+def written(db: Database) -> tuple[int, int]:
     """(transactions, rows) written since the database's beginning."""
-    with engine.connect() as connection:
-        row = connection.execute(_WRITES).one()
+    with db.read() as session:
+        row = session.execute(_WRITES).one()
         return int(row[0]), int(row[1])
 
 
-def ready(transport_url: str, folder: Path) -> None:
-    rpc = Rpc(configure(folder, host="simulated"), transport_url)
+def ready(deployment: Deployment) -> None:
+    """Wait until its conductor answers."""
+    rpc = Rpc(configure(deployment.folder / "simulated", host="simulated"), deployment.transport_url)
     conductor = clients.conductor(rpc)
     until_available(
         "The conductor", lambda: conductor.instances_of_host(service_context(), host="any"), threading.Event()
@@ -88,34 +93,36 @@ def ready(transport_url: str, folder: Path) -> None:
     rpc.close()
 
 
-def benchmark(deployment: Deployment, url: str, transport_url: str, hosts: int, seconds: float) -> None:
-    folder = deployment.folder / "simulated"
-    ready(transport_url, folder)
-    conf, db = configure(folder, host="simulated"), Database(url)
+def begun(deployment: Deployment, db: Database, wire: Wire, hosts: int) -> Simulation:
+    """The rows are those of a cloud that has long been there; the conductor has just started."""
+    conf = configure(deployment.folder / "simulated", host="simulated")
     names = [f"host-{number}" for number in range(hosts)]
+    computes = [Compute(name, conf, wire) for name in names]
+    computes[0].begin()
     conductor = deployment.services["conductor"]
-    with Wire(transport_url) as wire:
-        computes = [Compute(name, conf, wire) for name in names]
-        computes[0].begin()
-        conductor.stop()
-        clone(db, names[0], names[1:])
-        conductor.start()
-        ready(transport_url, folder)
-        simulation = Simulation(computes)
-        told = wire.heartbeat(service_context(), host=names[0], binary=BINARY, down_reason=None)
-        beat, audit = told.heartbeat_interval, max(AUDIT_INTERVAL, told.audit_interval)
-        simulation.begin(beat=beat, audit=audit)
-        print(f"{hosts} computes beat every {beat:.0f} s, audit every {audit:.0f} s", flush=True)
-        engine, watch = create_engine(url), Watch(url)
-        simulation.run(WARM_UP)
-        before, cpu, own, begun = written(engine), cpu_seconds(conductor.pid), time.process_time(), time.monotonic()
-        simulation.run(seconds)
-    lasted = time.monotonic() - begun
-    spent, own = cpu_seconds(conductor.pid) - cpu, time.process_time() - own
-    transactions, rows = (now - then for now, then in zip(written(engine), before, strict=True))
-    watch.close()
-    db.close()
-    engine.dispose()
+    conductor.stop()
+    clone(db, names[0], names[1:])
+    conductor.start()
+    ready(deployment)
+    told = wire.heartbeat(service_context(), host=names[0], binary=BINARY, down_reason=None)
+    beat, audit = told.heartbeat_interval, max(AUDIT_INTERVAL, told.audit_interval)
+    print(f"{hosts} computes beat every {beat:.0f} s, audit every {audit:.0f} s", flush=True)
+    simulation = Simulation(computes)
+    simulation.begin(beat=beat, audit=audit)
+    return simulation
+
+
+def benchmark(deployment: Deployment, db: Database, hosts: int, seconds: float) -> None:
+    ready(deployment)
+    with Wire(deployment.transport_url) as wire:
+        simulation = begun(deployment, db, wire, hosts)
+        pid = deployment.services["conductor"].pid
+        with Watch(db) as watch:
+            simulation.run(WARM_UP)
+            before = (*written(db), cpu_seconds(pid), time.process_time(), time.monotonic())
+            simulation.run(seconds)
+            after = (*written(db), cpu_seconds(pid), time.process_time(), time.monotonic())
+    transactions, rows, spent, own, lasted = (now - then for now, then in zip(after, before, strict=True))
     late = sorted(simulation.late)
     print(f"calls a second        {simulation.calls / lasted:8.0f}   ({simulation.failed} failed)")
     print(f"conductor, of a core  {spent / lasted:8.0%}   {spent / max(simulation.calls, 1) * 1000:.2f} ms a call")
@@ -135,7 +142,11 @@ def main() -> None:
             deployment.manage("db", "upgrade")
             deployment.services = {"conductor": deployment.services["conductor"]}
             deployment.start()
-            benchmark(deployment, url, transport_url, hosts, seconds)
+            db = Database(url)
+            try:
+                benchmark(deployment, db, hosts, seconds)
+            finally:
+                db.close()
 
 
 if __name__ == "__main__":
