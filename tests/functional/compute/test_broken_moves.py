@@ -1,12 +1,9 @@
 """Computes that die in the middle of a move, moves that nobody goes on with, and instances deleted while they are moved."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from sqlalchemy import select, update
 
-from minova.db import models, schema
+from minova.db import models
 from minova.objects.flavor import Flavor
 from minova.objects.migration import MigrationType
 from minova.objects.request_spec import HostLimits
@@ -14,20 +11,6 @@ from minova.objects.states import VmState
 from tests.functional.compute.moving import CTX, FLAVORS, HOSTS, World
 
 BY_NAME = {one.name: one for one in FLAVORS}
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = tmp_path_factory.mktemp("tables") / "empty.sqlite"
-    schema.upgrade(f"sqlite:///{path}")
-    return path
-
-
-@pytest.fixture
-def world(tables: Path, tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "world", tables)
-    yield made
-    made.close()
 
 
 def begun(

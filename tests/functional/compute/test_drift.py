@@ -1,15 +1,13 @@
 """What somebody changes behind minova's back, the next audit finds and tells; it heals what hurts no running guest."""
 
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from sqlalchemy import delete, insert, select, update
 
-from minova.db import models, schema
+from minova.db import models
 from minova.metrics import REGISTRY
 from minova.objects.compute_node import ComputeNode
 from minova.objects.migration import MigrationType
@@ -19,20 +17,6 @@ from tests.functional.compute.moving import CTX, FLAVORS, World
 
 BY_NAME = {one.name: one for one in FLAVORS}
 STRANGER = "99999999-0000-4000-8000-000000000001"
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = tmp_path_factory.mktemp("tables") / "empty.sqlite"
-    schema.upgrade(f"sqlite:///{path}")
-    return path
-
-
-@pytest.fixture
-def world(tables: Path, tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "world", tables)
-    yield made
-    made.close()
 
 
 def boot(world: World, name: str = "small") -> tuple[str, str]:

@@ -1,33 +1,16 @@
 """A PCI device's life over the real conductor, scheduler and trackers: booted, deleted, gone from the host, back again."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
 import pytest
 from sqlalchemy import select
 
-from minova.db import models, schema
+from minova.db import models
 from minova.objects.migration import MigrationType
 from minova.objects.states import VmState
 from tests.functional.compute.moving import FLAVORS, HOSTS, World, flavor
 
 DEVICE = next(one for one in FLAVORS if one.name == "device")
 VF = "0000:0a:02."
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = tmp_path_factory.mktemp("tables") / "empty.sqlite"
-    schema.upgrade(f"sqlite:///{path}")
-    return path
-
-
-@pytest.fixture
-def world(tables: Path, tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "world", tables)
-    yield made
-    made.close()
 
 
 def row(world: World, uuid: str) -> models.Instance:

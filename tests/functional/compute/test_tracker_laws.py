@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from minova import errors
-from minova.db import schema
 from minova.objects.migration import MigrationType
 from minova.objects.states import VmState
 from tests.functional.compute.moving import FLAVORS, HOSTS, World
@@ -119,14 +118,6 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def everything_agrees(self) -> None:
         assert self.world.violations() == []
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database, made once."""
-    path: Path = tmp_path_factory.mktemp("tables") / "empty.sqlite"
-    schema.upgrade(f"sqlite:///{path}")
-    return path
 
 
 @pytest.mark.timeout(0)

@@ -1,0 +1,22 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minova.db import schema
+from tests.functional.compute.moving import World
+
+
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database without rows, for each world to copy: to make one takes longer than most tests."""
+    path: Path = tmp_path_factory.mktemp("tables") / "empty.sqlite"
+    schema.upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def world(tables: Path, tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "world", tables)
+    yield made
+    made.close()
