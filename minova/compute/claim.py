@@ -6,11 +6,39 @@ from typing import Protocol, Self
 
 import msgspec
 
+from minova import errors, metrics
+from minova.compute.claims import Demand, Fit, fit_of
 from minova.context import RequestContext
+from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration
+from minova.objects.request_spec import HostLimits
 
 LOG = logging.getLogger(__name__)
+
+
+def tested(node: ComputeNode, instance_uuid: str, demand: Demand, limits: HostLimits, *, packing: bool) -> Fit:
+    """How the demand fits what is free of the node, told in the log and counted. ComputeResourcesUnavailable: not at all."""
+    # oslo.log puts it before the message, as in Nova's log.
+    of_instance = {"instance_uuid": instance_uuid}
+    wanted = demand.usage
+    LOG.info(
+        "Attempting claim: memory %d MB, disk %d GB, vcpus %d CPU",
+        wanted.memory_mb,
+        wanted.disk_gb,
+        wanted.vcpus,
+        extra=of_instance,
+    )
+    fit = fit_of(node, demand, limits, packing=packing)
+    for line in fit.lines:
+        LOG.info(line, extra=of_instance)
+    for kind in fit.refused:
+        metrics.CLAIMS.labels("refused", kind).inc()
+    if fit.reason is not None:
+        raise errors.ComputeResourcesUnavailable(f"Insufficient compute resources: {fit.reason}")
+    metrics.CLAIMS.labels("granted", "").inc()
+    LOG.info("Claim successful on node %s", node.hypervisor_hostname, extra=of_instance)
+    return fit
 
 
 class Holder(Protocol):

@@ -13,8 +13,8 @@ from minova.compute import books as steps
 from minova.compute import usage
 from minova.compute.audit import Finding, NodeSettings, fold
 from minova.compute.books import Books, HeldSide
-from minova.compute.claim import Claim, MoveClaim, NopClaim, NopMoveClaim
-from minova.compute.claims import Demand, Fit, fit_of
+from minova.compute.claim import Claim, MoveClaim, NopClaim, NopMoveClaim, tested
+from minova.compute.claims import Demand
 from minova.compute.drift import drift_of, edited, with_own_devices
 from minova.compute.monitors import Metrics, nothing_monitored
 from minova.compute.moves import side_of
@@ -145,7 +145,7 @@ class ResourceTracker:
             numa_topology=instance.numa_topology,
             pci_requests=instance.pci_requests,
         )
-        fit = self._tested(free, instance.uuid, demand, limits)
+        fit = tested(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
         if instance.host or instance.node:
             LOG.warning(
                 "Instance %s already has host %s and node %s when it is claimed",
@@ -201,7 +201,7 @@ class ResourceTracker:
             numa_topology=migration.new_numa_topology,
             pci_requests=migration.new_pci_requests,
         )
-        fit = self._tested(free, instance.uuid, demand, limits)
+        fit = tested(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
         fitted = replace(migration, status="pre-migrating", new_numa_topology=fit.numa_topology)
         side = side_of(fitted, False, self._settings.host, self.nodename)
         assert side is not None
@@ -210,28 +210,6 @@ class ResourceTracker:
         made = self._written(after.node, lambda: write(fitted, after.node))
         self._books, self._saved = after, after.node
         return made
-
-    def _tested(self, free: Books, instance_uuid: str, demand: Demand, limits: HostLimits) -> Fit:
-        # oslo.log puts it before the message, as in Nova's log.
-        of_instance = {"instance_uuid": instance_uuid}
-        wanted = demand.usage
-        LOG.info(
-            "Attempting claim: memory %d MB, disk %d GB, vcpus %d CPU",
-            wanted.memory_mb,
-            wanted.disk_gb,
-            wanted.vcpus,
-            extra=of_instance,
-        )
-        fit = fit_of(free.node, demand, limits, packing=self._settings.packing)
-        for line in fit.lines:
-            LOG.info(line, extra=of_instance)
-        for kind in fit.refused:
-            metrics.CLAIMS.labels("refused", kind).inc()
-        if fit.reason is not None:
-            raise errors.ComputeResourcesUnavailable(f"Insufficient compute resources: {fit.reason}")
-        metrics.CLAIMS.labels("granted", "").inc()
-        LOG.info("Claim successful on node %s", self.nodename, extra=of_instance)
-        return fit
 
     def _written(self, node: ComputeNode, write: Callable[[], T]) -> T:
         try:
