@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 from sqlalchemy.orm import Session
 
-from minova.db import services
+from minova.db import read_services
 from minova.db.engine import Database
-from minova.objects.liveness import silent
 
 COMPUTE = "minova-compute"
 # Seconds that an answer stands.
@@ -52,13 +51,7 @@ class Liveness:
             self._until = self._clock() + FRESH
 
     def _read(self, session: Session) -> tuple[frozenset[str], frozenset[str]]:
-        # Services first: one that registers between the two statements is heard of, and not known, rather than known and silent.
-        computes = [row for row in services.all_of(session) if row.binary == COMPUTE]
-        last_seen = services.last_seen(session)
-        dead = silent(last_seen, self._down_time)
-        down = frozenset(
-            row.host
-            for row in computes
-            if row.forced_down or row.down_reason is not None or row.id in dead or row.id not in last_seen
-        )
+        found = read_services.services(session, self._down_time)
+        computes = [row for row in found.rows if row.binary == COMPUTE]
+        down = frozenset(row.host for row in computes if not found.is_up(row))
         return frozenset(row.host for row in computes), down

@@ -1,12 +1,13 @@
-"""Services and nodes as the API reads them."""
+"""Services and nodes as they are read: by the API, and by conductors that look for silent ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.db.models import ComputeNode, Heartbeat, Instance, Service
+from minova.db.models import ComputeNode, Instance, Service
+from minova.db.services import last_seen
 from minova.objects.liveness import silent
 
 
@@ -14,7 +15,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     """All services, when each was last heard (seconds since the epoch), and the ids of those that are down."""
 
     rows: tuple[Service, ...]
-    last_seen: dict[int, float]
+    last_seen: Mapping[int, float]
     down: frozenset[int]
 
     def is_up(self, service: Service) -> bool:
@@ -23,13 +24,13 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
 def services(session: Session, down_time: float) -> Services:
     """`down_time`: seconds of silence after which one is down."""
+    # Rows first: who registers between the two statements is heard and not known, rather than known and silent.
     rows = tuple(session.scalars(select(Service).order_by(Service.id)))
-    beats = session.execute(select(Heartbeat.service_id, Heartbeat.last_seen))
-    last_seen = {beat.service_id: beat.last_seen for beat in beats}
-    down = silent(last_seen, down_time) | {
-        row.id for row in rows if row.forced_down or row.down_reason or row.id not in last_seen
+    seen = last_seen(session)
+    down = silent(seen, down_time) | {
+        row.id for row in rows if row.forced_down or row.down_reason is not None or row.id not in seen
     }
-    return Services(rows=rows, last_seen=last_seen, down=frozenset(down))
+    return Services(rows=rows, last_seen=seen, down=frozenset(down))
 
 
 def nodes(session: Session, after: int, limit: int | None) -> Sequence[ComputeNode]:

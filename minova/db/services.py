@@ -46,10 +46,6 @@ def change(session: Session, service_id: int, **values: Any) -> None:
     session.connection().execute(update(Service).where(Service.id == service_id).values(**values))
 
 
-def all_of(session: Session) -> list[Service]:
-    return list(session.scalars(select(Service)))
-
-
 def down_reasons(session: Session) -> dict[int, str]:
     """Services that say they cannot work, by id."""
     query = select(Service.id, Service.down_reason).where(Service.down_reason.is_not(None))
