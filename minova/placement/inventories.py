@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
 from minova.db.engine import EpochNow
 from minova.objects.compute_node import Inventory
-from minova.placement import changes
+from minova.placement import changes, providers
 
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
 
-# Built once: every audit of every node asks them.
-_PROVIDER = select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == bindparam("of"))
+# Built once: every audit of every node asks it.
 _KNOWN = (
     select(
         models.Inventory.provider_id,
@@ -23,7 +22,7 @@ _KNOWN = (
         models.Inventory.used,
         *(getattr(models.Inventory, name) for name in _FIELDS),
     )
-    .where(models.Inventory.provider_id == _PROVIDER.scalar_subquery())
+    .where(models.Inventory.provider_id == providers.ID.scalar_subquery())
     .order_by(models.Inventory.provider_id, models.Inventory.resource_class)
     .with_for_update()
 )
@@ -36,7 +35,7 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
     NotFound: no such provider.
     """
     rows = session.execute(_KNOWN, {"of": provider_uuid}).all()
-    provider_id = rows[0].provider_id if rows else session.scalar(_PROVIDER, {"of": provider_uuid})
+    provider_id = rows[0].provider_id if rows else session.scalar(providers.ID, {"of": provider_uuid})
     if provider_id is None:
         raise errors.NotFound(f"No resource provider {provider_uuid}.")
     known = {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import bindparam, exists, literal, select, union_all
+from sqlalchemy import exists, literal, select, union_all
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import Allocation, Consumer, Instance, Inventory, Migration, ResourceProvider
+from minova.db.models import Allocation, Consumer, Instance, Inventory, Migration
 from minova.objects import instance as objects
 from minova.objects.migration import ENDED
 from minova.objects.node_audit import Drift
 from minova.objects.request_spec import RequestSpec
-from minova.placement import audit_gather
+from minova.placement import audit_gather, providers
 from minova.placement.audit import Finding, Kind
 from minova.placement.audit_heal import heal
 from minova.placement.wishes import resources_of
@@ -26,7 +26,7 @@ from minova.placement.wishes import resources_of
 _LEFT = frozenset({Kind.WRONG_PROVIDER})
 
 # Built once: every audit of every node asks them.
-_PROVIDER = select(ResourceProvider.id).where(ResourceProvider.uuid == bindparam("of")).scalar_subquery()
+_PROVIDER = providers.ID.scalar_subquery()
 # What each consumer holds, and under no consumer's name what the inventories say is in use.
 _BOOKS = union_all(
     select(Allocation.consumer_uuid, Allocation.resource_class, Allocation.used).where(

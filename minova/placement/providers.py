@@ -10,7 +10,8 @@ from minova.db.models import Allocation, Inventory, ProviderAggregate, ProviderT
 from minova.placement import changes
 from minova.placement.inserts import insert_missing
 
-# Built once: every audit of every node asks it.
+# Built once: every audit of every node asks them. The id of the provider whose uuid parameter `of` brings.
+ID = select(ResourceProvider.id).where(ResourceProvider.uuid == bindparam("of"))
 _NAMED = select(ResourceProvider.id, ResourceProvider.name).where(ResourceProvider.uuid == bindparam("of"))
 
 
@@ -44,7 +45,7 @@ def _find(session: Session, uuid: str) -> tuple[int, str] | None:
 
 def delete(session: Session, uuid: str) -> None:
     """Remove the provider and those below it, with inventories and allocations; one that is not there is fine."""
-    provider_id = session.scalar(select(ResourceProvider.id).where(ResourceProvider.uuid == uuid))
+    provider_id = session.scalar(ID, {"of": uuid})
     if provider_id is None:
         return
     connection = session.connection()

@@ -2,21 +2,17 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from minova.db.placement_models import ProviderTrait, ResourceProvider
-from minova.placement import provider_query, traits
+from minova.db.placement_models import ProviderTrait
+from minova.placement import provider_query, providers, traits
 
 # What a compute says of itself begins so. Everything else, such as CUSTOM_ traits, is the operator's, and stays.
 OWN_PREFIXES = ("COMPUTE_", "HW_")
 
 # Built once: every audit of every node asks it.
-_BEFORE = (
-    select(ProviderTrait.trait)
-    .join(ResourceProvider, ResourceProvider.id == ProviderTrait.provider_id)
-    .where(ResourceProvider.uuid == bindparam("of"))
-)
+_BEFORE = select(ProviderTrait.trait).where(ProviderTrait.provider_id == providers.ID.scalar_subquery())
 
 
 def publish(session: Session, provider_uuid: str, names: Collection[str]) -> None:
