@@ -70,7 +70,9 @@ class Moves:
         pci_requests: tuple[InstancePCIRequest, ...] = (),
         claim_no: int,
     ) -> Moved:
-        """Conflict: the instance is not idle, or in no state to be moved so. ComputeResourcesUnavailable: the destination has no room."""
+        """Conflict: the instance is not idle, or in no state to be moved so. ComputeResourcesUnavailable: the destination
+        has no room.
+        """
 
         def work(session: Session) -> Moved:
             standing = instances.lock(session, [instance_uuid]).get(instance_uuid)

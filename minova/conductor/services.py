@@ -158,7 +158,9 @@ class Services:
         return revived
 
     def _skip_pause(self, session: Session, now: ColumnElement[float]) -> bool:
-        """While no conductor could write or hear, no service could be heard: nobody may look silent for that. Whether so it was."""
+        """While no conductor could write or hear, no service could be heard: nobody may look silent for that. Whether so
+        it was.
+        """
         pause = services.seconds_since_last_beat(session, now)
         if pause <= self._longest_pause:
             return False

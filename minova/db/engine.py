@@ -67,7 +67,8 @@ def _mariadb_now(element: Any, compiler: Any, **kw: Any) -> str:
 class Database:
     """`clock` stands in for the database's own in the deterministic tests; None uses the server's.
 
-    A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections at the same time (not SQLite); more work waits.
+    A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections at
+    the same time (not SQLite); more work waits.
     `durable` False: SQLite does not wait for the disk, for databases that nobody keeps.
     InvalidConfiguration: no such URL.
     """
@@ -102,7 +103,8 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """For what changes nothing: on PostgreSQL each statement stands alone, so that a write would stay and a lock would not.
+        """For what changes nothing: on PostgreSQL each statement stands alone, so that a write would stay and a lock
+        would not.
 
         ServiceUnavailable: the database does not answer.
         """
