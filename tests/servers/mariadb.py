@@ -7,6 +7,7 @@ import os
 import pwd
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.servers.private_server import PrivateServer, ServerError, program
@@ -23,8 +24,8 @@ class MariaDB(PrivateServer):
     name = "mariadb"
     ports_needed = 1
 
-    def __init__(self, directory: Path | None = None) -> None:
-        super().__init__(directory)
+    def __init__(self, directory: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__(directory, environment)
         self._numbers = itertools.count(1)
 
     @property

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.servers.private_server import PrivateServer, ServerError, program
@@ -55,8 +56,8 @@ class PostgreSQL(PrivateServer):
     # An immediate shutdown: killed outright it would leave its shared memory segment behind.
     close_signal = signal.SIGQUIT
 
-    def __init__(self, directory: Path | None = None) -> None:
-        super().__init__(directory)
+    def __init__(self, directory: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__(directory, environment)
         self._numbers = itertools.count(1)
 
     @property

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -50,7 +50,7 @@ class PrivateServer(abc.ABC):
     """One server in one folder; as a context manager it runs inside and leaves nothing behind.
 
     Without a directory it makes one, and removes it at the end. `stop`, `kill` and `start` in the middle keep the data.
-    Ports are chosen at the first start and stay.
+    Ports are chosen at the first start and stay. `environment` has variables for the server, such as those of a SteppedClock.
     """
 
     name: ClassVar[str]
@@ -62,8 +62,9 @@ class PrivateServer(abc.ABC):
     # Whether what the server started lives on when it is killed.
     outlived: ClassVar[bool] = False
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
         self.temporary = directory is None
+        self._extra_environment = dict(environment or {})
         # Short, because the paths of Unix sockets end at 107 characters.
         self.directory = directory or Path(tempfile.mkdtemp(prefix=f"minova-{self.name}-"))
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -84,7 +85,7 @@ class PrivateServer(abc.ABC):
 
     def environment(self) -> dict[str, str]:
         """The server's environment."""
-        return dict(os.environ)
+        return dict(os.environ) | self._extra_environment
 
     def __enter__(self) -> Self:
         try:
