@@ -50,6 +50,12 @@ class ServiceUnavailable(MinovaError):
     code = 503
 
 
+class PeerTooOld(ServiceUnavailable):
+    """The service that was asked is of an older release and lacks the method or an argument: use another way, or try again
+    once it is upgraded.
+    """
+
+
 class NoValidHost(MinovaError):
     """Nova's word at the RPC edge for a Diagnosis."""
 

@@ -3,9 +3,11 @@
 From a contract's type hints comes one argument struct per method. The server converts what arrived into it, so an
 error names method and field, and unknown fields are refused; the client converts the answer. On the wire are plain
 builtins: the serializer adds nothing to them.
+
+A client sends the lowest version that has the method and its arguments (see contracts/base.py). A server that is older than
+that, or a level in `[upgrade_levels]`, gives the caller PeerTooOld.
 """
 
-import inspect
 import logging
 import typing
 from collections.abc import Callable
@@ -16,7 +18,9 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors, memory_bus, metrics, threads
+from minova.codecs import Decoder
 from minova.context import RequestContext
+from minova.contracts.base import Method, methods_of, numbers
 from minova.log import bound_request
 
 threads.use_native()
@@ -37,36 +41,10 @@ cfg.set_defaults(impl_rabbit.rabbit_opts, rabbit_qos_prefetch_count=64)
 cfg.set_defaults(oslo_messaging.server._pool_opts, executor_thread_pool_size=16)
 
 
-class Method(msgspec.Struct, frozen=True):
-    """One method of a contract: its argument struct and the type of its answer."""
+# What oslo.messaging's dispatcher raises in a server that does not know the version or the method.
+TOO_OLD = frozenset({"UnsupportedVersion", "NoSuchMethod"})
 
-    name: str
-    kind: str
-    arguments: type[msgspec.Struct]
-    answer: Any
-
-
-def methods_of(contract: type) -> dict[str, Method]:
-    """The marked methods of a contract, by name."""
-    found = {}
-    for name, function in inspect.getmembers(contract, inspect.isfunction):
-        kind = getattr(function, "__rpc_kind__", None)
-        if kind is None:
-            continue
-        hints = typing.get_type_hints(function)
-        fields: list[Any] = []
-        for parameter in list(inspect.signature(function).parameters.values())[2:]:  # after self and ctx
-            field: tuple[Any, ...] = (parameter.name, hints[parameter.name])
-            fields.append(field if parameter.default is parameter.empty else (*field, parameter.default))
-        arguments = msgspec.defstruct(
-            f"{contract.__name__}.{name}",
-            fields,
-            kw_only=True,
-            frozen=True,
-            forbid_unknown_fields=True,
-        )
-        found[name] = Method(name, kind, arguments, hints["return"])
-    return found
+_CONTEXT = Decoder(RequestContext)
 
 
 class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
@@ -76,7 +54,7 @@ class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
         return msgspec.to_builtins(ctxt)
 
     def deserialize_context(self, ctxt: Any) -> RequestContext:
-        return msgspec.convert(ctxt, RequestContext)
+        return _CONTEXT.from_builtins(ctxt)
 
     def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
         return msgspec.to_builtins(entity)
@@ -98,7 +76,7 @@ def _handler(work: Callable[..., Any], method: Method) -> Callable[..., Any]:
     def handle(ctxt: RequestContext, **arguments: Any) -> Any:
         with bound_request(ctxt), metrics.timed(metrics.RPC_SECONDS, "server", method.name):
             try:
-                checked = msgspec.convert(arguments, method.arguments)
+                checked = method.arguments.from_builtins(arguments)
             except msgspec.ValidationError as error:
                 raise errors.BadRequest(f"{method.name}: {error}") from None
             return work(
@@ -111,12 +89,23 @@ def _handler(work: Callable[..., Any], method: Method) -> Callable[..., Any]:
 
 
 class Proxy:
-    """The client's side. Made by `Rpc.client`, which gives it the contract's type."""
+    """The client's side. Made by `Rpc.client`, which gives it the contract's type.
 
-    def __init__(self, client: Any, contract: Any, reach: Callable[[], None] = lambda: None) -> None:
+    `level`: the newest version that the servers are known to serve; None: it is not known, so a server says no itself.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        contract: Any,
+        reach: Callable[[], None] = lambda: None,
+        level: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._client = client
+        self._topic = contract.TOPIC
         self._methods = methods_of(contract)
         self._reach = reach
+        self._level = level
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = self._methods.get(name)
@@ -125,15 +114,23 @@ class Proxy:
         return lambda ctx, **arguments: self._send(method, ctx, arguments)
 
     def _send(self, method: Method, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
+        version, sent = method.request(arguments)
+        level = self._level()
+        if level is not None and numbers(version) > numbers(level):
+            raise errors.PeerTooOld(
+                f"{method.name} needs {self._topic} {version}, and the oldest {self._topic} service that runs, or "
+                f"[upgrade_levels] {self._topic}, allows {level}"
+            )
         with metrics.timed(metrics.RPC_SECONDS, "client", method.name):
-            return self._sent(method, ctx, arguments)
+            return self._sent(method, ctx, version, sent)
 
-    def _sent(self, method: Method, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
+    def _sent(self, method: Method, ctx: RequestContext, version: str, arguments: dict[str, Any]) -> Any:
         try:
             self._reach()
+            client = self._client.prepare(version=version)
             if method.kind == "cast":
-                return self._client.cast(ctx, method.name, **arguments)
-            answer = self._client.call(ctx, method.name, **arguments)
+                return client.cast(ctx, method.name, **arguments)
+            answer = client.call(ctx, method.name, **arguments)
         except oslo_messaging.MessagingTimeout as error:
             raise errors.ServiceUnavailable(f"No answer to {method.name} in time: {error}") from error
         except (oslo_messaging.MessageDeliveryFailure, kombu.exceptions.OperationalError) as error:
@@ -144,8 +141,17 @@ class Proxy:
         except oslo_messaging.exceptions.MessageUndeliverable as error:
             raise errors.ServiceUnavailable(f"{method.name}: nobody has ever listened there") from error
         except Exception as error:  # noqa: BLE001  - whatever the other side raised
+            if _too_old(error):
+                raise errors.PeerTooOld(
+                    f"{method.name} needs {self._topic} {version}, and the service that was asked is older"
+                ) from None
             raise _as_ours(error) from None
-        return msgspec.convert(answer, method.answer)
+        return method.answer.from_builtins(answer)
+
+
+def _too_old(error: Exception) -> bool:
+    kind = error.exc_type if isinstance(error, oslo_messaging.RemoteError) else type(error).__name__
+    return kind in TOO_OLD
 
 
 def _as_ours(error: Exception) -> Exception:

@@ -1,21 +1,139 @@
 """What a contract is: a Protocol whose methods are marked `call` (an answer is awaited) or `cast` (a hint).
 
-Each contract class carries TOPIC, VERSION ("major.minor": minor = added, major = broken) and HISTORY.
+Each contract class is decorated with `contract` and carries TOPIC, VERSION ("major.minor": minor = added, major = broken)
+and HISTORY. Releases of different age talk to each other during an upgrade:
+
+- A method names the version in which it came: `@call(since="1.3")`. Without `since` it is of version 1.0.
+- An argument that came later names its own, and has a default: `@call(added={"found": "1.3"})`.
+- A client sends the lowest version that has the method and the arguments which differ from their defaults; arguments of a
+  later version are left out while they are at their defaults. So an older server answers whatever it can.
+- New fields of structs have defaults. Receivers ignore unknown fields inside structs, and refuse unknown arguments.
 """
 
-from collections.abc import Callable
+import inspect
+import typing
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
+
+from minova.codecs import Decoder
+
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+FIRST = "1.0"
 
 
-def call(method: F) -> F:
+class Mark(msgspec.Struct, frozen=True):
+    kind: str
+    since: str
+    added: Mapping[str, str]
+
+
+class Method(msgspec.Struct, frozen=True):
+    """One method of a contract. `added`: the version of each argument that is younger than the method; `defaults`: the
+    values of the arguments that may be left out.
+    """
+
+    name: str
+    kind: str
+    arguments: Decoder[Any]
+    answer: Decoder[Any]
+    since: str
+    added: Mapping[str, str]
+    defaults: Mapping[str, Any]
+
+    def request(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The lowest version that can serve these arguments, and those of them to send."""
+        version, sent = self.since, {}
+        for name, value in arguments.items():
+            if name in self.added:
+                if value == self.defaults[name]:
+                    continue
+                version = max(version, self.added[name], key=numbers)
+            sent[name] = value
+        return version, sent
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A version as it is compared: 1.10 is above 1.9. Raises ValueError if it is none."""
+    major, minor = version.split(".")
+    return int(major), int(minor)
+
+
+@typing.overload
+def call(method: F) -> F: ...
+
+
+@typing.overload
+def call(*, since: str = FIRST, added: Mapping[str, str] = ...) -> Callable[[F], F]: ...
+
+
+def call(method: Any = None, *, since: str = FIRST, added: Mapping[str, str] | None = None) -> Any:
     """The caller waits for the answer or the error."""
-    method.__rpc_kind__ = "call"  # type: ignore[attr-defined]
+    return _marked(method, Mark("call", since, added or {}))
+
+
+@typing.overload
+def cast(method: F) -> F: ...
+
+
+@typing.overload
+def cast(*, since: str = FIRST, added: Mapping[str, str] = ...) -> Callable[[F], F]: ...
+
+
+def cast(method: Any = None, *, since: str = FIRST, added: Mapping[str, str] | None = None) -> Any:
+    """The sender does not wait: it has written a row first, from which the loss of the message is healed."""
+    return _marked(method, Mark("cast", since, added or {}))
+
+
+def _marked(method: Any, mark: Mark) -> Any:
+    def set_mark(function: F) -> F:
+        function.__rpc__ = mark  # type: ignore[attr-defined]
+        return function
+
+    return set_mark if method is None else set_mark(method)
+
+
+def contract(described: C) -> C:
+    """Class decorator: makes the decoders of all arguments and answers. Raises TypeError if a version is wrong."""
+    described.__rpc_methods__ = {  # type: ignore[attr-defined]
+        name: _method(described, name, function)
+        for name, function in inspect.getmembers(described, inspect.isfunction)
+        if hasattr(function, "__rpc__")
+    }
+    return described
+
+
+def methods_of(described: Any) -> Mapping[str, Method]:
+    """The marked methods of a contract, by name."""
+    found: Mapping[str, Method] = described.__rpc_methods__
+    return found
+
+
+def _method(described: Any, name: str, function: Callable[..., Any]) -> Method:
+    mark: Mark = function.__rpc__  # type: ignore[attr-defined]
+    hints = typing.get_type_hints(function)
+    fields: list[Any] = []
+    defaults = {}
+    for parameter in list(inspect.signature(function).parameters.values())[2:]:  # after self and ctx
+        field: tuple[Any, ...] = (parameter.name, hints[parameter.name])
+        if parameter.default is not parameter.empty:
+            defaults[parameter.name] = parameter.default
+            field = (*field, parameter.default)
+        fields.append(field)
+    arguments = msgspec.defstruct(
+        f"{described.__name__}.{name}", fields, kw_only=True, frozen=True, forbid_unknown_fields=True
+    )
+    method = Method(name, mark.kind, Decoder(arguments), Decoder(hints["return"]), mark.since, mark.added, defaults)
+    _check_versions(described, method)
     return method
 
 
-def cast(method: F) -> F:
-    """Nobody waits: whoever casts has written a row first, from which the loss of the message is healed."""
-    method.__rpc_kind__ = "cast"  # type: ignore[attr-defined]
-    return method
+def _check_versions(described: Any, method: Method) -> None:
+    for what, version in {method.name: method.since, **method.added}.items():
+        if not numbers(FIRST) <= numbers(version) <= numbers(described.VERSION):
+            raise TypeError(f"{described.__name__}.{method.name}: {what} is of {version}, not of {described.VERSION}")
+    for name, version in method.added.items():
+        if name not in method.defaults or numbers(version) <= numbers(method.since):
+            raise TypeError(f"{described.__name__}.{method.name}: {name} needs a default and a later version")

@@ -3,11 +3,12 @@
 from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
-from minova.contracts.base import call, cast
+from minova.contracts.base import call, cast, contract
 from minova.objects.build import BuildMessage
 from minova.objects.node_audit import NodeAudit
 
 
+@contract
 class ComputeApi(Protocol):
     TOPIC: ClassVar[str] = "compute"
     VERSION: ClassVar[str] = "1.1"
@@ -28,7 +29,7 @@ class ComputeApi(Protocol):
         """The serial console's log, its last `tail_length` lines or all. NotFound: no such domain here."""
         ...
 
-    @call
+    @call(since="1.1")
     def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
         """Audit it now, and do what that finds to be done. NotFound: no such node here. Conflict: nothing is tracked."""
         ...

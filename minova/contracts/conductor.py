@@ -3,7 +3,7 @@
 from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
-from minova.contracts.base import call
+from minova.contracts.base import call, contract
 from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.capacity import Capacity
@@ -20,9 +20,10 @@ from minova.objects.server_request import CreatedServers, CreateServers, ServerR
 from minova.objects.service import Service, ServiceInstructions
 
 
+@contract
 class ConductorApi(Protocol):
     TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.5"
+    VERSION: ClassVar[str] = "1.6"
     HISTORY: ClassVar[dict[str, str]] = {
         "1.0": "first",
         "1.1": "aggregates, server groups, extra specs of flavors",
@@ -30,6 +31,7 @@ class ConductorApi(Protocol):
         "1.3": "what an audit found, which domains are of deleted instances",
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
+        "1.6": "which versions the other services serve",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -42,12 +44,12 @@ class ConductorApi(Protocol):
         """
         ...
 
-    @call
+    @call(since="1.4")
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
         """Where they would go now, and why; nothing is written. "No" is an answer, too."""
         ...
 
-    @call
+    @call(since="1.4")
     def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
         """How many more of it fit, `limit` on each host at most; nothing is written."""
         ...
@@ -65,48 +67,48 @@ class ConductorApi(Protocol):
     @call
     def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None: ...
 
-    @call
+    @call(since="1.1")
     def update_flavor_extra_specs(
         self, ctx: RequestContext, flavorid: str, extra_specs: dict[str, str | None]
     ) -> Flavor:
         """Set these, unset those that are None. NotFound: no such flavor, or none such of it."""
         ...
 
-    @call
+    @call(since="1.1")
     def create_aggregate(self, ctx: RequestContext, name: str, metadata: dict[str, str]) -> Aggregate:
         """Conflict: the name is taken."""
         ...
 
-    @call
+    @call(since="1.1")
     def update_aggregate(
         self, ctx: RequestContext, aggregate_id: int, name: str | None, metadata: dict[str, str | None]
     ) -> Aggregate:
         """`name` None: as it is; of `metadata` what is None is unset. BadRequest: its zone cannot change so."""
         ...
 
-    @call
+    @call(since="1.1")
     def delete_aggregate(self, ctx: RequestContext, aggregate_id: int) -> None:
         """BadRequest: it has hosts."""
         ...
 
-    @call
+    @call(since="1.1")
     def add_host_to_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         """NotFound: no such aggregate or compute host. Conflict: it is in already, or in another zone."""
         ...
 
-    @call
+    @call(since="1.1")
     def remove_host_from_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         """NotFound: it is not in it. Conflict: its instances would change their zone."""
         ...
 
-    @call
+    @call(since="1.1")
     def create_server_group(
         self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None = None
     ) -> InstanceGroup:
         """BadRequest: no such policy, or a rule that is not the policy's."""
         ...
 
-    @call
+    @call(since="1.1")
     def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
         """NotFound. Its servers stay where they are."""
         ...
@@ -160,7 +162,7 @@ class ConductorApi(Protocol):
         """First of the audit's two calls: the driver's view in, what the database knows of the node out."""
         ...
 
-    @call
+    @call(added={"traits": "1.2", "found": "1.3"})
     def finish_audit(
         self,
         ctx: RequestContext,
@@ -185,7 +187,7 @@ class ConductorApi(Protocol):
         """Usage changed between audits, by a claim dropped or an instance removed."""
         ...
 
-    @call
+    @call(added={"numa_topology": "1.2"})
     def claim_instance(
         self,
         ctx: RequestContext,
@@ -201,7 +203,7 @@ class ConductorApi(Protocol):
         """
         ...
 
-    @call
+    @call(since="1.2")
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
         """The destination's claim stands: its place and topology to the migration, usage and devices to its node.
 
@@ -209,7 +211,7 @@ class ConductorApi(Protocol):
         """
         ...
 
-    @call
+    @call(since="1.2")
     def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> Moved:
         """The move goes on to `status`: at `finished`, `completed` and `done` the instance is the destination's, with
         the new size; at `confirmed` the source gives back what it held, at `reverted`, `error` the destination.

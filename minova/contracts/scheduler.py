@@ -3,12 +3,13 @@
 from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
-from minova.contracts.base import call
+from minova.contracts.base import call, contract
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 
 
+@contract
 class SchedulerApi(Protocol):
     TOPIC: ClassVar[str] = "scheduler"
     VERSION: ClassVar[str] = "1.1"
@@ -30,14 +31,14 @@ class SchedulerApi(Protocol):
         """
         ...
 
-    @call
+    @call(since="1.1")
     def preview_destinations(
         self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
     ) -> ScheduleAnswer:
         """What `select_destinations` would choose now; nothing is written. `instance_uuids` are of nobody."""
         ...
 
-    @call
+    @call(since="1.1")
     def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
         """How many more of it fit, `limit` on each host at most; nothing is written."""
         ...

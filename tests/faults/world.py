@@ -228,6 +228,9 @@ class _Bus:
         self._sender = sender
         self._names = names
 
+    def prepare(self, version: str) -> "_Bus":
+        return self
+
     def call(self, ctx: Any, method: str, **arguments: Any) -> Any:
         world = self._world
         world.pause(self._sender)

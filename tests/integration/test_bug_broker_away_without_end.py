@@ -9,7 +9,7 @@ import pytest
 from minova import conf as configuration
 from minova import errors
 from minova.context import RequestContext, service_context
-from minova.contracts.base import call, cast
+from minova.contracts.base import call, cast, contract
 from minova.rpc import Rpc
 from tests.servers.private_server import free_ports
 from tests.servers.rabbitmq import RabbitMQ
@@ -19,6 +19,7 @@ CTX = service_context("req-1")
 TOLD_WITHIN = 10.0
 
 
+@contract
 class Bakery:
     TOPIC = "bakery"
     VERSION = "1.0"

@@ -11,7 +11,7 @@ import pytest
 from minova import errors, rpc
 from minova.conf.messaging import SAMPLE
 from minova.context import RequestContext
-from minova.contracts.base import call, cast
+from minova.contracts.base import call, cast, contract, methods_of
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
@@ -21,11 +21,12 @@ CTX = RequestContext(request_id="req-1")
 FLAVOR: dict[str, Any] = {"flavorid": "1", "name": "m1", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 
 
+@contract
 class Bakery:
     """A contract."""
 
     TOPIC = "bakery"
-    VERSION = "1.0"
+    VERSION = "1.3"
 
     @call
     def bake(self, ctx: RequestContext, flavor: Flavor, count: int = 1) -> tuple[Flavor, ...]:
@@ -33,6 +34,10 @@ class Bakery:
 
     @cast
     def burn(self, ctx: RequestContext, count: int) -> None:
+        raise NotImplementedError
+
+    @call(since="1.1", added={"slices": "1.3", "salt": "1.2"})
+    def toast(self, ctx: RequestContext, count: int, slices: int = 2, salt: bool = False) -> int:
         raise NotImplementedError
 
     def not_offered(self, ctx: RequestContext) -> None:
@@ -52,6 +57,9 @@ class Baker:
     def burn(self, ctx: RequestContext, count: int) -> None:
         self.burnt.append(count)
 
+    def toast(self, ctx: RequestContext, count: int, slices: int, salt: bool) -> int:
+        return count * slices
+
 
 def arrive(method: str, **arguments: Any) -> Any:
     """What a server does with what came over the wire."""
@@ -67,10 +75,17 @@ class Wire:
     def __init__(self, manager: Any, failure: Exception | None = None) -> None:
         self._endpoint = rpc.Endpoint(manager, Bakery)
         self._failure = failure
+        self.sent: list[tuple[str, str, dict[str, Any]]] = []
+        self._version = ""
+
+    def prepare(self, version: str) -> "Wire":
+        self._version = version
+        return self
 
     def call(self, ctx: RequestContext, method: str, **arguments: Any) -> Any:
         if self._failure is not None:
             raise self._failure
+        self.sent.append((method, self._version, arguments))
         try:
             answer = getattr(self._endpoint, method)(ctx, **over_json(arguments))
         except oslo_messaging.ExpectedException as expected:
@@ -128,7 +143,7 @@ def test_a_cast_has_no_answer() -> None:
 
 
 def test_only_marked_methods_are_offered() -> None:
-    assert sorted(rpc.methods_of(Bakery)) == ["bake", "burn"]
+    assert sorted(methods_of(Bakery)) == ["bake", "burn", "toast"]
     with pytest.raises(AttributeError):
         client(Baker()).not_offered(CTX)
 
@@ -175,12 +190,78 @@ def test_other_errors_are_left_as_they_are() -> None:
         client(Baker(), ValueError("oven")).bake(CTX, flavor=Flavor(**FLAVOR))
 
 
-@pytest.mark.parametrize("contract", [ConductorApi, ComputeApi, SchedulerApi], ids=lambda contract: contract.TOPIC)
-def test_every_contract_can_be_served_and_has_the_history_of_its_version(contract: Any) -> None:
-    methods = rpc.methods_of(contract)
+@pytest.mark.parametrize("described", [ConductorApi, ComputeApi, SchedulerApi], ids=lambda each: each.TOPIC)
+def test_every_contract_can_be_served_and_has_the_history_of_its_version(described: Any) -> None:
+    methods = methods_of(described)
     assert methods
-    assert contract.VERSION in contract.HISTORY
-    assert all(method.answer is type(None) for method in methods.values() if method.kind == "cast")
+    assert [*described.HISTORY][-1] == described.VERSION
+    assert all(method.answer.kind is type(None) for method in methods.values() if method.kind == "cast")
+    assert {version for method in methods.values() for version in (method.since, *method.added.values())} <= {
+        *described.HISTORY
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "version", "sent"),
+    [
+        ("burn", {"count": 3}, "1.0", {"count": 3}),
+        ("toast", {"count": 3}, "1.1", {"count": 3}),
+        ("toast", {"count": 3, "slices": 2, "salt": False}, "1.1", {"count": 3}),
+        ("toast", {"count": 3, "salt": True}, "1.2", {"count": 3, "salt": True}),
+        ("toast", {"count": 3, "slices": 4, "salt": True}, "1.3", {"count": 3, "slices": 4, "salt": True}),
+    ],
+)
+def test_a_call_carries_the_lowest_version_that_serves_its_arguments(
+    method: str, arguments: dict[str, Any], version: str, sent: dict[str, Any]
+) -> None:
+    wire = Wire(Baker())
+    getattr(rpc.Proxy(wire, Bakery), method)(CTX, **arguments)
+    assert wire.sent == [(method, version, sent)]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        oslo_messaging.RemoteError("UnsupportedVersion", "Endpoint does not support 1.1", ["Traceback ..."]),
+        oslo_messaging.RemoteError("NoSuchMethod", "toast", ["Traceback ..."]),
+        oslo_messaging.UnsupportedVersion("1.1", method="toast"),
+    ],
+    ids=["no such version", "no such method", "in this process"],
+)
+def test_bug_rolling_upgrade_a_server_that_is_too_old_can_be_asked_again_later(failure: Exception) -> None:
+    with pytest.raises(
+        errors.PeerTooOld, match=r"toast needs bakery 1\.1, and the service that was asked is older"
+    ) as told:
+        client(Baker(), failure).toast(CTX, count=3)
+    assert isinstance(told.value, errors.ServiceUnavailable)
+
+
+def test_above_the_known_level_nothing_is_sent() -> None:
+    wire = Wire(Baker())
+    bakery: Any = rpc.Proxy(wire, Bakery, level=lambda: "1.1")
+    assert bakery.toast(CTX, count=3) == 6
+    with pytest.raises(errors.PeerTooOld, match=r"toast needs bakery 1\.2, .* allows 1\.1"):
+        bakery.toast(CTX, count=3, salt=True)
+    assert len(wire.sent) == 1
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        call(since="1.4"),
+        call(since="0.9"),
+        call(since="1.1", added={"count": "1.2"}),
+        call(since="1.1", added={"salt": "1.1"}),
+        call(added={"salt": "1.4"}),
+    ],
+    ids=["above the contract's", "below the first", "no default", "not later", "argument above the contract's"],
+)
+def test_a_contract_with_a_wrong_version_cannot_be_defined(mark: Any) -> None:
+    def toast(self: Any, ctx: RequestContext, count: int, salt: bool = False) -> int:
+        raise NotImplementedError
+
+    with pytest.raises(TypeError, match="toast"):
+        contract(type("Toastery", (), {"TOPIC": "toastery", "VERSION": "1.3", "toast": mark(toast)}))
 
 
 def test_a_manager_must_have_every_method_of_its_contract() -> None:

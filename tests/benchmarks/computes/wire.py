@@ -16,9 +16,10 @@ import msgspec
 from oslo_messaging._drivers import amqp, common
 
 from minova.context import RequestContext
+from minova.contracts.base import methods_of
 from minova.contracts.conductor import ConductorApi
 from minova.errors import MinovaError
-from minova.rpc import EXCHANGE, methods_of
+from minova.rpc import EXCHANGE
 
 TIMEOUT = 60.0
 
@@ -46,7 +47,7 @@ class Wire:
 
     def __getattr__(self, name: str) -> Any:
         method = self._methods[name]
-        return lambda ctx, **arguments: msgspec.convert(self._call(name, ctx, arguments), method.answer)
+        return lambda ctx, **arguments: method.answer.from_builtins(self._call(name, ctx, arguments))
 
     def __enter__(self) -> Self:
         return self
