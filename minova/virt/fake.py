@@ -11,13 +11,16 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
+from minova.hardware.cpu_sets import cpu_sets
 from minova.objects.compute_node import DomainView, HypervisorView
 from minova.objects.cpu_times import CpuTimes
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
+from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.states import PowerState
 
 HYPERVISOR_VERSION = 1
+SMALL_PAGE_KB = 4
 _IDLE = CpuTimes(user=0, kernel=0, idle=0, iowait=0, frequency=1000)
 
 
@@ -45,18 +48,32 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def _cpus_of(conf: cfg.ConfigOpts) -> tuple[int, int, NUMATopology | None]:
+    """How many CPUs there are for shared guests and for pinned ones, and the host's cell."""
+    options = conf.compute
+    sets = cpu_sets(
+        conf.vcpu_pin_set, options.cpu_shared_set, options.cpu_dedicated_set, frozenset(range(conf.fake_vcpus))
+    )
+    if not sets.limited:
+        return conf.fake_vcpus, 0, None
+    pages = NUMAPages(size_kb=SMALL_PAGE_KB, total=conf.fake_memory_mb * 1024 // SMALL_PAGE_KB)
+    cell = NUMACell(id=0, cpuset=sets.shared, pcpuset=sets.dedicated, memory=conf.fake_memory_mb, mempages=(pages,))
+    return *sets.counted, NUMATopology((cell,))
+
+
 class FakeDriver:
     """Implements `virt.driver.Driver`. The books outlive the process in a file, as real domains outlive it.
 
-    Safe for threads. Nodes are `fake_nodes`, or one named as the host.
+    Safe for threads. Nodes are `fake_nodes`, or one named as the host. With `cpu_shared_set` or `cpu_dedicated_set` each has
+    one NUMA cell, so that pinned guests run there, too.
     """
 
     reports_resources: ClassVar[bool] = True
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.nodes: tuple[str, ...] = tuple(conf.fake_nodes) or (conf.host,)
-        self._vcpus = conf.fake_vcpus
         self._memory_mb = conf.fake_memory_mb
+        self._vcpus, self._pcpus, self._cells = _cpus_of(conf)
         self._local_gb = conf.fake_local_gb
         self._file = Path(conf.instances_path) / "fake-domains.json" if conf.fake_persistent else None
         self._lock = threading.RLock()
@@ -110,6 +127,8 @@ class FakeDriver:
             hypervisor_version=HYPERVISOR_VERSION,
             hypervisor_hostname=node,
             supported_instances=(("x86_64", "fake", "hvm"),),
+            numa_topology=self._cells,
+            pcpus=self._pcpus,
             domains=tuple(domain.view for domain in here),
         )
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,10 +24,20 @@ def _die_with_the_tests() -> None:
 
 
 class Executable:
-    """One service. Its output goes to a log file, which a failed wait shows the end of."""
+    """One service. Its output goes to a log file, which a failed wait shows the end of.
 
-    def __init__(self, name: str, folder: Path, options: dict[str, dict[str, Any]]) -> None:
+    `environment` has variables for it, such as those of a SteppedClock.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        options: dict[str, dict[str, Any]],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
+        self.environment = dict(environment or {})
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.log_file = folder / f"{name}.log"
@@ -44,6 +55,7 @@ class Executable:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=dict(os.environ) | self.environment,
                 preexec_fn=_die_with_the_tests,  # noqa: PLW1509  - this process starts no threads that hold locks here
             )
 

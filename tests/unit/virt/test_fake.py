@@ -20,7 +20,8 @@ FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=512, root_gb=10, eph
 def driver(folder: Path, **options: Any) -> FakeDriver:
     conf = configuration.load([], "test", files=[])
     for name, value in {"state_path": str(folder), "host": "hv1", "compute_driver": "fake", **options}.items():
-        conf.set_override(name, value)
+        group, _, option = name.rpartition("__")
+        conf.set_override(option, value, group=group or None)
     made = virt.load(conf)
     assert isinstance(made, FakeDriver)
     return made
@@ -139,3 +140,17 @@ def test_a_domain_that_is_powered_off_keeps_its_place(tmp_path: Path) -> None:
     one.power_off(guest.uuid)
     one.power_off("nobody")
     assert [(domain.uuid, domain.power_state) for domain in one.domains()] == [(guest.uuid, PowerState.SHUTDOWN)]
+
+
+def test_cpus_set_apart_are_offered_to_pinned_guests(tmp_path: Path) -> None:
+    options = {"compute__cpu_shared_set": "4-7", "compute__cpu_dedicated_set": "0-3"}
+    view = driver(tmp_path, fake_vcpus=8, fake_memory_mb=4096, **options).host_view("hv1")
+    assert (view.vcpus, view.pcpus) == (4, 4)
+    assert view.numa_topology is not None
+    (cell,) = view.numa_topology.cells
+    assert (cell.cpuset, cell.pcpuset, cell.memory) == ({4, 5, 6, 7}, {0, 1, 2, 3}, 4096)
+
+
+def test_a_host_whose_cpus_are_not_divided_has_no_cell(tmp_path: Path) -> None:
+    view = driver(tmp_path, fake_vcpus=8).host_view("hv1")
+    assert (view.vcpus, view.pcpus, view.numa_topology) == (8, 0, None)
