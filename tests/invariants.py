@@ -1,0 +1,140 @@
+"""What must be true of a cloud at rest, in its tables and on its hypervisors. Used by the seeded faults and by the soak."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from minova.db.models import Allocation, ComputeNode, Instance, InstanceFault, Inventory, ResourceProvider, Task
+from minova.objects.flavor import Flavor
+
+Amounts = dict[str, int]
+HELD = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
+
+
+def violations(session: Session, domains: Mapping[str, Iterable[str]], reserved_mb: int = 512) -> list[str]:
+    """What is not as it must be. `domains`: the running ones of each host, by the instances' UUIDs. `reserved_mb`: the
+    memory that each host keeps for itself.
+    """
+    instances = list(session.scalars(select(Instance).where(Instance.deleted_at.is_(None))))
+    active = [instance for instance in instances if instance.vm_state == "active"]
+    found = _of_states(session, instances)
+    found += [f"task left for {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
+    found += _of_allocations(session, active)
+    found += _of_inventories(session)
+    found += _of_nodes(session, active, reserved_mb)
+    found += _of_pins(active)
+    found += _of_domains(active, domains)
+    return found
+
+
+def _of_states(session: Session, instances: list[Instance]) -> list[str]:
+    found = [f"{i.uuid} in transit: {i.vm_state}/{i.task_state}" for i in instances if i.task_state]
+    found += [f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in {"active", "error"}]
+    explained = set(session.scalars(select(InstanceFault.instance_uuid).where(InstanceFault.message != "")))
+    found += [
+        f"{i.uuid} is in error without a reason" for i in instances if i.vm_state == "error" and i.uuid not in explained
+    ]
+    return found
+
+
+def takes(flavor: Flavor) -> Amounts:
+    """What Placement holds for an instance of this flavor, without devices and overrides."""
+    pinned = flavor.extra_specs.get("hw:cpu_policy") == "dedicated"
+    amounts = {
+        "PCPU" if pinned else "VCPU": flavor.vcpus,
+        "MEMORY_MB": flavor.memory_mb,
+        "DISK_GB": flavor.disk_gb,
+    }
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _of_allocations(session: Session, active: list[Instance]) -> list[str]:
+    rows = session.execute(
+        select(Allocation.consumer_uuid, ResourceProvider.name, Allocation.resource_class, Allocation.used).join(
+            ResourceProvider, ResourceProvider.id == Allocation.provider_id
+        )
+    )
+    allocated = {(uuid, name, kind, used) for uuid, name, kind, used in rows}
+    wanted = {(i.uuid, i.node or "", kind, used) for i in active for kind, used in takes(i.flavor).items()}
+    found = [f"allocation without instance: {one}" for one in sorted(allocated - wanted)]
+    return found + [f"instance without allocation: {one}" for one in sorted(wanted - allocated)]
+
+
+def _of_inventories(session: Session) -> list[str]:
+    sums = {
+        (provider, kind): used
+        for provider, kind, used in session.execute(
+            select(Allocation.provider_id, Allocation.resource_class, func.sum(Allocation.used)).group_by(
+                Allocation.provider_id, Allocation.resource_class
+            )
+        )
+    }
+    found = []
+    for inventory in session.scalars(select(Inventory)):
+        held = sums.get((inventory.provider_id, inventory.resource_class), 0)
+        name = f"{inventory.provider_id} {inventory.resource_class}"
+        if inventory.used != held:
+            found.append(f"inventory {name}: {inventory.used} != {held}")
+        if inventory.used > inventory.capacity:
+            found.append(f"overcommit on {name}")
+    return found
+
+
+def _of_nodes(session: Session, active: list[Instance], reserved_mb: int) -> list[str]:
+    """The figures of the nodes are the sums of their instances. A node of an instance must exist."""
+    held: dict[tuple[str, str], list[Instance]] = defaultdict(list)
+    for instance in active:
+        held[instance.host or "", instance.node or ""].append(instance)
+    found = []
+    for node in session.scalars(select(ComputeNode)):
+        mine = held.pop((node.host, node.hypervisor_hostname), [])
+        wanted = {
+            "vcpus_used": sum(i.flavor.vcpus for i in mine),
+            "memory_mb_used": reserved_mb + sum(i.flavor.memory_mb for i in mine),
+            "local_gb_used": sum(i.flavor.disk_gb for i in mine),
+            "running_vms": len(mine),
+            "current_workload": 0,
+        }
+        for name, amount in wanted.items():
+            if getattr(node, name) != amount:
+                found.append(f"{node.host}: {name} {getattr(node, name)} != {amount}")
+        pins = {cpu for i in mine for cpu in _pins(i)}
+        pinned = _pinned_of(node.numa_topology)
+        if pinned != pins:
+            found.append(f"{node.host}: pinned_cpus {sorted(pinned)} != {sorted(pins)}")
+    for (host, name), lost in held.items():
+        found.append(f"no node {name} of host {host}, where {len(lost)} instances are")
+    return found
+
+
+def _pinned_of(topology: Any) -> set[int]:
+    cells = (topology or {}).get("cells", ())
+    return {cpu for cell in cells for cpu in cell.get("pinned_cpus", ())}
+
+
+def _pins(instance: Instance) -> list[int]:
+    cells = instance.numa_topology.cells if instance.numa_topology else ()
+    return [cpu for cell in cells for _, cpu in cell.cpu_pinning]
+
+
+def _of_pins(active: list[Instance]) -> list[str]:
+    taken: Counter[tuple[str | None, int]] = Counter((i.host, cpu) for i in active for cpu in _pins(i))
+    found = [f"CPU {cpu} of {host} belongs to {count} guests" for (host, cpu), count in taken.items() if count > 1]
+    wanting = [i.uuid for i in active if "PCPU" in takes(i.flavor) and len(_pins(i)) != i.flavor.vcpus]
+    return found + [f"{uuid} runs without its pinned CPUs" for uuid in wanting]
+
+
+def _of_domains(active: list[Instance], domains: Mapping[str, Iterable[str]]) -> list[str]:
+    found = []
+    for host in sorted({*domains, *(i.host or "" for i in active)}):
+        wanted = {i.uuid for i in active if i.host == host}
+        running = set(domains.get(host, ()))
+        if running != wanted:
+            found.append(
+                f"{host}: domains without instance {sorted(running - wanted)}, instances without domain"
+                f" {sorted(wanted - running)}"
+            )
+    return found

@@ -1,0 +1,205 @@
+"""The processes: two APIs, three conductors, two schedulers, eight computes, a broker and a database, each with a clock of its own."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+from minova.objects.states import PowerState
+from tests.cluster import wait_for
+from tests.integration.deployment import BIN, Executable
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.private_server import free_ports
+from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.stepped_clock import SteppedClock
+from tests.soak.plan import APIS, COMPUTES, CONDUCTORS, SCHEDULERS, SERVICES
+
+BINARIES = {
+    "api": "minova-api",
+    "conductor": "minova-conductor",
+    "scheduler": "minova-scheduler",
+    "compute": "minova-compute",
+}
+# Of one host. Four CPUs are for pinned guests.
+HOST = {"fake_vcpus": 16, "fake_memory_mb": 16384, "fake_local_gb": 200}
+STOP_WITHIN = 75.0
+
+
+class Cloud:
+    """`folder` keeps configuration, logs and the fake hypervisors' books. Services keep their names; hosts may get others."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._stack = contextlib.ExitStack()
+        self.clocks = {name: SteppedClock(folder / name / "clock") for name in (*SERVICES, "database")}
+        self.hosts = {name: name for name in SERVICES}
+        self.services: dict[str, Executable] = {}
+        self.locks = {name: threading.Lock() for name in (*SERVICES, "database", "broker")}
+        # Processes that must run now: any other end of theirs is a fault of ours.
+        self.running: set[str] = set()
+        self.unexpected: list[str] = []
+        # A process that was started by a thread dies with it (PR_SET_PDEATHSIG), so one thread that stays starts all.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="starter")
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        self.database = self._stack.enter_context(PostgreSQL(environment=self.clocks["database"].environment))
+        self.broker = self._stack.enter_context(RabbitMQ())
+        self.database_url, self._transport_url = self.database.fresh_url(), self.broker.fresh_url()
+        self._ports = dict(zip(APIS, free_ports(len(APIS)), strict=True))
+        self.urls = [f"http://127.0.0.1:{port}" for port in self._ports.values()]
+        for name in SERVICES:
+            self.configure(name)
+        self.manage("db", "upgrade")
+        for name in SERVICES:
+            self.start(name)
+
+    def close(self) -> None:
+        self.running.clear()
+        for service in self.services.values():
+            service.kill()
+        self._starter.shutdown()
+        self._stack.close()
+
+    # -- services --------------------------------------------------------------------------------------------------
+
+    def configure(self, name: str) -> None:
+        """Write the configuration of a service, with the name that its host has now."""
+        kind = name.partition("-")[0]
+        options: dict[str, dict[str, Any]] = {
+            "DEFAULT": {
+                "host": self.hosts[name],
+                "state_path": self.folder / name / "state",
+                "transport_url": self._transport_url,
+                "report_interval": 1,
+                "service_down_time": 8,
+                "update_resources_interval": 5,
+                "running_deleted_instance_poll_interval": 10,
+            },
+            "glance": {"endpoint_override": self.urls[0]},
+        }
+        if kind == "compute":
+            options["DEFAULT"] |= {"compute_driver": "fake", "fake_persistent": "true", **HOST}
+            options["compute"] = {"cpu_dedicated_set": "0-3", "cpu_shared_set": "4-15"}
+        else:
+            options["database"] = {"connection": self.database_url}
+        if kind == "api":
+            options["api"] = {"osapi_compute_listen_port": self._ports[name]}
+        before = self.services.get(name)
+        self.services[name] = Executable(BINARIES[kind], self.folder / name, options, self.clocks[name].environment)
+        if before is not None:
+            assert not before.is_running, f"{name} runs while its configuration is written"
+
+    def start(self, name: str) -> None:
+        self._starter.submit(self.services[name].start).result()
+        self.running.add(name)
+
+    def kill(self, name: str) -> None:
+        self._note_dead(name)
+        self.running.discard(name)
+        self.services[name].kill()
+
+    def terminate(self, name: str) -> None:
+        """Ask it to stop, and wait until it has."""
+        self._note_dead(name)
+        self.running.discard(name)
+        service = self.services[name]
+        if not service.is_running:
+            return
+        service.signal(signal.SIGTERM)
+        try:
+            code = service.wait(STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            self.unexpected.append(f"{name} does not stop within {STOP_WITHIN:.0f} s of SIGTERM")
+            service.kill()
+        else:
+            # 1: it was still starting.
+            if code not in {0, 1}:
+                self.unexpected.append(f"{name} ended with {code} after SIGTERM")
+
+    def stop_for_a_while(self, name: str, seconds: float, wait: Callable[[float], object]) -> None:
+        """SIGSTOP, and later SIGCONT."""
+        service = self.services[name]
+        if not service.is_running:
+            return
+        service.signal(signal.SIGSTOP)
+        wait(seconds)
+        service.signal(signal.SIGCONT)
+
+    def _note_dead(self, name: str) -> None:
+        if name in self.running and not self.services[name].is_running:
+            self.unexpected.append(f"{name} ended by itself")
+            self.running.discard(name)
+
+    def note_all_dead(self) -> None:
+        """Find those that ended though no fault ended them, and start them again."""
+        for name in sorted(self.running):
+            with self.locks[name]:
+                self._note_dead(name)
+                if name not in self.running:
+                    self.start(name)
+
+    # -- what is asked of it ---------------------------------------------------------------------------------------
+
+    def manage(self, *words: str) -> str:
+        """What minova-manage prints. AssertionError: it failed."""
+        conf = self.services[CONDUCTORS[0]].conf_file
+        done = subprocess.run(
+            [BIN / "minova-manage", "--config-file", str(conf), *words],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def cli(self, *words: str) -> str:
+        done = subprocess.run(
+            [BIN / "minova", "--url", self.urls[0], *words],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            stdin=subprocess.DEVNULL,
+        )
+        return done.stdout + done.stderr
+
+    def wait_up(self, timeout: float) -> None:
+        """Until every service that beats is up."""
+        wanted = {self.hosts[name] for name in (*CONDUCTORS, *SCHEDULERS, *COMPUTES)}
+
+        def up() -> bool:
+            try:
+                rows = json.loads(self.cli("service", "list", "-f", "json"))
+            except ValueError:
+                return False
+            return wanted <= {row["Host"] for row in rows if row["State"] == "up"}
+
+        wait_for(f"{sorted(wanted)} up", up, timeout)
+
+    def domains(self) -> dict[str, list[str]]:
+        """The running domains of each host, by the UUIDs of their instances."""
+        found = {}
+        for name in COMPUTES:
+            books = self.folder / name / "state" / "instances" / "fake-domains.json"
+            domains = json.loads(books.read_bytes()) if books.exists() else []
+            found[self.hosts[name]] = [one["uuid"] for one in domains if one["power_state"] == PowerState.RUNNING]
+        return found
+
+    def count_in_logs(self, words: str) -> int:
+        return sum(service.log.count(words) for service in self.services.values())

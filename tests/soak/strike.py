@@ -1,0 +1,88 @@
+"""Do what a fault says, and put it right. Every service is under one fault at a time."""
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from tests.soak.cloud import Cloud
+from tests.soak.plan import Fault
+
+
+class Striker:
+    """Each fault has a thread of its own, which ends when all is put right."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self.done: Counter[str] = Counter()
+        self.failed: list[str] = []
+        self._acts: dict[str, Callable[[Fault, str], None]] = {
+            "kill": self._kill,
+            "stop": self._stop,
+            "terminate": self._terminate,
+            "clock": self._clock,
+            "restart": self._restart,
+        }
+
+    def strike(self, fault: Fault) -> None:
+        self.done[fault.kind] += 1
+        for target in fault.targets:
+            thread = threading.Thread(target=self._run, args=(fault, target), name=fault.kind, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def finish(self, timeout: float) -> None:
+        """Wait until every fault is put right."""
+        until = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                self.failed.append(f"'{thread.name}' is not put right after {timeout:.0f} s")
+
+    def _run(self, fault: Fault, target: str) -> None:
+        try:
+            with self._cloud.locks[target]:
+                self._acts[fault.kind.split()[0]](fault, target)
+        except Exception as error:  # noqa: BLE001  - whatever it is, it is reported
+            with self._lock:
+                self.failed.append(f"{fault.kind} of {target}: {error!r}")
+
+    def _kill(self, fault: Fault, target: str) -> None:
+        if target in {"broker", "database"}:
+            self._server(fault, target, kill=True)
+            return
+        self._cloud.kill(target)
+        time.sleep(fault.length)
+        self._cloud.start(target)
+
+    def _stop(self, fault: Fault, target: str) -> None:
+        self._cloud.stop_for_a_while(target, fault.length, time.sleep)
+
+    def _terminate(self, fault: Fault, target: str) -> None:
+        self._cloud.terminate(target)
+        time.sleep(fault.length)
+        self._cloud.start(target)
+
+    def _clock(self, fault: Fault, target: str) -> None:
+        clock = self._cloud.clocks[target]
+        clock.step_to(fault.step)
+        try:
+            time.sleep(fault.length)
+        finally:
+            clock.step_to(0.0)
+
+    def _restart(self, fault: Fault, target: str) -> None:
+        self._server(fault, target, kill=False)
+
+    def _server(self, fault: Fault, target: str, *, kill: bool) -> None:
+        server = self._cloud.broker if target == "broker" else self._cloud.database
+        with contextlib.ExitStack() as stack:
+            stack.callback(server.start)
+            if kill:
+                server.kill()
+            else:
+                server.stop()
+            time.sleep(fault.length)

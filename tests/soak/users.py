@@ -1,0 +1,149 @@
+"""Users of the cloud: each creates and deletes servers of a project of its own, and repeats what is not answered."""
+
+import threading
+import time
+import uuid
+from random import Random
+from typing import Any
+
+import urllib3
+
+from tests.soak.journal import Journal
+
+# Seconds that a user waits for one answer, and goes on repeating a request.
+PATIENCE_ONCE = 30.0
+PATIENCE = 240.0
+MOST_SERVERS = 14
+WEIGHTS = {"single": 40, "several": 12, "pinned": 14, "in a group": 12, "delete": 34, "delete at once": 8}
+FLAVORS = {"single": "tiny", "several": "tiny", "pinned": "pinned", "in a group": "tiny", "delete at once": "tiny"}
+POLICIES = ("anti-affinity", "affinity", "soft-anti-affinity")
+
+
+class Refused(Exception):
+    """An answer that no repetition would change."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__(f"{status} {body[:300]!r}")
+        self.status = status
+
+
+class Client:
+    """Speaks to the APIs in turn, as behind a load balancer, and repeats a request until one answers."""
+
+    def __init__(self, urls: list[str], user: str, journal: Journal, random: Random) -> None:
+        self._urls = urls
+        self._headers = {"X-Auth-Token": f"{user}:{user}"}
+        self._journal = journal
+        self._random = random
+        timeout = urllib3.Timeout(connect=5.0, read=PATIENCE_ONCE)
+        self._http = urllib3.PoolManager(timeout=timeout, retries=False)
+
+    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
+        """The answer. Refused: a status that a repetition would not change, or nothing within PATIENCE."""
+        begun = time.monotonic()
+        pause = 0.2
+        while True:
+            reason = self._try(method, path, body, headers)
+            if not isinstance(reason, str):
+                self._journal.waited(f"{method} {path.partition('?')[0]}", time.monotonic() - begun)
+                return reason[0]
+            self._journal.repeated(reason)
+            if time.monotonic() - begun > PATIENCE:
+                raise Refused(0, f"nothing for {PATIENCE:.0f} s, at last {reason}".encode())
+            time.sleep(pause * self._random.uniform(0.5, 1.0))
+            pause = min(pause * 1.5, 2.0)
+
+    def _try(self, method: str, path: str, body: Any, headers: dict[str, str] | None) -> tuple[Any] | str:
+        """The answer in a tuple, or why the request is to be repeated."""
+        url = self._random.choice(self._urls)
+        try:
+            answer = self._http.request(method, url + path, json=body, headers=self._headers | (headers or {}))
+        except urllib3.exceptions.HTTPError as error:
+            return type(error).__name__
+        if answer.status >= 500:
+            if answer.status == 500:
+                self._journal.violation(f"{method} {path}: 500 {answer.data[:300]!r}")
+            return str(answer.status)
+        if answer.status >= 300:
+            raise Refused(answer.status, answer.data)
+        return (answer.json() if answer.data else None,)
+
+
+class User(threading.Thread):
+    """Works until `stopping` is set, and ends what it is at then."""
+
+    def __init__(self, name: str, seed: int, urls: list[str], image: str, journal: Journal, pause: float) -> None:
+        super().__init__(name=name, daemon=True)
+        self._random = Random(f"{seed} {name}")
+        self._client = Client(urls, name, journal, self._random)
+        self._journal = journal
+        self._image = image
+        self._pause = pause
+        self._groups: list[str] = []
+        self._numbers = 0
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        try:
+            self._groups = [self._new_group(policy) for policy in POLICIES]
+            while not self.stopping.wait(self._random.expovariate(1 / self._pause)):
+                self._act()
+        except Exception as error:  # noqa: BLE001  - whatever it is, it is reported
+            self._journal.violation(f"{self.name}: {error!r}")
+
+    def _new_group(self, policy: str) -> str:
+        body = {"server_group": {"name": policy, "policies": [policy]}}
+        return str(self._client.ask("POST", "/v2.1/os-server-groups", body)["server_group"]["id"])
+
+    def _act(self) -> None:
+        kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        own = self._servers()
+        if len(own) >= MOST_SERVERS:
+            kind = "delete"
+        if kind == "delete":
+            if own:
+                self._remove(self._random.choice(own))
+            return
+        server = self._boot(kind)
+        if kind == "delete at once" and server:
+            self._remove(server)
+
+    def _servers(self) -> list[str]:
+        servers = self._client.ask("GET", "/v2.1/servers?limit=1000")["servers"]
+        return sorted(server["id"] for server in servers)
+
+    def _boot(self, kind: str) -> str | None:
+        """The id of the first server that was made."""
+        self._numbers += 1
+        count = self._random.randint(2, 6) if kind == "several" else 1
+        server: dict[str, Any] = {
+            "name": f"{self.name}-{self._numbers}",
+            "flavorRef": FLAVORS[kind],
+            "imageRef": self._image,
+            "networks": "none",
+            "min_count": count,
+            "max_count": count,
+        }
+        body: dict[str, Any] = {"server": server}
+        if kind == "in a group":
+            body["os:scheduler_hints"] = {"group": self._random.choice(self._groups)}
+        request = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        self._journal.create_sent(request, kind, count)
+        try:
+            answer = self._client.ask("POST", "/v2.1/servers", body, {"X-Minova-Request-UUID": request})
+        except Refused as error:
+            self._journal.create_answered(request, refused=str(error))
+            return None
+        self._journal.create_answered(request)
+        return str(answer["server"]["id"])
+
+    def _remove(self, server: str) -> None:
+        self._journal.delete_begun(server)
+        try:
+            self._client.ask("DELETE", f"/v2.1/servers/{server}")
+        except Refused as error:
+            # An earlier try, or an earlier delete of ours, has ended meanwhile.
+            if error.status != 404:
+                self._journal.violation(f"delete of {server}: {error}")
+                return
+        self._journal.delete_answered(server)

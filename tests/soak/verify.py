@@ -1,0 +1,65 @@
+"""After quiet: what every acknowledged server has come to, beside the invariants of any cloud."""
+
+from collections import Counter, defaultdict
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova.db.models import CreateRequest, Instance, InstanceFault, InstanceGroup, InstanceGroupMember
+from tests.invariants import violations
+from tests.soak.cloud import Cloud
+from tests.soak.journal import Journal
+
+
+def check(session: Session, cloud: Cloud, journal: Journal) -> list[str]:
+    """What is wrong now; [] when all is well."""
+    found = violations(session, cloud.domains())
+    instances = {instance.uuid: instance for instance in session.scalars(select(Instance))}
+    made: dict[str, list[str]] = {
+        row.request_uuid: list(row.instance_uuids) for row in session.scalars(select(CreateRequest))
+    }
+    for create in list(journal.creates.values()):
+        if create.answered_at is None:
+            found.append(f"create {create.uuid} was never answered")
+        elif not create.refused and len(made.get(create.uuid, ())) != create.count:
+            found.append(
+                f"create {create.uuid} was answered and has {made.get(create.uuid)}, not {create.count} servers"
+            )
+    known = {server for servers in made.values() for server in servers}
+    found += [f"{server} was acknowledged and has no row" for server in sorted(known - instances.keys())]
+    found += [f"{server} belongs to no request" for server in sorted(instances.keys() - known)]
+    for uuid, instance in instances.items():
+        if instance.deleted_at is not None and uuid not in journal.delete_sent:
+            found.append(f"{uuid} is gone and nobody deleted it")
+        if instance.deleted_at is None and uuid in journal.deleted and instance.vm_state != "error":
+            found.append(f"{uuid} was deleted and is {instance.vm_state}")
+    return found + _of_groups(session, instances)
+
+
+def _of_groups(session: Session, instances: dict[str, Instance]) -> list[str]:
+    """Members that run stand together, or apart, as their group's policy says."""
+    hosts: dict[int, list[str]] = defaultdict(list)
+    for member in session.scalars(select(InstanceGroupMember)):
+        instance = instances.get(member.instance_uuid)
+        if instance is not None and instance.deleted_at is None and instance.vm_state == "active":
+            hosts[member.group_id].append(instance.host or "")
+    found = []
+    for group in session.scalars(select(InstanceGroup)):
+        here = Counter(hosts[group.id])
+        if group.policy == "anti-affinity" and any(count > 1 for count in here.values()):
+            found.append(f"group {group.uuid} (anti-affinity) has members on one host: {dict(here)}")
+        if group.policy == "affinity" and len(here) > 1:
+            found.append(f"group {group.uuid} (affinity) is on several hosts: {dict(here)}")
+    return found
+
+
+def outcome(session: Session) -> tuple[Counter[str], Counter[str]]:
+    """Servers by what they have come to, and the reasons of those in error."""
+    states: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for instance in session.scalars(select(Instance)):
+        states["gone" if instance.deleted_at is not None else instance.vm_state] += 1
+    broken = select(Instance.uuid).where(Instance.vm_state == "error")
+    for fault in session.scalars(select(InstanceFault).where(InstanceFault.instance_uuid.in_(broken))):
+        reasons[fault.message[:90]] += 1
+    return states, reasons
