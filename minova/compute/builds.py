@@ -24,7 +24,7 @@ from minova.objects.compute_node import DomainView
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState, TaskState, VmState
-from minova.virt.driver import Driver
+from minova.virt.driver import Driver, RowHost
 from minova.virt.image_format import inspect, unfit
 
 LOG = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class Builder:
                 return self._spawn(ctx, message, claim.instance)
             except BaseException:
                 # Before the claim is given back: what the domain takes must be free by then.
-                self.domains.try_destroy(message.instance.uuid)
+                self.clean_up(ctx, message.instance.uuid)
                 raise
 
     def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance) -> PowerState:
@@ -152,7 +152,7 @@ class Builder:
             LOG.info("Instance %s was given up meanwhile and is removed: %s", message.instance.uuid, error)
             stale = Outcome(end=End.STALE)
             self.attempts.end(message.instance.uuid, message.attempt, message.node, stale)
-            if self.domains.try_destroy(message.instance.uuid):
+            if self.clean_up(ctx, message.instance.uuid):
                 self._nodes.release(ctx, message.instance.uuid)
         except Exception as error:  # noqa: BLE001  - whatever came back, the audit goes on from here
             LOG.warning("How the build of %s ended is said again by an audit: %s", message.instance.uuid, error)
@@ -199,7 +199,7 @@ class Builder:
     def terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
         """Remove domain and disks, give back what it held, report. Raises what the driver raises: it is asked again."""
         with self.domains.locked(instance_uuid):
-            self.domains.destroy(instance_uuid)
+            self.domains.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
             self._nodes.release(ctx, instance_uuid)
             repeated(
                 "instance_deleted",
@@ -212,7 +212,7 @@ class Builder:
     def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:
         """Try again to remove what could not be removed, unless a build has made it anew."""
         with self.domains.locked(instance_uuid):
-            if instance_uuid in self.domains.left() and self.domains.try_destroy(instance_uuid):
+            if instance_uuid in self.domains.left() and self.clean_up(ctx, instance_uuid):
                 self._nodes.release(ctx, instance_uuid)
 
     def remove_stray(self, ctx: RequestContext, instance_uuid: str, attempt: int | None) -> None:
@@ -221,8 +221,31 @@ class Builder:
             if self.attempts.newer(instance_uuid, attempt):
                 return
             LOG.info("Removing domain of instance %s, which must not run here", instance_uuid)
-            if self.domains.try_destroy(instance_uuid):
+            if self.clean_up(ctx, instance_uuid):
                 self._nodes.release(ctx, instance_uuid)
+
+    def clean_up(self, ctx: RequestContext, instance_uuid: str) -> bool:
+        """Remove domain and disks, or only the domain where the disks are another host's. Whether it is done.
+
+        Whose the disks are is asked now: since the work began the instance may have gone to another host.
+        """
+        return self.domains.try_destroy(instance_uuid, self._row(ctx, instance_uuid))
+
+    def _row(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
+        try:
+            found = self._conductor.hosts_of_instances(ctx, instance_uuids=(instance_uuid,))
+        except errors.MinovaError as error:  # an older conductor cannot be asked at all
+            LOG.warning("Which host instance %s is on could not be asked: %s", instance_uuid, error)
+            return RowHost(known=False)
+        return RowHost(host=found.get(instance_uuid))
+
+    def _row_of_removal(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
+        """The conductor has asked this host. Where others share the disks, that may have been long ago."""
+        here = RowHost(host=self._host)
+        if not self._driver.shares_disks():
+            return here
+        row = self._row(ctx, instance_uuid)
+        return row if row.host is not None else here
 
     def stop_stray(self, domain: DomainView) -> None:
         """Stop a domain that must not run here and keep its disks, unless a later attempt has begun here meanwhile."""

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 from oslo_concurrency import lockutils
 
-from minova.virt.driver import Driver
+from minova.virt.driver import Driver, RowHost
 
 LOG = logging.getLogger(__name__)
 
@@ -24,18 +24,18 @@ class Domains:
         """While it is held nobody else builds or removes this instance here."""
         return lockutils.lock(instance_uuid, semaphores=self._by_instance, do_log=False)
 
-    def destroy(self, instance_uuid: str) -> None:
+    def destroy(self, instance_uuid: str, row: RowHost) -> None:
         """Raises what the driver raises; then the domain is remembered."""
         with self._lock:
             self._left.add(instance_uuid)
-        self._driver.destroy(instance_uuid)
+        self._driver.destroy(instance_uuid, row)
         with self._lock:
             self._left.discard(instance_uuid)
 
-    def try_destroy(self, instance_uuid: str) -> bool:
+    def try_destroy(self, instance_uuid: str, row: RowHost) -> bool:
         """Whether it is gone. Never raises: an error is logged, and an audit tries again."""
         try:
-            self.destroy(instance_uuid)
+            self.destroy(instance_uuid, row)
         except Exception as error:  # noqa: BLE001  - a clean-up that fails must not hide why it was needed
             LOG.warning("Domain of instance %s could not be removed, an audit tries again: %s", instance_uuid, error)
             return False

@@ -1,7 +1,9 @@
 """Base images that no disk stands on any more are removed from the cache (`[image_cache]`)."""
 
 import logging
+import os
 import re
+import tempfile
 from collections.abc import Container
 from pathlib import Path
 
@@ -34,6 +36,14 @@ def sweep(folder: Path, in_use: Container[str], minimum_age: float, now: float) 
         LOG.info("Removed base image %s: no disk stands on it, and it was not asked for in %.0f s", name, age)
         removed.append(name)
     return tuple(removed)
+
+
+def time_in(folder: Path) -> float:
+    """The time by the file system's clock, which dates the files: hosts that share the folder may disagree."""
+    if not folder.exists():
+        return 0.0
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".clock-") as probe:
+        return os.fstat(probe.fileno()).st_mtime
 
 
 def _files(path: Path) -> tuple[Path, ...]:

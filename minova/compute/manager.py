@@ -89,7 +89,6 @@ class ComputeManager:
             self._power_states,
             host=host,
             in_background=self._remove,
-            clock=clock,
         )
 
         conf.register_mutate_hook(self._reconfigure)
@@ -229,7 +228,10 @@ class ComputeManager:
 
     def _adopt(self, ctx: RequestContext) -> None:
         known = self._conductor.instances_of_host(ctx, host=self.host)
-        adoption = adopt(known, self._driver.domains())
+        domains = self._driver.domains()
+        ours = {domain.uuid for domain in domains if domain.ours}
+        self._driver.own_disks(one.uuid for one in known.instances if one.task_state is None and one.uuid in ours)
+        adoption = adopt(known, domains)
         for message in adoption.finished:
             LOG.info("Adopting the running domain of instance %s", message.instance.uuid)
             outcome = Outcome(end=End.SUCCEEDED, power_state=PowerState.RUNNING)
@@ -237,7 +239,7 @@ class ComputeManager:
             self._builder.report(ctx, message)
         for instance_uuid in adoption.half_built:
             LOG.info("Undoing the half-built domain of instance %s", instance_uuid)
-            self._builder.domains.try_destroy(instance_uuid)
+            self._builder.clean_up(ctx, instance_uuid)
 
     def _first_audit(self) -> None:
         for failure in self._auditor.update_available_resource(service_context()):

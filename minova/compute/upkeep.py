@@ -1,8 +1,7 @@
 """What a compute does from time to time so that nothing is left behind: nobody waits for any of it."""
 
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from oslo_config import cfg
@@ -11,7 +10,7 @@ from minova import metrics
 from minova.compute.audit import differing
 from minova.compute.audits import Auditor, InBackground
 from minova.compute.builds import Builder
-from minova.compute.image_sweep import sweep
+from minova.compute.image_sweep import sweep, time_in
 from minova.compute.nodes import running_deleted_from
 from minova.compute.power_states import PowerStates
 from minova.context import service_context
@@ -38,7 +37,6 @@ class Upkeep:
         *,
         host: str,
         in_background: InBackground,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._conf = conf
         self._driver = driver
@@ -48,7 +46,6 @@ class Upkeep:
         self._power_states = power_states
         self._host = host
         self._in_background = in_background
-        self._clock = clock
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """Those that the options switch on."""
@@ -113,5 +110,6 @@ class Upkeep:
             return
         folder = Path(self._conf.instances_path) / self._conf.image_cache_subdirectory_name
         in_use = self._driver.bases_in_use()
-        removed = sweep(folder, in_use, options.remove_unused_original_minimum_age_seconds, self._clock())
+        now = time_in(folder)
+        removed = sweep(folder, in_use, options.remove_unused_original_minimum_age_seconds, now)
         metrics.BASES_REMOVED.inc(len(removed))

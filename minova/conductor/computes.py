@@ -42,6 +42,10 @@ class Computes:
                 attempts=tuple(build.message for build in builds_of(session, tasks.builds_on(session, host))),
             )
 
+    def hosts_of_instances(self, uuids: Sequence[str]) -> dict[str, str | None]:
+        with self._worker.db.read() as session:
+            return instances.row_hosts(session, uuids)
+
     def begin_audit(self, host: str, view: HypervisorView) -> AuditInputs:
         nodename = view.hypervisor_hostname
         with self._worker.db.read() as session:

@@ -242,6 +242,9 @@ class ConductorManager:
         self._services.heard(host)
         return self._computes.instances_of_host(host)
 
+    def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
+        return self._computes.hosts_of_instances(instance_uuids)
+
     def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
         self._services.heard(host)
         return self._computes.begin_audit(host, view)

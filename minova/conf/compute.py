@@ -14,7 +14,7 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "instances_path",
         default="$state_path/instances",
-        help="Folder of the instances' disks and of the image cache.",
+        help="Folder of the instances' disks and of the image cache. Hosts may share it: each removes only disks of its own.",
     ),
     cfg.StrOpt(
         "image_cache_subdirectory_name",

@@ -31,7 +31,7 @@ class ConductorApi(Protocol):
         "1.3": "what an audit found, which domains are of deleted instances",
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
-        "1.6": "which versions the other services serve",
+        "1.6": "which versions the other services serve; hosts of instances",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -155,6 +155,11 @@ class ConductorApi(Protocol):
     @call
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
         """For `init_host`: what this host should have."""
+        ...
+
+    @call(since="1.6")
+    def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
+        """{instance uuid: the host that its row names} of those that have a row, deleted or not."""
         ...
 
     @call

@@ -181,6 +181,15 @@ def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:
     return found
 
 
+def row_hosts(session: Session, uuids: Iterable[str]) -> dict[str, str | None]:
+    """The host of each that has a row, deleted or not."""
+    found: dict[str, str | None] = {}
+    for chunk in chunked(sorted(set(uuids))):
+        query = select(Instance.uuid, Instance.host).where(Instance.uuid.in_(chunk))
+        found.update((uuid, host) for uuid, host in session.execute(query))
+    return found
+
+
 def set_power_states(session: Session, host: str, states: Mapping[str, int], at: datetime) -> None:
     """Of the host's own instances, where they differ."""
     for state in sorted(set(states.values())):

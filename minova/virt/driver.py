@@ -1,14 +1,26 @@
 """What a hypervisor driver does. The compute knows this interface and nothing behind it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar, Protocol
+
+import msgspec
 
 from minova.objects.compute_node import DomainView, HypervisorView
 from minova.objects.cpu_times import CpuTimes
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
+
+
+class RowHost(msgspec.Struct, frozen=True, kw_only=True):
+    """The host that an instance's row names, as the conductor said just now. `known` False: it could not be asked."""
+
+    host: str | None = None
+    known: bool = True
+
+
+NO_ROW = RowHost()
 
 
 class Driver(Protocol):
@@ -38,15 +50,29 @@ class Driver(Protocol):
         ...
 
     def prepare(self, instance: Instance, node: str, attempt: int, image_path: Path | None) -> None:
-        """Make disks and define the domain, marked with its attempt; nothing runs yet. Repeating it is harmless."""
+        """Make disks and define the domain, marked with its attempt; nothing runs yet. Repeating it is harmless.
+
+        StaleAttempt: on shared storage a later attempt on another host has made the disks.
+        """
         ...
 
     def start(self, instance: Instance) -> PowerState:
         """Run the prepared domain; one that runs already is left running."""
         ...
 
-    def destroy(self, instance_uuid: str) -> None:
-        """Stop and undefine the domain and remove its files; what is not there is fine."""
+    def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
+        """Stop and undefine the domain and remove its files; what is not there is fine.
+
+        On storage that hosts share, files of an instance whose row names another host are that host's, and stay.
+        """
+        ...
+
+    def shares_disks(self) -> bool:
+        """Whether other hosts keep disks in the same folder."""
+        ...
+
+    def own_disks(self, instance_uuids: Iterable[str]) -> None:
+        """Put this host's name to the disks of these instances, whose rows and domains are here."""
         ...
 
     def power_off(self, instance_uuid: str) -> None:

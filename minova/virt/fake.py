@@ -18,6 +18,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.states import PowerState
+from minova.virt.driver import NO_ROW, RowHost
 
 HYPERVISOR_VERSION = 1
 SMALL_PAGE_KB = 4
@@ -167,11 +168,17 @@ class FakeDriver:
                 self._write(msgspec.structs.replace(domain, power_state=PowerState.RUNNING, console=console))
             return PowerState.RUNNING
 
-    def destroy(self, instance_uuid: str) -> None:
+    def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         with self._lock:
             self._begin("destroy")
             if self._domains.pop(instance_uuid, None) is not None:
                 self._save()
+
+    def shares_disks(self) -> bool:
+        return False
+
+    def own_disks(self, instance_uuids: Iterable[str]) -> None:
+        """Its guests have none."""
 
     def power_off(self, instance_uuid: str) -> None:
         with self._lock:

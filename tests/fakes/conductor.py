@@ -295,6 +295,12 @@ class FakeConductor:
 
         self._serve("build_failed", work)
 
+    def hosts_of_instances(self, ctx: RequestContext, *, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
+        def work() -> dict[str, str | None]:
+            return {uuid: self.instances[uuid].host for uuid in instance_uuids if uuid in self.instances}
+
+        return self._serve("hosts_of_instances", work)
+
     def instance_deleted(self, ctx: RequestContext, *, instance_uuid: str, host: str) -> None:
         def work() -> None:
             known = self.instances.get(instance_uuid)

@@ -1,7 +1,7 @@
 """A hypervisor in memory, with any number of nodes, whose every operation a test can watch or make fail."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from minova.objects.cpu_times import CpuTimes
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
+from minova.virt.driver import NO_ROW, RowHost
 
 
 def nothing(operation: str) -> None:
@@ -35,6 +36,9 @@ class Hypervisor:
         self.closed = False
         self.bases: frozenset[str] = frozenset()
         self.cpus: CpuTimes | None = None
+        self.shared = False
+        self.owned: set[str] = set()
+        self.destroyed: list[tuple[str, RowHost]] = []
         self._domains: dict[str, tuple[str, DomainView]] = {}
         self._changed: Callable[[str, PowerState], None] | None = None
         self._lock = threading.RLock()
@@ -116,9 +120,16 @@ class Hypervisor:
             self._domains[instance.uuid] = (node, msgspec.structs.replace(domain, power_state=PowerState.RUNNING))
         return PowerState.RUNNING
 
-    def destroy(self, instance_uuid: str) -> None:
+    def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         self._note("destroy")
         self._domains.pop(instance_uuid, None)
+        self.destroyed.append((instance_uuid, row))
+
+    def shares_disks(self) -> bool:
+        return self.shared
+
+    def own_disks(self, instance_uuids: Iterable[str]) -> None:
+        self.owned.update(instance_uuids)
 
     def power_off(self, instance_uuid: str) -> None:
         self._note("power_off")

@@ -1,25 +1,32 @@
 """The disks of instances, as files: INSTANCES/UUID/disk, disk.eph0, disk.swap, console.log.
 
-Each is made under a temporary name and renamed, so that what has its final name is whole.
+Each is made under a temporary name and renamed, so that what has its final name is whole. Whose they are, where hosts share
+the folder, is in `disk_owner`.
 """
 
+import logging
 import os
 import re
 import shutil
 import struct
 import subprocess
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from minova.errors import DiskFull, HypervisorUnavailable, ImageUnacceptable, InvalidConfiguration
+from minova.errors import DiskFull, HypervisorUnavailable, ImageUnacceptable, InvalidConfiguration, StaleAttempt
 from minova.objects.instance import Instance
 from minova.virt import image_format
 from minova.virt.disk_space import disk_full, says_disk_full
+from minova.virt.driver import RowHost
+from minova.virt.libvirt import disk_owner
+from minova.virt.libvirt.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.guest_xml import Disk
 
+LOG = logging.getLogger(__name__)
 MB, GB = 1 << 20, 1 << 30
 # Seconds: none of these programs copies anything.
 WITHIN = 120.0
@@ -63,24 +70,71 @@ class Disks:
             disks.append(Disk(path=str(folder / "disk.swap"), driver_format="raw"))
         return tuple(disks)
 
-    def make(self, instance: Instance, base: "Base") -> None:
-        """Make every disk anew."""
+    def make(self, instance: Instance, base: "Base", host: str, attempt: int) -> None:
+        """Make every disk anew. StaleAttempt: a later attempt on another host has made them."""
         folder = self.folder(instance.uuid)
-        with disk_full(f"Disks of instance {instance.uuid} in {self.path}"):
-            folder.mkdir(parents=True, exist_ok=True)
+        what = f"Disks of instance {instance.uuid} in {self.path}"
+        with disk_full(what), disk_owner.locked(folder, make=True) as owner:
+            owner.take(host, attempt)
             # Made here, it can be read here, whoever QEMU runs as and appends to it.
             self.console_log(instance.uuid).touch(mode=0o640)
-            _overlay(folder / "disk", base, instance.flavor.root_gb * GB)
+            made = lambda disk: owner.write(DiskOwner(host=host, attempt=attempt, disk=disk))  # noqa: E731
+            _overlay(folder / "disk", base, instance.flavor.root_gb * GB, made)
             if instance.flavor.ephemeral_gb:
                 mkfs = ("mkfs.ext4", "-q", "-F", "-L", "ephemeral0")
                 _formatted(folder / "disk.eph0", instance.flavor.ephemeral_gb * GB, *mkfs)
             if instance.flavor.swap:
                 _formatted(folder / "disk.swap", instance.flavor.swap * MB, "mkswap")
 
-    def remove(self, instance_uuid: str) -> None:
-        """The folder with all in it; what is not there is fine."""
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self.folder(instance_uuid))
+    def require_owner(self, instance_uuid: str, host: str) -> None:
+        """StaleAttempt: on shared storage another host has made these disks since."""
+        with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
+            found = owner.read()
+            if found is not None and found.host != host:
+                raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {found.host}")
+
+    def remove(self, instance_uuid: str, host: str, row: RowHost) -> None:
+        """Remove the folder with all in it, if it belongs to this host. What is not there is fine.
+
+        HypervisorUnavailable: it cannot be removed, or no one knows whose it is.
+        """
+        folder = self.folder(instance_uuid)
+        try:
+            with disk_owner.locked(folder) as owner:
+                kept = self._kept(instance_uuid, owner, host, row)
+                if kept:
+                    LOG.warning("The files in %s are not removed: %s", folder, kept)
+                    return
+                _remove_folder(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            path = error.filename or folder
+            raise HypervisorUnavailable(f"{path} cannot be removed: {error.strerror or error}") from error
+
+    def _kept(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
+        """Why the files must stay; None: they may go. HypervisorUnavailable: this cannot be told now."""
+        found, ours = owner.read(), owner.is_of(host)
+        if row.known and row.host == host:
+            return None
+        if row.known and row.host is not None:
+            if not ours:
+                return f"instance {instance_uuid} is on host {row.host}, and host {host} has not made them"
+            shared = row.host in disk_owner.other_hosts(self.path, host)
+            return f"instance {instance_uuid} is on host {row.host}, which shares this folder" if shared else None
+        if ours or (found is None and row.known):
+            return None
+        if found is None:
+            raise HypervisorUnavailable(f"Whether the disks of instance {instance_uuid} may go is not known yet")
+        return f"host {found.host} has made them"
+
+    def own(self, instance_uuid: str, host: str) -> None:
+        """Put the host's name to disks that are known to be its own, and of which no owner file says so."""
+        folder = self.folder(instance_uuid)
+        with suppress(FileNotFoundError), disk_owner.locked(folder) as owner:
+            if not owner.is_of(host):
+                attempt = found.attempt if (found := owner.read()) is not None else 0
+                owner.write(DiskOwner(host=host, attempt=attempt, disk=disk_owner.inode(folder / "disk")))
 
     def console_output(self, instance_uuid: str) -> str:
         """The last of what the guest has printed, at most 100 kB of it, as Nova gives it."""
@@ -140,11 +194,23 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         return cls(path=path.absolute(), disk_format=facts.disk_format, virtual_size=facts.virtual_size)
 
 
-def _overlay(path: Path, base: Base, size: int) -> None:
+def _remove_folder(folder: Path) -> None:
+    """The owner file goes last: what is left after an error still says whose it is."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != disk_owner.OWNER:
+            path.unlink(missing_ok=True)
+    shutil.rmtree(folder)
+
+
+def _overlay(path: Path, base: Base, size: int, made: Callable[[int], None]) -> None:
+    """`made` hears the inode of the disk before it has its name."""
     part = path.with_name(f"{path.name}.part")
     command = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", base.disk_format, "-b", str(base.path)]
     try:
         _run([*command, str(part), str(size or base.virtual_size)])
+        made(part.stat().st_ino)
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ domain tells of what is there, and whoever finds it can finish or undo the work.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,8 @@ from minova.objects.cpu_times import CpuTimes
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
-from minova.virt.libvirt import power
+from minova.virt.driver import NO_ROW, RowHost
+from minova.virt.libvirt import disk_owner, power
 from minova.virt.libvirt.disks import Base, Disks
 from minova.virt.libvirt.guest_xml import NAMESPACE, HostSettings, Mark, domain_name, guest_xml, mark_of
 from minova.virt.libvirt.host import Host
@@ -63,6 +64,8 @@ class LibvirtDriver:
             found = self._reader.capabilities(connection)
             cpus = cpus_of(connection, found)
         self._settings = settings_from(self._conf, host, found, cpus, direct_io=self._disks.direct_io())
+        if self._real:
+            disk_owner.register_host(self._disks.path, host)
 
     def available_nodes(self) -> tuple[str, ...]:
         # Asked each time: whoever asks wants to know whether the hypervisor answers, too.
@@ -147,13 +150,15 @@ class LibvirtDriver:
                     )
                 if domain.isActive() and mark.attempt == attempt:
                     return
-                self._destroy(domain, instance.uuid)
+                self._destroy(domain, instance.uuid, NO_ROW)
             connection.defineXML(xml)
         if base is not None:
-            self._disks.make(instance, base)
+            self._disks.make(instance, base, self._ready().host, attempt)
 
     def start(self, instance: Instance) -> PowerState:
-        """NotFound: it was not prepared."""
+        """NotFound: it was not prepared. StaleAttempt: another host has made its disks since."""
+        if self._real:
+            self._disks.require_owner(instance.uuid, self._ready().host)
         with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
             domain = require(connection, instance.uuid)
             try:
@@ -163,15 +168,22 @@ class LibvirtDriver:
                     raise
             return power.state_of(domain.state()[0])
 
-    def destroy(self, instance_uuid: str) -> None:
+    def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         with self._host.asked("Destroying", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is None:
-                self._remove_disks(instance_uuid)
+                self._remove_disks(instance_uuid, row)
             elif self._our_mark(domain) is None:
                 LOG.warning("Domain %s has the UUID of instance %s, but is not ours", domain.name(), instance_uuid)
             else:
-                self._destroy(domain, instance_uuid)
+                self._destroy(domain, instance_uuid, row)
+
+    def shares_disks(self) -> bool:
+        return self._real and bool(disk_owner.other_hosts(self._disks.path, self._ready().host))
+
+    def own_disks(self, instance_uuids: Iterable[str]) -> None:
+        for instance_uuid in instance_uuids if self._real else ():
+            self._disks.own(instance_uuid, self._ready().host)
 
     def power_off(self, instance_uuid: str) -> None:
         with self._host.asked("Stopping", domain_name(instance_uuid)) as connection:
@@ -227,12 +239,12 @@ class LibvirtDriver:
             raise errors.HypervisorUnavailable("The libvirt driver was not initialised")
         return self._settings
 
-    def _destroy(self, domain: Any, instance_uuid: str) -> None:
+    def _destroy(self, domain: Any, instance_uuid: str, row: RowHost) -> None:
         with suppress(libvirt.libvirtError):  # it may end by itself at any time; what matters is asked below
             domain.destroy()
         if exists(domain) and domain.isActive():
             domain.destroy()
-        self._remove_disks(instance_uuid)
+        self._remove_disks(instance_uuid, row)
         if not exists(domain):
             return
         try:
@@ -277,6 +289,6 @@ class LibvirtDriver:
             raise
         return mark if mark is not None and mark.host == self._ready().host else None
 
-    def _remove_disks(self, instance_uuid: str) -> None:
+    def _remove_disks(self, instance_uuid: str, row: RowHost) -> None:
         if self._real:
-            self._disks.remove(instance_uuid)
+            self._disks.remove(instance_uuid, self._ready().host, row)

@@ -15,6 +15,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.virt import image_format
+from minova.virt.driver import RowHost
 from minova.virt.libvirt.disks import Base, Disks
 from tests.functional.virt.image_server import ImageServer
 from tests.functional.virt.test_image_cache import conf, image
@@ -57,7 +58,7 @@ def instance(disk_format: str = "qcow2", **flavor: int) -> Instance:
 
 
 def made(disks: Disks, one: Instance, path: Path) -> dict[str, Any]:
-    disks.make(one, Base.of(one, path))
+    disks.make(one, Base.of(one, path), "hv1", 1)
     shown: dict[str, Any] = json.loads(qemu_img("info", "--output=json", disks.folder(one.uuid) / "disk"))
     return shown
 
@@ -87,7 +88,7 @@ def test_a_raw_base_is_named_raw_whatever_a_guest_writes_into_it(disks: Disks, t
 def test_ephemeral_and_swap_disks_are_formatted_and_thin(disks: Disks, base: Path) -> None:
     one = instance(ephemeral_gb=2, swap=64)
     made(disks, one, base)
-    assert names(disks, one) == ["console.log", "disk", "disk.eph0", "disk.swap"]
+    assert names(disks, one) == ["console.log", "disk", "disk.eph0", "disk.swap", "owner.json"]
     assert [Path(disk.path).name for disk in disks.plan(one)] == ["disk", "disk.eph0", "disk.swap"]
     ephemeral, swap = disks.folder(one.uuid) / "disk.eph0", disks.folder(one.uuid) / "disk.swap"
     assert (ephemeral.stat().st_size, swap.stat().st_size) == (2 * GB, 64 * MB)
@@ -101,14 +102,14 @@ def test_making_them_again_makes_them_anew(disks: Disks, base: Path) -> None:
     one = instance()
     made(disks, one, base)
     assert made(disks, one, base)["virtual-size"] == GB
-    assert names(disks, one) == ["console.log", "disk"]
+    assert names(disks, one) == ["console.log", "disk", "owner.json"]
 
 
 def test_what_was_removed_is_gone_and_may_be_removed_again(disks: Disks, base: Path) -> None:
     one = instance()
     made(disks, one, base)
-    disks.remove(one.uuid)
-    disks.remove(one.uuid)
+    disks.remove(one.uuid, "hv1", RowHost())
+    disks.remove(one.uuid, "hv1", RowHost())
     assert list(disks.path.iterdir()) == []
     assert disks.growth() == 0
 
@@ -116,7 +117,7 @@ def test_what_was_removed_is_gone_and_may_be_removed_again(disks: Disks, base: P
 @pytest.mark.parametrize("name", ["../base", "/etc", "", "."])
 def test_nothing_but_a_uuid_names_a_folder(disks: Disks, base: Path, name: str) -> None:
     with pytest.raises(ValueError, match="UUID"):
-        disks.remove(name)
+        disks.remove(name, "hv1", RowHost())
     assert base.exists()
 
 
@@ -132,8 +133,8 @@ def test_a_failed_program_is_told_in_its_words_and_leaves_nothing(disks: Disks, 
     one = instance()
     missing = Base(path=tmp_path / "missing", disk_format="qcow2", virtual_size=GB)
     with pytest.raises(HypervisorUnavailable, match=r"qemu-img: .*missing"):
-        disks.make(one, missing)
-    assert names(disks, one) == ["console.log"]
+        disks.make(one, missing, "hv1", 1)
+    assert names(disks, one) == ["console.log", "owner.json"]
 
 
 def test_disks_on_a_full_disk(small_disk: Path, base: Path) -> None:
@@ -141,9 +142,9 @@ def test_disks_on_a_full_disk(small_disk: Path, base: Path) -> None:
     filler = small_disk / "filler"
     filler.write_bytes(b"x" * (small_disk_free(small_disk) - 300 * 1024))
     with pytest.raises(DiskFull, match="No space left on device"):
-        disks.make(one, Base.of(one, base))
+        disks.make(one, Base.of(one, base), "hv1", 1)
     assert all(not name.endswith(".part") for name in names(disks, one))
-    disks.remove(one.uuid)
+    disks.remove(one.uuid, "hv1", RowHost())
     assert list(small_disk.iterdir()) == [filler]
 
 

@@ -1,0 +1,144 @@
+"""Whose disks these are: several hosts may share one instances_path.
+
+INSTANCES/.hosts/HOST       each host that keeps disks in this folder: so hosts see that they share it (Nova's way, too)
+INSTANCES/UUID/owner.json   the host and build attempt that made the disks, and the inode of the root disk
+
+A host takes the lock of an owner file before it makes or removes the disks beside it. The inode tells when a host that
+writes no owner file (an older release) has replaced the disk since.
+"""
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from minova.errors import HypervisorUnavailable, StaleAttempt
+
+LOG = logging.getLogger(__name__)
+OWNER, HOSTS, ROOT_DISK = "owner.json", ".hosts", "disk"
+# Seconds to wait for a process, perhaps on another host, that works on the same disks.
+LOCK_WITHIN = 10.0
+PAUSE = 0.05
+
+
+class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """`disk` is the inode of the root disk; None while it is being made."""
+
+    host: str
+    attempt: int
+    disk: int | None = None
+
+
+class OwnerFile:
+    """The open and locked owner file of one instance's folder."""
+
+    def __init__(self, folder: Path, file: BinaryIO) -> None:
+        self._folder = folder
+        self._file = file
+
+    def read(self) -> DiskOwner | None:
+        """None: no host has put its name to these disks."""
+        self._file.seek(0)
+        try:
+            return msgspec.json.decode(self._file.read(), type=DiskOwner)
+        except msgspec.MsgspecError:
+            return None
+
+    def write(self, owner: DiskOwner) -> None:
+        # In place: the lock is on this very file.
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(msgspec.json.encode(owner))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def take(self, host: str, attempt: int) -> None:
+        """This attempt makes the disks. StaleAttempt: a later attempt on another host has made them."""
+        owner = self.read()
+        if owner is not None and owner.host != host and owner.attempt > attempt:
+            raise StaleAttempt(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
+        self.write(DiskOwner(host=host, attempt=attempt))
+
+    def is_of(self, host: str) -> bool:
+        """Whether this host made what is there now."""
+        owner = self.read()
+        if owner is None or owner.host != host:
+            return False
+        found = inode(self._folder / ROOT_DISK)
+        return owner.disk is None or found is None or found == owner.disk
+
+
+@contextmanager
+def locked(folder: Path, *, make: bool = False) -> Iterator[OwnerFile]:
+    """The owner file of this folder, made with it if `make`. FileNotFoundError: there is no folder.
+
+    HypervisorUnavailable: another process holds it.
+    """
+    until = time.monotonic() + LOCK_WITHIN
+    while True:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            file = open_owner(folder)
+        except FileNotFoundError:
+            if make and time.monotonic() < until:
+                continue  # another process has just removed the folder
+            raise
+        with file:
+            _lock(file, folder, until)
+            if inode(folder / OWNER) == os.fstat(file.fileno()).st_ino:
+                yield OwnerFile(folder, file)
+                return
+
+
+def open_owner(folder: Path) -> BinaryIO:
+    handle = os.open(folder / OWNER, os.O_RDWR | os.O_CREAT, 0o640)
+    return os.fdopen(handle, "r+b")
+
+
+def _lock(file: BinaryIO, folder: Path, until: float) -> None:
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise HypervisorUnavailable(
+                    f"The disks in {folder} are in use by another process for {LOCK_WITHIN:g} s"
+                ) from None
+        except OSError as error:
+            LOG.warning("%s cannot be locked (%s): hosts that share it are not kept apart", folder, error.strerror)
+            return
+        time.sleep(PAUSE)
+
+
+def inode(path: Path) -> int | None:
+    """None: it is not there."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+# -- hosts of a folder -------------------------------------------------------------------------------------------------
+
+
+def register_host(instances_path: Path, host: str) -> None:
+    """Say that this host keeps disks here."""
+    folder = instances_path / HOSTS
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / host).touch()
+
+
+def other_hosts(instances_path: Path, host: str) -> frozenset[str]:
+    """The other hosts that keep disks in this folder."""
+    try:
+        return frozenset(path.name for path in (instances_path / HOSTS).iterdir()) - {host}
+    except FileNotFoundError:
+        return frozenset()

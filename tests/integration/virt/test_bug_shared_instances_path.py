@@ -1,0 +1,30 @@
+"""Two hypervisors on one folder of disks: what the first one left is removed while the guest runs on the second one."""
+
+from pathlib import Path
+
+import pytest
+
+from minova.errors import StaleAttempt
+from minova.objects.states import PowerState
+from minova.virt.driver import RowHost
+from tests.integration.virt.test_guest import instance, load
+from tests.servers.libvirtd import Libvirtd
+
+
+def test_the_clean_up_of_one_host_leaves_the_guest_of_the_other(guest_image: Path, tmp_path: Path) -> None:
+    with Libvirtd() as one, Libvirtd() as two:
+        first, second = load(tmp_path, one.uri, host="hv1"), load(tmp_path, two.uri, host="hv2")
+        guest = instance()
+        for number, driver in enumerate((first, second), start=1):
+            driver.prepare(guest, driver.available_nodes()[0], number, guest_image)
+        with pytest.raises(StaleAttempt, match="now of host hv2"):
+            first.start(guest)
+        second.start(guest)
+        first.destroy(guest.uuid, RowHost(host="hv2"))
+        assert first.domains() == ()
+        assert (tmp_path / "instances" / guest.uuid / "disk").exists()
+        assert second.power_state(guest.uuid) is PowerState.RUNNING
+        second.destroy(guest.uuid, RowHost(host="hv2"))
+        assert not (tmp_path / "instances" / guest.uuid).exists()
+        first.close()
+        second.close()
