@@ -9,6 +9,7 @@ from minova.objects.image import Image
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.numa import InstanceNUMATopology, NUMATopologyLimits
 from minova.objects.pci import InstancePCIRequest
+from minova.objects.resource_request import resource_alternatives
 
 
 class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +45,7 @@ class PlacementFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider must be like to be a candidate; the scheduler's request filters fill it.
 
     Each of `member_of` is a set of aggregate uuids of which the provider must be in one. `resources` is what one instance
-    takes; None: what its flavor's own numbers say.
+    takes; None: the first of `resource_alternatives`.
     """
 
     required_traits: tuple[str, ...] = ()
@@ -87,12 +88,7 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
         """What one instance takes from Placement, by resource class; a class of 0 is left out."""
         if self.placement.resources is not None:
             return self.placement.resources
-        wanted = {
-            "VCPU": self.flavor.vcpus,
-            "MEMORY_MB": self.flavor.memory_mb,
-            "DISK_GB": self.flavor.disk_gb,
-        }
-        return {name: amount for name, amount in wanted.items() if amount}
+        return resource_alternatives(self.flavor, self.numa_topology)[0]
 
     @property
     def is_rebuild(self) -> bool:

@@ -13,9 +13,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import Allocation, Consumer, ResourceProvider
+from minova.db.models import Allocation, Consumer
 from minova.placement import allocation_rows as rows
-from minova.placement import changes
+from minova.placement import changes, providers
 from minova.placement.allocation_rows import Held, Holding, Key, Provider
 from minova.placement.candidates import refusals
 from minova.placement.policies import Policies
@@ -92,12 +92,12 @@ def forget(session: Session, consumer_uuids: Iterable[str]) -> None:
 
 
 def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None = None) -> list[str]:
-    """Who holds anything of this provider; of one type, or of all."""
-    query = select(Allocation.consumer_uuid).join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+    """Who holds anything of this provider or of those below it; of one type, or of all."""
+    query = select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(providers.tree_of(provider_uuid)))
     if consumer_type is not None:
         query = query.join(Consumer, Consumer.uuid == Allocation.consumer_uuid)
         query = query.where(Consumer.consumer_type == consumer_type)
-    return sorted(set(session.scalars(query.where(ResourceProvider.uuid == provider_uuid))))
+    return sorted(set(session.scalars(query)))
 
 
 def _number(session: Session, claims: Sequence[Claim]) -> tuple[dict[str, int], dict[str, int]]:

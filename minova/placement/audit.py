@@ -11,6 +11,11 @@ from enum import StrEnum
 
 import msgspec
 
+from minova import errors
+from minova.objects.flavor import Flavor
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.resource_request import claimed_as, resource_alternatives
+
 
 class Kind(StrEnum):
     WITHOUT_INSTANCE = "allocation without instance"
@@ -42,10 +47,19 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     resources: Mapping[str, int]
 
 
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider of a node's tree, and what is free of each resource class that it has."""
+
+    provider_uuid: str
+    free: Mapping[str, int]
+
+
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """One that is not deleted. `provider_uuid`, `provider_name`: of its compute node, None where that has none.
 
-    `takes`: what its flavor takes of a host. `holds_resources`: it is on a host, in a state in which it needs them.
+    `alternatives`: what the scheduler may have claimed for it, the preferred first (see `resource_alternatives`); empty
+    where its flavor cannot be read. `tree`: the providers of its node, the root first. `holds_resources`: it is on a
+    host, in a state in which it needs them.
     """
 
     host: str | None
@@ -54,7 +68,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     holds_resources: bool
     provider_uuid: str | None
     provider_name: str | None
-    takes: Mapping[str, int]
+    alternatives: Sequence[Mapping[str, int]]
+    tree: Sequence[Offer] = ()
     project_id: str = ""
     user_id: str = ""
 
@@ -123,10 +138,10 @@ def _nothing_to_hold(consumer: Consumer) -> Verdict:
 
 
 def _wrong_provider(consumer: Consumer, instance: Instance, wrong: Sequence[Holding], *, moves: bool) -> Verdict:
-    kept = {one.provider_uuid: one.resources for one in consumer.holdings if one not in wrong}
-    own = str(instance.provider_uuid)
+    kept = {one.provider_uuid: dict(one.resources) for one in consumer.holdings if one not in wrong}
     if moves:
-        kept[own] = _sum(one.resources for one in wrong)
+        for name, amount in _sum(one.resources for one in wrong).items():
+            _set_amount(kept, instance, (), name, amount)
     finding = Finding(
         kind=Kind.WRONG_PROVIDER,
         consumer_uuid=consumer.uuid,
@@ -138,33 +153,81 @@ def _wrong_provider(consumer: Consumer, instance: Instance, wrong: Sequence[Hold
 
 
 def _wrong_amount(consumer: Consumer, instance: Instance, right: Sequence[Holding]) -> Verdict | None:
-    """Classes that the flavor does not name are somebody else's, and so are shares of several providers of a tree."""
-    if [one.provider_uuid for one in right] != [instance.provider_uuid]:
+    """Only classes that an alternative names are judged: others are held for another reason."""
+    held = _sum(one.resources for one in right)
+    if not instance.alternatives or claimed_as(held, instance.alternatives):
         return None
-    (held,) = right
-    if all(held.resources.get(name) == amount for name, amount in instance.takes.items()):
-        return None
+    wanted = _nearest(held, instance)
     finding = Finding(
         kind=Kind.WRONG_AMOUNT,
         consumer_uuid=consumer.uuid,
-        provider_uuid=held.provider_uuid,
-        detail=f"holds {said(right)}, but its flavor takes {_resources(instance.takes)}",
-        remedy=f"hold {_resources(instance.takes)}",
+        provider_uuid=right[0].provider_uuid,
+        detail=f"holds {said(right)}, but its flavor takes {' or '.join(map(_resources, instance.alternatives))}",
+        remedy=f"hold {_resources(wanted)}",
     )
-    wanted = {one.provider_uuid: one.resources for one in consumer.holdings}
-    return Verdict(finding, wanted | {held.provider_uuid: {**held.resources, **instance.takes}})
+    kept = {one.provider_uuid: dict(one.resources) for one in consumer.holdings}
+    for name in {name for resources in instance.alternatives for name in resources}:
+        if held.get(name, 0) != wanted.get(name, 0):
+            _set_amount(kept, instance, right, name, wanted.get(name, 0))
+    return Verdict(finding, {provider: resources for provider, resources in kept.items() if resources})
 
 
-def _without_allocation(consumer: Consumer, instance: Instance) -> Verdict:
-    own = str(instance.provider_uuid)
+def _without_allocation(consumer: Consumer, instance: Instance) -> Verdict | None:
+    if not instance.alternatives:
+        return None
+    wanted = _nearest({}, instance)
     finding = Finding(
         kind=Kind.WITHOUT_ALLOCATION,
         consumer_uuid=consumer.uuid,
-        provider_uuid=own,
+        provider_uuid=instance.provider_uuid,
         detail=f"{instance.state} on {instance.provider_name}, of which it holds nothing",
-        remedy=f"allocate {_resources(instance.takes)} on {instance.provider_name}",
+        remedy=f"allocate {_resources(wanted)} on {instance.provider_name}",
     )
-    return Verdict(finding, {one.provider_uuid: one.resources for one in consumer.holdings} | {own: instance.takes})
+    kept = {one.provider_uuid: dict(one.resources) for one in consumer.holdings}
+    for name, amount in wanted.items():
+        _set_amount(kept, instance, (), name, amount)
+    return Verdict(finding, kept)
+
+
+def _nearest(held: Mapping[str, int], instance: Instance) -> Mapping[str, int]:
+    """The alternative that changes least, of these one for which there is room, of these the scheduler's preferred."""
+
+    def cost(wanted: Mapping[str, int]) -> tuple[int, int]:
+        named = {name for resources in instance.alternatives for name in resources}
+        missing = {name: amount - held.get(name, 0) for name, amount in wanted.items() if amount > held.get(name, 0)}
+        changed = sum(held.get(name, 0) != wanted.get(name, 0) for name in named)
+        return changed, sum(_offering(instance, name, amount) is None for name, amount in missing.items())
+
+    return min(instance.alternatives, key=cost)
+
+
+def _offering(instance: Instance, name: str, amount: int) -> str | None:
+    """The provider of the node's tree that has `amount` free of the class: the root, else the one with the most."""
+    able = [one for one in instance.tree if one.free.get(name, 0) >= amount]
+    if not able:
+        return None
+    return max(able, key=lambda one: (one.provider_uuid == instance.provider_uuid, one.free[name])).provider_uuid
+
+
+def _set_amount(
+    kept: dict[str, dict[str, int]], instance: Instance, right: Sequence[Holding], name: str, amount: int
+) -> None:
+    """Of one class; where several providers of the tree gave it, the one that gave most does from now on."""
+    holders = sorted(right, key=lambda one: -one.resources.get(name, 0))
+    giving = [one.provider_uuid for one in holders if one.resources.get(name, 0)]
+    for provider in giving:
+        kept[provider].pop(name, None)
+    if amount:
+        provider = giving[0] if giving else _offering(instance, name, amount) or str(instance.provider_uuid)
+        kept.setdefault(provider, {})[name] = amount
+
+
+def known_alternatives(flavor: Flavor, numa_topology: InstanceNUMATopology | None) -> tuple[Mapping[str, int], ...]:
+    """`resource_alternatives`; none where the flavor is malformed, which some older releases let pass."""
+    try:
+        return resource_alternatives(flavor, numa_topology)
+    except errors.BadRequest:
+        return ()
 
 
 def judge_books(books: Books) -> Finding | None:

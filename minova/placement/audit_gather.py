@@ -2,7 +2,7 @@
 changes together (an allocation with its `used`, an instance's end with its release) is never seen half.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import exists, func, or_, select, true
@@ -21,11 +21,9 @@ from minova.db.models import (
     Task,
 )
 from minova.objects.migration import ENDED
-from minova.objects.request_spec import RequestSpec
 from minova.objects.states import RESOURCE_FREE
-from minova.placement import audit
-from minova.placement.audit import Finding, Verdict, judge, judge_books, judge_provider
-from minova.placement.wishes import resources_of
+from minova.placement import audit, providers
+from minova.placement.audit import Finding, Verdict, judge, judge_books, judge_provider, known_alternatives
 
 INSTANCE = "INSTANCE"
 Root = aliased(ResourceProvider)
@@ -45,7 +43,8 @@ def findings(session: Session) -> list[Finding]:
 
 
 def wrong_consumers(session: Session) -> list[Finding]:
-    suspects = sorted({*session.scalars(_suspicious_holders()), *session.scalars(_instances_without())})
+    queries = (_suspicious_holders(), _instances_without(), _holders_of_both_cpu_classes())
+    suspects = sorted({uuid for query in queries for uuid in session.scalars(query)})
     verdicts = (judge(consumer) for chunk in chunked(suspects) for consumer in consumers(session, chunk))
     return [verdict.finding for verdict in verdicts if verdict is not None]
 
@@ -102,6 +101,18 @@ def _instances_without() -> Any:
     )
 
 
+def _holders_of_both_cpu_classes() -> Any:
+    """As a mixed guest does, and as audits of older releases made pinned ones do."""
+    shared = aliased(Allocation)
+    return (
+        select(Allocation.consumer_uuid)
+        .join(Consumer, Consumer.uuid == Allocation.consumer_uuid)
+        .join(shared, (shared.consumer_uuid == Allocation.consumer_uuid) & (shared.resource_class == "VCPU"))
+        .where(Consumer.consumer_type == INSTANCE, Allocation.resource_class == "PCPU", ~_busy(Consumer.uuid))
+        .distinct()
+    )
+
+
 def consumers(session: Session, uuids: Sequence[str]) -> list[audit.Consumer]:
     busy = set(session.scalars(select(Consumer.uuid).where(Consumer.uuid.in_(uuids), _busy(Consumer.uuid))))
     busy |= set(session.scalars(select(Instance.uuid).where(Instance.uuid.in_(uuids), _busy(Instance.uuid))))
@@ -149,6 +160,8 @@ def _instances(session: Session, uuids: Sequence[str]) -> dict[str, audit.Instan
         .where(Instance.uuid.in_(uuids), _ALIVE)
         .execution_options(populate_existing=True)
     )
+    rows = session.execute(query).all()
+    trees = _trees(session, {str(provider_uuid) for _, provider_uuid, _ in rows if provider_uuid is not None})
     return {
         row.uuid: audit.Instance(
             host=row.host,
@@ -157,20 +170,39 @@ def _instances(session: Session, uuids: Sequence[str]) -> dict[str, audit.Instan
             holds_resources=row.host is not None and row.vm_state not in _FREE,
             provider_uuid=provider_uuid,
             provider_name=provider_name,
-            takes=resources_of(RequestSpec(flavor=row.flavor)),
+            alternatives=known_alternatives(row.flavor, row.numa_topology),
+            tree=trees.get(provider_uuid, ()),
             project_id=row.project_id,
             user_id=row.user_id,
         )
-        for row, provider_uuid, provider_name in session.execute(query)
+        for row, provider_uuid, provider_name in rows
     }
+
+
+def _trees(session: Session, root_uuids: Collection[str]) -> dict[str, list[audit.Offer]]:
+    """The providers of each node with what is free of them, by the uuid of the root."""
+    query = (
+        select(Root.uuid, ResourceProvider.uuid, Inventory.resource_class, Inventory.capacity - Inventory.used)
+        .join(Root, Root.id == _ROOT_ID)
+        .join(Inventory, Inventory.provider_id == ResourceProvider.id)
+        .where(Root.uuid.in_(root_uuids))
+        .order_by(ResourceProvider.id)
+    )
+    free: dict[tuple[str, str], dict[str, int]] = {}
+    for root_uuid, uuid, name, amount in session.execute(query):
+        free.setdefault((root_uuid, uuid), {})[name] = amount
+    found: dict[str, list[audit.Offer]] = {}
+    for (root_uuid, uuid), amounts in free.items():
+        found.setdefault(root_uuid, []).append(audit.Offer(provider_uuid=uuid, free=amounts))
+    return found
 
 
 # -- inventories and providers -----------------------------------------------------------------------------------------
 
 
 def wrong_books(session: Session, provider_uuid: str | None = None) -> list[Finding]:
-    """Inventories whose `used` is not the sum of what is allocated of them: of one provider, or of all."""
-    of = ResourceProvider.uuid == provider_uuid if provider_uuid is not None else true()
+    """Inventories whose `used` is not the sum of what is allocated of them: of one node's providers, or of all."""
+    of = ResourceProvider.id.in_(providers.tree_of(provider_uuid)) if provider_uuid is not None else true()
     sums = (
         select(Allocation.provider_id, Allocation.resource_class, func.sum(Allocation.used).label("total"))
         .group_by(Allocation.provider_id, Allocation.resource_class)

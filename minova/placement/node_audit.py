@@ -16,45 +16,45 @@ from minova.db.models import Allocation, Consumer, Instance, Inventory, Migratio
 from minova.objects import instance as objects
 from minova.objects.migration import ENDED
 from minova.objects.node_audit import Drift
-from minova.objects.request_spec import RequestSpec
+from minova.objects.resource_request import claimed_as
 from minova.placement import audit_gather, providers
-from minova.placement.audit import Finding, Kind
+from minova.placement.audit import Finding, Kind, known_alternatives
 from minova.placement.audit_heal import heal
-from minova.placement.wishes import resources_of
 
 # Moving an allocation to where a row says that its instance is would be wrong if the row is.
 _LEFT = frozenset({Kind.WRONG_PROVIDER})
 
 # Built once: every audit of every node asks them.
-_PROVIDER = providers.ID.scalar_subquery()
+_HERE = Allocation.provider_id.in_(providers.TREE)
 # What each consumer holds, and under no consumer's name what the inventories say is in use.
 _BOOKS = union_all(
-    select(Allocation.consumer_uuid, Allocation.resource_class, Allocation.used).where(
-        Allocation.provider_id == _PROVIDER
+    select(Allocation.consumer_uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used).where(_HERE),
+    select(literal(""), Inventory.provider_id, Inventory.resource_class, Inventory.used).where(
+        Inventory.provider_id.in_(providers.TREE)
     ),
-    select(literal(""), Inventory.resource_class, Inventory.used).where(Inventory.provider_id == _PROVIDER),
 )
 _GONE = (
     select(Consumer.uuid)
     .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
     .where(
-        Allocation.provider_id == _PROVIDER,
+        _HERE,
         Consumer.consumer_type == audit_gather.INSTANCE,
         ~exists().where(Instance.uuid == Consumer.uuid, Instance.deleted_at.is_(None)),
         ~exists().where(Migration.uuid == Consumer.uuid, Migration.status.not_in(sorted(ENDED))),
     )
 )
 
-Held = Mapping[str, Mapping[str, int]]
+# {consumer: {(provider id, resource class): amount}}.
+Held = Mapping[str, Mapping[tuple[int, str], int]]
 Run = Callable[[Callable[[Session], Any]], Any]
 
 
 def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.Instance]) -> tuple[str, ...] | None:
-    """Idle instances that hold something else than their flavor takes; None: all is as it should be."""
-    held: dict[str, dict[str, int]] = {}
-    for uuid, name, amount in session.execute(_BOOKS, {"of": provider_uuid}):
-        held.setdefault(uuid, {})[name] = amount
-    used = {name: amount for name, amount in held.pop("", {}).items() if amount}
+    """Idle instances that hold something else than the scheduler claims for them; None: all is as it should be."""
+    held: dict[str, dict[tuple[int, str], int]] = {}
+    for uuid, provider_id, name, amount in session.execute(_BOOKS, {"of": provider_uuid}):
+        held.setdefault(uuid, {})[provider_id, name] = amount
+    used = {key: amount for key, amount in held.pop("", {}).items() if amount}
     found = tuple(sorted(_differing(held, instances)))
     return found if found or used != _total(held) else None
 
@@ -64,19 +64,22 @@ def holders_gone(session: Session, provider_uuid: str) -> list[str]:
     return sorted(set(session.scalars(_GONE, {"of": provider_uuid})))
 
 
-def _total(held: Held) -> dict[str, int]:
-    total: Counter[str] = Counter()
+def _total(held: Held) -> dict[tuple[int, str], int]:
+    total: Counter[tuple[int, str]] = Counter()
     for resources in held.values():
         total.update(resources)
-    return {name: amount for name, amount in total.items() if amount}
+    return {key: amount for key, amount in total.items() if amount}
 
 
 def _differing(held: Held, instances: Iterable[objects.Instance]) -> Iterable[str]:
     for instance in instances:
-        takes = resources_of(RequestSpec(flavor=instance.flavor))
-        mine = held.get(instance.uuid, {})
-        if instance.task_state is None and any(mine.get(name) != amount for name, amount in takes.items()):
-            yield instance.uuid
+        if instance.task_state is None:
+            mine: Counter[str] = Counter()
+            for (_, name), amount in held.get(instance.uuid, {}).items():
+                mine[name] += amount
+            alternatives = known_alternatives(instance.flavor, instance.numa_topology)
+            if alternatives and not claimed_as(mine, alternatives):
+                yield instance.uuid
 
 
 def restore(

@@ -1,5 +1,7 @@
 """Resource providers. One per compute node so far, with the node's uuid."""
 
+from typing import Any
+
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy import delete as delete_rows
 from sqlalchemy.orm import Session
@@ -13,6 +15,19 @@ from minova.placement.inserts import insert_missing
 # Built once: every audit of every node asks them. The id of the provider whose uuid parameter `of` brings.
 ID = select(ResourceProvider.id).where(ResourceProvider.uuid == bindparam("of"))
 _NAMED = select(ResourceProvider.id, ResourceProvider.name).where(ResourceProvider.uuid == bindparam("of"))
+
+# The ids of that provider and of those below it; a root may be its own by NULL, where an older service made it.
+TREE = select(ResourceProvider.id).where(
+    or_(ResourceProvider.uuid == bindparam("of"), ResourceProvider.root_provider_id == ID.scalar_subquery())
+)
+
+
+def tree_of(uuid: str) -> Any:
+    """`TREE` of this root, as a part of another query."""
+    root_id = select(ResourceProvider.id).where(ResourceProvider.uuid == uuid).scalar_subquery()
+    return select(ResourceProvider.id).where(
+        or_(ResourceProvider.uuid == uuid, ResourceProvider.root_provider_id == root_id)
+    )
 
 
 def ensure(session: Session, uuid: str, name: str) -> int:

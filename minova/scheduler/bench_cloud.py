@@ -8,7 +8,8 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMAPages, NUMATopology
-from minova.objects.request_spec import RequestSpec
+from minova.objects.request_spec import PlacementFilter, RequestSpec
+from minova.objects.resource_request import resource_alternatives
 from minova.scheduler.host_record import AggregateFacts, HostRecord, ImageSupport, RoomFacts, ServiceFacts
 
 CPUS, MEMORY_MB, DISK_GB = 64, 262144, 4000
@@ -162,6 +163,7 @@ def _pinned(cells: int, image: Image) -> RequestSpec:
         )
         for index in range(cells)
     )
-    return RequestSpec(
-        flavor=flavor, image=image, project_id="project", numa_topology=InstanceNUMATopology(cells=wanted)
-    )
+    topology = InstanceNUMATopology(cells=wanted)
+    # These hosts offer no PCPU: the second choice of a pinned guest.
+    placement = PlacementFilter(resources=resource_alternatives(flavor, topology)[-1])
+    return RequestSpec(flavor=flavor, image=image, project_id="project", numa_topology=topology, placement=placement)

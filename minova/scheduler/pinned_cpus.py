@@ -9,29 +9,24 @@ import os_traits
 
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import PlacementFilter, RequestSpec
+from minova.objects.resource_request import dedicated_cpus, resource_alternatives
 
 _HYPERTHREADING = {"require": "required_traits", "isolate": "forbidden_traits"}
 
 
-def pinned(
+def with_resources(
     common: PlacementFilter, spec: RequestSpec, *, fall_back: bool
 ) -> tuple[PlacementFilter, PlacementFilter | None]:
-    """(first choice, second choice or None) of a request that asks for `common` apart from its pinned CPUs."""
+    """(first choice, second choice or None) of a request that asks for `common` apart from its resources."""
     topology = spec.numa_topology
-    dedicated = _dedicated(topology) if topology is not None else 0
-    if topology is None or not dedicated:
-        return common, None
-    shared = spec.flavor.vcpus - dedicated
-    own = 1 if topology.emulator_threads_policy == "isolate" else 0
-    asked = {"PCPU": dedicated + own, **({"VCPU": shared} if shared else {})}
-    others = {name: amount for name, amount in (common.resources or {}).items() if name not in ("VCPU", "PCPU")}
-    first = msgspec.structs.replace(common, resources={**asked, **others}, **_thread_trait(common, topology))
+    alternatives = resource_alternatives(spec.flavor, topology)
+    first = msgspec.structs.replace(common, resources=alternatives[0])
+    if topology is None or not dedicated_cpus(topology):
+        return first, None
     # Nova asks again for instances whose CPUs are all pinned; a host that has both kinds says so by its PCPU.
-    return first, common if fall_back and not shared else None
-
-
-def _dedicated(topology: InstanceNUMATopology) -> int:
-    return sum(len(cell.pcpuset) for cell in topology.cells)
+    second = msgspec.structs.replace(common, resources=alternatives[-1])
+    all_pinned = not any(cell.cpuset for cell in topology.cells)
+    return msgspec.structs.replace(first, **_thread_trait(common, topology)), second if fall_back and all_pinned else None
 
 
 def _thread_trait(common: PlacementFilter, topology: InstanceNUMATopology) -> dict[str, tuple[str, ...]]:

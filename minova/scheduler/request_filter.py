@@ -13,9 +13,9 @@ import os_traits
 
 from minova import errors
 from minova.objects.request_spec import PlacementFilter, RequestSpec
-from minova.placement.wishes import TRAIT_PREFIX, required_of_image, resources_of, traits_of
+from minova.placement.wishes import TRAIT_PREFIX, required_of_image, traits_of
 from minova.scheduler.host_record import AggregateFacts
-from minova.scheduler.pinned_cpus import pinned
+from minova.scheduler.pinned_cpus import with_resources
 
 TENANT_KEY = "filter_tenant_id"
 ZONE_KEY = "availability_zone"
@@ -69,9 +69,8 @@ def shaped(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Opt
         forbidden_traits=tuple(sorted({*given.forbidden_traits, *forbidden, os_traits.COMPUTE_STATUS_DISABLED})),
         member_of=(*given.member_of, *_tenant(spec, aggregates, options), *_zone(spec, aggregates)),
         forbidden_aggregates=tuple(sorted({*given.forbidden_aggregates, *isolated})),
-        resources=resources_of(spec),
     )
-    first, fallback = pinned(common, spec, fall_back=not options.disable_fallback_pcpu_query)
+    first, fallback = with_resources(common, spec, fall_back=not options.disable_fallback_pcpu_query)
     return msgspec.structs.replace(spec, placement=first, fallback=fallback)
 
 

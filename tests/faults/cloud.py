@@ -19,6 +19,7 @@ from minova.db import schema
 from minova.db.models import Allocation, ComputeNode, Instance, Inventory, ResourceProvider, Task
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.objects.resource_request import resource_alternatives
 from minova.objects.server_request import CreateServers
 from minova.scheduler.manager import SchedulerManager
 from minova.virt.driver import Driver
@@ -138,17 +139,14 @@ class Cloud:
             found += [f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in {"active", "error"}]
             found += [f"task left for {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
             active = {i.uuid: i.host for i in instances if i.vm_state == "active"}
+            takes = {i.uuid: resource_alternatives(i.flavor, i.numa_topology)[0] for i in instances}
             rows = session.execute(
                 select(
                     Allocation.consumer_uuid, ResourceProvider.name, Allocation.resource_class, Allocation.used
                 ).join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
             )
             allocated = {(uuid, name, kind, used) for uuid, name, kind, used in rows}
-            wanted = {
-                (uuid, host, kind, n)
-                for uuid, host in active.items()
-                for kind, n in (("VCPU", 1), ("MEMORY_MB", 512), ("DISK_GB", 1))
-            }
+            wanted = {(uuid, host, kind, n) for uuid, host in active.items() for kind, n in takes[uuid].items()}
             found += [f"allocation without instance: {a}" for a in sorted(allocated - wanted)]
             found += [f"instance without allocation: {a}" for a in sorted(wanted - allocated)]
             found += self._inventories(session)

@@ -111,6 +111,8 @@ def options_of(host: str, folder: Path) -> Any:
 class World:
     """`now` is everybody's clock."""
 
+    machine: type[Machine] = Machine
+
     def __init__(self, folder: Path, tables: Path) -> None:
         self.now = START
         self._tables = tables
@@ -118,7 +120,7 @@ class World:
         shutil.copy(tables, folder / "minova.sqlite")
         self.db = Database(f"sqlite:///{folder}/minova.sqlite", clock=lambda: self.now)
         self.waiting: list[Callable[[], None]] = []
-        self.machines = {host: Machine(host, vcpus=8, memory_mb=4096 + 512, local_gb=50) for host in HOSTS}
+        self.machines = {host: self.machine(host, vcpus=8, memory_mb=4096 + 512, local_gb=50) for host in HOSTS}
         self.computes: dict[str, ComputeManager] = {}
         scheduler = SchedulerManager(self._conf("s"), self.db, None, host="s", clock=lambda: self.now)
         self.conductor = ConductorManager(

@@ -14,7 +14,13 @@ from minova.placement.audit import (
 )
 
 ON_A = Instance(
-    host="a", node="a", state="active", holds_resources=True, provider_uuid="a", provider_name="a", takes={"VCPU": 2}
+    host="a",
+    node="a",
+    state="active",
+    holds_resources=True,
+    provider_uuid="a",
+    provider_name="a",
+    alternatives=({"VCPU": 2},),
 )
 NOWHERE = msgspec.structs.replace(ON_A, host=None, state="error", holds_resources=False)
 LOST = msgspec.structs.replace(ON_A, provider_uuid=None)

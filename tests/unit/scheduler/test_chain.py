@@ -23,7 +23,7 @@ from tests.unit.scheduler.hosts import record, room, spec_of, table_of, uuids
 from tests.unit.scheduler.requests import options
 
 OPTIONS = options()
-ROOMY = {name: room(10**9) for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
+ROOMY = {name: room(10**9) for name in ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")}
 DOWN = ServiceFacts(forced_down=True)
 
 
@@ -251,8 +251,8 @@ def test_devices_near_the_cells_are_looked_for_where_numbers_do_not_tell() -> No
     full = topology(0).cells[0]
     busy = type(topology(0))((type(full)(**{**fields(full), "pinned_cpus": full.pcpuset}), topology(0).cells[1]))
     table = table_of(
-        record(1, numa_topology=busy, pci_pools=(pool,)),
-        record(2, numa_topology=topology(0), pci_pools=(pool,), memory_mb_used=9),
+        record(1, numa_topology=busy, pci_pools=(pool,), rooms=ROOMY),
+        record(2, numa_topology=topology(0), pci_pools=(pool,), rooms=ROOMY, memory_mb_used=9),
     )
     decision = decide(
         table, spec_of(numa_topology=pinned(4), pci_requests=wish), uuids(1), 0, rules(NUMATopologyFilter)
