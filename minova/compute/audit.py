@@ -103,7 +103,7 @@ def fold(
         books=opened,
         conflicts=(*pinned_twice, *inputs.conflicts, *oversized((one.instance for one in held), view.domains)),
         restored=inputs.restored,
-        inventories=inventories_of(view, opened.node, settings.reserved),
+        inventories=inventories_of(view, opened.node, settings.reserved, settings.ratios),
         strays=tuple(domain for domain in view.domains if _to_destroy(domain, inputs, settings.running_deleted)),
         outlived=tuple(
             (domain, inputs.deleted[domain.uuid])

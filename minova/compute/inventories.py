@@ -37,7 +37,10 @@ class Ratios(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ratios_for(ratios: Ratios, row: ComputeNode | None) -> tuple[float, float, float]:
-    """(cpu, ram, disk) by Nova's rule: the operator's; else what the node has; else the initial one."""
+    """(cpu, ram, disk) by Nova's rule: the operator's; else what the node has in Placement; else the initial one.
+
+    `row`: the node with the ratios of its inventories.
+    """
     known = (
         (row.cpu_allocation_ratio, row.ram_allocation_ratio, row.disk_allocation_ratio)
         if row is not None
@@ -46,17 +49,28 @@ def ratios_for(ratios: Ratios, row: ComputeNode | None) -> tuple[float, float, f
     return (ratios.cpu or known[0], ratios.ram or known[1], ratios.disk or known[2])
 
 
-def inventories_of(view: HypervisorView, node: ComputeNode, reserved: Reserved) -> tuple[Inventory, ...]:
-    """One for each resource class of which the node has any, with the node's ratios."""
+def inventories_of(
+    view: HypervisorView, node: ComputeNode, reserved: Reserved, ratios: Ratios
+) -> tuple[Inventory, ...]:
+    """One for each resource class of which the node has any, with the node's ratios; see `keeps_ratio` for those that
+    the operator has not set here.
+    """
     offered = (
-        ("VCPU", view.vcpus, reserved.vcpus, node.cpu_allocation_ratio),
-        ("PCPU", view.pcpus, 0, 1.0),
-        ("VGPU", view.vgpus, 0, 1.0),
-        ("MEMORY_MB", view.memory_mb, reserved.memory_mb, node.ram_allocation_ratio),
-        ("DISK_GB", view.local_gb, reserved.disk_gb, node.disk_allocation_ratio),
+        ("VCPU", view.vcpus, reserved.vcpus, node.cpu_allocation_ratio, not ratios.cpu),
+        ("PCPU", view.pcpus, 0, 1.0, False),
+        ("VGPU", view.vgpus, 0, 1.0, False),
+        ("MEMORY_MB", view.memory_mb, reserved.memory_mb, node.ram_allocation_ratio, not ratios.ram),
+        ("DISK_GB", view.local_gb, reserved.disk_gb, node.disk_allocation_ratio, not ratios.disk),
     )
     return tuple(
-        Inventory(resource_class=name, total=total, reserved=min(kept, total), max_unit=total, allocation_ratio=ratio)
-        for name, total, kept, ratio in offered
+        Inventory(
+            resource_class=name,
+            total=total,
+            reserved=min(kept, total),
+            max_unit=total,
+            allocation_ratio=ratio,
+            keeps_ratio=keeps,
+        )
+        for name, total, kept, ratio, keeps in offered
         if total > 0
     )

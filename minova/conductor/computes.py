@@ -57,7 +57,7 @@ class Computes:
             held = tuple(instances.holding(session, host, nodename))
             suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
             inputs = AuditInputs(
-                node=compute_nodes.to_object(row, pci_devices.of_node(session, row.id)) if row is not None else None,
+                node=self._known_node(session, row) if row is not None else None,
                 instances=held,
                 migrations=moving,
                 moved=tuple(instances.load(session, Instance.uuid.in_([one.instance_uuid for one in moving])))
@@ -73,6 +73,18 @@ class Computes:
                 ),
             )
         return inputs if suspects is None or inputs.node is None else self._restored(inputs, inputs.node, suspects)
+
+    @staticmethod
+    def _known_node(session: Session, row: NodeRow) -> ComputeNode:
+        """With the allocation ratios of its inventories: what is set through Placement comes before what the row says."""
+        node = compute_nodes.to_object(row, pci_devices.of_node(session, row.id))
+        ratios = inventories.ratios_of(session, row.uuid)
+        return msgspec.structs.replace(
+            node,
+            cpu_allocation_ratio=ratios.get("VCPU", node.cpu_allocation_ratio),
+            ram_allocation_ratio=ratios.get("MEMORY_MB", node.ram_allocation_ratio),
+            disk_allocation_ratio=ratios.get("DISK_GB", node.disk_allocation_ratio),
+        )
 
     def _restored(self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str]) -> AuditInputs:
         """After what the instances hold of the node was put right, and what of that could not be."""

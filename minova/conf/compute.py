@@ -96,19 +96,28 @@ OPTS: list[cfg.Opt] = [
         "cpu_allocation_ratio",
         min=0.0,
         mutable=True,
-        help="Virtual to physical CPUs; unset: initial_cpu_allocation_ratio.",
+        help=(
+            "Virtual to physical CPUs, at each audit of the node. Unset: a new node gets initial_cpu_allocation_ratio, "
+            "and what is set through Placement is kept."
+        ),
     ),
     cfg.FloatOpt(
         "ram_allocation_ratio",
         min=0.0,
         mutable=True,
-        help="Virtual to physical memory; unset: initial_ram_allocation_ratio.",
+        help=(
+            "Virtual to physical memory, at each audit of the node. Unset: a new node gets initial_ram_allocation_ratio, "
+            "and what is set through Placement is kept."
+        ),
     ),
     cfg.FloatOpt(
         "disk_allocation_ratio",
         min=0.0,
         mutable=True,
-        help="Virtual to physical disk; unset: initial_disk_allocation_ratio.",
+        help=(
+            "Virtual to physical disk, at each audit of the node. Unset: a new node gets initial_disk_allocation_ratio, "
+            "and what is set through Placement is kept."
+        ),
     ),
     cfg.FloatOpt(
         "initial_cpu_allocation_ratio",

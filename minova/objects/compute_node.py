@@ -7,6 +7,9 @@ import msgspec
 from minova.objects.numa import NUMATopology
 from minova.objects.pci import PciDevice, PciDevicePool
 
+# The widest number of a row: a ratio may be so large that the product passes it.
+MAX_CAPACITY = 2**31 - 1
+
 
 class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver reports of one node (`get_available_resource`). memory in MB, disk in GB.
@@ -86,7 +89,10 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
-    """Placement's record of one resource class of a provider. `capacity` = floor((total - reserved) * ratio)."""
+    """Placement's record of one resource class of a provider. `capacity` = floor((total - reserved) * ratio).
+
+    `keeps_ratio`: an inventory that exists keeps its ratio, which may have been set through Placement.
+    """
 
     resource_class: str
     total: int
@@ -95,7 +101,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     max_unit: int
     step_size: int = 1
     allocation_ratio: float = 1.0
+    keeps_ratio: bool = False
 
     @property
     def capacity(self) -> int:
-        return int((self.total - self.reserved) * self.allocation_ratio)
+        return int(min((self.total - self.reserved) * self.allocation_ratio, MAX_CAPACITY))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
@@ -27,11 +28,15 @@ _KNOWN = (
     .with_for_update()
 )
 
+_RATIOS = select(models.Inventory.resource_class, models.Inventory.allocation_ratio).where(
+    models.Inventory.provider_id == providers.ID.scalar_subquery()
+)
+
 
 def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[Inventory]) -> bool:
     """Make these the provider's inventories; answers whether anything changed, and raises its generation if so.
 
-    A class that is gone but still used stays with a capacity of 0 until its last allocation is released.
+    An inventory that `keeps_ratio` has the ratio that is set already. A class that is gone but still used stays with a capacity of 0 until its last allocation is released.
     NotFound: no such provider.
     """
     rows = session.execute(_KNOWN, {"of": provider_uuid}).all()
@@ -39,7 +44,10 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
     if provider_id is None:
         raise errors.NotFound(f"No resource provider {provider_uuid}.")
     known = {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}
-    wanted = {i.resource_class: {name: getattr(i, name) for name in _FIELDS} for i in inventories}
+    wanted = {
+        one.resource_class: {name: getattr(one, name) for name in _FIELDS}
+        for one in (_with_known_ratio(one, known.get(one.resource_class)) for one in inventories)
+    }
     for resource_class, (used, values) in known.items():
         if resource_class not in wanted and used:
             wanted[resource_class] = {**values, "total": 0, "reserved": 0, "capacity": 0}
@@ -56,6 +64,17 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
     )
     changes.append_providers(session, [provider_uuid])
     return True
+
+
+def ratios_of(session: Session, provider_uuid: str) -> dict[str, float]:
+    """The allocation ratio of each resource class that the provider has."""
+    return {row.resource_class: row.allocation_ratio for row in session.execute(_RATIOS, {"of": provider_uuid})}
+
+
+def _with_known_ratio(wanted: Inventory, known: tuple[int, dict[str, Any]] | None) -> Inventory:
+    if known is None or not wanted.keeps_ratio:
+        return wanted
+    return msgspec.structs.replace(wanted, allocation_ratio=known[1]["allocation_ratio"])
 
 
 def _write(

@@ -26,7 +26,9 @@ def with_resources(
     # Nova asks again for instances whose CPUs are all pinned; a host that has both kinds says so by its PCPU.
     second = msgspec.structs.replace(common, resources=alternatives[-1])
     all_pinned = not any(cell.cpuset for cell in topology.cells)
-    return msgspec.structs.replace(first, **_thread_trait(common, topology)), second if fall_back and all_pinned else None
+    return msgspec.structs.replace(
+        first, **_thread_trait(common, topology)
+    ), second if fall_back and all_pinned else None
 
 
 def _thread_trait(common: PlacementFilter, topology: InstanceNUMATopology) -> dict[str, tuple[str, ...]]:

@@ -137,9 +137,9 @@ def test_power_states_that_differ(changes: dict[str, Any], domains: list[DomainV
 
 def test_inventories_have_totals_reserves_and_ratios() -> None:
     assert audit(a_view(), AuditInputs()).inventories == (
-        Inventory(resource_class="VCPU", total=8, reserved=1, max_unit=8, allocation_ratio=4.0),
-        Inventory(resource_class="MEMORY_MB", total=8192, reserved=512, max_unit=8192, allocation_ratio=1.0),
-        Inventory(resource_class="DISK_GB", total=100, reserved=1, max_unit=100, allocation_ratio=1.0),
+        Inventory(resource_class="VCPU", total=8, reserved=1, max_unit=8, allocation_ratio=4.0, keeps_ratio=True),
+        Inventory(resource_class="MEMORY_MB", total=8192, reserved=512, max_unit=8192, keeps_ratio=True),
+        Inventory(resource_class="DISK_GB", total=100, reserved=1, max_unit=100, keeps_ratio=True),
     )
 
 
