@@ -4,15 +4,21 @@ The instance's own row carries the attempt, so most reports are one conditional 
 """
 
 import logging
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
+import msgspec
 from oslo_config import cfg
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from minova import errors, metrics
 from minova.conductor.build_instances import intent, retries
 from minova.conductor.casts import Build, Casts, builds_of, choice_of
 from minova.conductor.endings import BUILDING, announce_hosts, fail_builds
+from minova.conductor.group_commit import GroupCommit
 from minova.conductor.liveness import Liveness
 from minova.conductor.notifications import CREATE_ERROR, CREATE_START, note
 from minova.conductor.worker import Worker
@@ -24,10 +30,79 @@ from minova.objects import instance as objects
 from minova.objects.compute_node import ComputeNode
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import Selection
-from minova.objects.states import PowerState, TaskState, VmState
+from minova.objects.states import BUILD_STEPS, PowerState, TaskState, VmState
 from minova.placement import allocations, changes
 
 LOG = logging.getLogger(__name__)
+
+
+# The claim of a host notes the first step; a host whose image is there already begins with the second.
+CLAIM_STEPS = (TaskState.BLOCK_DEVICE_MAPPING, TaskState.SPAWNING)
+
+_MINE = (Instance.attempt == bindparam("b_attempt"), Instance.host == bindparam("b_host"))
+_COMMITTED = (
+    select(Task.id)
+    .where(
+        Task.instance_uuid == Instance.uuid,
+        Task.step == "build",
+        Task.attempt == bindparam("b_attempt"),
+        Task.host == bindparam("b_host"),
+        Task.node == bindparam("b_node"),
+    )
+    .exists()
+)
+_CLAIM = {
+    step: instances.Transition(
+        BUILDING,
+        (VmState.BUILDING, step),
+        Instance.attempt == bindparam("b_attempt"),
+        _COMMITTED,
+        host=bindparam("b_host"),
+        node=bindparam("b_node"),
+        numa_topology=bindparam("b_numa_topology"),
+        updated_at=bindparam("b_at"),
+    )
+    for step in CLAIM_STEPS
+}
+_BEGIN = {
+    step: instances.Transition(BUILDING, (VmState.BUILDING, step), *_MINE, updated_at=bindparam("b_at"))
+    for step in (TaskState.SCHEDULING, *BUILD_STEPS)
+}
+_SUCCEED = instances.Transition(
+    BUILDING,
+    (VmState.ACTIVE, None),
+    *_MINE,
+    power_state=bindparam("b_power_state"),
+    launched_at=bindparam("b_at"),
+    updated_at=bindparam("b_at"),
+)
+
+
+class Mixed(Exception):
+    """Some reports of a transaction are stale: nothing of it is kept."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host says of one attempt. `row` fills the statement of its transition."""
+
+    instance_uuid: str
+    attempt: int
+    host: str
+    step: TaskState | None = None
+    node: ComputeNode | None = None
+    values: dict[str, Any] = {}
+
+    def row(self, at: datetime) -> dict[str, Any]:
+        return {
+            "b_uuid": self.instance_uuid,
+            "b_attempt": self.attempt,
+            "b_host": self.host,
+            "b_at": at,
+            **self.values,
+        }
+
+    def stale(self) -> errors.StaleAttempt:
+        return stale(self.instance_uuid, self.attempt, self.host)
 
 
 class BuildReports:
@@ -37,88 +112,69 @@ class BuildReports:
         self._worker = worker
         self._casts = casts
         self._liveness = liveness
+        self._claims = GroupCommit(worker, self._claim)
+        self._steps = GroupCommit(worker, self._begin)
+        self._successes = GroupCommit(worker, self._succeed)
 
     # -- while it goes on ------------------------------------------------------------------------------------------
 
     def claim_instance(
-        self, instance_uuid: str, attempt: int, node: ComputeNode, numa_topology: InstanceNUMATopology | None
+        self,
+        instance_uuid: str,
+        attempt: int,
+        node: ComputeNode,
+        numa_topology: InstanceNUMATopology | None,
+        step: str = TaskState.BLOCK_DEVICE_MAPPING,
     ) -> objects.Instance:
-        """Place and topology to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
-
-        def work(session: Session) -> objects.Instance:
-            at = self._worker.at()
-            committed = select(Task.id).where(
-                Task.instance_uuid == instance_uuid,
-                Task.step == "build",
-                Task.attempt == attempt,
-                Task.host == node.host,
-                Task.node == node.hypervisor_hostname,
-            )
-            moved = instances.move(
-                session,
-                [instance_uuid],
-                BUILDING,
-                (VmState.BUILDING, TaskState.BLOCK_DEVICE_MAPPING),
-                Instance.attempt == attempt,
-                committed.exists(),
-                host=node.host,
-                node=node.hypervisor_hostname,
-                numa_topology=numa_topology,
-                updated_at=at,
-            )
-            if not moved:
-                raise stale(instance_uuid, attempt, node.host)
-            # Without an id the node is not tracked: its driver reports no resources.
-            if node.id and compute_nodes.write_usage(session, node, at):
-                changes.append(session, [node.id], self._worker.now())
-            (claimed,) = instances.load(session, Instance.uuid == instance_uuid)
-            return claimed
-
-        return self._worker.run(work)
+        """Place, topology and step to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
+        report = Report(
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            host=node.host,
+            step=step_of("claim_instance", step, CLAIM_STEPS),
+            node=node,
+            values={"b_node": node.hypervisor_hostname, "b_numa_topology": numa_topology},
+        )
+        return self._claims.run(report)
 
     def begin_attempt(self, instance_uuid: str, attempt: int, host: str, step: str) -> None:
         """Note the step. StaleAttempt: the attempt is no longer that host's. BadRequest: there is no such step."""
-        try:
-            state = (VmState.BUILDING, TaskState(step))
-        except ValueError:
-            raise errors.BadRequest(f"begin_attempt: there is no step {step!r}") from None
-
-        def work(session: Session) -> int:
-            mine = (Instance.attempt == attempt, Instance.host == host)
-            at = self._worker.at()
-            return instances.move(session, [instance_uuid], BUILDING, state, *mine, updated_at=at)
-
-        if state not in BUILDING:
-            raise errors.BadRequest(f"begin_attempt: {step!r} is no step of a build")
-        if not self._worker.run(work):
-            raise stale(instance_uuid, attempt, host)
+        state = step_of("begin_attempt", step, _BEGIN)
+        self._steps.run(Report(instance_uuid=instance_uuid, attempt=attempt, host=host, step=state))
 
     def build_succeeded(self, instance_uuid: str, attempt: int, host: str, power_state: int) -> None:
-        """ACTIVE, and the task has ended. Said twice, it is heard once."""
-
-        def work(session: Session) -> bool:
-            at = self._worker.at()
-            moved = instances.move(
-                session,
-                [instance_uuid],
-                BUILDING,
-                (VmState.ACTIVE, None),
-                Instance.attempt == attempt,
-                Instance.host == host,
-                power_state=int(PowerState(power_state)),
-                launched_at=at,
-                updated_at=at,
-            )
-            if not moved:
-                if heard_before(session, instance_uuid, attempt, host):
-                    return False
-                raise stale(instance_uuid, attempt, host)
-            actions.end(session, actions.of_task(instance_uuid), at)
-            tasks.remove(session, [instance_uuid])
-            return True
-
-        if self._worker.run(work):
+        """ACTIVE, and the task has ended. Idempotent."""
+        values = {"b_power_state": int(PowerState(power_state))}
+        report = Report(instance_uuid=instance_uuid, attempt=attempt, host=host, values=values)
+        if self._successes.run(report):
             metrics.BUILDS.labels("active").inc()
+
+    def _claim(self, session: Session, reports: Sequence[Report]) -> list[objects.Instance]:
+        at = self._worker.at()
+        apply_all(session, _CLAIM, reports, at)
+        # A node without an id is not tracked: its driver reports no resources.
+        nodes = sorted((one.node for one in reports if one.node and one.node.id), key=lambda node: node.id)
+        written = [node.id for node in nodes if compute_nodes.write_usage(session, node, at)]
+        claimed = instances.load(session, Instance.uuid.in_([one.instance_uuid for one in reports]))
+        changes.append(session, written, self._worker.now())
+        by_uuid = {one.uuid: one for one in claimed}
+        return [by_uuid[one.instance_uuid] for one in reports]
+
+    def _begin(self, session: Session, reports: Sequence[Report]) -> list[None]:
+        apply_all(session, _BEGIN, reports, self._worker.at())
+        return [None] * len(reports)
+
+    def _succeed(self, session: Session, reports: Sequence[Report]) -> list[bool]:
+        at = self._worker.at()
+        try:
+            apply_all(session, {None: _SUCCEED}, reports, at)
+        except errors.StaleAttempt:
+            (only,) = reports
+            if heard_before(session, only.instance_uuid, only.attempt, only.host):
+                return [False]
+            raise
+        actions.end(session, tasks.remove(session, [one.instance_uuid for one in reports]), at)
+        return [True] * len(reports)
 
     # -- when it has failed ----------------------------------------------------------------------------------------
 
@@ -229,6 +285,29 @@ def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) 
     query = select(model.vm_state, model.attempt, model.host)
     row = session.execute(query.where(model.uuid == instance_uuid, model.deleted_at.is_(None))).one_or_none()
     return row is not None and row.vm_state != VmState.BUILDING and (row.attempt, row.host) == (attempt, host)
+
+
+def step_of(method: str, step: str, known: Collection[TaskState]) -> TaskState:
+    """BadRequest: `step` is none of these."""
+    found = next((one for one in known if one.value == step), None)
+    if found is None:
+        raise errors.BadRequest(f"{method}: there is no step {step!r}")
+    return found
+
+
+def apply_all(
+    session: Session,
+    transitions: Mapping[Any, instances.Transition],
+    reports: Sequence[Report],
+    at: datetime,
+) -> None:
+    """Each report's transition, by its step. StaleAttempt: the only report is stale. Mixed: at least one of several is."""
+    by_step: dict[Any, list[Report]] = defaultdict(list)
+    for one in sorted(reports, key=lambda one: one.instance_uuid):
+        by_step[one.step].append(one)
+    moved = sum(transitions[step].apply(session, [one.row(at) for one in some]) for step, some in by_step.items())
+    if moved != len(reports):
+        raise reports[0].stale() if len(reports) == 1 else Mixed
 
 
 def stale(instance_uuid: str, attempt: int, host: str) -> errors.StaleAttempt:

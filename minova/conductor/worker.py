@@ -50,6 +50,11 @@ class Worker:
         self._pool = ThreadPoolExecutor(threads, "tasks") if spawn is None else None
         self._once = Once(spawn or self._submit)
 
+    @property
+    def observed(self) -> bool:
+        """Whether notifications are made of what transactions do."""
+        return self._observe is not None
+
     def at(self) -> datetime:
         """Now, for people: UTC."""
         return datetime.fromtimestamp(self._clock(), UTC).replace(tzinfo=None)

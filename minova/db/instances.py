@@ -159,10 +159,41 @@ def move(
     return int(result.rowcount)
 
 
-def _moves(session: Session, chosen: Iterable[ColumnElement[bool]], after: State) -> list[Move]:
-    """Those that are about to be moved; locked, so that they will be."""
+class Transition:
+    """The change of state of `move`, for instances that differ in their conditions and values.
+
+    The statement is made once. `conditions` and `values` hold `bindparam`s; each row fills them, and names its instance
+    with `b_uuid`.
+    """
+
+    def __init__(
+        self, before: Collection[State], after: State, *conditions: ColumnElement[bool], **values: Any
+    ) -> None:
+        assert all(allowed(state, after) for state in before), (before, after)
+        self._after = after
+        uuid = bindparam("b_uuid", type_=Instance.uuid.type)
+        self._chosen = (Instance.uuid == uuid, Instance.deleted_at.is_(None), is_one_of(before), *conditions)
+        state = {"vm_state": after[0].value, "task_state": after[1] and after[1].value}
+        table: Any = Instance.__table__  # not the mapped class, which would look for the rows in the session
+        columns = {table.c[Instance.__mapper__.columns[name].name]: value for name, value in (state | values).items()}
+        self._statement = update(table).where(*self._chosen).values(columns)
+
+    def apply(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
+        """How many of the rows' instances changed. Rows in the order of their uuids lock like all other writers."""
+        if MOVES in session.info:
+            for row in rows:
+                session.info[MOVES].extend(_moves(session, self._chosen, self._after, row))
+        one_or_many: Any = rows[0] if len(rows) == 1 else list(rows)
+        result: Any = session.connection().execute(self._statement, one_or_many)
+        return int(result.rowcount)
+
+
+def _moves(
+    session: Session, chosen: Iterable[ColumnElement[bool]], after: State, filled: Mapping[str, Any] | None = None
+) -> list[Move]:
+    """Those that are about to be moved; locked, so that they will be. `filled`: values of `bindparam`s in `chosen`."""
     query = select(Instance.uuid, Instance.vm_state, Instance.task_state).where(*chosen).order_by(Instance.uuid)
-    rows = session.execute(query.with_for_update())
+    rows = session.execute(query.with_for_update(), filled)
     return [Move(row.uuid, state_of(row.vm_state, row.task_state), after) for row in rows]
 
 

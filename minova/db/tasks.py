@@ -50,9 +50,18 @@ def change(
             set_committed_value(task, name, value)
 
 
-def remove(session: Session, instance_uuids: Collection[str]) -> None:
+def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:
+    """Remove the tasks of these instances. Answers the ids of the actions that the tasks belonged to."""
+    found: list[int | None] = []
+    connection = session.connection()
     for chunk in chunked(sorted(instance_uuids)):
-        session.connection().execute(delete(Task).where(Task.instance_uuid.in_(chunk)))
+        these = Task.instance_uuid.in_(chunk)
+        if connection.dialect.delete_returning:
+            found += connection.scalars(delete(Task).where(these).returning(Task.action_id))
+        else:
+            found += connection.scalars(select(Task.action_id).where(these))
+            connection.execute(delete(Task).where(these))
+    return [action_id for action_id in found if action_id is not None]
 
 
 def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> Sequence[Task]:

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from minova import errors, metrics
+from minova.batch_queue import BatchQueue, Ticket
 from minova.context import RequestContext
 from minova.db import groups
 from minova.db.engine import Database
@@ -20,7 +21,6 @@ from minova.scheduler import claims
 from minova.scheduler.claims import Refused
 from minova.scheduler.decision import Decision
 from minova.scheduler.host_table import HostTable
-from minova.scheduler.line import Line, Ticket
 from minova.scheduler.request import UNCLAIMED, Request, answer, unclaimed
 from minova.scheduler.trial_table import TrialTable
 
@@ -76,7 +76,7 @@ class Settler:
         self.source = source
         self.conflicts = Conflicts()
         self._decide = decide
-        self._line: Line[Request, ScheduleAnswer] = Line(self._serve, MOST_TOGETHER)
+        self._line: BatchQueue[Request, ScheduleAnswer] = BatchQueue(self._serve, MOST_TOGETHER)
 
     def select_destinations(
         self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int

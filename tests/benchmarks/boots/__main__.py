@@ -1,18 +1,23 @@
 """Boots per second and time to ACTIVE: conductor, scheduler and API as processes of their own, 50 fake computes in another.
 
-On SQLite, minova's default, and on PostgreSQL.
+On SQLite, minova's default, and on PostgreSQL. Beside each way stands the CPU time of a boot in each process, which a busy
+machine changes less than the time by the clock.
 
-python -m tests.benchmarks.boots [HOSTS [BOOTS]]
+python -m tests.benchmarks.boots [HOSTS [BOOTS [QUEUED]]]: BOOTS one by one and in one request; QUEUED asked for at once, in
+requests of 1 and of 50.
 """
 
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import psutil
 import urllib3
 
 from tests.cluster import wait_for
@@ -87,20 +92,37 @@ def all_at_once(client: Client, image: str, boots: int) -> float:
     return time.monotonic() - begun
 
 
+def queued(client: Client, image: str, boots: int, size: int) -> float:
+    """Seconds until all are ACTIVE, asked for by 8 clients in requests of `size`."""
+    begun = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: client.create(f"q-{number}", image, size), range(boots // size)))
+    while client.ask("GET", "/v2.1/servers?limit=1&status=BUILD")["servers"]:
+        time.sleep(0.05)
+    took = time.monotonic() - begun
+    assert client.count("ERROR") == 0
+    return took
+
+
+def cpu_seconds(pids: dict[str, int]) -> dict[str, float]:
+    """User and system time of these processes so far."""
+    return {name: sum(psutil.Process(pid).cpu_times()[:2]) for name, pid in pids.items()}
+
+
 def memory_mb(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 def main() -> None:
-    hosts, boots = (int(word) for word in (sys.argv[1:] + ["50", "100"][len(sys.argv) - 1 :]))
+    hosts, boots, many = (int(word) for word in (sys.argv[1:] + ["50", "100", "500"][len(sys.argv) - 1 :]))
     with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as folder:
         for kind, url in (("SQLite", f"sqlite:///{folder}/minova.sqlite"), ("PostgreSQL", database.fresh_url())):
             print(f"{kind}:")
-            benchmark(Path(folder) / kind, rabbit.fresh_url(), url, hosts, boots)
+            benchmark(Path(folder) / kind, rabbit.fresh_url(), url, hosts, boots, many)
 
 
-def benchmark(folder: Path, transport_url: str, database_url: str, hosts: int, boots: int) -> None:
+def benchmark(folder: Path, transport_url: str, database_url: str, hosts: int, boots: int, many: int) -> None:
     usual = {"DEFAULT": {"debug": "false", "report_interval": 10, "service_down_time": 60}}
     with Deployment(folder, transport_url, database_url, **usual) as deployment:
         deployment.compute(IDLE, **usual, libvirt={"connection_uri": "test:///default", "virt_type": "test"})
@@ -113,31 +135,41 @@ def benchmark(folder: Path, transport_url: str, database_url: str, hosts: int, b
         with (folder / "computes.log").open("wb") as log:
             computes = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
         try:
-            measure(deployment, computes, hosts, boots)
+            measure(deployment, computes, hosts, boots, many)
         finally:
             computes.kill()  # stopping fifty services in order takes a minute
             computes.wait(60)
 
 
-def measure(deployment: Deployment, computes: "subprocess.Popen[bytes]", hosts: int, boots: int) -> None:
+def measure(deployment: Deployment, computes: "subprocess.Popen[bytes]", hosts: int, boots: int, many: int) -> None:
     assert computes.stdout is not None
     assert computes.stdout.readline() == b"ready\n"
     client = Client(deployment.url)
-    flavor = {"id": "1", "name": "m1", "vcpus": 1, "ram": 128, "disk": 1}
+    flavor = {"id": "1", "name": "m1", "vcpus": 1, "ram": 64, "disk": 1}
     client.ask("POST", "/v2.1/flavors", {"flavor": flavor})
     image = client.image("i", "raw", b"\0" * 1024 * 1024)
     wait_for("all hosts", lambda: len(client.ask("GET", "/v2.1/os-hypervisors")["hypervisors"]) == hosts + 1)
     for name, service in deployment.services.items():
         print(f"minova-{name:10} {memory_mb(service.pid):4.0f} MB resident, idle")
     one_by_one(client, image, 10)  # warm up
-    took = sorted(one_by_one(client, image, boots))
-    batch = all_at_once(client, image, boots)
-    print(f"{'way':12} {'hosts':>6} {'boots':>6} {'boots/s':>8} {'median':>9} {'p99':>9}")
-    print(
-        f"{'one by one':12} {hosts:6} {boots:6} {boots / sum(took):8.1f}"
-        f" {median(took) * 1000:6.0f} ms {took[int(boots * 0.99) - 1] * 1000:6.0f} ms"
-    )
-    print(f"{'one request':12} {hosts:6} {boots:6} {boots / batch:8.1f} {'':9} {batch * 1000:6.0f} ms (all ACTIVE)")
+    pids = {name: service.pid for name, service in deployment.services.items() if name != IDLE}
+    pids |= {"computes": computes.pid}
+    print(f"{'way':16} {'boots':>6} {'boots/s':>8} {'median':>7} {'p99':>7}  CPU ms of a boot: {', '.join(pids)}")
+    ways: dict[str, tuple[int, Callable[[], float | list[float]]]] = {
+        "one by one": (boots, lambda: one_by_one(client, image, boots)),
+        "one request": (boots, lambda: all_at_once(client, image, boots)),
+        "requests of 1": (many, lambda: queued(client, image, many, 1)),
+        "requests of 50": (many, lambda: queued(client, image, many, 50)),
+    }
+    for way, (count, run) in ways.items():
+        before = cpu_seconds(pids)
+        took = run()
+        used = {name: seconds - before[name] for name, seconds in cpu_seconds(pids).items()}
+        single = sorted(took) if isinstance(took, list) else []
+        total = sum(single) if isinstance(took, list) else took
+        times = f"{median(single) * 1000:7.0f} {single[int(count * 0.99) - 1] * 1000:7.0f}" if single else f"{'':15}"
+        costs = ", ".join(f"{seconds / count * 1000:.1f}" for seconds in used.values())
+        print(f"{way:16} {count:6} {count / total:8.1f} {times}  {costs}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A line of callers, served many at a time by whoever is at its head. No thread of its own.
+"""A queue of callers whose requests are served many at a time, without a thread of its own.
 
-The first caller works; those who come meanwhile wait, and the next of them works for all that wait then. A single
-caller is served at once, in its own thread.
+The first caller serves the queue in its own thread; callers that come meanwhile wait, and the next of them serves all
+that wait then. A single caller is served at once.
 """
 
 import threading
@@ -14,7 +14,7 @@ C = TypeVar("C")
 
 
 class Ticket(Generic[A, B]):
-    """One caller's question, and what came of it."""
+    """The request of one caller, and its answer or error."""
 
     def __init__(self, asked: A) -> None:
         self.asked = asked
@@ -25,7 +25,7 @@ class Ticket(Generic[A, B]):
         self._gate.acquire()
 
     def served(self, answer: B | BaseException) -> None:
-        """Its caller goes at once, whatever else is still to be done for others."""
+        """Let the caller go at once, whatever else is still to be done for others."""
         if isinstance(answer, BaseException):
             self.error = answer
         else:
@@ -34,7 +34,7 @@ class Ticket(Generic[A, B]):
         self.wake()
 
     def wait(self) -> None:
-        """Until it is served, or at the head of the line."""
+        """Wait until the request is served, or is the first in the queue."""
         self._gate.acquire()
 
     def wake(self) -> None:
@@ -42,19 +42,19 @@ class Ticket(Generic[A, B]):
             self._gate.release()
 
 
-class Line(Generic[A, B]):
-    """`work` is called by one thread at a time, and serves every ticket it is given."""
+class BatchQueue(Generic[A, B]):
+    """One thread at a time calls `work`, with at most `most` tickets. `work` serves every ticket that it gets."""
 
     def __init__(self, work: Callable[[Sequence[Ticket[A, B]]], None], most: int) -> None:
         self._work = work
         self._most = most
         self._waiting: list[Ticket[A, B]] = []
-        self._headed = False  # whether somebody works, or has been woken to
+        self._headed = False  # whether a caller works, or was woken to work
         self._entry = threading.Lock()
         self._turn = threading.Lock()
 
     def ask(self, asked: A) -> B:
-        """The answer, or the error that `work` met."""
+        """The answer. Raises what `work` raised or set for this request."""
         ticket: Ticket[A, B] = Ticket(asked)
         with self._entry:
             self._waiting.append(ticket)
@@ -68,12 +68,12 @@ class Line(Generic[A, B]):
         return ticket.answer  # type: ignore[return-value]
 
     def alone(self, work: Callable[[], C]) -> C:
-        """Do something else that `work` must not meet."""
+        """Run other work while the queue's own work does not run."""
         with self._turn:
             return work()
 
     def _head(self) -> None:
-        """Work for all that wait; then the first of those who have come meanwhile does."""
+        """Serve all that wait; then wake the first of those that have come meanwhile."""
         try:
             with self._turn:
                 self._serve()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from minova.scheduler.line import Line, Ticket
+from minova.batch_queue import BatchQueue, Ticket
 
 Asked = Ticket[int, int]
 
@@ -18,7 +18,7 @@ def test_one_caller_is_served_at_once_in_its_own_thread() -> None:
         for ticket in tickets:
             ticket.served(ticket.asked * 2)
 
-    assert Line(work, 8).ask(21) == 42
+    assert BatchQueue(work, 8).ask(21) == 42
     assert served_by == [threading.current_thread()]
 
 
@@ -33,7 +33,7 @@ def test_those_who_wait_are_served_together_but_never_more_than_the_bound() -> N
         for ticket in tickets:
             ticket.served(ticket.asked * 2)
 
-    line = Line(work, 4)
+    line = BatchQueue(work, 4)
     answers: dict[int, int] = {}
     threads = [threading.Thread(target=lambda n=n: answers.update({n: line.ask(n)})) for n in range(9)]
     threads[0].start()
@@ -53,7 +53,7 @@ def test_an_error_of_the_work_goes_to_those_who_have_no_answer_yet() -> None:
     def work(tickets: Sequence[Asked]) -> None:
         raise KeyError("lost")
 
-    line = Line(work, 4)
+    line = BatchQueue(work, 4)
     for _ in range(2):
         with pytest.raises(KeyError):
             line.ask(1)
@@ -65,4 +65,4 @@ def test_each_caller_may_get_an_error_of_its_own() -> None:
             ticket.served(ValueError(ticket.asked))
 
     with pytest.raises(ValueError, match="7"):
-        Line(work, 4).ask(7)
+        BatchQueue(work, 4).ask(7)
