@@ -155,10 +155,9 @@ class BuildReports:
         # A node without an id is not tracked: its driver reports no resources.
         nodes = sorted((one.node for one in reports if one.node and one.node.id), key=lambda node: node.id)
         written = [node.id for node in nodes if compute_nodes.write_usage(session, node, at)]
-        claimed = instances.load(session, Instance.uuid.in_([one.instance_uuid for one in reports]))
+        claimed = instances.by_uuids(session, [one.instance_uuid for one in reports])
         changes.append(session, written, self._worker.now())
-        by_uuid = {one.uuid: one for one in claimed}
-        return [by_uuid[one.instance_uuid] for one in reports]
+        return [claimed[one.instance_uuid] for one in reports]
 
     def _begin(self, session: Session, reports: Sequence[Report]) -> list[None]:
         apply_all(session, _BEGIN, reports, self._worker.at())

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.db import instances, request_specs
-from minova.db.chunks import chunked
-from minova.db.models import Instance, Task
+from minova.db.models import Task
 from minova.objects.build import BuildMessage
 from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection
 
@@ -56,24 +55,23 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
         return []
     known = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
     found = []
-    for chunk in chunked(sorted(by_uuid)):
-        for instance in instances.load(session, Instance.uuid.in_(chunk)):
-            task = by_uuid[instance.uuid]
-            spec, carried = known[task.reservation_id]
-            choice = choice_of(task)
-            message = BuildMessage(
-                instance=instance,
-                attempt=task.attempt,
-                node=task.node or "",
-                limits=choice.limits,
-                alternates=choice.alternates,
-                request_spec=msgspec.structs.replace(
-                    spec,
-                    retry=Retry(num_attempts=task.attempt, hosts=(*choice.tried, (task.host or "", task.node or ""))),
-                ),
-                **msgspec.structs.asdict(msgspec.convert(carried, Carried)),
-            )
-            found.append(Build(task.host or "", message))
+    for instance in instances.by_uuids(session, by_uuid).values():
+        task = by_uuid[instance.uuid]
+        spec, carried = known[task.reservation_id]
+        choice = choice_of(task)
+        message = BuildMessage(
+            instance=instance,
+            attempt=task.attempt,
+            node=task.node or "",
+            limits=choice.limits,
+            alternates=choice.alternates,
+            request_spec=msgspec.structs.replace(
+                spec,
+                retry=Retry(num_attempts=task.attempt, hosts=(*choice.tried, (task.host or "", task.node or ""))),
+            ),
+            **msgspec.structs.asdict(msgspec.convert(carried, Carried)),
+        )
+        found.append(Build(task.host or "", message))
     return found
 
 

@@ -12,7 +12,6 @@ from minova.conductor.strays import unexpected
 from minova.conductor.worker import Worker
 from minova.db import aggregates, compute_nodes, instances, moves, pci_devices, tasks
 from minova.db.models import ComputeNode as NodeRow
-from minova.db.models import Instance
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.states import PowerState
@@ -60,7 +59,7 @@ class Computes:
                 node=self._known_node(session, row) if row is not None else None,
                 instances=held,
                 migrations=moving,
-                moved=tuple(instances.load(session, Instance.uuid.in_([one.instance_uuid for one in moving])))
+                moved=tuple(instances.by_uuids(session, [one.instance_uuid for one in moving]).values())
                 if moving
                 else (),
                 attempts=tuple(build.message for build in builds_of(session, open_builds)),

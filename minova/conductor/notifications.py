@@ -14,9 +14,7 @@ from sqlalchemy.orm import Session
 
 from minova.conductor.payloads import fault, image_name, instance_info, scheduling_failed, state_change
 from minova.db import instances, request_specs
-from minova.db.chunks import chunked
 from minova.db.instances import MOVES, Move
-from minova.db.models import Instance
 from minova.log import bound_context
 from minova.notifier import Notice, Notifier
 from minova.objects import instance as objects
@@ -72,7 +70,7 @@ class Notifications:
         moves: list[Move] = session.info[MOVES]
         notes: list[Note] = session.info[NOTED]
         uuids = {move.uuid for move in moves} | {one.uuid for one in notes}
-        known = {one.uuid: one for chunk in chunked(sorted(uuids)) for one in _read(session, chunk)}
+        known = instances.by_uuids(session, uuids)
         for one in notes:
             yield self._noted(session, one, known[one.uuid])
         for move in moves:
@@ -113,7 +111,3 @@ class Notifications:
 
     def _notice(self, publisher: str, event_type: str, payload: dict[str, Any], priority: str) -> Notice:
         return Notice(bound_context(), publisher, event_type, payload, priority)
-
-
-def _read(session: Session, uuids: Collection[str]) -> list[objects.Instance]:
-    return instances.load(session, Instance.uuid.in_(uuids))

@@ -4,15 +4,30 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
+from minova.db.among import among
 from minova.db.chunks import chunked
-from minova.db.models import InstanceAction, InstanceActionEvent, InstanceFault, Task
+from minova.db.models import InstanceAction, InstanceActionEvent, InstanceFault
 
 BUILD_EVENT = "build_and_run_instance"
 # Characters of up to four bytes that MariaDB's TEXT takes.
 LONGEST_REASON = 16_000
+
+# Made once: every boot ends an action and an event.
+_ACTIONS: Any = InstanceAction.__table__
+_EVENTS: Any = InstanceActionEvent.__table__
+_END = (
+    update(_ACTIONS)
+    .where(among(_ACTIONS.c.id), _ACTIONS.c.finish_time.is_(None))
+    .values(finish_time=bindparam("b_at"), result=bindparam("b_result"), message=bindparam("b_text"))
+)
+_END_EVENTS = (
+    update(_EVENTS)
+    .where(among(_EVENTS.c.action_id), _EVENTS.c.finish_time.is_(None))
+    .values(finish_time=bindparam("b_at"), result=bindparam("b_result"), details=bindparam("b_text"))
+)
 
 
 def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -30,22 +45,16 @@ def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]
     return found
 
 
-def of_task(instance_uuid: str) -> Any:
-    """The action that the instance's task belongs to, as part of a statement."""
-    return select(Task.action_id).where(Task.instance_uuid == instance_uuid).scalar_subquery()
-
-
-def end(session: Session, action_ids: Any, at: datetime, *, error: str | None = None, event: bool = True) -> None:
-    """The actions (their ids, or `of_task`) ended: well, or with `error`.
+def end(
+    session: Session, action_ids: Collection[int], at: datetime, *, error: str | None = None, event: bool = True
+) -> None:
+    """The actions ended: well, or with `error`.
 
     The attempt that was open ended likewise, unless `event` is False.
     """
-    result = "Success" if error is None else "Error"
-    session.connection().execute(
-        update(InstanceAction)
-        .where(_among(InstanceAction.id, action_ids), InstanceAction.finish_time.is_(None))
-        .values(finish_time=at, result=result, message=_kept(error))
-    )
+    if not action_ids:
+        return
+    session.connection().execute(_END, _ended(action_ids, at, error))
     if event:
         end_events(session, action_ids, at, error=error)
 
@@ -55,22 +64,22 @@ def begin_events(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     session.connection().execute(insert(InstanceActionEvent).values(event=BUILD_EVENT), list(rows))
 
 
-def end_events(session: Session, action_ids: Any, at: datetime, *, error: str | None = None) -> None:
-    model = InstanceActionEvent
-    session.connection().execute(
-        update(model)
-        .where(_among(model.action_id, action_ids), model.finish_time.is_(None))
-        .values(finish_time=at, result="Success" if error is None else "Error", details=_kept(error))
-    )
+def end_events(session: Session, action_ids: Collection[int], at: datetime, *, error: str | None = None) -> None:
+    session.connection().execute(_END_EVENTS, _ended(action_ids, at, error))
+
+
+def _ended(action_ids: Collection[int], at: datetime, error: str | None) -> dict[str, Any]:
+    return {
+        "some": sorted(action_ids),
+        "b_at": at,
+        "b_result": "Success" if error is None else "Error",
+        "b_text": _kept(error),
+    }
 
 
 def _kept(reason: str | None) -> str | None:
     """Hosts send reasons of any length, and PostgreSQL takes no NUL: neither may keep a build from ending."""
     return reason and reason.replace("\0", "\N{REPLACEMENT CHARACTER}")[:LONGEST_REASON]
-
-
-def _among(column: Any, action_ids: Any) -> Any:
-    return column.in_(sorted(action_ids)) if isinstance(action_ids, Collection) else column == action_ids
 
 
 def failed_attempts(session: Session, action_id: int) -> list[tuple[str, str]]:

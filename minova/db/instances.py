@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_
 from sqlalchemy.orm import Session
 
 from minova.db import pci_devices
+from minova.db.among import among
 from minova.db.chunks import chunked
 from minova.db.models import Instance, RequestSpecRow
 from minova.objects import instance as objects
@@ -61,6 +62,7 @@ _ON_HOST = _WHOLE.where(
     Instance.vm_state.not_in([state.value for state in RESOURCE_FREE]),
 )
 _ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
+_BY_UUID = _WHOLE.where(among(Instance.uuid))
 
 
 # Under this name a session may carry a list that changes of state are written to, for who tells others of them.
@@ -253,6 +255,11 @@ def load(session: Session, *conditions: ColumnElement[bool]) -> list[objects.Ins
     return _loaded(session, _WHOLE.where(*conditions), {})
 
 
+def by_uuids(session: Session, uuids: Iterable[str]) -> dict[str, objects.Instance]:
+    """Those that have a row, by uuid: as `load`."""
+    return {one.uuid: one for chunk in chunked(sorted(uuids)) for one in _loaded(session, _BY_UUID, {"some": chunk})}
+
+
 def holding(session: Session, host: str, node: str | None = None) -> list[objects.Instance]:
     """Those that hold something of the host, or of one node of it: as `load`."""
     if node is None:
@@ -260,7 +267,7 @@ def holding(session: Session, host: str, node: str | None = None) -> list[object
     return _loaded(session, _ON_NODE, {"on_host": host, "on_node": node})
 
 
-def _loaded(session: Session, query: Select[Any], values: Mapping[str, str]) -> list[objects.Instance]:
+def _loaded(session: Session, query: Select[Any], values: Mapping[str, Any]) -> list[objects.Instance]:
     found = [to_object(row._mapping) for row in session.execute(query, values)]
     devices = pci_devices.of_instances(session, [one.uuid for one in found if one.pci_requests])
     return [msgspec.structs.replace(one, pci_devices=devices.get(one.uuid, ())) if devices else one for one in found]

@@ -8,12 +8,15 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, u
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
+from minova.db.among import among
 from minova.db.chunks import chunked
 from minova.db.models import Task, Worker
 
 # Built once: every audit of every node asks them.
 _BUILDS_ON_HOST = select(Task).where(Task.host == bindparam("on_host"), Task.kind == "build", Task.step == "build")
 _BUILDS_ON_NODE = _BUILDS_ON_HOST.where(Task.node == bindparam("on_node"))
+_TASKS: Any = Task.__table__
+_REMOVE = delete(_TASKS).where(among(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)
 
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: ColumnElement[float]) -> None:
@@ -55,12 +58,11 @@ def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:
     found: list[int | None] = []
     connection = session.connection()
     for chunk in chunked(sorted(instance_uuids)):
-        these = Task.instance_uuid.in_(chunk)
         if connection.dialect.delete_returning:
-            found += connection.scalars(delete(Task).where(these).returning(Task.action_id))
+            found += connection.scalars(_REMOVE, {"some": chunk})
         else:
-            found += connection.scalars(select(Task.action_id).where(these))
-            connection.execute(delete(Task).where(these))
+            found += connection.scalars(select(Task.action_id).where(Task.instance_uuid.in_(chunk)))
+            connection.execute(delete(_TASKS).where(_TASKS.c.instance_uuid.in_(chunk)))
     return [action_id for action_id in found if action_id is not None]
 
 
