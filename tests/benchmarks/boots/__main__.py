@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import urllib3
 
 from tests.cluster import wait_for
