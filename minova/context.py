@@ -6,10 +6,13 @@ import msgspec
 
 
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
+    """`process`: the compute process that sends the message (`HostIdentity.process`); None from every other sender."""
+
     request_id: str
     user_id: str = ""
     project_id: str = ""
     is_admin: bool = False
+    process: str | None = None
 
 
 def new_request_id() -> str:

@@ -40,6 +40,18 @@ class StaleAttempt(Conflict):
     """A compute reports on a build attempt that is no longer its own (fence of section 4 of the design)."""
 
 
+class HostIdentityConflict(Conflict):
+    """A compute that is not the one that its host's rows describe; the text says what to do."""
+
+
+class HostInUse(Conflict):
+    """Another process serves the host, and lives."""
+
+
+class Superseded(Conflict):
+    """The sender no longer serves its host: another process has registered since."""
+
+
 class StaleClaim(Conflict):
     """An allocation with a lower claim number than its consumer has already seen."""
 

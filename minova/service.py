@@ -93,6 +93,12 @@ class Service:
         self._manager.stop()
         LOG.info("%s stopped", self.binary)
 
+    @property
+    def failure(self) -> str | None:
+        """Why the manager has asked for the stop of the process; a manager without `failure` never does."""
+        found: str | None = getattr(self._manager, "failure", None)
+        return found
+
 
 def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
     """The thread of one periodic task. An error is logged and the task tried again next time."""
@@ -124,7 +130,10 @@ def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) 
 
 
 def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[[], None] = lambda: None) -> None:
-    """Start all in order, wait until `stopping` is set, stop all in reverse. A start that fails stops those before it."""
+    """Start all in order, wait until `stopping` is set, stop all in reverse. A start that fails stops those before it.
+
+    MinovaError: a service has asked for the stop, because it cannot go on.
+    """
     started: list[Running] = []
     try:
         for service in services:
@@ -140,6 +149,9 @@ def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[
         stopping.set()
         for service in reversed(started):
             _stop(service)
+    failures = [failure for one in services if (failure := getattr(one, "failure", None)) is not None]
+    if failures:
+        raise errors.MinovaError(failures[0])
 
 
 def _stop(service: Running) -> None:

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from minova import virt
 from minova.cmd import clients
 from minova.cmd.launch import launch
+from minova.compute.host_identity import LocalIdentity
 from minova.compute.images import ImageCache
 from minova.compute.manager import ComputeManager
 from minova.contracts.compute import ComputeApi
@@ -19,7 +20,13 @@ from minova.service import Running, Service
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
     conductor = clients.conductor(rpc)
     manager = ComputeManager(
-        conf, virt.load(conf), conductor, host=conf.host, images=ImageCache(conf), stopping=stopping
+        conf,
+        virt.load(conf),
+        conductor,
+        host=conf.host,
+        images=ImageCache(conf),
+        stopping=stopping,
+        identity=LocalIdentity.of(conf),
     )
     return Service("minova-compute", manager, lambda: rpc.server(ComputeApi, manager, host=conf.host), stopping)
 

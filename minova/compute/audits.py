@@ -58,7 +58,10 @@ class Auditor:
         in_rows: set[str] = set()
         for nodename in available:
             try:
-                in_rows.update(self._audit(ctx, nodename)[1])
+                in_rows.update(self._audit(ctx, nodename, available)[1])
+            except errors.HostIdentityConflict as error:
+                LOG.error("Node %s is not audited: %s", nodename, error)
+                failures.append(error)
             except (errors.ServiceUnavailable, errors.HypervisorUnavailable) as error:
                 LOG.warning("Error updating resources for node %s: %s", nodename, error)
                 failures.append(error)
@@ -66,7 +69,11 @@ class Auditor:
                 LOG.exception("Error updating resources for node %s", nodename)
                 failures.append(error)
         self._outlived = {name: found for name, found in self._outlived.items() if name in available}
-        self._nodes.drop_vanished(ctx, available, in_rows)
+        try:
+            self._nodes.drop_vanished(ctx, available, in_rows)
+        except errors.HostIdentityConflict as error:
+            LOG.error("No node is deleted: %s", error)
+            failures.append(error)
         for instance_uuid in self._builder.domains.left():
             self._in_background(
                 ctx,
@@ -85,8 +92,10 @@ class Auditor:
         """Domains of deleted instances as the last audits found them, and for how many seconds those were deleted then."""
         return tuple(one for of_node in list(self._outlived.values()) for one in of_node)
 
-    def _audit(self, ctx: RequestContext, nodename: str) -> tuple[Finding, tuple[str, ...]]:
-        finding, host_nodes = self._nodes.tracker(nodename).update_available_resource(ctx)
+    def _audit(
+        self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()
+    ) -> tuple[Finding, tuple[str, ...]]:
+        finding, host_nodes = self._nodes.tracker(nodename).update_available_resource(ctx, available)
         self._outlived[nodename] = finding.outlived
         self._heal_attempts(ctx, nodename, finding)
         for domain in finding.strays:

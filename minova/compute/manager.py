@@ -5,7 +5,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Hashable, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from oslo_config import cfg
 
@@ -13,6 +13,7 @@ from minova import errors
 from minova.compute.attempts import End, Outcome
 from minova.compute.audits import Auditor
 from minova.compute.builds import Builder, Images
+from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.init_host import adopt
 from minova.compute.monitors import Monitors
 from minova.compute.nodes import Nodes, settings_from
@@ -43,7 +44,8 @@ class ComputeManager:
     """Implements `contracts.compute.ComputeApi` and `service.Manager`.
 
     `spawn` runs work in the background; without it the manager has threads of its own, bounded by
-    `max_concurrent_builds`. `stopping` ends the waits of the start.
+    `max_concurrent_builds`. `stopping` ends the waits of the start. `identity` None: the host has none, and its processes
+    are not told apart.
     """
 
     def __init__(
@@ -57,10 +59,17 @@ class ComputeManager:
         clock: Callable[[], float] = time.time,
         spawn: Spawn | None = None,
         stopping: threading.Event | None = None,
+        identity: LocalIdentity | None = None,
     ) -> None:
         self.host = host
         self._driver = driver
+        self._identity = identity
+        if identity is not None:
+            conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity.process))
         self._conductor = conductor
+        self._node_names: tuple[str, ...] = ()
+        self._identity_conflict: str | None = None
+        self._superseded: str | None = None
         self._stopping = stopping or threading.Event()
         self._workers = Workers(conf.max_concurrent_builds, spawn)
         self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
@@ -139,6 +148,8 @@ class ComputeManager:
     def init_host(self) -> None:
         """Register, connect to the hypervisor, adopt what runs. While the hypervisor is away the service says so."""
         ctx = service_context()
+        if self._identity is not None:
+            self._identity.hold()
         self._patiently("Hypervisor", self._connect)
         self._down_reason = None
         self._patiently("Registration", lambda: self._register(ctx))
@@ -167,6 +178,21 @@ class ComputeManager:
         self._stopping.set()
         self._workers.stop(STOP_WITHIN)
         self._driver.close()
+        if self._identity is not None:
+            self._leave(self._identity)
+
+    def _leave(self, identity: LocalIdentity) -> None:
+        """Another process may serve this host from now on. When no conductor hears it, it finds out by the lock."""
+        identity.release()
+        try:
+            self._conductor.service_stopped(service_context(), host=self.host, binary=BINARY, process=identity.process)
+        except Exception as error:  # noqa: BLE001  - an older conductor, or none: nothing is lost
+            LOG.debug("No conductor was told of the stop: %s", error)
+
+    @property
+    def failure(self) -> str | None:
+        """Why this process has stopped by itself: another one serves its host."""
+        return self._superseded
 
     # -- periodic work ---------------------------------------------------------------------------------------------
 
@@ -180,11 +206,22 @@ class ComputeManager:
             instructions = self._conductor.heartbeat(ctx, host=self.host, binary=BINARY, down_reason=self._down_reason)
         except errors.NotFound:
             instructions = self._register(ctx)
+        except errors.Superseded as error:
+            self._give_up(error)
+            return self._heartbeat_interval
         if self._audit_due:
             LOG.info("The hypervisor is back")
-            self._audit_due = bool(self._auditor.update_available_resource(ctx))
+            failures = self._auditor.update_available_resource(ctx)
+            self._note_conflicts(failures)
+            self._audit_due = bool(failures)
         self._least_audit_interval = instructions.audit_interval
         return instructions.heartbeat_interval
+
+    def _give_up(self, error: errors.Superseded) -> None:
+        """Nothing that this process does counts any more. The next start registers, or waits until it may."""
+        LOG.critical("This process ends: %s", error)
+        self._superseded = str(error)
+        self._stopping.set()
 
     def report_changes(self) -> None:
         """Power states of domains that changed, and rows of nodes whose usage did: nothing is sent when none did."""
@@ -194,7 +231,7 @@ class ComputeManager:
 
     def update_available_resource(self) -> float:
         """The audit of every node. Answers the seconds to the next one: as configured, unless the conductor wants more."""
-        self._auditor.update_available_resource(service_context())
+        self._note_conflicts(self._auditor.update_available_resource(service_context()))
         return max(self._audit_interval, self._least_audit_interval)
 
     # -- the start -------------------------------------------------------------------------------------------------
@@ -209,20 +246,37 @@ class ComputeManager:
                 self._down_reason = str(error)
                 self._register(service_context())
                 raise errors.ServiceUnavailable(str(error)) from error
+            except errors.HostInUse as error:
+                # Once that process is gone, this one takes its place.
+                raise errors.ServiceUnavailable(str(error)) from error
 
         return until_available(what, once, self._stopping)
 
     def _connect(self) -> None:
         self._driver.init_host(self.host)
+        self._node_names = self._driver.available_nodes()
         self._nodes.require_room()
 
     def _register(self, ctx: RequestContext) -> ServiceInstructions:
+        """HostIdentityConflict: the host's rows describe another machine. HostInUse: another process serves it."""
+        instructions = self._ask_to_register(ctx)
+        if self._identity is not None:
+            if self._identity.compute_id is None and instructions.compute_id is not None:
+                self._identity.adopt(instructions.compute_id)
+                instructions = self._ask_to_register(ctx)
+            if instructions.epoch:
+                self._nodes.registered(self._identity.compute_id, instructions.epoch)
+        self._driver.recognise(instructions.former_hosts)
+        return instructions
+
+    def _ask_to_register(self, ctx: RequestContext) -> ServiceInstructions:
         service = Service(
             uuid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{self.host}")),
             host=self.host,
             binary=BINARY,
             topic=ComputeApi.TOPIC,
             down_reason=self._down_reason,
+            identity=self._identity.described(self._node_names) if self._identity is not None else None,
         )
         return self._conductor.register_service(ctx, service=service)
 
@@ -243,16 +297,22 @@ class ComputeManager:
 
     def _first_audit(self) -> None:
         for failure in self._auditor.update_available_resource(service_context()):
-            if isinstance(failure, (errors.ServiceUnavailable, errors.HypervisorUnavailable)):
+            refused = (errors.ServiceUnavailable, errors.HypervisorUnavailable, errors.HostIdentityConflict)
+            if isinstance(failure, refused):
                 raise failure
 
+    def _note_conflicts(self, failures: Sequence[Exception]) -> None:
+        """While nodes are not what the rows say, the service is down, with the reason: no new work comes."""
+        found = [str(one) for one in failures if isinstance(one, errors.HostIdentityConflict)]
+        self._identity_conflict = found[0] if found else None
+
     def _probe(self) -> str | None:
-        """Why the hypervisor cannot work now, or nothing."""
+        """Why the hypervisor cannot be used now, or nothing."""
         try:
             self._driver.available_nodes()
         except errors.HypervisorUnavailable as error:
             return str(error)
-        return None
+        return self._identity_conflict
 
 
 def _in_request(ctx: RequestContext, work: Callable[[RequestContext], None]) -> None:

@@ -10,7 +10,7 @@ from minova import errors
 from minova.compute.audit import NodeSettings
 from minova.compute.inventories import Ratios, Reserved, require_room
 from minova.compute.monitors import Metrics, nothing_monitored
-from minova.compute.resource_tracker import ResourceTracker
+from minova.compute.resource_tracker import ResourceTracker, WriteOrder
 from minova.compute.running_deleted import RunningDeleted
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -66,6 +66,10 @@ class Nodes:
         self._conductor = conductor
         self._monitored = monitored
         self._trackers: dict[str, ResourceTracker] = {}
+        # They outlive the trackers: numbers of a process never begin anew.
+        self._orders: dict[str, WriteOrder] = {}
+        self._compute_id: str | None = None
+        self._epoch = 0
         self._lock = threading.Lock()
 
     def require_room(self, settings: NodeSettings | None = None) -> None:
@@ -80,11 +84,30 @@ class Nodes:
             known = self._trackers.get(nodename)
         if known is not None:
             return known
-        if nodename not in self._driver.available_nodes():
+        available = self._driver.available_nodes()
+        if nodename not in available:
             raise errors.NotFound(f"Node {nodename} is not one of host {self._settings.host}")
         with self._lock:
-            made = ResourceTracker(self._settings, nodename, self._driver, self._conductor, self._monitored)
+            order = self._orders.setdefault(nodename, WriteOrder())
+            order.epoch = self._epoch
+            made = ResourceTracker(
+                self._settings,
+                nodename,
+                self._driver,
+                self._conductor,
+                self._monitored,
+                order=order,
+                # Of several nodes no one can have the host's.
+                compute_id=self._compute_id if len(available) == 1 else None,
+            )
             return self._trackers.setdefault(nodename, made)
+
+    def registered(self, compute_id: str | None, epoch: int) -> None:
+        """The host's identity, and the number of this process among those of the host."""
+        with self._lock:
+            self._compute_id, self._epoch = compute_id, epoch
+            for order in self._orders.values():
+                order.epoch = epoch
 
     def reconfigure(self, settings: NodeSettings) -> None:
         """Reserved amounts, ratios and so on, from the next audits on. Errors as `require_room`; then all stays as it was."""
@@ -110,14 +133,18 @@ class Nodes:
             tracker.save(ctx)
 
     def drop_vanished(self, ctx: RequestContext, available: Iterable[str], in_rows: Iterable[str]) -> None:
-        """Forget what the driver no longer reports: trackers here, rows and providers through the conductor."""
+        """Forget what the driver no longer reports: rows and providers through the conductor, then the trackers.
+
+        HostIdentityConflict: one of them holds something; then all of them stay.
+        """
         remaining = set(available)
         with self._lock:
             gone = (set(self._trackers) | set(in_rows)) - remaining
-            for nodename in gone:
-                self._trackers.pop(nodename, None)
         if not gone:
             return
         for nodename in sorted(gone):
             LOG.info("Deleting orphan compute node %s of host %s", nodename, self._settings.host)
         self._conductor.delete_compute_nodes(ctx, host=self._settings.host, nodes=tuple(sorted(gone)))
+        with self._lock:
+            for nodename in gone:
+                self._trackers.pop(nodename, None)

@@ -36,8 +36,30 @@ T = TypeVar("T")
 replace = msgspec.structs.replace
 
 
+class WriteOrder:
+    """Numbers what this process writes of one node, so that a write that comes late cannot undo a newer one.
+
+    Used under the tracker's lock. `epoch` comes with the registration; 0 while the conductors do not count.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self._number = 0
+        self._acknowledged = 0
+
+    def stamped(self, node: ComputeNode) -> ComputeNode:
+        if not self.epoch:
+            return node
+        self._number += 1
+        return replace(node, writer_epoch=self.epoch, write_number=self._number, acknowledged=self._acknowledged)
+
+    def acknowledge(self, node: ComputeNode) -> None:
+        """This stamped node was written, or came after a later write."""
+        self._acknowledged = node.write_number
+
+
 class ResourceTracker:
-    """One node's. Methods that change the books take the lock, and none of them is called from within another."""
+    """One node's. `compute_id`: the uuid of the node if it has no row yet; None: made of its names. Methods that change the books take the lock, and none of them is called from within another."""
 
     def __init__(
         self,
@@ -46,7 +68,12 @@ class ResourceTracker:
         driver: Driver,
         conductor: ConductorApi,
         monitored: Callable[[str], Metrics] = nothing_monitored,
+        *,
+        order: WriteOrder | None = None,
+        compute_id: str | None = None,
     ) -> None:
+        self._order = order or WriteOrder()
+        self._compute_id = compute_id
         self.nodename = nodename
         self._settings = settings
         self._driver = driver
@@ -74,14 +101,17 @@ class ResourceTracker:
 
     # -- the audit -------------------------------------------------------------------------------------------------
 
-    def update_available_resource(self, ctx: RequestContext) -> tuple[Finding, tuple[str, ...]]:
+    def update_available_resource(
+        self, ctx: RequestContext, host_nodes: tuple[str, ...] = ()
+    ) -> tuple[Finding, tuple[str, ...]]:
         """Compute the usage anew and write it: two calls to the conductor, the lock held from before the first.
 
-        Answers what was found, and every node that the database has of this host. The books are right even when
+        `host_nodes`: all that the driver reports; empty when they are not known. Answers what was found, and every node that
+        the database has of this host. The books are right even when
         the last write fails.
         """
         LOG.debug("Auditing locally available compute resources for node %s", self.nodename)
-        view = checked(self._driver.host_view(self.nodename))
+        view = replace(checked(self._driver.host_view(self.nodename)), host_nodes=host_nodes)
         log_hypervisor_view(view)
         with self._lock, metrics.timed(metrics.AUDIT_SECONDS):
             inputs = self._conductor.begin_audit(ctx, host=self._settings.host, view=view)
@@ -89,7 +119,7 @@ class ResourceTracker:
                 view,
                 with_own_devices(inputs, self._saved),
                 self._settings,
-                new_uuid=node_uuid(self._settings.host, self.nodename),
+                new_uuid=self._new_uuid,
                 overhead=self._driver.overhead,
                 failed_builds=self._failed_builds,
                 metrics=self._monitored(self.nodename),
@@ -100,9 +130,11 @@ class ResourceTracker:
             kept = steps.with_reserved(before, finding.books.reserved).node if before else inputs.node
             drift = drift_of(kept, finding.books.node)
             finding = replace(finding, drift=drift + edited(written, inputs.node, finding.books.node))
+            sent = self._order.stamped(finding.books.node)
             row = self._conductor.finish_audit(
-                ctx, node=finding.books.node, inventories=finding.inventories, traits=view.traits, found=finding.told
+                ctx, node=sent, inventories=finding.inventories, traits=view.traits, found=finding.told
             )
+            self._order.acknowledge(sent)
             self._saved = replace(finding.books.node, id=row.id, generation=row.generation)
             self._books = replace(finding.books, node=self._saved)
             log_final_view(self._saved)
@@ -165,7 +197,7 @@ class ResourceTracker:
         held = Held(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
         after = steps.with_instance(steps.with_claimed(free, instance.uuid, fit.devices), held)
         after = steps.with_allocated(after, instance.uuid)
-        made = self._written(after.node, lambda: write(claimed, after.node))
+        made = self._written(after.node, lambda node: write(claimed, node))
         made = replace(made, pci_devices=pci_devices.owned_by(after.node.pci_devices, instance.uuid))
         self._books, self._saved = steps.noted(after, made), after.node
         return made
@@ -207,16 +239,19 @@ class ResourceTracker:
         assert side is not None
         held = HeldSide(side=side, usage=replace(demand.usage, numa=fit.numa_topology))
         after = steps.with_side(steps.with_claimed(free, instance.uuid, fit.devices), held)
-        made = self._written(after.node, lambda: write(fitted, after.node))
+        made = self._written(after.node, lambda node: write(fitted, node))
         self._books, self._saved = after, after.node
         return made
 
-    def _written(self, node: ComputeNode, write: Callable[[], T]) -> T:
+    def _written(self, node: ComputeNode, write: Callable[[ComputeNode], T]) -> T:
+        sent = self._order.stamped(node)
         try:
-            return write()
+            made = write(sent)
         except errors.ServiceUnavailable:
             self._saved = None  # it may have been written all the same
             raise
+        self._order.acknowledge(sent)
+        return made
 
     def _audited(self) -> Books:
         if self._books is None:
@@ -227,8 +262,11 @@ class ResourceTracker:
         return usage_of(instance.flavor, self._driver.overhead(instance.flavor))
 
     def _untracked(self) -> ComputeNode:
-        host = self._settings.host
-        return ComputeNode(uuid=node_uuid(host, self.nodename), host=host, hypervisor_hostname=self.nodename)
+        return ComputeNode(uuid=self._new_uuid, host=self._settings.host, hypervisor_hostname=self.nodename)
+
+    @property
+    def _new_uuid(self) -> str:
+        return self._compute_id or node_uuid(self._settings.host, self.nodename)
 
     # -- between audits --------------------------------------------------------------------------------------------
 
@@ -280,7 +318,9 @@ class ResourceTracker:
         assert self._books is not None
         self._saved = None
         try:
-            row = self._conductor.save_compute_node(ctx, node=node)
+            sent = self._order.stamped(node)
+            row = self._conductor.save_compute_node(ctx, node=sent)
+            self._order.acknowledge(sent)
         except errors.NotFound as error:
             LOG.warning("The next audit makes the row of node %s again: %s", self.nodename, error)
             self._books = replace(self._books, node=replace(node, id=0))

@@ -8,9 +8,10 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.casts import builds_of
+from minova.conductor.host_identity import require_nodes_stay, require_same_node
 from minova.conductor.strays import unexpected
 from minova.conductor.worker import Worker
-from minova.db import aggregates, compute_nodes, instances, moves, pci_devices, tasks
+from minova.db import aggregates, compute_nodes, hosts, instances, moves, pci_devices, tasks
 from minova.db.models import ComputeNode as NodeRow
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
@@ -49,6 +50,8 @@ class Computes:
         nodename = view.hypervisor_hostname
         with self._worker.db.read() as session:
             row = compute_nodes.find(session, host, nodename)
+            if row is None:
+                require_same_node(session, host, view)
             open_builds = tasks.builds_on(session, host, nodename)
             moving = moves.in_progress_on(session, host, nodename)
             amiss = unexpected(session, host, view.domains)
@@ -100,8 +103,18 @@ class Computes:
         def work(session: Session) -> ComputeNode:
             at, now = self._worker.at(), self._worker.now()
             row, made = compute_nodes.ensure(session, node, at)
-            if compute_nodes.write_if_changed(session, row, node, at) or made:
+            if compute_nodes.is_stale(row, node):
+                LOG.info("Ignoring a late audit of node %s of host %s", node.hypervisor_hostname, node.host)
+                return compute_nodes.to_object(row)
+            if row.hypervisor_hostname != node.hypervisor_hostname:
+                require_nodes_stay(session, node.host, [row.hypervisor_hostname], [node.hypervisor_hostname])
+                row.hypervisor_hostname = node.hypervisor_hostname
+            changed = compute_nodes.write_if_changed(session, row, node, at) or made
+            if changed:
                 changes.append(session, [row.id], now)
+            # An audit that finds nothing changed writes nothing, unless a write from before it may still come.
+            if changed or node.acknowledged != node.write_number - 1 or row.writer_epoch != node.writer_epoch:
+                compute_nodes.note_write(session, row, node)
             providers.ensure(session, row.uuid, node.hypervisor_hostname)
             if made and (joined := aggregates.uuids_of_host(session, row.host)):
                 provider_aggregates.join(session, [row.uuid], joined)
@@ -121,22 +134,29 @@ class Computes:
             allocations.release(session, gone, self._worker.now())
 
     def save_compute_node(self, node: ComputeNode) -> ComputeNode:
-        """NotFound: the node has no row; an audit makes it."""
+        """NotFound: the node has no row; an audit makes it. One that comes after a later write changes nothing."""
 
         def work(session: Session) -> ComputeNode:
-            if not compute_nodes.write_usage(session, node, self._worker.at()):
-                raise errors.NotFound(f"Compute node {node.hypervisor_hostname} of {node.host} could not be found.")
+            written = compute_nodes.write_usage(session, node, self._worker.at())
             row = compute_nodes.find(session, node.host, node.hypervisor_hostname)
-            assert row is not None
+            if row is None:
+                raise errors.NotFound(f"Compute node {node.hypervisor_hostname} of {node.host} could not be found.")
+            if not written:
+                LOG.info("Ignoring a late save of node %s of host %s", node.hypervisor_hostname, node.host)
+                return compute_nodes.to_object(row)
             changes.append(session, [row.id], self._worker.now())
             return compute_nodes.to_object(row)
 
         return self._worker.run(work)
 
     def delete_compute_nodes(self, host: str, nodes: Sequence[str]) -> None:
-        """Rows and providers go, with what was allocated there. What is not there is fine."""
+        """Rows and providers go, with what was allocated there. What is not there is fine.
+
+        HostIdentityConflict: one of them holds something; then all of them stay.
+        """
 
         def work(session: Session) -> None:
+            require_nodes_stay(session, host, nodes, set(hosts.nodes_of(session, host)) - set(nodes))
             for nodename in nodes:
                 row = compute_nodes.find(session, host, nodename, lock=True)
                 if row is None:

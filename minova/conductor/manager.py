@@ -234,19 +234,22 @@ class ConductorManager:
     def heartbeat(
         self, ctx: RequestContext, host: str, binary: str, down_reason: str | None = None
     ) -> ServiceInstructions:
-        return self._services.heartbeat(host, binary, down_reason)
+        return self._services.heartbeat(host, binary, down_reason, ctx.process)
+
+    def service_stopped(self, ctx: RequestContext, host: str, binary: str, process: str) -> None:
+        self._services.service_stopped(host, binary, process)
 
     # -- asked by the computes: each message is a sign of life too -------------------------------------------------
 
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         return self._computes.instances_of_host(host)
 
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
         return self._computes.hosts_of_instances(instance_uuids)
 
     def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         return self._computes.begin_audit(host, view)
 
     def finish_audit(
@@ -257,18 +260,18 @@ class ConductorManager:
         traits: tuple[str, ...] = (),
         found: NodeAudit | None = None,
     ) -> ComputeNode:
-        self._services.heard(node.host)
+        self._services.heard(node.host, ctx.process)
         row = self._computes.finish_audit(node, inventories, traits)
         if found is not None:
             self._audits.ended(row.id, found)
         return row
 
     def delete_compute_nodes(self, ctx: RequestContext, host: str, nodes: tuple[str, ...]) -> None:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         self._computes.delete_compute_nodes(host, nodes)
 
     def save_compute_node(self, ctx: RequestContext, node: ComputeNode) -> ComputeNode:
-        self._services.heard(node.host)
+        self._services.heard(node.host, ctx.process)
         return self._computes.save_compute_node(node)
 
     def claim_instance(
@@ -279,37 +282,37 @@ class ConductorManager:
         node: ComputeNode,
         numa_topology: InstanceNUMATopology | None = None,
     ) -> Instance:
-        self._services.heard(node.host)
+        self._services.heard(node.host, ctx.process)
         return self._reports.claim_instance(instance_uuid, attempt, node, numa_topology)
 
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
-        self._services.heard(node.host)
+        self._services.heard(node.host, ctx.process)
         return self.moves.claim_move(migration, node)
 
     def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> Moved:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         return self.moves.step_move(migration_uuid, status, host)
 
     def begin_attempt(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, step: str) -> None:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         self._reports.begin_attempt(instance_uuid, attempt, host, step)
 
     def build_succeeded(
         self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
     ) -> None:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         self._reports.build_succeeded(instance_uuid, attempt, host, power_state)
 
     def build_failed(
         self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool
     ) -> None:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         self._reports.build_failed(ctx, instance_uuid, attempt, host, reason, retriable)
 
     def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         self._terminate.instance_deleted(instance_uuid, host)
 
     def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         self._computes.report_power_states(host, states)

@@ -4,11 +4,13 @@ import logging
 import threading
 from collections.abc import Callable
 
+import msgspec
 from oslo_config import cfg
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.host_identity import HostProcesses
 from minova.conductor.liveness import COMPUTE, Liveness
 from minova.conductor.worker import Worker
 from minova.db import services
@@ -59,6 +61,7 @@ class Services:
         self._own = own
         self._clock = clock
         self._bus_works = bus_works
+        self._processes = HostProcesses(worker.db, down_time=down_time, clock=clock)
         self._lock = threading.Lock()
         self._known: dict[Key, tuple[int, str]] = {}  # (host, binary): id, uuid
         self._heard: dict[Key, bool] = {}  # whether the service itself said that it can work
@@ -71,14 +74,47 @@ class Services:
     # -- what services say -----------------------------------------------------------------------------------------
 
     def register_service(self, service: objects.Service) -> objects.ServiceInstructions:
-        row = self._worker.run(lambda session: self._ensure(session, service))
+        """HostIdentityConflict, HostInUse: see the contract."""
+        if service.binary != COMPUTE:
+            row = self._worker.run(lambda session: self._ensure(session, service))
+            return self._registered(row)
+        identity = service.identity
+
+        def work(session: Session) -> tuple[Service | None, str | None]:
+            suggested = self._processes.admit(session, service.host, identity, self._worker.now())
+            if suggested is not None:
+                return None, suggested
+            made = self._ensure(session, service)
+            self._processes.enter(session, made, identity)
+            return made, None
+
+        entered, suggested = self._worker.run(work)
+        if entered is None:
+            return msgspec.structs.replace(self._instructions(""), compute_id=suggested)
+        self._processes.entered(entered.host, entered.process)
+        return self._registered(entered)
+
+    def _registered(self, row: Service) -> objects.ServiceInstructions:
         self._learn(row)
         self._liveness.forget()
-        return self._instructions(row.uuid)
+        return msgspec.structs.replace(
+            self._instructions(row.uuid), former_hosts=tuple(row.former_hosts or ()), epoch=row.epoch
+        )
 
-    def heartbeat(self, host: str, binary: str, down_reason: str | None) -> objects.ServiceInstructions:
-        """NotFound: it never registered. A change of `down_reason` is written at once."""
+    def service_stopped(self, host: str, binary: str, process: str) -> None:
+        """The next process of the host need not wait until this one counts as dead."""
+        if binary == COMPUTE:
+            self._worker.run(lambda session: self._processes.leave(session, host, process))
+
+    def heartbeat(
+        self, host: str, binary: str, down_reason: str | None, process: str | None = None
+    ) -> objects.ServiceInstructions:
+        """NotFound: it never registered. Superseded: another process serves the host. A change of `down_reason` is written
+        at once.
+        """
         service_id, uuid = self._find(host, binary)
+        if binary == COMPUTE:
+            self._processes.require_later(host, process)
         with self._lock:
             self._heard[host, binary] = down_reason is None
             as_known = self._reasons.get(service_id) == down_reason
@@ -87,8 +123,9 @@ class Services:
             self._liveness.forget()
         return self._instructions(uuid)
 
-    def heard(self, host: str) -> None:
-        """Any message of a host shows that its compute lives."""
+    def heard(self, host: str, process: str | None = None) -> None:
+        """Any message of a host shows that its compute lives. Superseded: the sender is not the process that serves it."""
+        self._processes.require(host, process)
         with self._lock:
             self._heard.setdefault((host, COMPUTE), False)
 
@@ -145,7 +182,9 @@ class Services:
     def _write(self, session: Session, heard: dict[Key, bool], own_turn: bool) -> bool:
         """Whether more than its beat says that somebody lives."""
         now, revived = self._worker.now(), False
-        ids = {self._known[key][0] for key in heard if self._look_up(session, key)}
+        superseded = self._processes.superseded(session)
+        told = [key for key in heard if key[1] != COMPUTE or key[0] not in superseded]
+        ids = {self._known[key][0] for key in told if self._look_up(session, key)}
         if own_turn or self._clock() - self._wrote_at > self._longest_pause:
             revived = self._skip_pause(session, now)
         if own_turn:

@@ -3,7 +3,7 @@
 from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
-from minova.contracts.base import call, contract
+from minova.contracts.base import call, cast, contract
 from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.capacity import Capacity
@@ -31,7 +31,7 @@ class ConductorApi(Protocol):
         "1.3": "what an audit found, which domains are of deleted instances",
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
-        "1.6": "which versions the other services serve; hosts of instances",
+        "1.6": "which versions the other services serve; hosts of instances; the end of a process",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -140,7 +140,11 @@ class ConductorApi(Protocol):
 
     @call
     def register_service(self, ctx: RequestContext, service: Service) -> ServiceInstructions:
-        """Make or refresh the row of (host, binary); whether it is disabled stays as operators set it."""
+        """Make or refresh the row of (host, binary); whether it is disabled stays as operators set it.
+
+        HostIdentityConflict: the compute is not the one that the host's rows describe. HostInUse: another process serves the
+        host and lives.
+        """
         ...
 
     @call
@@ -148,6 +152,11 @@ class ConductorApi(Protocol):
         self, ctx: RequestContext, host: str, binary: str, down_reason: str | None = None
     ) -> ServiceInstructions:
         """Alive; `down_reason` says why it cannot work all the same. NotFound: it never registered, and should."""
+        ...
+
+    @cast(since="1.6")
+    def service_stopped(self, ctx: RequestContext, host: str, binary: str, process: str) -> None:
+        """The process has stopped gracefully: another one may register for the host at once."""
         ...
 
     # -- asked by the computes -------------------------------------------------------------------------------------

@@ -5,18 +5,20 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, or_, select, true, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from minova import errors
 from minova.db import pci_devices
 from minova.db.chunks import chunked
 from minova.db.models import ComputeNode
 from minova.objects import compute_node as objects
 from minova.objects.pci import PciDevice
 
-# Devices have a table of their own.
-_OWN = ("id", "generation", "pci_devices")
+# Devices have a table of their own. The stamp orders the writes, and is no change by itself.
+_STAMP = ("writer_epoch", "write_number")
+_OWN = ("id", "generation", "pci_devices", "acknowledged", *_STAMP)
 _FIELDS = [name for name in objects.ComputeNode.__struct_fields__ if name not in _OWN]
 # What changes between audits, by claims and removals.
 _USAGE = (
@@ -59,7 +61,11 @@ def of_hosts(session: Session, hosts: Sequence[str]) -> dict[int, str]:
 
 
 def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> tuple[ComputeNode, bool]:
-    """The node's row, locked, and whether it was made now. LookupError: its uuid is another node's."""
+    """The node's row, locked, and whether it was made now.
+
+    A node with the uuid of another node of the host is that node under a new name. LookupError: its uuid is that of another
+    host's node.
+    """
     row = find(session, node.host, node.hypervisor_hostname, lock=True)
     if row is not None:
         return row, False
@@ -70,10 +76,33 @@ def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> tuple[C
             session.connection().execute(insert(ComputeNode).values(**values))
     except IntegrityError:  # two first audits at the same time
         made = False
-    row = find(session, node.host, node.hypervisor_hostname, lock=True)
+    row = find(session, node.host, node.hypervisor_hostname, lock=True) or _renamed(session, node)
     if row is None:
         raise LookupError(f"{node.uuid} is another compute node than {node.hypervisor_hostname} of {node.host}")
     return row, made
+
+
+def _renamed(session: Session, node: objects.ComputeNode) -> ComputeNode | None:
+    query = select(ComputeNode).where(ComputeNode.uuid == node.uuid, ComputeNode.host == node.host).with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def is_stale(row: ComputeNode, node: objects.ComputeNode) -> bool:
+    """Whether the row has a later write than this one. Superseded: it is of a process before the row's last writer."""
+    if not node.writer_epoch or row.writer_epoch is None:
+        return False
+    if node.writer_epoch < row.writer_epoch:
+        raise errors.Superseded(
+            f"Node {node.hypervisor_hostname} of host {node.host} is written by a later minova-compute now"
+        )
+    return node.writer_epoch == row.writer_epoch and node.write_number < (row.write_number or 0)
+
+
+def note_write(session: Session, row: ComputeNode, node: objects.ComputeNode) -> None:
+    """In the locked row: what is older than this write is stale from now on."""
+    if node.writer_epoch:
+        row.writer_epoch, row.write_number = node.writer_epoch, node.write_number
+        session.flush()
 
 
 def write_if_changed(session: Session, row: ComputeNode, node: objects.ComputeNode, at: datetime) -> bool:
@@ -91,17 +120,38 @@ def write_if_changed(session: Session, row: ComputeNode, node: objects.ComputeNo
 
 
 def write_usage(session: Session, node: objects.ComputeNode, at: datetime) -> bool:
-    """Write what instances take; False when the node has no row."""
+    """Write what instances take; False when the node has no row, or a later write than this one.
+
+    Superseded: the row has a write of a later process of the host.
+    """
+    here = (ComputeNode.host == node.host, ComputeNode.hypervisor_hostname == node.hypervisor_hostname)
+    values = _values(node, _USAGE)
+    if node.writer_epoch:
+        values |= {name: getattr(node, name) for name in _STAMP}
     statement = (
         update(ComputeNode)
-        .where(ComputeNode.host == node.host, ComputeNode.hypervisor_hostname == node.hypervisor_hostname)
-        .values(generation=ComputeNode.generation + 1, updated_at=at, **_values(node, _USAGE))
+        .where(*here, _not_after(node))
+        .values(generation=ComputeNode.generation + 1, updated_at=at, **values)
     )
     result: Any = session.connection().execute(statement)
+    if not result.rowcount and (row := find(session, node.host, node.hypervisor_hostname)) is not None:
+        is_stale(row, node)
     # Which devices there are only an audit can change: a node without any has none to write.
     if result.rowcount and node.pci_devices:
         pci_devices.write(session, node.id, node.pci_devices)
     return bool(result.rowcount)
+
+
+def _not_after(node: objects.ComputeNode) -> ColumnElement[bool]:
+    """The row has no later write than this one."""
+    model, epoch = ComputeNode, node.writer_epoch
+    if not epoch:
+        return true()
+    return or_(
+        model.writer_epoch.is_(None),
+        model.writer_epoch < epoch,
+        and_(model.writer_epoch == epoch, model.write_number <= node.write_number),
+    )
 
 
 def remove(session: Session, row: ComputeNode) -> None:

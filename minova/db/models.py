@@ -78,7 +78,10 @@ __all__ = [
 
 class Service(Base):
     __tablename__ = "services"
-    __table_args__ = (UniqueConstraint("host", "binary"),)
+    __table_args__ = (
+        UniqueConstraint("host", "binary"),
+        Index("services_compute_id", "compute_id", unique=True),
+    )
     id: Mapped[int] = mapped_column(primary_key=True)
     uuid: Mapped[str] = mapped_column(Uuid, unique=True)
     host: Mapped[str]
@@ -89,6 +92,13 @@ class Service(Base):
     forced_down: Mapped[bool] = mapped_column(default=False)
     down_reason: Mapped[str | None]  # the service's own word that it cannot work now, such as a lost libvirtd
     version: Mapped[int] = mapped_column(default=0)
+    # Of computes only: see objects.service.HostIdentity. `epoch` counts the processes that have registered.
+    compute_id: Mapped[str | None] = mapped_column(Uuid)
+    process: Mapped[str | None] = mapped_column(Uuid)
+    process_lock: Mapped[str | None]
+    process_place: Mapped[str | None]
+    epoch: Mapped[int] = mapped_column(default=0, server_default="0")
+    former_hosts: Mapped[list[Any] | None]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
 
@@ -132,6 +142,9 @@ class ComputeNode(Base):
     cpu_allocation_ratio: Mapped[float] = mapped_column(default=4.0)
     ram_allocation_ratio: Mapped[float] = mapped_column(default=1.0)
     disk_allocation_ratio: Mapped[float] = mapped_column(default=1.0)
+    # The last write that was accepted: see objects.compute_node.ComputeNode.
+    writer_epoch: Mapped[int | None]
+    write_number: Mapped[int | None]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
 

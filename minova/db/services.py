@@ -1,9 +1,11 @@
 """Services and their heartbeats, as the conductor writes them."""
 
+import uuid
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -23,7 +25,9 @@ def by_uuid(session: Session, uuid: str) -> Service | None:
     return session.scalar(query.execution_options(populate_existing=True))
 
 
-def ensure(session: Session, service: objects.Service, at: datetime, now: ColumnElement[float]) -> Service:
+def ensure(
+    session: Session, service: objects.Service, at: datetime, now: ColumnElement[float], *, again: bool = False
+) -> Service:
     """The row of (host, binary), made on first use."""
     row = find(session, service.host, service.binary)
     if row is None:
@@ -35,6 +39,8 @@ def ensure(session: Session, service: objects.Service, at: datetime, now: Column
         except IntegrityError:  # registered twice at the same time
             pass
         row = find(session, service.host, service.binary)
+    if row is None and not again:  # its uuid is that of a service which was renamed
+        return ensure(session, msgspec.structs.replace(service, uuid=str(uuid.uuid4())), at, now, again=True)
     if row is None:
         raise LookupError(f"{service.uuid} is the service {service.binary} of another host than {service.host}")
     if not set_last_seen(session, [row.id], now):
@@ -82,6 +88,11 @@ def set_last_seen(session: Session, service_ids: Collection[int], now: ColumnEle
         result: Any = session.connection().execute(statement)
         written += int(result.rowcount)
     return written
+
+
+def silence_of(session: Session, service_id: int, now: ColumnElement[float]) -> float | None:
+    """Seconds since the service was last seen; None when it never was."""
+    return session.scalar(select(now - Heartbeat.last_seen).where(Heartbeat.service_id == service_id))
 
 
 def seconds_since_last_beat(session: Session, now: ColumnElement[float]) -> float:

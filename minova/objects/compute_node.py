@@ -16,7 +16,8 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
 
     `domains` are the UUIDs of every domain on the node with its memory in MB, known to minova or not. `pci_devices` are
     those that instances may have, whether or not one has them. `pcpus` are CPUs set apart for pinned guests, beside the
-    `vcpus`; `traits` are Placement's names of what the node can do.
+    `vcpus`; `traits` are Placement's names of what the node can do. `host_nodes`: every node that the driver reports of the
+    host; empty when the sender does not say.
     """
 
     node: str
@@ -37,6 +38,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     vgpus: int = 0
     traits: tuple[str, ...] = ()
     domains: tuple["DomainView", ...] = ()
+    host_nodes: tuple[str, ...] = ()
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +56,9 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
 class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
     """Nova's `compute_nodes` row. `uuid` is the node's resource provider too; `generation` counts its writes.
 
-    `pci_devices` have a table of their own; the pools are what of them is free.
+    `pci_devices` have a table of their own; the pools are what of them is free. `writer_epoch` and `write_number` order the
+    writes: which process of the host wrote this, and which of its writes it is; 0 from releases that do not number them.
+    `acknowledged`: the last of its writes before this one that was answered; an unanswered one may still come.
     """
 
     uuid: str
@@ -86,6 +90,9 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
     cpu_allocation_ratio: float = 4.0
     ram_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0
+    writer_epoch: int = 0
+    write_number: int = 0
+    acknowledged: int = 0
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):

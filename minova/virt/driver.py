@@ -33,6 +33,10 @@ class Driver(Protocol):
         """Connect and check the settings against the host. InvalidConfiguration: they cannot work here."""
         ...
 
+    def recognise(self, former_hosts: tuple[str, ...]) -> None:
+        """Domains that are marked with these earlier names of the host are ours, too."""
+        ...
+
     def available_nodes(self) -> tuple[str, ...]:
         """Names of the nodes behind this service; most drivers have one."""
         ...

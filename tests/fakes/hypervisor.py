@@ -80,6 +80,9 @@ class Hypervisor:
     def init_host(self, host: str) -> None:
         self._note("init_host")
 
+    def recognise(self, former_hosts: tuple[str, ...]) -> None:
+        pass
+
     def available_nodes(self) -> tuple[str, ...]:
         self._note("available_nodes")
         return self.nodes

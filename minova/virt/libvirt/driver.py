@@ -53,6 +53,7 @@ class LibvirtDriver:
         self._reader = HostReader(conf)
         self._settings: HostSettings | None = None
         self._node: str | None = None
+        self._former_hosts: frozenset[str] = frozenset()
         self._lock = threading.Lock()
 
     # -- the host --------------------------------------------------------------------------------------------------
@@ -66,6 +67,9 @@ class LibvirtDriver:
         self._settings = settings_from(self._conf, host, found, cpus, direct_io=self._disks.direct_io())
         if self._real:
             disk_owner.register_host(self._disks.path, host)
+
+    def recognise(self, former_hosts: tuple[str, ...]) -> None:
+        self._former_hosts = frozenset(former_hosts)
 
     def available_nodes(self) -> tuple[str, ...]:
         # Asked each time: whoever asks wants to know whether the hypervisor answers, too.
@@ -287,7 +291,8 @@ class LibvirtDriver:
             if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN_METADATA:
                 return None
             raise
-        return mark if mark is not None and mark.host == self._ready().host else None
+        names = {self._ready().host, *self._former_hosts}
+        return mark if mark is not None and mark.host in names else None
 
     def _remove_disks(self, instance_uuid: str, row: RowHost) -> None:
         if self._real:

@@ -109,7 +109,6 @@ class AuditCases:
         assert uuid in desk.allocated()
 
     def test_a_node_that_vanishes_goes_with_its_provider(self, desk: Desk) -> None:
-        desk.active()
         desk.conductor.delete_compute_nodes(CTX, host="a", nodes=("a-node", "never-was"))
         assert desk.conductor.begin_audit(CTX, host="a", view=desk.view("a")).node is None
         assert desk.used("a") == {}

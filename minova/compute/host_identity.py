@@ -1,0 +1,159 @@
+"""Who this host is and which process serves it: the file `compute_id`, and a lock that ends with the process.
+
+The identity is kept on the host's own disk, as Nova keeps it since 2023: names change, and the books of running guests
+must not go with a name.
+"""
+
+import contextlib
+import fcntl
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.errors import InvalidConfiguration
+from minova.objects.service import HostIdentity
+
+FILE = "compute_id"
+LOCK = "compute.lock"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class LocalIdentity:
+    """`state_path` is where the identity is written; `folders` are searched for one that an operator has put there."""
+
+    def __init__(self, state_path: Path, folders: Iterable[Path] = (), *, address: str = "") -> None:
+        self.process = str(uuid.uuid4())
+        self._state_path = state_path
+        self._files = [folder / FILE for folder in dict.fromkeys([*folders, state_path])]
+        self._handle: int | None = None
+        self._lock_name: str | None = None
+        where = f"{socket.gethostname()} ({address})" if address else socket.gethostname()
+        self._place = f"{where}, process {os.getpid()}"
+        self.compute_id: str | None = None
+
+    @classmethod
+    def of(cls, conf: cfg.ConfigOpts) -> "LocalIdentity":
+        """Beside configuration files, as in Nova, and in state_path."""
+        folders = [Path(name).absolute().parent for name in conf.config_file or ()]
+        folders += [Path(name).absolute() for name in conf.config_dir or ()]
+        return cls(Path(conf.state_path), folders, address=str(conf.my_ip))
+
+    def hold(self) -> None:
+        """Lock the state folder and read the identity.
+
+        InvalidConfiguration: another compute works there, or the files cannot be used.
+        """
+        try:
+            self._state_path.mkdir(parents=True, exist_ok=True)
+            self._lock()
+        except OSError as error:
+            raise InvalidConfiguration(f"[DEFAULT] state_path = {self._state_path}: {error.strerror}") from error
+        self.compute_id = self._read()
+
+    def release(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+    def adopt(self, compute_id: str) -> None:
+        """Write the identity to the disk, before the host is registered with it."""
+        path = self._state_path / FILE
+        half = path.with_name(f"{FILE}.{self.process}")
+        try:
+            with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(f"{compute_id}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            half.rename(path)
+            _sync_folder(self._state_path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                half.unlink()
+            raise InvalidConfiguration(f"{path} cannot be written: {error.strerror}") from error
+        self.compute_id = compute_id
+
+    def described(self, nodes: Sequence[str]) -> HostIdentity:
+        """As it is registered. `nodes`: what the driver reports; empty while it is not known."""
+        return HostIdentity(
+            process=self.process,
+            compute_id=self.compute_id,
+            lock=self._lock_name,
+            place=self._place,
+            nodes=tuple(nodes),
+        )
+
+    def _lock(self) -> None:
+        # The kernel lets go of it when the process ends, however it ends.
+        handle = os.open(self._state_path / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise InvalidConfiguration(
+                f"[DEFAULT] state_path = {self._state_path}: another minova-compute works there. Stop it, or give this one a "
+                "folder of its own."
+            ) from None
+        found = os.fstat(handle)
+        self._handle = handle
+        # Another file, or the same one after a boot of this or of another machine, is another lock.
+        with contextlib.suppress(OSError):
+            self._lock_name = f"{_BOOT_ID.read_text().strip()}/{found.st_dev}:{found.st_ino}"
+
+    def _read(self) -> str | None:
+        found = {str(path): value for path in self._files if (value := _read_uuid(path)) is not None}
+        if len(set(found.values())) > 1:
+            listed = ", ".join(f"{path}: {value}" for path, value in found.items())
+            raise InvalidConfiguration(
+                f"This host has more than one compute_id: {listed}. Remove those that are wrong."
+            )
+        return next(iter(found.values()), None)
+
+
+class IdentifiedConductor:
+    """The conductor's client, with the sender's process in every message. Has the contract's methods."""
+
+    def __init__(self, conductor: ConductorApi, process: str) -> None:
+        self._conductor = conductor
+        self._process = process
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._conductor, name)
+
+        def send(ctx: RequestContext, **arguments: Any) -> Any:
+            return method(_sent_by(ctx, self._process), **arguments)
+
+        return send
+
+
+def _sent_by(ctx: RequestContext, process: str) -> RequestContext:
+    return msgspec.structs.replace(ctx, process=process)
+
+
+def _read_uuid(path: Path) -> str | None:
+    """InvalidConfiguration: there is a file, and no UUID in it."""
+    try:
+        text = path.read_text().strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfiguration(f"{path} cannot be read: {error}") from error
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise InvalidConfiguration(f"{path} holds no UUID. Restore it from a backup.") from None
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,118 @@
+"""Only one process at a time serves a host; the next one takes over when the first is certainly gone."""
+
+from pathlib import Path
+
+import pytest
+
+from minova import errors
+from minova.compute.host_identity import LocalIdentity
+from minova.objects.service import Service
+from tests.fakes.identified import Machine
+from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.test_bug_node_renamed import service
+from tests.functional.scheduler.cloud import named
+
+
+@pytest.fixture
+def first(desk: Desk, tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "first", desk.conductor)
+
+
+def copy_of(machine: Machine, folder: Path) -> Machine:
+    """Another machine with the same identity, as from a copied disk."""
+    folder.mkdir()
+    (folder / "compute_id").write_text(machine.compute_id)
+    return Machine(folder, machine.conductor)
+
+
+def test_second_compute_is_refused_while_the_first_lives(desk: Desk, first: Machine, tmp_path: Path) -> None:
+    living = first.boot("hv")
+    with pytest.raises(errors.ServiceUnavailable):  # it tried again until it was stopped
+        copy_of(first, tmp_path / "second").boot("hv")
+    living.manager.heartbeat()
+    assert service(desk, "hv").process == living.identity.process
+
+
+def test_refusal_says_where_the_first_one_is(desk: Desk, first: Machine, tmp_path: Path) -> None:
+    living = first.boot("hv")
+    row = service(desk, "hv")
+    second = copy_of(first, tmp_path / "second")
+    with pytest.raises(errors.HostInUse) as refused:
+        register(desk, second, "hv")
+    assert str(row.process_place) in str(refused.value)
+    assert "another [DEFAULT] host" in str(refused.value)
+    living.die()
+
+
+def test_trying_again_does_not_keep_a_dead_one_alive(desk: Desk, first: Machine, tmp_path: Path) -> None:
+    dead = first.boot("hv")
+    desk.tick(desk.conductor)
+    second = copy_of(first, tmp_path / "second")
+    for _ in range(6):
+        with pytest.raises(errors.HostInUse):
+            register(desk, second, "hv")
+        desk.now += 9.9
+        desk.tick(desk.conductor)
+    desk.now += 1.0
+    taken = second.boot("hv")
+    assert service(desk, "hv").process == taken.identity.process
+    # The first one, stopped for a minute, goes on: nothing of it counts any more, and it ends.
+    with pytest.raises(errors.Superseded):
+        dead.manager._conductor.begin_audit(CTX, host="hv", view=desk.view("hv"))
+    dead.manager.heartbeat()
+    desk.tick(desk.conductor)
+    dead.manager.heartbeat()
+    assert dead.stopping.asked
+    assert "hv is served by" in (dead.manager.failure or "")
+    assert service(desk, "hv").process == taken.identity.process
+
+
+def test_next_process_of_the_machine_takes_over_at_once_after_a_kill(desk: Desk, first: Machine) -> None:
+    killed = first.boot("hv")
+    epoch = service(desk, "hv").epoch
+    killed.die()
+    again = first.boot("hv")
+    row = service(desk, "hv")
+    assert (row.process, row.epoch) == (again.identity.process, epoch + 1)
+
+
+def test_two_processes_in_one_state_folder_are_refused_by_its_lock(desk: Desk, first: Machine) -> None:
+    first.boot("hv")
+    with pytest.raises(errors.InvalidConfiguration, match="another minova-compute works there"):
+        first.boot("hv")
+
+
+def test_graceful_stop_lets_another_machine_in_at_once(desk: Desk, first: Machine, tmp_path: Path) -> None:
+    first.boot("hv").manager.stop()
+    copy_of(first, tmp_path / "second").boot("hv").die()
+
+
+def test_process_that_registers_again_is_the_same(desk: Desk, first: Machine) -> None:
+    living = first.boot("hv")
+    epoch = service(desk, "hv").epoch
+    living.manager._register(CTX)
+    assert service(desk, "hv").epoch == epoch
+
+
+def test_compute_of_an_older_release_is_accepted_as_before(desk: Desk, first: Machine) -> None:
+    first.boot("hv")
+    desk.add_host("hv")
+    desk.conductor.heartbeat(CTX, host="hv", binary="minova-compute")
+    assert service(desk, "hv").process is None
+
+
+def register(desk: Desk, machine: Machine, host: str) -> None:
+    """What a compute of this machine says when it registers."""
+    identity = LocalIdentity(machine.folder)
+    identity.hold()
+    try:
+        told = Service(
+            uuid=named(f"service {host}"),
+            host=host,
+            binary="minova-compute",
+            topic="compute",
+            identity=identity.described(()),
+        )
+        desk.conductor.register_service(CTX, service=told)
+    finally:
+        identity.release()
