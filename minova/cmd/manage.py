@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors, log
-from minova.cmd import bench, placement_audit, simulate
+from minova.cmd import bench, host_rename, placement_audit, simulate
 from minova.db import schema
 from minova.db.engine import Database
 
@@ -51,6 +51,7 @@ def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
     _add_nouns(subparsers)
     _add_bench(subparsers)
     _add_placement(subparsers)
+    _add_host(subparsers)
     said = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
     parser = subparsers.add_parser("simulate", help=said, description=said)
     parser.add_argument("scenario", metavar="SCENARIO.json", help="may be gzipped; - reads the standard input")
@@ -77,6 +78,26 @@ def _add_placement(subparsers: "_SubParsersAction[Any]") -> None:
     command.add_argument("--fix", action="store_true", help="put right what can be; instances are never touched")
     command.add_argument("--json", action="store_true", help="the findings as JSON")
     command.set_defaults(work=placement_audit.run)
+
+
+def _add_host(subparsers: "_SubParsersAction[Any]") -> None:
+    parser = subparsers.add_parser("host", help="Compute hosts.")
+    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    said = (
+        "Give a compute host another name, with its nodes, instances, migrations and aggregates. Stop its minova-compute first; "
+        "then set [DEFAULT] host and start it again."
+    )
+    command = below.add_parser("rename", help="Give a compute host, or its node, another name.", description=said)
+    command.add_argument("old", metavar="OLD", help="the host's name in the service list")
+    command.add_argument(
+        "new", metavar="NEW", help="its [DEFAULT] host from now on; OLD again, if only the node's name changes"
+    )
+    command.add_argument(
+        "--node",
+        metavar="NAME",
+        help="what the hypervisor calls itself from now on; without it a node that was named as its host follows it",
+    )
+    command.set_defaults(work=host_rename.run)
 
 
 def _add_nouns(subparsers: "_SubParsersAction[Any]") -> None:

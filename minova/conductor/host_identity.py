@@ -164,7 +164,7 @@ class HostProcesses:
         """Note the process in the service's row, which `admit` has locked."""
         if identity is None:
             # An older release: what it sends cannot be told apart.
-            if row.process is not None:
+            if row.process_place is not None:
                 services.change(session, row.id, process=None, process_lock=None, process_place=None)
         elif row.process != identity.process or row.compute_id != identity.compute_id:
             try:
@@ -192,7 +192,8 @@ class HostProcesses:
     def leave(self, session: Session, host: str, process: str) -> None:
         """The process has ended by itself: another one may come."""
         statement = update(Service).where(Service.host == host, Service.binary == COMPUTE, Service.process == process)
-        session.connection().execute(statement.values(process=None, process_lock=None, process_place=None))
+        # Its place stays: it tells a process that has ended from one that never said who it is.
+        session.connection().execute(statement.values(process=None, process_lock=None))
 
     def _require_no_other(
         self, session: Session, row: Service, identity: HostIdentity, now: ColumnElement[float]

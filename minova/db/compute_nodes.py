@@ -1,5 +1,6 @@
 """Compute nodes as the conductor writes them. `generation` counts the writes."""
 
+import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -63,8 +64,8 @@ def of_hosts(session: Session, hosts: Sequence[str]) -> dict[int, str]:
 def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> tuple[ComputeNode, bool]:
     """The node's row, locked, and whether it was made now.
 
-    A node with the uuid of another node of the host is that node under a new name. LookupError: its uuid is that of another
-    host's node.
+    A node with the uuid of another node of the host is that node under a new name. If the uuid is that of another host's
+    node, which was renamed, it gets a new one.
     """
     row = find(session, node.host, node.hypervisor_hostname, lock=True)
     if row is not None:
@@ -78,7 +79,7 @@ def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> tuple[C
         made = False
     row = find(session, node.host, node.hypervisor_hostname, lock=True) or _renamed(session, node)
     if row is None:
-        raise LookupError(f"{node.uuid} is another compute node than {node.hypervisor_hostname} of {node.host}")
+        return ensure(session, msgspec.structs.replace(node, uuid=str(uuid.uuid4())), at)
     return row, made
 
 

@@ -186,3 +186,18 @@ def test_a_domain_that_is_powered_off_is_still_there(driver: Driver) -> None:
     driver.power_off(str(uuid.uuid4()))
     assert driver.power_state(guest.uuid) is PowerState.SHUTDOWN
     driver.destroy(guest.uuid)
+
+
+def test_bug_domains_marked_with_an_earlier_name_of_the_host_are_ours(driver: Driver, tmp_path: Path) -> None:
+    one = instance()
+    (node,) = driver.available_nodes()
+    driver.prepare(one, node, 1, None)
+    renamed = load(tmp_path, host="hv2")
+    try:
+        assert ours(renamed) == {}
+        renamed.recognise(("hv1",))
+        assert ours(renamed) == {one.uuid: (PowerState.SHUTDOWN, 1)}
+        renamed.destroy(one.uuid)
+    finally:
+        renamed.close()
+    assert ours(driver) == {}
