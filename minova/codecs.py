@@ -3,10 +3,11 @@
 msgspec builds what it knows of a Struct type at the type's first use, and a second thread that decodes the type meanwhile
 reads a half-built table: the process ends with a segmentation fault (seen with msgspec 0.22). Therefore a type is read through a
 Decoder only, and a Decoder builds everything at its definition, under one lock for the process. ruff bans msgspec's own
-`convert` and `json.decode` outside this module; see docs/decisions/0014-decoders-are-made-at-start.md.
+`convert` and `json.decode` outside this module; see docs/decisions/0016-decoders-are-made-at-start.md.
 """
 
 import threading
+from types import UnionType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -23,12 +24,12 @@ class Decoder(Generic[T]):
     `strict=False`: strings stand for numbers and booleans too.
     """
 
-    def __init__(self, kind: type[T], *, strict: bool = True) -> None:
-        self.kind = kind
+    def __init__(self, kind: type[T] | UnionType, *, strict: bool = True) -> None:
+        self.kind: Any = kind
         self._strict = strict
         with _LOCK:
             # Builds the tables of the type and of all types inside it; `convert` uses the same ones.
-            self._json = msgspec.json.Decoder(kind, strict=strict)
+            self._json: msgspec.json.Decoder[T] = msgspec.json.Decoder(self.kind, strict=strict)
             _PREPARED.append(kind)
 
     def from_json(self, text: str | bytes) -> T:
@@ -37,7 +38,8 @@ class Decoder(Generic[T]):
 
     def from_builtins(self, value: Any) -> T:
         """Raises msgspec.ValidationError with the place of the error."""
-        return msgspec.convert(value, self.kind, strict=self._strict)
+        found: T = msgspec.convert(value, self.kind, strict=self._strict)
+        return found
 
 
 def prepared() -> tuple[Any, ...]:

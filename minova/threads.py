@@ -1,6 +1,18 @@
-"""Chooses native threads. Call `use_native` before oslo.messaging is imported: it would take eventlet."""
+"""Threads of a process: native ones, and what they leave behind when a C library crashes.
 
+Call `use_native` before oslo.messaging is imported: it would take eventlet.
+"""
+
+import contextlib
+import faulthandler
 import sys
+
+
+def report_crashes() -> None:
+    """Write the stacks of all threads to standard error if the process dies of a signal such as SIGSEGV."""
+    if sys.__stderr__ is not None:
+        with contextlib.suppress(OSError, ValueError):  # it may be closed
+            faulthandler.enable(sys.__stderr__)
 
 
 def use_native() -> None:

@@ -9,6 +9,7 @@ import msgspec
 from minova import errors
 from minova.api import names, times
 from minova.api.call import Api, Call
+from minova.codecs import Decoder
 from minova.db import aggregates
 from minova.objects.aggregate import ZONE, Aggregate
 
@@ -109,10 +110,10 @@ def act(api: Api, call: Call) -> dict[str, Any]:
     ((name, arguments),) = call.body.items()
     if name not in _ACTIONS:
         raise errors.BadRequest(f"There is no such action: {name[:64]}. There are {', '.join(_ACTIONS)}.")
-    kind, work = _ACTIONS[name]
+    decoder, work = _ACTIONS[name]
     wanted = _id(call)
     try:
-        asked = msgspec.convert(arguments, kind)
+        asked = decoder.from_builtins(arguments)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
     return {"aggregate": view(work(api, call, wanted, asked))}
@@ -133,10 +134,10 @@ def _set_metadata(api: Api, call: Call, aggregate_id: int, asked: Metadata) -> A
     return api.conductor.update_aggregate(call.ctx, aggregate_id=aggregate_id, name=None, metadata=asked.metadata)
 
 
-_ACTIONS: dict[str, tuple[Any, Callable[[Api, Call, int, Any], Aggregate]]] = {
-    "add_host": (OneHost, _add_host),
-    "remove_host": (OneHost, _remove_host),
-    "set_metadata": (Metadata, _set_metadata),
+_ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Api, Call, int, Any], Aggregate]]] = {
+    "add_host": (Decoder(OneHost), _add_host),
+    "remove_host": (Decoder(OneHost), _remove_host),
+    "set_metadata": (Decoder(Metadata), _set_metadata),
 }
 
 

@@ -6,6 +6,7 @@ import falcon
 import msgspec
 
 from minova import errors
+from minova.codecs import Decoder
 
 
 class BodyTooLarge(errors.MinovaError):
@@ -16,7 +17,7 @@ class NotJson(errors.MinovaError):
     code = 415
 
 
-def read_json(request: falcon.Request, kind: Any, limit: int) -> tuple[bytes, Any]:
+def read_json(request: falcon.Request, decoder: Decoder[Any], limit: int) -> tuple[bytes, Any]:
     """The bytes and the struct. `limit` in bytes. Strings stand for numbers and booleans too, as Nova takes them."""
     media = (request.content_type or "application/json").partition(";")[0].strip().lower()
     if media != "application/json":
@@ -27,15 +28,15 @@ def read_json(request: falcon.Request, kind: Any, limit: int) -> tuple[bytes, An
     raw = request.stream.read(limit + 1)
     if len(raw) > limit:
         raise BodyTooLarge(f"The request body is longer than the {limit} bytes that are allowed.")
-    return raw, decode(raw, kind)
+    return raw, decode(raw, decoder)
 
 
-def decode(raw: bytes, kind: Any) -> Any:
+def decode(raw: bytes, decoder: Decoder[Any]) -> Any:
     """BadRequest names the place in the document: `$.server.name`."""
     if not raw.strip():
         raise errors.BadRequest("The request needs a body in JSON, and has none.")
     try:
-        return msgspec.json.decode(raw, type=kind, strict=False)
+        return decoder.from_json(raw)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

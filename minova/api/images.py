@@ -12,6 +12,7 @@ from minova import errors
 from minova.api import links, names, times
 from minova.api.call import Api, Call
 from minova.api.query import Page, page_size
+from minova.codecs import Decoder
 from minova.db import read_images
 from minova.objects.image import Image
 
@@ -43,6 +44,9 @@ class NewImage(msgspec.Struct, frozen=True, kw_only=True):
     container_format: str | None = None
     min_disk: Size = 0
     min_ram: Size = 0
+
+
+_NEW_IMAGE = Decoder(NewImage, strict=False)
 
 
 class ImagesQuery(Page, frozen=True, kw_only=True):
@@ -188,7 +192,7 @@ def _new(call: Call) -> Image:
         raise errors.Forbidden(f"Attribute '{key}' is read-only.")
     known = set(NewImage.__struct_fields__)
     try:
-        asked = msgspec.convert({key: value for key, value in body.items() if key in known}, NewImage, strict=False)
+        asked = _NEW_IMAGE.from_builtins({key: value for key, value in body.items() if key in known})
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Provided object does not match schema 'image': {error}") from None
     if asked.visibility == "public":

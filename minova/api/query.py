@@ -7,6 +7,7 @@ import falcon
 import msgspec
 
 from minova import errors
+from minova.codecs import Decoder
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 
@@ -20,25 +21,25 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     marker: str | None = None
 
 
-def read_query(request: falcon.Request, kind: type[Q]) -> Q:
+def read_query(request: falcon.Request, decoder: Decoder[Q]) -> Q:
     """Of a key given more than once the last counts, unless its field is a tuple, which takes all."""
     try:
         pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
     except (ValueError, UnicodeDecodeError) as error:
         raise errors.BadRequest(f"Malformed query string: {error}") from None
-    return to_struct(pairs, kind)
+    return to_struct(pairs, decoder)
 
 
-def to_struct(pairs: list[tuple[str, str]], kind: type[Q]) -> Q:
+def to_struct(pairs: list[tuple[str, str]], decoder: Decoder[Q]) -> Q:
     """BadRequest names the key whose value is wrong."""
-    many = {field.encode_name for field in msgspec.structs.fields(kind) if field.default == ()}
+    many = {field.encode_name for field in msgspec.structs.fields(decoder.kind) if field.default == ()}
     found: dict[str, Any] = {}
     for key, value in pairs:
         if "\x00" in value:
             raise errors.BadRequest(f"Invalid input for query parameter {key}: it holds a NUL character.")
         found[key] = (*found.get(key, ()), value) if key in many else value
     try:
-        return msgspec.convert(found, kind, strict=False)
+        return decoder.from_builtins(found)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for query parameters: {error}") from None
 

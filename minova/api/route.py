@@ -1,6 +1,7 @@
 """A route as the table has it, and how falcon comes to call its handler."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import falcon
@@ -9,6 +10,7 @@ import msgspec
 from minova.api.body import read_json
 from minova.api.call import Api, Call, Handler
 from minova.api.query import read_query
+from minova.codecs import Decoder
 from minova.log import bound_request
 
 
@@ -28,6 +30,18 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     admin: bool = False
     streams: bool = False
 
+    def __post_init__(self) -> None:
+        """A route table is made at import: the decoders of its bodies and queries with it."""
+        for kind in (self.query, self.body):
+            if kind is not None:
+                _decoder(kind)
+
+
+@cache
+def _decoder(kind: Any) -> Decoder[Any]:
+    """Strings stand for numbers and booleans too, as Nova takes them."""
+    return Decoder(kind, strict=False)
+
 
 class _Resource:
     """All methods of one path, as falcon wants them: attributes `on_get`, `on_post`..."""
@@ -45,9 +59,9 @@ def _responder(api: Api, route: Route) -> Any:
             if route.admin:
                 call.require_admin(f"{route.method} {request.path}")
             if route.query is not None:
-                call = msgspec.structs.replace(call, query=read_query(request, route.query))
+                call = msgspec.structs.replace(call, query=read_query(request, _decoder(route.query)))
             if route.body is not None:
-                raw, body = read_json(request, route.body, api.conf.api.max_request_body_size)
+                raw, body = read_json(request, _decoder(route.body), api.conf.api.max_request_body_size)
                 call = msgspec.structs.replace(call, raw=raw, body=body)
             response.status = route.status
             answer = route.handler(api, call)

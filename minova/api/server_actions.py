@@ -7,12 +7,16 @@ import msgspec
 from minova import errors
 from minova.api import servers
 from minova.api.call import Api, Call
+from minova.codecs import Decoder
 
 
 class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`length` in lines; None or -1: all."""
 
     length: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+
+
+_CONSOLE_OUTPUT = Decoder(ConsoleOutput, strict=False)
 
 
 def act(api: Api, call: Call) -> Any:
@@ -23,7 +27,7 @@ def act(api: Api, call: Call) -> Any:
     if name != "os-getConsoleOutput":
         raise errors.BadRequest(f"There is no such action: {name[:64]}. minova serves os-getConsoleOutput so far.")
     try:
-        asked = msgspec.convert(arguments, ConsoleOutput, strict=False)
+        asked = _CONSOLE_OUTPUT.from_builtins(arguments)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
     return {"output": console_output(api, call, asked.length)}

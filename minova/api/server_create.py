@@ -12,6 +12,7 @@ from minova.api import flavors, images, links, names
 from minova.api.call import Api, Call
 from minova.api.hints import checked_hints, group_of
 from minova.api.place import place_of
+from minova.codecs import parse_json
 from minova.db import groups, read_flavors, read_images, read_instances, read_zones
 from minova.hardware.demands import demands_of
 from minova.objects.flavor import Flavor
@@ -86,7 +87,7 @@ def create(api: Api, call: Call) -> dict[str, Any]:
 
 def _identity(call: Call) -> tuple[str | None, str]:
     """The client's own UUID, and a hash that tells a repetition from another request: the order of keys is no difference."""
-    canonical = msgspec.json.encode(msgspec.json.decode(call.raw), order="deterministic")
+    canonical = msgspec.json.encode(parse_json(call.raw), order="deterministic")
     body_hash = hashlib.sha256(canonical).hexdigest()
     given = call.request.get_header(REQUEST_UUID)
     if not given:

@@ -6,11 +6,14 @@ import os
 import sys
 from collections.abc import Sequence
 
+from minova import threads
+
 BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; answers the exit code: 0, 1 (it failed), 2 (wrong usage), 130 (Ctrl-C)."""
+    threads.report_crashes()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _version() if arguments == ["--version"] else _run(arguments)

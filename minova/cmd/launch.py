@@ -12,7 +12,7 @@ from typing import NoReturn
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova import errors, log, metrics, service
+from minova import errors, log, metrics, service, threads
 from minova.context import service_context
 
 LOG = logging.getLogger(__name__)
@@ -44,6 +44,8 @@ def launch(
 
     `prepare` may change defaults once the command line is read; `ready` is called when every service has started.
     """
+    # A crash inside a C library leaves the stacks of all threads in the log, and not just an exit status.
+    threads.report_crashes()
     stopping, started = threading.Event(), threading.Event()
     watched = service.in_foreground()
     service.stop_on_signals(stopping, *([signal.SIGHUP] if watched else []))

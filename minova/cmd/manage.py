@@ -8,7 +8,7 @@ from typing import Any
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova import errors, log
+from minova import errors, log, threads
 from minova.cmd import bench, host_rename, placement_audit, simulate
 from minova.db import schema
 from minova.db.engine import Database
@@ -126,4 +126,5 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
+    threads.report_crashes()
     sys.exit(run(sys.argv[1:]))

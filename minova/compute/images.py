@@ -24,6 +24,7 @@ from oslo_concurrency import lockutils
 from oslo_config import cfg
 
 from minova import errors
+from minova.codecs import Decoder
 from minova.objects.image import Image
 from minova.virt import image_format
 from minova.virt.disk_space import disk_full
@@ -215,6 +216,9 @@ def _inspected(path: Path, image: Image) -> Path:
 # -- marks -------------------------------------------------------------------------------------------------------------
 
 
+_MARK = Decoder(Mark)
+
+
 def mark_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
@@ -226,7 +230,7 @@ def _mark_of(path: Path) -> Mark:
 
 def _read_mark(path: Path) -> Mark | None:
     try:
-        return msgspec.json.decode(mark_file(path).read_bytes(), type=Mark)
+        return _MARK.from_json(mark_file(path).read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 

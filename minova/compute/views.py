@@ -5,18 +5,20 @@ import logging
 import msgspec
 
 from minova import metrics
+from minova.codecs import Decoder
 from minova.compute.audit import Finding
 from minova.compute.books import Books
 from minova.hardware import pci_devices
 from minova.objects.compute_node import ComputeNode, HypervisorView
 
+_VIEW = Decoder(HypervisorView)
 LOG = logging.getLogger(__name__)
 
 
 def checked(view: HypervisorView) -> HypervisorView:
     """What the driver reports, with every field of its type. ValueError names the field that is not."""
     try:
-        return msgspec.convert(msgspec.to_builtins(view), HypervisorView)
+        return _VIEW.from_builtins(msgspec.to_builtins(view))
     except msgspec.ValidationError as error:
         raise ValueError(f"The driver's view of node {view.node}: {error}") from None
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy.orm import Session
 
+from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.db import instances, request_specs
@@ -35,6 +36,8 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     admin_password: str | None = None
 
 
+_CHOICE, _CARRIED = Decoder(Choice), Decoder(Carried)
+
 # By reservation: what was asked, and what is carried along.
 Specs = Mapping[str, tuple[RequestSpec, dict[str, Any]]]
 
@@ -45,7 +48,7 @@ class Build(NamedTuple):
 
 
 def choice_of(task: Task) -> Choice:
-    return msgspec.convert(task.payload, Choice)
+    return _CHOICE.from_builtins(task.payload)
 
 
 def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = None) -> list[Build]:
@@ -69,7 +72,7 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
                 spec,
                 retry=Retry(num_attempts=task.attempt, hosts=(*choice.tried, (task.host or "", task.node or ""))),
             ),
-            **msgspec.structs.asdict(msgspec.convert(carried, Carried)),
+            **msgspec.structs.asdict(_CARRIED.from_builtins(carried)),
         )
         found.append(Build(task.host or "", message))
     return found

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.codecs import Decoder, parse_json
 from minova.db import pci_devices
 from minova.db.chunks import chunked
 from minova.db.models import ComputeNode
@@ -20,6 +21,9 @@ from minova.objects.pci import PciDevice
 # Devices have a table of their own. The stamp orders the writes, and is no change by itself.
 _STAMP = ("writer_epoch", "write_number")
 _OWN = ("id", "generation", "pci_devices", "acknowledged", *_STAMP)
+# Devices have a table of their own.
+_OWN = ("id", "generation", "pci_devices")
+_NODE = Decoder(objects.ComputeNode)
 _FIELDS = [name for name in objects.ComputeNode.__struct_fields__ if name not in _OWN]
 # What changes between audits, by claims and removals.
 _USAGE = (
@@ -161,11 +165,11 @@ def remove(session: Session, row: ComputeNode) -> None:
 
 def to_object(row: ComputeNode, devices: Sequence[PciDevice] = ()) -> objects.ComputeNode:
     values = {name: getattr(row, name) for name in ("id", "generation", *_FIELDS)}
-    return msgspec.structs.replace(msgspec.convert(values, objects.ComputeNode), pci_devices=tuple(devices))
+    return msgspec.structs.replace(_NODE.from_builtins(values), pci_devices=tuple(devices))
 
 
 def _values(node: objects.ComputeNode, names: Sequence[str]) -> dict[str, Any]:
     """As they are read back from JSON columns: lists, where the object has tuples or sets, and those sorted."""
     values = {name: getattr(node, name) for name in names}
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(values, order="deterministic"))
+    plain: dict[str, Any] = parse_json(msgspec.json.encode(values, order="deterministic"))
     return plain

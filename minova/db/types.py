@@ -7,6 +7,8 @@ from sqlalchemy import Dialect, Text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeDecorator
 
+from minova.codecs import Decoder
+
 # MariaDB's TEXT ends at 64 KiB.
 LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
@@ -20,9 +22,10 @@ class StructType(TypeDecorator[Any]):
     def __init__(self, struct: type[msgspec.Struct]) -> None:
         super().__init__()
         self.struct = struct
+        self._decoder = Decoder(struct)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
         return None if value is None else msgspec.json.encode(value).decode()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return None if value is None else msgspec.json.decode(value, type=self.struct)
+        return None if value is None else self._decoder.from_json(value)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy.orm import Session
 
+from minova.codecs import Decoder
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest, Pairs
 from minova.scheduler import host_queries as queries
@@ -32,6 +33,9 @@ class Wanted(msgspec.Struct, frozen=True):
 
     numa_topology: InstanceNUMATopology | None = None
     pci_requests: tuple[InstancePCIRequest, ...] = ()
+
+
+_WANTED = Decoder(Wanted)
 
 
 class Pending(NamedTuple):
@@ -174,7 +178,7 @@ class Reader:
 
     def _wanted(self, reservation_ids: Collection[str]) -> dict[str, Wanted]:
         return {
-            row[0]: msgspec.json.decode(row[1], type=Wanted)
+            row[0]: _WANTED.from_json(row[1])
             for some in _chunks(reservation_ids)
             for row in self._session.connection().execute(queries.WANTED, {"some": some})
         }

@@ -5,12 +5,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from minova.codecs import Decoder, parse_json
 from minova.objects.numa import NUMACell, NUMATopology
 from minova.objects.pci import PciDevicePool
 from minova.scheduler.host_record import ImageSupport, Metric
 from minova.scheduler.shared_values import Shared
 
 T = TypeVar("T")
+
+_TOPOLOGY: Decoder[Any] = Decoder(NUMATopology | None)
+_POOLS: Decoder[Any] = Decoder(tuple[PciDevicePool, ...] | None)
+_METRICS: Decoder[Any] = Decoder(tuple[Metric, ...] | None)
+_SUPPORTED: Decoder[Any] = Decoder(tuple[tuple[str, str, str], ...] | None)
 
 
 class NodeValues:
@@ -21,35 +27,33 @@ class NodeValues:
         self._decoded: dict[tuple[Any, str], Any] = {}
 
     def numa_topology(self, text: str | None) -> NUMATopology | None:
-        found: NUMATopology | None = self._once(text, NUMATopology | None, None, self._topology)
+        found: NUMATopology | None = self._once(text, _TOPOLOGY, None, self._topology)
         return found
 
     def pci_pools(self, text: str | None) -> tuple[PciDevicePool, ...]:
-        found: tuple[PciDevicePool, ...] = self._once(
-            text, tuple[PciDevicePool, ...] | None, (), lambda pools: self._each(pools or ())
-        )
+        found: tuple[PciDevicePool, ...] = self._once(text, _POOLS, (), lambda pools: self._each(pools or ()))
         return found
 
     def metrics(self, text: str | None) -> tuple[Metric, ...]:
-        found: tuple[Metric, ...] = self._once(text, tuple[Metric, ...] | None, (), lambda metrics: metrics or ())
+        found: tuple[Metric, ...] = self._once(text, _METRICS, (), lambda metrics: metrics or ())
         return found
 
     def stats(self, text: str | None) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.json.decode(text) if text else {}
+        found: dict[str, Any] = parse_json(text) if text else {}
         return {self._shared.of(key): _shared_text(self._shared, value) for key, value in (found or {}).items()}
 
     def image_support(self, hypervisor_type: str, version: int, text: str | None) -> ImageSupport:
-        supported = self._once(text, tuple[tuple[str, str, str], ...] | None, (), lambda found: found or ())
+        supported = self._once(text, _SUPPORTED, (), lambda found: found or ())
         return self._shared.of(
             ImageSupport(hypervisor_type=hypervisor_type, hypervisor_version=version, supported_instances=supported)
         )
 
-    def _once(self, text: str | None, kind: Any, missing: Any, made: Callable[[Any], Any]) -> Any:
+    def _once(self, text: str | None, decoder: Decoder[Any], missing: Any, made: Callable[[Any], Any]) -> Any:
         if text is None:
             return missing
-        key = (kind, text)
+        key = (decoder, text)
         if key not in self._decoded:
-            self._decoded[key] = self._shared.of(made(msgspec.json.decode(text, type=kind)))
+            self._decoded[key] = self._shared.of(made(decoder.from_json(text)))
         return self._decoded[key]
 
     def _topology(self, found: NUMATopology | None) -> NUMATopology | None:

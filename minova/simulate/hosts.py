@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
+from minova.codecs import Decoder
 from minova.objects.image_properties import read
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.pci import Pairs, PciDevicePool
@@ -14,6 +15,7 @@ from minova.scheduler.host_record import AggregateFacts, HostRecord, ImageSuppor
 from minova.simulate.scenario import Aggregate, Cell, Host, Pool, Scenario, uuid_of
 
 # The image properties that name the same three things.
+_METRIC = Decoder(Metric)
 SUPPORTED = ("hw_architecture", "img_hv_type", "hw_vm_mode")
 
 
@@ -129,7 +131,7 @@ def _json_text(info: Mapping[str, Any] | str | None) -> str:
 
 def _metric(index: int, number: int, metric: Mapping[str, Any]) -> Metric:
     try:
-        return msgspec.convert({key: value for key, value in metric.items() if value is not None}, Metric)
+        return _METRIC.from_builtins({key: value for key, value in metric.items() if value is not None})
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"hosts[{index}].metrics[{number}]: {error}") from None
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
+from minova.codecs import Decoder
 
 GZIP = b"\x1f\x8b"
 NAMES = uuid.UUID("6f1c0f52-7d1a-4a53-8a0c-3f54ab1f6f11")
@@ -155,6 +156,9 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     seed: Any = None
 
 
+_SCENARIO = Decoder(Scenario)
+
+
 def read(data: bytes) -> Scenario:
     """From JSON, gzipped or not. BadRequest names the place, as in `hosts[3].numa[0].memory`."""
     if data.startswith(GZIP):
@@ -163,7 +167,7 @@ def read(data: bytes) -> Scenario:
         except (OSError, EOFError) as error:
             raise errors.BadRequest(f"not a whole gzip file: {error}") from None
     try:
-        return _without_twins(msgspec.json.decode(data, type=Scenario))
+        return _without_twins(_SCENARIO.from_json(data))
     except msgspec.ValidationError as error:
         raise errors.BadRequest(_placed(str(error))) from None
     except msgspec.DecodeError as error:

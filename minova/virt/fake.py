@@ -11,6 +11,7 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
+from minova.codecs import Decoder
 from minova.hardware.cpu_sets import cpu_sets
 from minova.objects.compute_node import DomainView, HypervisorView
 from minova.objects.cpu_times import CpuTimes
@@ -47,6 +48,9 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
             power_state=self.power_state,
             attempt=self.attempt,
         )
+
+
+_DOMAINS = Decoder(list[Domain])
 
 
 def _cpus_of(conf: cfg.ConfigOpts) -> tuple[int, int, NUMATopology | None]:
@@ -262,7 +266,7 @@ class FakeDriver:
     def _read(self) -> dict[str, Domain]:
         if self._file is None or not self._file.exists():
             return {}
-        known = msgspec.json.decode(self._file.read_bytes(), type=list[Domain])
+        known = _DOMAINS.from_json(self._file.read_bytes())
         return {domain.uuid: domain for domain in known}
 
     def _save(self) -> None:

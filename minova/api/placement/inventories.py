@@ -8,14 +8,17 @@ from sqlalchemy.orm import Session
 
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.placement.providers import href
+from minova.codecs import Decoder
 from minova.placement import errors, provider_inventories, provider_query
 from minova.placement.provider_inventories import Numbers
 from minova.placement.provider_query import Record
 
+_NUMBERS = Decoder(Numbers)
+
 
 def numbers_of(document: Mapping[str, Any]) -> Numbers:
     """Of a checked body, which may hold a class and a generation as well."""
-    return msgspec.convert(document, Numbers)
+    return _NUMBERS.from_builtins(document)
 
 
 def check_generation(provider: Record, generation: int) -> None:

@@ -31,7 +31,7 @@ def _number(text: str) -> int | float:
     return int(number) if number.is_integer() and abs(number) < _EXACT else number
 
 
-_DECODER = msgspec.json.Decoder(float_hook=_number)
+_DECODER = msgspec.json.Decoder(float_hook=_number)  # noqa: TID251  - plain values, of no type
 
 
 def _is_uuid(value: object) -> bool:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from minova.codecs import Decoder
 from minova.errors import HypervisorUnavailable, StaleAttempt
 
 LOG = logging.getLogger(__name__)
@@ -35,6 +36,9 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     disk: int | None = None
 
 
+_OWNER = Decoder(DiskOwner)
+
+
 class OwnerFile:
     """The open and locked owner file of one instance's folder."""
 
@@ -46,7 +50,7 @@ class OwnerFile:
         """None: no host has put its name to these disks."""
         self._file.seek(0)
         try:
-            return msgspec.json.decode(self._file.read(), type=DiskOwner)
+            return _OWNER.from_json(self._file.read())
         except msgspec.MsgspecError:
             return None
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
+from minova.codecs import Decoder
 from minova.errors import ImageUnacceptable
 from minova.hardware import cpuset
 from minova.hardware.cpu_policy import realtime_cpus
@@ -67,6 +68,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     flavor: str = ""
     image: str = ""
     metadata: dict[str, str] = {}
+
+
+_MARK = Decoder(Mark)
 
 
 def domain_name(instance_uuid: str) -> str:
@@ -137,7 +141,7 @@ def mark_of(xml: str) -> Mark | None:
         return None
     try:
         values = {child.tag.rpartition("}")[2]: json.loads(child.text or "") for child in element}
-        return msgspec.convert(values, Mark)
+        return _MARK.from_builtins(values)
     except (ValueError, msgspec.ValidationError):
         return None
 

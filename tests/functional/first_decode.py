@@ -1,0 +1,145 @@
+"""Processes of 16 threads each that decode every type of minova at its first use: `python -m tests.functional.first_decode N`.
+
+The types are imported once; each process is a fork of that one, so it has decoded nothing yet. With `--unprepared` nothing is
+built at import, as it was before minova.codecs: then a few of a hundred processes die of a segmentation fault.
+
+Prints how many processes died, and of which signal or exit status. Imports no test library, to be quick.
+"""
+
+import importlib
+import json
+import os
+import pkgutil
+import sys
+import threading
+from collections import Counter
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+THREADS = 16
+WRONG = 3  # exit status of a process in which a value was not decoded
+
+
+def sample(kind: inspect.Type, depth: int = 0) -> Any:
+    """Plain data of a type, with one item in each collection, and every field of a struct."""
+    if isinstance(kind, inspect.StructType):
+        known = [field for field in kind.fields if field.required or depth < 6]
+        return {field.encode_name: sample(field.type, depth + 1) for field in known}
+    if isinstance(kind, inspect.UnionType):
+        return sample(next(each for each in kind.types if not isinstance(each, inspect.NoneType)), depth)
+    if isinstance(kind, inspect.TupleType):
+        return [sample(each, depth) for each in kind.item_types]
+    if isinstance(kind, inspect.VarTupleType | inspect.ListType | inspect.SetType | inspect.FrozenSetType):
+        return [sample(kind.item_type, depth)]
+    if isinstance(kind, inspect.DictType):
+        return {str(sample(kind.key_type, depth)): sample(kind.value_type, depth)}
+    if isinstance(kind, inspect.EnumType):
+        return next(iter(kind.cls)).value
+    if isinstance(kind, inspect.LiteralType):
+        return kind.values[0]
+    return _scalar(kind)
+
+
+def _scalar(kind: inspect.Type) -> Any:
+    scalars: dict[type, Any] = {
+        inspect.IntType: 7,
+        inspect.FloatType: 7.5,
+        inspect.BoolType: True,
+        inspect.DateTimeType: "2026-01-02T03:04:05",
+        inspect.NoneType: None,
+        inspect.AnyType: "any",
+    }
+    return scalars.get(type(kind), "7")
+
+
+def import_all() -> None:
+    """Every module of minova; libvirt's binding is optional."""
+    minova = importlib.import_module("minova")
+    for module in pkgutil.walk_packages(minova.__path__, "minova."):
+        if "migrations" not in module.name:
+            try:
+                importlib.import_module(module.name)
+            except ModuleNotFoundError as error:
+                if error.name != "libvirt":
+                    raise
+
+
+def leave_unprepared() -> None:
+    """Nothing is built at import, which is how minova was before."""
+    codecs = importlib.import_module("minova.codecs")
+
+    def remember(self: Any, kind: Any, *, strict: bool = True) -> None:
+        self.kind, self._strict = kind, strict
+        codecs._PREPARED.append(kind)
+
+    codecs.Decoder.__init__ = remember
+    codecs.Decoder.from_json = lambda self, text: msgspec.json.decode(text, type=self.kind, strict=self._strict)
+
+
+def texts() -> list[tuple[Any, bytes]]:
+    """Samples are found in another process, because finding them reads the types."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    codecs = importlib.import_module("minova.codecs")
+    kinds = list(codecs.prepared())
+    if child == 0:
+        os.close(reading)
+        with os.fdopen(writing, "w") as pipe:
+            json.dump([sample(inspect.type_info(kind)) for kind in kinds], pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        samples = json.load(pipe)
+    os.waitpid(child, 0)
+    return [(kind, json.dumps(each).encode()) for kind, each in zip(kinds, samples, strict=True)]
+
+
+def decode_all(values: list[tuple[Any, bytes]]) -> int:
+    """The exit status of one process: its threads decode the same types at the same time."""
+    together, wrong = threading.Barrier(THREADS), []
+
+    def work() -> None:
+        together.wait()
+        for kind, text in values:
+            try:
+                msgspec.json.decode(text, type=kind, strict=False)
+                msgspec.convert(json.loads(text), kind, strict=False)
+            except msgspec.ValidationError as error:
+                wrong.append(f"{kind}: {error}")
+
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for line in sorted(set(wrong)):
+        print(line, file=sys.stderr)
+    return WRONG if wrong else 0
+
+
+def ends(processes: int, values: list[tuple[Any, bytes]]) -> Counter[int]:
+    """How many processes ended with each exit status; a negative one is a signal."""
+    found: Counter[int] = Counter()
+    for _ in range(processes):
+        child = os.fork()
+        if child == 0:
+            os._exit(decode_all(values))
+        found[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])] += 1
+    return found
+
+
+def main() -> None:
+    arguments = [each for each in sys.argv[1:] if each != "--unprepared"]
+    if "--unprepared" in sys.argv:
+        leave_unprepared()
+    import_all()
+    values = texts()
+    found = ends(int(arguments[0]) if arguments else 100, values)
+    print(json.dumps({"types": len(values), "ends": dict(sorted(found.items()))}))
+
+
+if __name__ == "__main__":
+    main()

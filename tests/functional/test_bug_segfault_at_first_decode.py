@@ -1,0 +1,120 @@
+"""A conductor died of a segmentation fault in its first burst: a thread decoded a type that another was still building."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec import inspect
+
+from minova import codecs
+from minova.api.routes import ROUTES
+from minova.conductor.casts import Carried, Choice
+from minova.contracts.base import methods_of
+from minova.contracts.compute import ComputeApi
+from minova.contracts.conductor import ConductorApi
+from minova.contracts.scheduler import SchedulerApi
+from minova.db.base import Base
+from minova.db.types import StructType
+
+PROCESSES = 100
+EXECUTABLES = ("api", "conductor", "scheduler", "compute", "standalone")
+
+
+def test_no_process_dies_whose_threads_decode_every_type_at_first_use() -> None:
+    command = [sys.executable, "-m", "tests.functional.first_decode", str(PROCESSES)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ends"] == {"0": PROCESSES}, done.stderr
+
+
+def structs_in(kind: inspect.Type, found: set[Any]) -> None:
+    """Add each struct inside of `kind`."""
+    if isinstance(kind, inspect.StructType):
+        if kind.cls in found:
+            return
+        found.add(kind.cls)
+    for name in getattr(kind, "__struct_fields__", ()):
+        value = getattr(kind, name)
+        for each in value if isinstance(value, tuple) else (value,):
+            inner = each.type if isinstance(each, inspect.Field) else each
+            if isinstance(inner, inspect.Type):
+                structs_in(inner, found)
+
+
+def used() -> Iterator[tuple[str, Any]]:
+    """Where a type is read, and the type."""
+    for contract in (ConductorApi, ComputeApi, SchedulerApi):
+        for method in methods_of(contract).values():
+            yield f"{contract.TOPIC}.{method.name}", method.arguments.kind
+            yield f"answer of {contract.TOPIC}.{method.name}", method.answer.kind
+    for table in Base.metadata.tables.values():
+        for column in table.columns:
+            if isinstance(column.type, StructType):
+                yield f"{table.name}.{column.name}", column.type.struct
+    for route in ROUTES:
+        for kind in (route.query, route.body):
+            if kind is not None:
+                yield f"{route.method} {route.path}", kind
+    yield "payload of a build task", Choice
+    yield "what a request carries", Carried
+
+
+def test_every_type_on_the_wire_in_a_column_or_in_a_body_is_prepared() -> None:
+    prepared: set[Any] = set()
+    for kind in codecs.prepared():
+        structs_in(inspect.type_info(kind), prepared)
+    known = {*codecs.prepared()}
+    wanted = list(used())
+    assert len(wanted) > 100
+    assert [place for place, kind in wanted if kind not in known] == []
+    missing = set()
+    for place, kind in wanted:
+        inside: set[Any] = set()
+        structs_in(inspect.type_info(kind), inside)
+        missing |= {f"{place}: {each.__name__}" for each in inside - prepared}
+    assert missing == set()
+
+
+@pytest.mark.parametrize("executable", EXECUTABLES)
+def test_an_executable_has_prepared_its_contracts_once_it_is_imported(executable: str) -> None:
+    script = (
+        f"import minova.cmd.{executable}\n"
+        "from minova import codecs\n"
+        "print([getattr(kind, '__name__', str(kind)) for kind in codecs.prepared()])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "'ConductorApi.heartbeat'" in done.stdout
+    assert "'RequestContext'" in done.stdout
+
+
+CRASH = """
+import ctypes, sys, threading
+from minova.cmd import {module}
+threading.Thread(target=threading.Event().wait, name="bystander", daemon=True).start()
+{module}.{function} = lambda *args, **more: ctypes.string_at(0)
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "call"),
+    [
+        ("launch", "log.setup", "launch.launch('minova-api', None)"),
+        ("manage", "run", "manage.main()"),
+    ],
+)
+def test_a_crash_of_an_executable_leaves_the_stacks_of_its_threads(module: str, function: str, call: str) -> None:
+    script = CRASH.format(module=module, function=function, call=call)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -11
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+    assert "threading.py" in done.stderr
+
+
+def test_a_crash_of_the_command_leaves_its_stack() -> None:
+    script = "import ctypes\nfrom minova.cli import main\nmain._run = lambda arguments: ctypes.string_at(0)\nmain.main(['x'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "Fatal Python error: Segmentation fault" in done.stderr
