@@ -21,6 +21,7 @@ from minova import errors, memory_bus, metrics, threads
 from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
+from minova.levels import Levels
 from minova.log import bound_request
 
 threads.use_native()
@@ -176,6 +177,7 @@ class Rpc:
 
     def __init__(self, conf: cfg.ConfigOpts, url: str | None = None) -> None:
         self.conf = conf
+        self.levels = Levels(conf)
         # oslo.messaging registers these on its global configuration only, and fails without them on a call.
         conf.register_opts(tracing.oslo_messaging_tracing, group="oslo_messaging_tracing")
         conf.register_opts(driver_metrics.oslo_messaging_metrics, group="oslo_messaging_metrics")
@@ -213,9 +215,10 @@ class Rpc:
         client = oslo_messaging.get_rpc_client(
             self.transport, target, serializer=_Serializer(), timeout=timeout, retry=retry, transport_options=mandatory
         )
+        level = lambda: self.levels.of(described.TOPIC)  # noqa: E731
         if retry is None:
-            return typing.cast(C, Proxy(client, contract))
-        return typing.cast(C, Proxy(client, contract, lambda: self._reach(retry)))
+            return typing.cast(C, Proxy(client, contract, level=level))
+        return typing.cast(C, Proxy(client, contract, lambda: self._reach(retry), level))
 
     def _reach(self, retry: int) -> None:
         """The first call of all makes the connection for answers, and oslo.messaging waits for that without end."""

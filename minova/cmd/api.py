@@ -18,6 +18,7 @@ from minova.service import Running
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> ApiService:
     parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # or it stops here
     db = database.connect(conf, stopping, readonly=True)
+    database.follow_levels(conf, db, rpc)
     tries = clients.TOLD_AFTER_TRIES
     conductor, compute = clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries)
     writes = (lambda: database.opened(conf)) if conf.placement.in_api else None

@@ -27,6 +27,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         images=ImageCache(conf),
         stopping=stopping,
         identity=LocalIdentity.of(conf),
+        learn_levels=rpc.levels.learn,
     )
     return Service("minova-compute", manager, lambda: rpc.server(ComputeApi, manager, host=conf.host), stopping)
 

@@ -19,6 +19,7 @@ from minova.service import Running, Service
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
     parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # or it stops here
     db = database.connect(conf, stopping)
+    database.follow_levels(conf, db, rpc)
     manager = ConductorManager(
         conf,
         db,
@@ -28,6 +29,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         stopping=stopping,
         over_the_bus=clients.conductor(rpc),
         notifier=Notifier(conf),
+        levels=rpc.levels.known,
     )
     return Service("minova-conductor", manager, lambda: rpc.server(ConductorApi, manager, host=conf.host), stopping)
 

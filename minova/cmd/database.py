@@ -4,8 +4,10 @@ import threading
 
 from oslo_config import cfg
 
+from minova.db import services
 from minova.db.engine import Database
 from minova.db.schema import require_schema
+from minova.rpc import Rpc
 from minova.service import until_available
 
 
@@ -14,6 +16,16 @@ def connect(conf: cfg.ConfigOpts, stopping: threading.Event, *, readonly: bool =
     database = opened(conf, readonly=readonly)
     until_available("database", lambda: require_schema(database), stopping)
     return database
+
+
+def follow_levels(conf: cfg.ConfigOpts, db: Database, rpc: Rpc) -> None:
+    """Let `rpc` know from the database what the oldest services serve."""
+
+    def read() -> dict[str, int]:
+        with db.read() as session:
+            return services.lowest_versions(session, float(conf.service_down_time))
+
+    rpc.levels.follow(read)
 
 
 def opened(conf: cfg.ConfigOpts, *, readonly: bool = False, durable: bool = True) -> Database:

@@ -19,6 +19,7 @@ from minova.service import Running, Service
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
     keep_memory()
     db = database.connect(conf, stopping)
+    database.follow_levels(conf, db, rpc)
     manager = SchedulerManager(
         conf, db, clients.conductor(rpc), host=conf.host, stopping=stopping, notifier=Notifier(conf)
     )

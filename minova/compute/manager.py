@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar, cast
 
 from oslo_config import cfg
@@ -26,7 +26,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.log import bound_request
 from minova.objects.build import BuildMessage
 from minova.objects.node_audit import NodeAudit
-from minova.objects.service import Service, ServiceInstructions
+from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.objects.states import PowerState
 from minova.service import PeriodicTask, until_available
 from minova.virt.driver import Driver
@@ -45,7 +45,8 @@ class ComputeManager:
 
     `spawn` runs work in the background; without it the manager has threads of its own, bounded by
     `max_concurrent_builds`. `stopping` ends the waits of the start. `identity` None: the host has none, and its processes
-    are not told apart.
+    are not told apart. `learn_levels` takes what the conductor says of
+    versions.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ComputeManager:
         spawn: Spawn | None = None,
         stopping: threading.Event | None = None,
         identity: LocalIdentity | None = None,
+        learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
     ) -> None:
         self.host = host
         self._driver = driver
@@ -75,6 +77,7 @@ class ComputeManager:
         self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
         self._heartbeat_interval = float(conf.report_interval)
         self._least_audit_interval = 0.0
+        self._learn_levels = learn_levels
         self._down_reason: str | None = None
         self._audit_due = False
         monitors = Monitors(conf.compute_monitors, driver, source=conf.compute_driver, clock=clock)
@@ -215,6 +218,7 @@ class ComputeManager:
             self._note_conflicts(failures)
             self._audit_due = bool(failures)
         self._least_audit_interval = instructions.audit_interval
+        self._learn_levels(instructions.levels)
         return instructions.heartbeat_interval
 
     def _give_up(self, error: errors.Superseded) -> None:
@@ -277,8 +281,11 @@ class ComputeManager:
             topic=ComputeApi.TOPIC,
             down_reason=self._down_reason,
             identity=self._identity.described(self._node_names) if self._identity is not None else None,
+            version=SERVICE_VERSION,
         )
-        return self._conductor.register_service(ctx, service=service)
+        instructions = self._conductor.register_service(ctx, service=service)
+        self._learn_levels(instructions.levels)
+        return instructions
 
     def _adopt(self, ctx: RequestContext) -> None:
         known = self._conductor.instances_of_host(ctx, host=self.host)

@@ -46,7 +46,7 @@ from minova.objects.migration import Migration, Moved
 from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
-from minova.objects.service import Service, ServiceInstructions
+from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.service import PeriodicTask, until_available
 
 LOG = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class ConductorManager:
     `compute` answers the client of a host. `spawn` runs work in the background; without it the manager has threads of
     its own. `clock` is for what people read and for what is done now and then; leases go by the database's.
     `over_the_bus` is a client of its own topic, to try out whether messages come through. `notifier` None: nobody is told
-    what happens to instances.
+    what happens to instances. `levels`: which version of each contract every service serves.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class ConductorManager:
         stopping: threading.Event | None = None,
         over_the_bus: ConductorApi | None = None,
         notifier: Notifier | None = None,
+        levels: Callable[[], dict[str, str]] = dict,
     ) -> None:
         self.host = host
         self._build_timeout = float(conf.conductor.build_timeout)
@@ -99,9 +100,11 @@ class ConductorManager:
         self._groups = Groups(conf, self.worker)
         builds = BuildInstances(conf, self.worker, scheduler, casts, self._groups)
         named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
-        own = Service(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC)
+        own = Service(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
         self._bus = Bus(over_the_bus, host=host, binary=BINARY, down_time=down_time, clock=clock)
-        self._services = Services(conf, self.worker, liveness, own=own, clock=clock, bus_works=self._bus.works)
+        self._services = Services(
+            conf, self.worker, liveness, own=own, clock=clock, bus_works=self._bus.works, levels=levels
+        )
         self._servers = Servers(conf, self.worker, builds)
         self._previews = Previews(conf, scheduler, self._groups)
         self._reports = BuildReports(conf, self.worker, casts, liveness)

@@ -49,6 +49,7 @@ class Services:
         own: objects.Service,
         clock: Callable[[], float],
         bus_works: Callable[[], bool] = lambda: True,
+        levels: Callable[[], dict[str, str]] = dict,
     ) -> None:
         self._report_interval = float(conf.report_interval)
         down_time = float(conf.service_down_time)
@@ -62,6 +63,7 @@ class Services:
         self._clock = clock
         self._bus_works = bus_works
         self._processes = HostProcesses(worker.db, down_time=down_time, clock=clock)
+        self._levels = levels
         self._lock = threading.Lock()
         self._known: dict[Key, tuple[int, str]] = {}  # (host, binary): id, uuid
         self._heard: dict[Key, bool] = {}  # whether the service itself said that it can work
@@ -220,7 +222,7 @@ class Services:
     def _own_id(self, session: Session, now: ColumnElement[float]) -> int:
         own = (self._own.host, self._own.binary)
         if own not in self._known:
-            self._learn(services.ensure(session, self._own, self._worker.at(), now))
+            self._learn(self._ensure(session, self._own))
         return self._known[own][0]
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -271,5 +273,8 @@ class Services:
     def _instructions(self, uuid: str) -> objects.ServiceInstructions:
         interval = max(self._report_interval, min(self._count / MOST_BEATS, self._longest_interval))
         return objects.ServiceInstructions(
-            service_uuid=uuid, heartbeat_interval=interval, audit_interval=self._count / MOST_AUDITS
+            service_uuid=uuid,
+            heartbeat_interval=interval,
+            audit_interval=self._count / MOST_AUDITS,
+            levels=self._levels(),
         )

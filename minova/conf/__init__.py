@@ -31,6 +31,7 @@ from minova.conf import (
     scheduler,
     scheduling,
     service,
+    upgrade_levels,
     vnc,
     workarounds,
 )
@@ -58,6 +59,7 @@ MODULES: tuple[Any, ...] = (
     vnc,
     prometheus,
     notifications,
+    upgrade_levels,
     workarounds,
 )
 

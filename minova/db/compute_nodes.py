@@ -21,8 +21,6 @@ from minova.objects.pci import PciDevice
 # Devices have a table of their own. The stamp orders the writes, and is no change by itself.
 _STAMP = ("writer_epoch", "write_number")
 _OWN = ("id", "generation", "pci_devices", "acknowledged", *_STAMP)
-# Devices have a table of their own.
-_OWN = ("id", "generation", "pci_devices")
 _NODE = Decoder(objects.ComputeNode)
 _FIELDS = [name for name in objects.ComputeNode.__struct_fields__ if name not in _OWN]
 # What changes between audits, by claims and removals.

@@ -67,6 +67,18 @@ def node_ids(session: Session, host: str) -> list[int]:
     return list(session.scalars(select(ComputeNode.id).where(ComputeNode.host == host)))
 
 
+def lowest_versions(session: Session, down_time: float) -> dict[str, int]:
+    """By topic, the lowest number with which a service registered that was heard within `down_time` seconds."""
+    newest = select(func.max(Heartbeat.last_seen)).scalar_subquery()
+    query = (
+        select(Service.topic, func.min(Service.version))
+        .join(Heartbeat, Heartbeat.service_id == Service.id)
+        .where(Heartbeat.last_seen >= newest - down_time)
+        .group_by(Service.topic)
+    )
+    return {topic: int(version or 0) for topic, version in session.execute(query)}
+
+
 def to_object(row: Service, last_seen: float | None = None) -> objects.Service:
     names = ("uuid", "host", "binary", "topic", "id", "disabled", "disabled_reason", "forced_down", "down_reason")
     seen = datetime.fromtimestamp(last_seen, UTC).replace(tzinfo=None) if last_seen is not None else None

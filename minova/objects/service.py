@@ -4,6 +4,9 @@ from datetime import datetime
 
 import msgspec
 
+# With which this release's services register: one more than the release before (see levels.py).
+SERVICE_VERSION = 1
+
 
 class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """Which machine and which process register as the compute of a host.
@@ -49,7 +52,8 @@ class ServiceInstructions(msgspec.Struct, frozen=True, kw_only=True):
     `heartbeat_interval`: seconds until the next heartbeat. `audit_interval`: seconds between audits at the least, more in a
     cloud of many hosts. `compute_id`: what a host without an identity shall write to its disk. `former_hosts`: earlier names
     of the host, under which its domains may be marked. `epoch`: rises with each process that registers; 0 from releases
-    that do not count.
+    that do not count. `levels`: the version of each contract that every service serves, by topic; empty from a
+    conductor of a release that did not know it.
     """
 
     service_uuid: str
@@ -58,3 +62,4 @@ class ServiceInstructions(msgspec.Struct, frozen=True, kw_only=True):
     compute_id: str | None = None
     former_hosts: tuple[str, ...] = ()
     epoch: int = 0
+    levels: dict[str, str] = {}

@@ -16,7 +16,7 @@ from minova.notifier import Notifier
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
-from minova.objects.service import Service, ServiceInstructions
+from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.placement import changes
 from minova.scheduler.drivers import make_driver
 from minova.scheduler.notifications import Notifications
@@ -149,7 +149,9 @@ class SchedulerManager:
 
     def _register(self) -> ServiceInstructions:
         assert self._conductor is not None
-        service = Service(uuid=str(uuid.uuid4()), host=self._host, binary=BINARY, topic=SchedulerApi.TOPIC)
+        service = Service(
+            uuid=str(uuid.uuid4()), host=self._host, binary=BINARY, topic=SchedulerApi.TOPIC, version=SERVICE_VERSION
+        )
         return self._conductor.register_service(service_context(), service=service)
 
     def _beat(self) -> float:

@@ -109,7 +109,6 @@ def decode_all(values: list[tuple[Any, bytes]]) -> int:
             except msgspec.ValidationError as error:
                 wrong.append(f"{kind}: {error}")
 
-    sys.setswitchinterval(1e-6)
     threads = [threading.Thread(target=work) for _ in range(THREADS)]
     for thread in threads:
         thread.start()

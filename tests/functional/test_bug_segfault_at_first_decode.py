@@ -23,9 +23,10 @@ PROCESSES = 100
 EXECUTABLES = ("api", "conductor", "scheduler", "compute", "standalone")
 
 
+@pytest.mark.timeout(400)
 def test_no_process_dies_whose_threads_decode_every_type_at_first_use() -> None:
     command = [sys.executable, "-m", "tests.functional.first_decode", str(PROCESSES)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=170)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=390)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["ends"] == {"0": PROCESSES}, done.stderr
 

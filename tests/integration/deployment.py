@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.cluster import wait_for
+from tests.integration.released import Release
 from tests.servers.private_server import free_ports
 
 BIN = Path(sys.executable).parent
@@ -26,7 +27,7 @@ def _die_with_the_tests() -> None:
 class Executable:
     """One service. Its output goes to a log file, which a failed wait shows the end of.
 
-    `environment` has variables for it, such as those of a SteppedClock.
+    `environment` has variables for it, such as those of a SteppedClock. `release` None: it is of the code under test.
     """
 
     def __init__(
@@ -35,9 +36,11 @@ class Executable:
         folder: Path,
         options: dict[str, dict[str, Any]],
         environment: Mapping[str, str] | None = None,
+        release: Release | None = None,
     ) -> None:
         self.name = name
-        self.environment = dict(environment or {})
+        self.environment = {**(environment or {}), **(release.environment if release is not None else {})}
+        self.release = release
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.log_file = folder / f"{name}.log"
@@ -50,14 +53,21 @@ class Executable:
 
     def start(self) -> None:
         with self.log_file.open("ab") as log:
+            command = [BIN / self.name] if self.release is None else self.release.command(self.name)
             self._process = subprocess.Popen(
-                [BIN / self.name, "--config-file", str(self.conf_file)],
+                [*command, "--config-file", str(self.conf_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=dict(os.environ) | self.environment,
                 preexec_fn=_die_with_the_tests,  # noqa: PLW1509  - this process starts no threads that hold locks here
             )
+
+    def manage(self, *words: str) -> str:
+        """minova-manage of the same release, with this one's configuration."""
+        name = "minova-manage"
+        command = [BIN / name] if self.release is None else self.release.command(name)
+        return _run([*command, "--config-file", str(self.conf_file), *words], environment=self.environment)
 
     @property
     def pid(self) -> int:

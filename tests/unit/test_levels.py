@@ -1,0 +1,84 @@
+"""Which versions are sent: what operators pin, what the oldest living service serves, and what is not known."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from minova import errors, levels
+from minova.levels import CURRENT, RELEASED, Levels
+from minova.objects.service import SERVICE_VERSION
+from tests.cluster import wait_for
+
+
+def conf(**pins: str) -> Any:
+    return SimpleNamespace(upgrade_levels={"conductor": "auto", "compute": "auto", "scheduler": "auto"} | pins)
+
+
+def test_services_of_the_last_release_serve_its_versions_and_newer_ones_all_that_we_know() -> None:
+    for topic, version in CURRENT.items():
+        assert levels.version_of(topic, 0) == RELEASED[0][topic]
+        assert levels.version_of(topic, SERVICE_VERSION) == version
+        assert levels.version_of(topic, SERVICE_VERSION + 1) == version
+
+
+def test_nothing_is_limited_before_anything_is_known() -> None:
+    known = Levels(conf())
+    assert [known.of(topic) for topic in CURRENT] == [None, None, None]
+    assert known.known() == {}
+
+
+def test_the_oldest_living_service_sets_the_level() -> None:
+    known = Levels(conf())
+    known.follow(lambda: {"compute": 0, "conductor": SERVICE_VERSION, "unknown": 0})
+    assert known.of("compute") == RELEASED[0]["compute"]
+    assert known.of("conductor") == CURRENT["conductor"]
+    assert known.of("scheduler") is None
+
+
+def test_a_pinned_level_stands_whatever_is_registered() -> None:
+    known = Levels(conf(compute="1.0"))
+    known.follow(lambda: {"compute": SERVICE_VERSION})
+    assert known.of("compute") == "1.0"
+    assert known.known()["compute"] == "1.0"
+
+
+@pytest.mark.parametrize("level", ["1.99", "2.0", "0.9", "newest", "1", ""])
+def test_a_level_that_is_no_version_of_the_contract_is_refused(level: str) -> None:
+    with pytest.raises(errors.InvalidConfiguration, match=rf"\[upgrade_levels\] compute = {level}: expected auto or"):
+        Levels(conf(compute=level))
+
+
+def test_a_conductor_that_says_nothing_of_versions_is_of_the_last_release() -> None:
+    known = Levels(conf())
+    known.learn({})
+    assert known.of("conductor") == RELEASED[-1]["conductor"]
+    known.learn({"conductor": CURRENT["conductor"]})
+    assert known.of("conductor") == CURRENT["conductor"]
+
+
+def test_the_level_rises_once_the_last_old_service_is_replaced() -> None:
+    now, lowest = [0.0], {"compute": 0}
+    known = Levels(conf(), clock=lambda: now[0])
+    known.follow(lambda: dict(lowest))
+    lowest["compute"] = SERVICE_VERSION
+    assert known.of("compute") == RELEASED[0]["compute"]
+    now[0] += levels.FRESH
+    wait_for("the new level", lambda: known.of("compute") == CURRENT["compute"], 10)
+
+
+def test_a_database_that_is_away_leaves_the_level_as_it_was() -> None:
+    now, away = [0.0], [False]
+
+    def read() -> dict[str, int]:
+        if away[0]:
+            away.append(True)
+            raise errors.ServiceUnavailable("away")
+        return {"compute": 0}
+
+    known = Levels(conf(), clock=lambda: now[0])
+    known.follow(read)
+    away[0], now[0] = True, levels.FRESH
+    known.of("compute")
+    wait_for("the reading", lambda: len(away) > 1, 10)
+    assert known.of("compute") == RELEASED[0]["compute"]
