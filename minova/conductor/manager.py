@@ -22,7 +22,8 @@ from minova.conductor.moves import Moves
 from minova.conductor.notifications import Notifications
 from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.previews import Previews
-from minova.conductor.reconcile import PURGE_INTERVAL, Reconcile
+from minova.conductor.purge import PURGE_INTERVAL, TRIM_INTERVAL, Purge
+from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers import Servers
 from minova.conductor.services import FLUSH_INTERVAL, Services
 from minova.conductor.terminate import Terminate
@@ -115,6 +116,7 @@ class ConductorManager:
         self._catalogue = Catalogue(self.worker)
         self._aggregates = Aggregates(self.worker)
         self._reconcile = Reconcile(conf, self.worker, builds, self._reports, self._terminate, casts, liveness)
+        self._purge = Purge(conf, self.worker, self._stopping)
         self._placement_audit_interval = float(options.placement_audit_interval)
         self._placement_audit = PlacementAudit(self.worker)
 
@@ -139,7 +141,8 @@ class ConductorManager:
             PeriodicTask(name="try_out_bus", interval=self._bus.interval, work=self._bus.try_out),
             PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
             PeriodicTask(name="end_forsaken_moves", interval=FORSAKEN_INTERVAL, work=self._end_forsaken_moves),
-            PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=work.purge),
+            PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=self._purge.purge),
+            PeriodicTask(name="trim_host_changes", interval=TRIM_INTERVAL, work=self._purge.trim_host_changes),
         ]
         if self._placement_audit_interval:
             look = self._placement_audit.look

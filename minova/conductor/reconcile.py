@@ -1,9 +1,9 @@
-"""What is done from time to time, so that nothing waits for ever: leases, take-over, tasks past their time, purges."""
+"""What is done from time to time, so that nothing waits for ever: leases, take-over, tasks past their time."""
 
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from oslo_config import cfg
 from sqlalchemy.orm import Session
@@ -16,17 +16,13 @@ from minova.conductor.liveness import Liveness
 from minova.conductor.terminate import Terminate
 from minova.conductor.worker import Worker
 from minova.context import service_context
-from minova.db import purge, tasks
+from minova.db import tasks
 from minova.db.models import Task
-from minova.placement import allocations
 
 LOG = logging.getLogger(__name__)
 
 # Tasks looked at in one round; the next round is only seconds away.
 MOST = 500
-PURGE_INTERVAL = 600.0
-# Rows of each kind removed in one transaction.
-PURGE_BATCH = 1000
 
 
 class Reconcile:
@@ -142,24 +138,3 @@ class Reconcile:
 
     def _expired(self, session: Session, epochs: dict[str, int]) -> set[str]:
         return tasks.past_deadline(session, epochs, self._worker.now())
-
-    # -- purge -----------------------------------------------------------------------------------------------------
-
-    def purge(self) -> None:
-        """Remove what is older than the retentions, a batch at a time; 0 keeps it for ever."""
-        at = self._worker.at()
-        for kind, seconds in (
-            (_deleted_instances, self._conf.conductor.deleted_retention),
-            (purge.diagnoses, self._conf.conductor.diagnosis_retention),
-        ):
-            while seconds and self._worker.run(
-                lambda session, k=kind, s=seconds: k(session, at - timedelta(seconds=s), PURGE_BATCH)  # type: ignore[misc]
-            ):
-                LOG.debug("Purged a batch by %s", kind.__name__)
-        self._worker.run(lambda session: tasks.forget_workers(session, self._worker.now() - 3600.0))
-
-
-def _deleted_instances(session: Session, before: datetime, limit: int) -> int:
-    gone = purge.deleted_instances(session, before, limit)
-    allocations.forget(session, gone)
-    return len(gone)

@@ -42,6 +42,26 @@ OPTS: list[cfg.Opt] = [
         help="Seconds that deleted instances are kept before they are purged; 0 keeps them for ever.",
     ),
     cfg.IntOpt(
+        "host_change_retention",
+        default=600,
+        min=300,
+        help="Seconds that rows of the change feed are kept from which schedulers refresh their host tables. A scheduler that "
+        "has not read for longer reads every host once.",
+    ),
+    cfg.IntOpt(
+        "purge_batch_size",
+        default=1000,
+        min=1,
+        max=10000,
+        help="Rows, or instances with all their rows, that one transaction of a purge removes.",
+    ),
+    cfg.FloatOpt(
+        "purge_pause",
+        default=0.1,
+        min=0,
+        help="Seconds between two transactions of a purge, so that other work gets its turn.",
+    ),
+    cfg.IntOpt(
         "placement_audit_interval",
         default=3600,
         min=0,

@@ -134,6 +134,11 @@ def renew_lease(session: Session, worker_id: str, now: ColumnElement[float], lea
     return bool(result.rowcount)
 
 
+def first_worker(session: Session, now: ColumnElement[float]) -> str | None:
+    """The lowest id of the workers whose lease is valid: one of them, the same for each that asks."""
+    return session.scalar(select(func.min(Worker.id)).where(Worker.lease_until > now))
+
+
 def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> list[Task]:
     """Make this the worker of tasks whose owner's lease is over, and raise their epoch; answers those it got.
 

@@ -32,8 +32,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str = ""
 
 
-def claim(session: Session, claims: Sequence[Claim], now: Any = None) -> dict[str, str]:
+def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_none: bool = False) -> dict[str, str]:
     """Write what fits, in this order; answers {consumer uuid: reason} of those refused, who keep what they had.
+    `all_or_none`: write no allocation if any of them is refused.
 
     One claim per consumer. Repeating a claim is fine. StaleClaim: one has a number below what its consumer has seen;
     nothing may be kept of this transaction then.
@@ -48,7 +49,7 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None) -> dict[st
     left = rows.providers_in(before.values())
     rooms = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
     decided, refused = _decide(claims, before, providers, rooms, policies)
-    if decided:
+    if decided and not (refused and all_or_none):
         _write(session, decided, before, renumbered)
         entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
         node_ids = [providers[uuid].node_id for uuid in entered]

@@ -37,7 +37,7 @@ def write(db: Database, decided: Sequence[Decided]) -> None:
     ]
 
     def work(session: Session) -> None:
-        reasons = claim(session, claims, db.now())
+        reasons = claim(session, claims, db.now(), all_or_none=True)
         if reasons:
             raise Refused(reasons)
 

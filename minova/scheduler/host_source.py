@@ -1,25 +1,22 @@
 """Keeps a HostTable as the database is: reads what `host_changes` names, and who is silent."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
-from minova.db.models import Heartbeat, HostChange
+from minova.db.models import Heartbeat
 from minova.objects.liveness import silent
 from minova.placement.changes import EVERY_NODE
+from minova.scheduler.change_feed import ChangeFeed
 from minova.scheduler.host_rows import read_hosts, read_signatures, signature
 from minova.scheduler.host_table import HostTable
 from minova.scheduler.shared_values import Shared
 
 LOG = logging.getLogger(__name__)
 
-# Seconds. A number of the feed that has not appeared by then belongs to a transaction that was rolled back.
-GAP_LIFETIME = 120.0
-# Numbers looked back over for gaps when the table is read whole.
-LOOK_BACK = 10_000
 COMPARE_INTERVAL = 60.0
 # So many heartbeats are read whole; of more, those that are new.
 FEW = 1000
@@ -30,40 +27,42 @@ LIVENESS_INTERVAL = 2.0
 
 
 class HostSource:
-    """Not safe for threads: whoever decides holds it alone. `clock`: seconds, for what is to be done now and then."""
+    """Not safe for threads: whoever decides holds it alone. `clock`: seconds, for what is to be done now and then; it never
+    runs backwards.
+    """
 
     def __init__(self, db: Database, *, service_down_time: float, clock: Callable[[], float]) -> None:
         self.table = HostTable(together=True)
         self.rows_read = 0
-        self.heard = False  # whether the last refresh looked for silent services
+        self.heard = False  # whether the last refresh looked for silent services and for late changes
         self._db = db
         self._down_time = service_down_time
         self._clock = clock
-        self._last = 0
+        self._feed = ChangeFeed(clock)
         self._shared = Shared()
         self._loaded = False
-        self._gaps: dict[int, float] = {}
         self._dirty: set[int] = set()
         self._last_seen: dict[int, float] = {}
         self._stranger = False
         self._compared_at = 0.0
-        self._heard_at = 0.0
+        self._heard_at = float("-inf")
 
     def refresh(self, *, liveness: bool = False) -> HostTable:
-        """Bring the table up to date; `liveness`: look for silent services although that was done just now.
+        """Bring the table up to date; `liveness`: look for silent services, and for changes that were committed long after
+        they got their number, although that was done just now.
 
         After an error nothing is lost: what was to be read is read the next time.
         """
         now = self._clock()
         self._dirty |= self.table.restore()
         with self._db.read() as session:
-            if not self._loaded or not self._follow(session, now):
+            self.heard = liveness or now - self._heard_at >= LIVENESS_INTERVAL
+            if not self._loaded or not self._follow(session):
                 self._rebuild(session, now)
             if now - self._compared_at >= COMPARE_INTERVAL:
                 self._compare(session, now)
             self._read(session)
-            self.heard = liveness or now - self._heard_at >= LIVENESS_INTERVAL or self._stranger
-            if self.heard:
+            if self.heard or self._stranger:
                 self._listen(session, now)
         return self.table
 
@@ -83,41 +82,18 @@ class HostSource:
 
     # -- the feed ---------------------------------------------------------------------------------------------------
 
-    def _follow(self, session: Session, now: float) -> bool:
+    def _follow(self, session: Session) -> bool:
         """Note which nodes have changed. False: the whole table must be read."""
-        self._gaps = {seq: since for seq, since in self._gaps.items() if now - since < GAP_LIFETIME}
-        # The last one seen is asked for again: as long as it is there, nothing after it has been trimmed.
-        wanted = HostChange.seq >= self._last
-        if self._gaps:
-            wanted = wanted | HostChange.seq.in_(sorted(self._gaps))
-        query = select(HostChange.seq, HostChange.node_id).where(wanted).order_by(HostChange.seq)
-        rows = session.execute(query).all()
-        if not self._unbroken({seq for seq, _ in rows}):
-            LOG.info("The feed of host changes was trimmed past %d; reading every host", self._last)
+        changed = self._feed.read(session, every_gap=self.heard)
+        if changed is None:
             self._loaded = False
             return False
-        self._dirty.update(node_id for seq, node_id in rows if seq > self._last or seq in self._gaps)
-        self._note([seq for seq, _ in rows], now)
+        self._dirty |= changed
         return EVERY_NODE not in self._dirty
-
-    def _unbroken(self, seqs: set[int]) -> bool:
-        return self._last in seqs if self._last else not seqs or min(seqs) == 1
-
-    def _note(self, seqs: Sequence[int], now: float) -> None:
-        """Numbers skipped on the way to the newest may yet appear: their order is not that of the commits."""
-        for seq in seqs:
-            self._gaps.pop(seq, None)
-            if seq > self._last:
-                self._gaps.update(dict.fromkeys(range(self._last + 1, seq), now))
-                self._last = seq
 
     def _rebuild(self, session: Session, now: float) -> None:
         # The feed first: what commits in between is then read twice, never missed.
-        query = select(HostChange.seq).order_by(HostChange.seq.desc()).limit(LOOK_BACK)
-        seqs = session.scalars(query).all()[::-1]
-        self._gaps = {}
-        self._last = seqs[0] - 1 if seqs else 0
-        self._note(seqs, now)
+        self._feed.restart(session)
         self._shared = Shared()
         records = read_hosts(session, None, self._shared)
         self.rows_read += len(records)

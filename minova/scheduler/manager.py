@@ -17,7 +17,6 @@ from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
-from minova.placement import changes
 from minova.scheduler.drivers import make_driver
 from minova.scheduler.notifications import Notifications
 from minova.scheduler.preparation import Preparation
@@ -27,9 +26,6 @@ from minova.service import PeriodicTask, until_available
 LOG = logging.getLogger(__name__)
 
 BINARY = "minova-scheduler"
-# Seconds that the feed of host changes is kept. A table that is further behind is read whole.
-FEED_RETENTION = 600.0
-TRIM_INTERVAL = 60.0
 TELL_INTERVAL = 60.0
 
 
@@ -47,7 +43,7 @@ class SchedulerManager:
         conductor: ConductorApi | None,
         *,
         host: str,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         stopping: threading.Event | None = None,
         notifier: Notifier | None = None,
     ) -> None:
@@ -132,9 +128,8 @@ class SchedulerManager:
         """Nothing."""
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """Heartbeat, the trimming of the feed, and what the driver has to do."""
+        """Heartbeat, figures in the log, and what the driver has to do."""
         tasks = [
-            PeriodicTask(name="trim_host_changes", interval=TRIM_INTERVAL, work=self._trim),
             PeriodicTask(name="tell_conflicts", interval=TELL_INTERVAL, work=self.tell_conflicts),
             *self.driver.periodic_tasks(),
         ]
@@ -161,10 +156,6 @@ class SchedulerManager:
         except errors.NotFound:
             told = self._register()
         return told.heartbeat_interval
-
-    def _trim(self) -> None:
-        now = self._db.now()
-        self._db.run(lambda session: changes.trim(session, now - FEED_RETENTION))
 
     def tell_conflicts(self) -> None:
         """A line in the log, if there were any since the last one."""

@@ -44,7 +44,7 @@ class Source(Protocol):
 
     @property
     def heard(self) -> bool:
-        """Whether the last refresh looked for silent services."""
+        """Whether the last refresh looked for silent services and for changes that were committed late."""
         ...
 
     def refresh(self, *, liveness: bool = False) -> HostTable: ...
@@ -169,7 +169,7 @@ class Settler:
     def _decided(self, request: Request) -> Decision:
         decision = self._decide(self.source.refresh(), request)
         if decision.error is not None and not self.source.heard:
-            # Before a "no": has a silent service come back since?
+            # Before a "no": has a silent service come back since, or a change appeared late?
             decision = self._decide(self.source.refresh(liveness=True), request)
         return decision
 

@@ -1,13 +1,16 @@
 """How long the scheduler takes: `python -m tests.benchmarks.scheduler [--hosts 100,1000,10000,100000] [--runs N]
-[--database postgresql]`.
+[--database postgresql] [--feed]`.
 
 decision: the pure part, on a table in memory. whole: select_destinations with refresh and durable claim, beside hosts
-that report now and then. line: requests per second of one scheduler process while callers wait in line.
+that report now and then. line: requests per second of one scheduler process while callers wait in line. `--feed`: only a
+refresh after one change, beside numbers of the change feed that were taken and never used: in one piece, as refused batches
+leave them, and one of each three used, as three Galera nodes leave them.
 """
 
 import argparse
 import contextlib
 import gc
+import itertools
 import random
 import tempfile
 import threading
@@ -20,6 +23,7 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+from sqlalchemy import insert
 
 from minova import conf as configuration
 from minova.cmd.bench import measured, p99, sizes
@@ -166,6 +170,30 @@ def line(hosts: int, ask: Callable[[], None], each: int) -> None:
     print(f"{hosts:>7} {f'line of {CALLERS} callers':<34} {'':>10} {'':>10} {per_second:>10.0f}", flush=True)
 
 
+def feed(hosts: int, runs: int, unused: int, used_of_each: int, url: str) -> None:
+    """`used_of_each` 0: the unused numbers are one piece; 3: each third number is used."""
+    db = Database(url)
+    models.Base.metadata.create_all(db.engine)
+    fill(db, host_records(hosts), time.time())
+    numbers = range(1, unused * 3 // 2 + 1, 3) if used_of_each else [1, unused + 2]
+    rows = [{"seq": number, "node_id": 1, "at": time.time()} for number in numbers]
+    db.run(lambda session: session.execute(insert(models.HostChange), rows[:1]))
+    source = HostSource(db, service_down_time=60, clock=time.monotonic)
+    source.refresh()
+    if unused:
+        db.run(lambda session: session.execute(insert(models.HostChange), rows[1:]))
+    next_number = itertools.count(numbers[-1] + 1)
+
+    def change() -> None:
+        row = {"seq": next(next_number), "node_id": 1, "at": time.time()}
+        db.run(lambda session: session.execute(insert(models.HostChange).values(row)))
+
+    source.refresh()
+    name = f"refresh, {unused} unused, {'scattered' if used_of_each else 'one piece'}"
+    show(hosts, name, timed(source.refresh, runs, change))
+    db.close()
+
+
 @contextlib.contextmanager
 def database(kind: str) -> Iterator[str]:
     if kind == "postgresql":
@@ -181,8 +209,14 @@ def main() -> None:
     parser.add_argument("--hosts", type=sizes, default="100,1000,10000", help="numbers of hosts, with commas between")
     parser.add_argument("--runs", type=int, default=200, help="requests of each kind")
     parser.add_argument("--database", choices=["sqlite", "postgresql", "none"], default="sqlite")
+    parser.add_argument("--feed", action="store_true", help="only the change feed with unused numbers")
     arguments = parser.parse_args()
     print(f"{'hosts':>7} {'':<34} {'median ms':>10} {'p99 ms':>10} {'per second':>10}")
+    if arguments.feed:
+        for unused, used_of_each in ((0, 0), (10_000, 0), (66_000, 0), (10_000, 3), (66_000, 3)):
+            with database(arguments.database) as url:
+                feed(1000, arguments.runs, unused, used_of_each, url)
+        return
     for hosts in arguments.hosts:
         decisions(hosts, arguments.runs)
         memory(min(hosts, 10_000))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
@@ -55,6 +56,22 @@ def changed_nodes(db: Database) -> list[int]:
 def hosts(db: Database, *names: str, **node: float) -> Sequence[int]:
     size = {"vcpus": 4, "cpu_allocation_ratio": 1.0, "memory_mb": 4096, "local_gb": 100, **node}
     return [put_host(db, name, announce=False, **size) for name in names]
+
+
+class RefusedBatch(Exception):
+    """Nothing of the transaction is kept."""
+
+
+def refuse(session: Session, claims: Sequence[Claim]) -> None:
+    if allocations.claim(session, claims, all_or_none=True):
+        raise RefusedBatch
+
+
+def announced(db: Database) -> int:
+    """Announce a change; answers the number that it got."""
+    db.run(lambda session: changes.append(session, [1]))
+    with db.read() as session:
+        return max(session.scalars(select(models.HostChange.seq)))
 
 
 class ClaimCases:
@@ -217,6 +234,57 @@ class ClaimCases:
         for at in (1.0, 2.0, 3.0):
             with db.write() as session:
                 changes.append(session, [int(at)], at)
-        assert db.run(lambda session: changes.trim(session, 99.0)) == 2
+        assert db.run(lambda session: changes.trim(session, 99.0, 10)) == 2
         assert changed_nodes(db) == [3]
-        assert db.run(lambda session: changes.trim(session, 99.0)) == 0
+        assert db.run(lambda session: changes.trim(session, 99.0, 10)) == 0
+
+    def test_the_feed_is_trimmed_in_batches_of_the_oldest_rows(self, db: Database) -> None:
+        for node_id, at in enumerate((9.0, 1.0, 2.0, 9.0, 1.0), 1):
+            db.run(lambda session, n=node_id, at=at: changes.append(session, [n], at))  # type: ignore[misc]
+        assert db.run(lambda session: changes.trim(session, 5.0, 2)) == 2
+        assert changed_nodes(db) == [3, 4, 5]
+        assert db.run(lambda session: changes.trim(session, 5.0, 2)) == 1
+        assert changed_nodes(db) == [4, 5]
+        assert db.run(lambda session: changes.trim(session, 5.0, 2)) == 0
+
+    def test_a_transaction_that_fails_uses_up_no_number_of_the_feed(self, db: Database) -> None:
+        def broken(session: Session) -> None:
+            changes.append(session, [1])
+            raise RuntimeError("after the announcement")
+
+        hosts(db, "a")
+        announced(db)
+        first = announced(db)
+        for _ in range(3):
+            with pytest.raises(RuntimeError):
+                db.run(broken)
+        assert announced(db) == first + 1
+
+    def test_a_refused_batch_uses_up_no_number_of_the_feed(self, db: Database) -> None:
+        hosts(db, "a")
+        announced(db)
+        first = announced(db)
+        small = [claim_of(f"i{number}", "a", VCPU=1) for number in range(3)]
+        with pytest.raises(RefusedBatch):
+            db.run(lambda session: refuse(session, [*small, claim_of("huge", "a", VCPU=99)]))
+        assert announced(db) == first + 1
+        assert held(db, "i0") == {}
+
+    def test_a_transaction_announces_a_node_once(self, db: Database) -> None:
+        hosts(db, "a")
+        before = len(changed_nodes(db))
+        with db.write() as session:
+            for node_id in (2, 1, 2):
+                changes.append(session, [node_id])
+        assert changed_nodes(db)[before:] == [1, 2]
+        with db.write() as session, session.begin_nested():
+            changes.append(session, [3])
+        assert changed_nodes(db)[before:] == [1, 2, 3]
+
+    def test_the_feed_begins_at_one_again_before_its_numbers_end(self, db: Database) -> None:
+        hosts(db, "a")
+        last = [announced(db) for _ in range(3)][-1]
+        assert not db.run(lambda session: changes.renumber(session, last + 1))
+        renumbered = db.run(lambda session: changes.renumber(session, last))
+        assert renumbered == (db.dialect != "sqlite")
+        assert announced(db) == (1 if renumbered else last + 1)

@@ -3,14 +3,11 @@
 import threading
 
 import pytest
-from sqlalchemy import func, select
 
 from minova import errors
 from minova.context import RequestContext
-from minova.db import models
 from minova.db.engine import Database
 from minova.objects.service import Service, ServiceInstructions
-from minova.placement import changes
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.scheduler.cloud import conf_of
 
@@ -84,12 +81,3 @@ def test_forgotten_by_the_conductor_it_registers_again(manager: SchedulerManager
     beat = next(task for task in manager.periodic_tasks() if task.name == "heartbeat")
     assert beat.work() == 10
     assert conductor.known == [("s1", "minova-scheduler")]
-
-
-def test_the_feed_is_trimmed(manager: SchedulerManager, db: Database) -> None:
-    for _ in range(3):
-        db.run(lambda session: changes.append(session, [1], 1.0))
-    trim = next(task for task in manager.periodic_tasks() if task.name == "trim_host_changes")
-    trim.work()
-    with db.read() as session:
-        assert session.scalar(select(func.count()).select_from(models.HostChange)) == 1

@@ -224,7 +224,7 @@ class Cloud(RuleBasedStateMachine):
 
     @rule()
     def the_feed_is_trimmed(self) -> None:
-        self.db.run(lambda session: changes.trim(session, self.clock.now))
+        self.db.run(lambda session: changes.trim(session, self.clock.now, 1000))
 
     @rule(count=st.integers(0, 3))
     def something_was_consumed(self, count: int) -> None:
@@ -336,7 +336,7 @@ def test_a_reader_behind_the_trim_reads_all(db: Database) -> None:
     db.run(lambda s: s.execute(update(models.ComputeNode).values(memory_mb=7)))
     db.run(lambda session: changes.append(session, [1], 2.0))
     db.run(lambda session: changes.append(session, [99], 3.0))
-    db.run(lambda session: changes.trim(session, 9999.0))
+    db.run(lambda session: changes.trim(session, 9999.0, 1000))
     assert source.refresh().host(0).memory_mb == 7
 
 

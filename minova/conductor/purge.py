@@ -1,0 +1,107 @@
+"""Removes rows whose time is over, in small batches with pauses, from one conductor at a time.
+
+Every table that grows stands in docs/growth.md with its retention.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from oslo_config import cfg
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from minova.conductor.worker import Worker
+from minova.db import purge, tasks
+from minova.placement import allocations, changes
+
+LOG = logging.getLogger(__name__)
+
+PURGE_INTERVAL = 600.0
+TRIM_INTERVAL = 60.0
+
+# (session, batch size) -> how many rows, or things with many rows, were removed.
+Batch = Callable[[Session, int], int]
+
+
+class Rule(NamedTuple):
+    """`retention` in seconds; 0 keeps the rows for ever."""
+
+    name: str
+    retention: float
+    batch: Batch
+
+
+class Purge:
+    """`stopping` ends the pauses."""
+
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, stopping: threading.Event) -> None:
+        self._conf = conf.conductor
+        self._worker = worker
+        self._stopping = stopping
+
+    def purge(self) -> None:
+        """Remove what is older than its retention."""
+        self._apply(self._rules())
+
+    def trim_host_changes(self) -> None:
+        """The change feed of the schedulers: short-lived rows, and many."""
+        retention = float(self._conf.host_change_retention)
+
+        def batch(session: Session, limit: int) -> int:
+            return changes.trim(session, self._now() - retention, limit)
+
+        self._apply([Rule("host_changes", retention, batch)])
+        if self._is_first() and self._worker.run(changes.renumber):
+            LOG.info("The numbers of host_changes were used up and begin at 1 again; each scheduler reads every host")
+
+    def _rules(self) -> Sequence[Rule]:
+        at = self._worker.at()
+        deleted, diagnoses = float(self._conf.deleted_retention), float(self._conf.diagnosis_retention)
+
+        def deleted_instances(session: Session, limit: int) -> int:
+            gone = purge.deleted_instances(session, at - timedelta(seconds=deleted), limit)
+            allocations.forget(session, gone)
+            return len(gone)
+
+        def old_diagnoses(session: Session, limit: int) -> int:
+            return purge.diagnoses(session, at - timedelta(seconds=diagnoses), limit)
+
+        def workers(session: Session, limit: int) -> int:
+            tasks.forget_workers(session, self._now() - 3600.0)
+            return 0
+
+        return [
+            Rule("instances", deleted, deleted_instances),
+            Rule("diagnoses", diagnoses, old_diagnoses),
+            Rule("workers", 3600.0, workers),
+        ]
+
+    def _apply(self, rules: Sequence[Rule]) -> None:
+        for rule in rules:
+            if rule.retention and not self._remove(rule):
+                return
+
+    def _remove(self, rule: Rule) -> bool:
+        """Whether this conductor is still the one that purges, and shall go on."""
+        total, limit = 0, int(self._conf.purge_batch_size)
+        while self._is_first():
+            removed = self._worker.run(lambda session: rule.batch(session, limit))
+            total += removed
+            # A batch that was not full was the last one: what has become old since waits for the next round.
+            if removed < limit:
+                LOG.log(logging.INFO if total else logging.DEBUG, "Purged %d of %s", total, rule.name)
+                return True
+            if self._stopping.wait(self._conf.purge_pause):
+                return False
+        return False
+
+    def _is_first(self) -> bool:
+        """Of the conductors whose lease is valid, the one with the lowest id purges; two at once do no harm."""
+        with self._worker.db.read() as session:
+            return tasks.first_worker(session, self._now()) == self._worker.id
+
+    def _now(self) -> ColumnElement[float]:
+        return self._worker.now()

@@ -1,0 +1,92 @@
+"""Numbers of the change feed that were skipped and may yet appear. Pure.
+
+The order of the numbers is not the order of the commits: a number below the newest one may become visible later. Most
+gaps stay empty for ever, though: a transaction was rolled back, or the database counts in steps (Galera). So gaps are
+kept as ranges, one query asks for a few ranges, and only young gaps are asked for in each refresh.
+"""
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+# Seconds. A transaction that took its number so long ago has been committed or rolled back.
+LIFETIME = 120.0
+# Seconds that a gap is asked for in each refresh.
+YOUNG = 2.0
+# Known numbers between young gaps that a refresh may read again; gaps before those wait until all are asked for.
+YOUNG_BUDGET = 500
+# Ranges in one query.
+MAX_RANGES = 8
+
+
+class Gap(NamedTuple):
+    """The numbers from `first` to `last`, missing since the reader's time `since`."""
+
+    first: int
+    last: int
+    since: float
+
+
+class Ranges(NamedTuple):
+    """What a query asks for: these ranges have `known` numbers that the reader has seen already."""
+
+    pairs: Sequence[tuple[int, int]]
+    known: int
+
+
+class Gaps:
+    """`now` is any clock that does not run backwards."""
+
+    def __init__(self) -> None:
+        self._gaps: list[Gap] = []  # by number, and so by age, too
+
+    def __len__(self) -> int:
+        return len(self._gaps)
+
+    def add(self, first: int, last: int, now: float) -> None:
+        """These numbers were skipped; they are higher than those of all gaps before."""
+        self._gaps.append(Gap(first, last, now))
+
+    def fill(self, numbers: Iterable[int]) -> list[int]:
+        """These numbers were read; answers those of them that were missing."""
+        return [number for number in numbers if self._fill(number)]
+
+    def _fill(self, number: int) -> bool:
+        at = bisect_right(self._gaps, number, key=lambda gap: gap.first) - 1
+        if at < 0 or self._gaps[at].last < number:
+            return False
+        first, last, since = self._gaps[at]
+        around = ((first, number - 1), (number + 1, last))
+        self._gaps[at : at + 1] = [Gap(low, high, since) for low, high in around if low <= high]
+        return True
+
+    def to_ask(self, now: float, *, every: bool) -> Ranges:
+        """At most MAX_RANGES ranges that hold all gaps, or the young ones."""
+        gaps = self._gaps if every else self._gaps[self._start_of_young(now) :]
+        if not gaps:
+            return Ranges((), 0)
+        # The numbers between two neighbours are all known: leave out the longest such stretches.
+        between = [after.first - before.last - 1 for before, after in pairwise(gaps)]
+        cuts = sorted(heapq.nlargest(MAX_RANGES - 1, range(len(between)), key=between.__getitem__))
+        starts, ends = [0, *(cut + 1 for cut in cuts)], [*cuts, len(gaps) - 1]
+        pairs = [(gaps[start].first, gaps[end].last) for start, end in zip(starts, ends, strict=True)]
+        return Ranges(pairs, sum(between) - sum(between[cut] for cut in cuts))
+
+    def expire(self, now: float) -> None:
+        """All gaps were asked for at `now` or later: those past their lifetime go. Never before, or their numbers could
+        have appeared since they were asked for last.
+        """
+        self._gaps = [gap for gap in self._gaps if now - gap.since < LIFETIME]
+
+    def _start_of_young(self, now: float) -> int:
+        """Where the newest gaps begin that are young and have few known numbers between them."""
+        at, known = len(self._gaps), 0
+        while at and now - self._gaps[at - 1].since < YOUNG:
+            if at < len(self._gaps):
+                known += self._gaps[at].first - self._gaps[at - 1].last - 1
+            if known > YOUNG_BUDGET:
+                break
+            at -= 1
+        return at
