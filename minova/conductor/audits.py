@@ -1,13 +1,16 @@
 """When nodes were audited and what that found: gathered in memory, and written once a second for all of them."""
 
+import logging
 import threading
+from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
+from minova.conductor.batches import together_or_alone
 from minova.conductor.worker import Worker
 from minova.db import node_audits
 from minova.objects.node_audit import NodeAudit
+
+LOG = logging.getLogger(__name__)
 
 
 class Audits:
@@ -28,12 +31,16 @@ class Audits:
         if not ended:
             return
 
-        def work(session: Session) -> None:
-            node_audits.write(session, ended)
+        def write(some: Mapping[int, tuple[datetime, NodeAudit]]) -> None:
+            self._worker.run(lambda session: node_audits.write(session, some))
 
         try:
-            self._worker.run(work)
+            failed = together_or_alone("Results of audits", ended, write)
         except BaseException:
             with self._lock:
                 self._ended = {**ended, **self._ended}
             raise
+        for node_id, error in failed.items():
+            LOG.error(
+                "The result of the audit of node %d is dropped, its next audit brings another: %s", node_id, error
+            )

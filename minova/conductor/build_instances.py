@@ -14,6 +14,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.batches import together_or_alone
 from minova.conductor.casts import Build, Casts, Choice, builds_of
 from minova.conductor.endings import fail_builds
 from minova.conductor.groups import Groups
@@ -103,7 +104,12 @@ class BuildInstances:
 
     def expire(self, epochs: Mapping[str, int], reason: str) -> None:
         """Give up tasks that are past their deadline."""
-        self._worker.run(lambda session: self._end(session, self._hold(session, epochs), "NoValidHost", reason, None))
+
+        def expire(some: Mapping[str, int]) -> None:
+            self._worker.run(lambda session: self._end(session, self._hold(session, some), "NoValidHost", reason, None))
+
+        for uuid, error in together_or_alone("Builds past their deadline", epochs, expire).items():
+            LOG.error("The build of instance %s is past its deadline and cannot be ended: %s", uuid, error)
 
     # -- transactions ----------------------------------------------------------------------------------------------
 

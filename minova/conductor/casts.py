@@ -13,6 +13,7 @@ from minova.contracts.compute import ComputeApi
 from minova.db import instances, request_specs
 from minova.db.models import Task
 from minova.objects.build import BuildMessage
+from minova.objects.instance import Instance as InstanceObject
 from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection
 
 LOG = logging.getLogger(__name__)
@@ -59,23 +60,28 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
     known = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
     found = []
     for instance in instances.by_uuids(session, by_uuid).values():
-        task = by_uuid[instance.uuid]
-        spec, carried = known[task.reservation_id]
-        choice = choice_of(task)
-        message = BuildMessage(
-            instance=instance,
-            attempt=task.attempt,
-            node=task.node or "",
-            limits=choice.limits,
-            alternates=choice.alternates,
-            request_spec=msgspec.structs.replace(
-                spec,
-                retry=Retry(num_attempts=task.attempt, hosts=(*choice.tried, (task.host or "", task.node or ""))),
-            ),
-            **msgspec.structs.asdict(_CARRIED.from_builtins(carried)),
-        )
-        found.append(Build(task.host or "", message))
+        try:
+            found.append(_build_of(by_uuid[instance.uuid], instance, known))
+        except (LookupError, msgspec.MsgspecError):
+            # Of this task alone: it is given up when its time is over, and the others must not wait for that.
+            LOG.exception("No build message can be made for instance %s", instance.uuid)
     return found
+
+
+def _build_of(task: Task, instance: InstanceObject, specs: Specs) -> Build:
+    spec, carried = specs[task.reservation_id]
+    choice = choice_of(task)
+    tried = (*choice.tried, (task.host or "", task.node or ""))
+    message = BuildMessage(
+        instance=instance,
+        attempt=task.attempt,
+        node=task.node or "",
+        limits=choice.limits,
+        alternates=choice.alternates,
+        request_spec=msgspec.structs.replace(spec, retry=Retry(num_attempts=task.attempt, hosts=tried)),
+        **msgspec.structs.asdict(_CARRIED.from_builtins(carried)),
+    )
+    return Build(task.host or "", message)
 
 
 class Casts:

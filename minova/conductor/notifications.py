@@ -4,12 +4,14 @@ A transaction gathers what there is to tell: changes of state by themselves, and
 the commit the instances are read, and after it the notices go out. With no driver configured nothing of this happens.
 """
 
-from collections.abc import Callable, Collection, Iterator
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from minova.conductor.payloads import fault, image_name, instance_info, scheduling_failed, state_change
@@ -19,6 +21,8 @@ from minova.log import bound_context
 from minova.notifier import Notice, Notifier
 from minova.objects import instance as objects
 from minova.objects.states import TaskState, VmState
+
+LOG = logging.getLogger(__name__)
 
 NOTED = "instance_notes"
 # What is noted beside the changes of state; BUILD_FAILED is told as the conductor's own failure, as in Nova.
@@ -72,9 +76,19 @@ class Notifications:
         uuids = {move.uuid for move in moves} | {one.uuid for one in notes}
         known = instances.by_uuids(session, uuids)
         for one in notes:
-            yield self._noted(session, one, known[one.uuid])
+            yield from self._guarded(one.uuid, lambda one=one: [self._noted(session, one, known[one.uuid])])  # type: ignore[misc]
         for move in moves:
-            yield from self._moved(move, known[move.uuid])
+            yield from self._guarded(move.uuid, lambda move=move: self._moved(move, known[move.uuid]))  # type: ignore[misc]
+
+    def _guarded(self, uuid: str, make: Callable[[], Iterable[Notice]]) -> list[Notice]:
+        """Nothing where it cannot be made: neither what it tells of nor other notices may fail for that."""
+        try:
+            return [*make()]
+        except SQLAlchemyError:
+            raise  # the transaction itself is broken
+        except Exception:
+            LOG.exception("A notification of instance %s cannot be made", uuid)
+            return []
 
     def _noted(self, session: Session, one: Note, instance: objects.Instance) -> Notice:
         if one.event == BUILD_FAILED:

@@ -13,6 +13,7 @@ from oslo_config import cfg
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
+from minova import errors
 from minova.conductor.worker import Worker
 from minova.db import purge, tasks
 from minova.placement import allocations, changes
@@ -80,9 +81,15 @@ class Purge:
         ]
 
     def _apply(self, rules: Sequence[Rule]) -> None:
+        """Each rule, whatever error another one meets."""
         for rule in rules:
-            if rule.retention and not self._remove(rule):
-                return
+            try:
+                if rule.retention and not self._remove(rule):
+                    return
+            except errors.ServiceUnavailable:
+                raise
+            except Exception:
+                LOG.exception("Rows of %s cannot be purged", rule.name)
 
     def _remove(self, rule: Rule) -> bool:
         """Whether this conductor is still the one that purges, and shall go on."""

@@ -5,7 +5,7 @@ and never fails its neighbours.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -30,6 +30,9 @@ LOG = logging.getLogger(__name__)
 MOST_TOGETHER = 64
 # Decisions for one request: each clash tells of hosts that another scheduler has just filled, and those are re-read.
 ATTEMPTS = 10
+# Members of a failed batch, one after the other, that find the database away: then it is, and each other one would wait for it
+# as long.
+AWAY_AFTER = 2
 
 Asked = Ticket[Request, ScheduleAnswer]
 Clashes = tuple[LostHost, ...]
@@ -105,18 +108,30 @@ class Settler:
         return self._line.alone(work)
 
     def _serve(self, tickets: Sequence[Asked]) -> None:
-        clashes = self._together(tickets) if len(tickets) > 1 else {}
-        for ticket in tickets:
-            if not ticket.done:
-                self._alone(ticket, clashes.get(ticket, ()))
+        clashes: dict[Asked, Clashes] = {}
+        if len(tickets) > 1:
+            try:
+                self._together(tickets, clashes)
+            except Exception:
+                # Whatever it is, it may be the error of one member: the others must not get it.
+                LOG.warning("A batch of %d requests failed, each is decided alone", len(tickets), exc_info=True)
+        self._each_alone([ticket for ticket in tickets if not ticket.done], clashes)
 
-    def _together(self, tickets: Sequence[Asked]) -> dict[Asked, Clashes]:
-        """Serve those whose first decision stands; the others are left to be decided alone. Answers whose claims were
-        refused, and where.
+    def _each_alone(self, tickets: Sequence[Asked], clashes: Mapping[Asked, Clashes]) -> None:
+        away: list[BaseException] = []
+        for ticket in tickets:
+            if len(away) >= AWAY_AFTER:
+                ticket.served(away[-1])
+                continue
+            self._alone(ticket, clashes.get(ticket, ()))
+            away = [*away, ticket.error] if isinstance(ticket.error, errors.ServiceUnavailable) else []
+
+    def _together(self, tickets: Sequence[Asked], clashes: dict[Asked, Clashes]) -> None:
+        """Serve those whose first decision stands; the others are left to be decided alone. Notes in `clashes` whose claims
+        were refused, and where.
         """
         self.source.refresh()
         decided: list[tuple[Asked, Decision]] = []
-        clashes: dict[Asked, Clashes] = {}
         for ticket in tickets:
             try:
                 decision = self._decide(self.source.table, ticket.asked)
@@ -131,16 +146,15 @@ class Settler:
             except Refused as refused:
                 self._doubt(refused, [decision for _, decision in decided])
                 of = {ticket: claims.clashes(ticket.asked, decision, refused) for ticket, decision in decided}
-                clashes |= {ticket: lost for ticket, lost in of.items() if lost}
+                clashes.update({ticket: lost for ticket, lost in of.items() if lost})
                 self.conflicts.repeated(sum(map(bool, of.values())))
                 decided = [pair for pair in decided if not of[pair[0]]]
             except errors.StaleClaim:
-                return clashes
+                return
             else:
                 for ticket, decision in decided:
                     ticket.served(answer(ticket.asked, decision))
-                return clashes
-        return clashes
+                return
 
     def _alone(self, ticket: Asked, clashes: Clashes) -> None:
         try:

@@ -1,0 +1,136 @@
+"""One bad member of what a conductor does for many at once failed the others, for ever where it was tried again whole."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor import build_instances, notifications
+from minova.conductor.batches import together_or_alone
+from minova.conductor.endings import fail_builds
+from minova.conductor.payloads import instance_info
+from minova.db import models, node_audits, schema
+from minova.db import purge as db_purge
+from minova.objects.node_audit import NodeAudit
+from tests.functional.conductor.desk import CTX, START, Desk, request
+from tests.functional.conductor.test_notifications import Open, names, open_desk
+
+__all__ = ["open_desk"]
+KINDS = [RuntimeError("boom"), errors.Conflict("boom"), IntegrityError("boom", None, Exception("boom"))]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    url = f"sqlite:///{tmp_path}/minova.sqlite"
+    schema.upgrade(url)
+    made = Desk(url)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("error", KINDS, ids=lambda error: type(error).__name__)
+def test_only_members_that_fail_alone_have_failed(error: Exception) -> None:
+    done: list[str] = []
+
+    def work(some: Mapping[str, int]) -> None:
+        if "b" in some:
+            raise error
+        done.extend(some)
+
+    assert together_or_alone("Letters", {"a": 1, "b": 2, "c": 3}, work) == {"b": error}
+    assert done == ["a", "c"]
+    assert together_or_alone("Letters", {"b": 2}, work) == {"b": error}
+    assert together_or_alone("Letters", {}, work) == {}
+
+
+def test_a_database_that_is_away_is_no_members_error() -> None:
+    def work(some: Mapping[str, int]) -> None:
+        raise errors.ServiceUnavailable("away")
+
+    with pytest.raises(errors.ServiceUnavailable):
+        together_or_alone("Letters", {"a": 1, "b": 2}, work)
+
+
+def test_results_of_audits_are_written_beside_one_that_cannot_be(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = node_audits.write
+
+    def failing(session: Session, ended: Mapping[int, Any]) -> None:
+        write(session, ended)
+        if 2 in ended:
+            raise RuntimeError("boom")
+
+    monkeypatch.setattr(node_audits, "write", failing)
+    with desk.db.write() as session:
+        session.query(models.NodeAudit).delete()
+    for node_id in (1, 2, 3):
+        desk.conductor._audits.ended(node_id, NodeAudit())
+    desk.conductor._audits.flush()
+    with desk.db.read() as session:
+        assert {row.node_id for row in session.query(models.NodeAudit)} == {1, 3}
+    monkeypatch.undo()
+    desk.conductor._audits.flush()  # what could not be written is not tried for ever
+
+
+def test_builds_are_sent_again_beside_one_whose_task_cannot_be_read(desk: Desk) -> None:
+    uuids = desk.create(3)
+    bad = update(models.Task).where(models.Task.instance_uuid == uuids[1]).values(payload={"alternates": "none"})
+    desk.db.run(lambda session: session.execute(bad))
+    for host in desk.hosts.values():
+        host.builds.clear()
+    desk.kill("one")
+    desk.now += 1000
+    desk.start("two")
+    desk.settle()
+    sent = {build.instance.uuid for host in desk.hosts.values() for build in host.builds}
+    assert sent == {uuids[0], uuids[2]}
+
+
+def test_builds_past_their_deadline_end_beside_one_that_cannot(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    uuids = desk.conductor.create_servers(CTX, request=request(3)).instance_uuids
+    with desk.db.read() as session:
+        epochs = {task.instance_uuid: task.epoch for task in session.query(models.Task)}
+
+    def failing(session: Session, standings: Any, ended: Any, *more: Any) -> None:
+        fail_builds(session, standings, ended, *more)
+        if any(task.instance_uuid == uuids[1] for task in ended):
+            raise RuntimeError("boom")
+
+    monkeypatch.setattr(build_instances, "fail_builds", failing)
+    desk.conductor._reconcile._builds.expire(epochs, "too late")
+    assert [desk.instance(uuid).vm_state for uuid in uuids] == ["error", "building", "error"]
+
+
+def test_a_notification_that_cannot_be_made_fails_neither_its_transaction_nor_others(
+    open_desk: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = open_desk()
+    bad: list[str] = []
+
+    def failing(instance: Any, *more: Any) -> Any:
+        if not bad:
+            bad.append(instance.uuid)
+        if instance.uuid in bad:
+            raise RuntimeError("boom")
+        return instance_info(instance, *more)
+
+    monkeypatch.setattr(notifications, "instance_info", failing)
+    uuids = desk.create(2)
+    assert [desk.instance(uuid).vm_state for uuid in uuids] == ["building", "building"]
+    assert [event for _, event in names(desk)] == ["create.start"]
+
+
+def test_a_purge_that_fails_does_not_end_the_others(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(db_purge, "deleted_instances", failing)
+    old = {"id": "w", "host": "gone", "lease_until": START - 10_000}
+    desk.db.run(lambda session: session.execute(insert(models.Worker), [old]))
+    desk.conductor._purge.purge()
+    with desk.db.read() as session:
+        assert session.get(models.Worker, "w") is None

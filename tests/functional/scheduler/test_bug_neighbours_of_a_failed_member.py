@@ -1,0 +1,124 @@
+"""A member of a batch that failed by another error than Refused or StaleClaim failed up to 63 neighbours."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from minova import errors
+from minova.db.engine import Database
+from minova.objects.diagnosis import ScheduleAnswer
+from minova.scheduler import claims, settle
+from minova.scheduler.claims import Decided
+from minova.scheduler.manager import SchedulerManager
+from minova.scheduler.request import Request, answer
+from tests.functional.placement.cases import held
+from tests.functional.scheduler.asking import ask, hosts, manager_of
+from tests.functional.scheduler.cloud import books, unbalanced, uuids
+
+KINDS: list[Exception] = [
+    RuntimeError("boom"),
+    KeyError("boom"),
+    errors.Conflict("Consumer boom was removed at the same time."),
+    errors.BadRequest("boom"),
+    errors.StaleClaim("boom"),
+    errors.ServiceUnavailable("boom"),
+    IntegrityError("boom", None, Exception("boom")),
+    MemoryError("boom"),
+]
+BAD = "r2"
+
+
+def fails(request: Request, bad: Sequence[str]) -> bool:
+    return any(request.instance_uuids == uuids(1, prefix) for prefix in bad)
+
+
+def batch_of(manager: SchedulerManager, count: int) -> dict[str, ScheduleAnswer | BaseException]:
+    """Answers or errors of requests that are decided together: they wait in line until all have come."""
+    found: dict[str, ScheduleAnswer | BaseException] = {}
+
+    def caller(prefix: str) -> None:
+        try:
+            found[prefix] = ask(manager, prefix=prefix)
+        except Exception as error:  # noqa: BLE001  - the case looks at it
+            found[prefix] = error
+
+    line = manager.driver._settler._line
+    threads = [threading.Thread(target=caller, args=(f"r{number}",)) for number in range(count)]
+    with line._turn:
+        for thread in threads:
+            thread.start()
+        while len(line._waiting) < count:
+            threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join(60)
+    return found
+
+
+@pytest.mark.parametrize("error", KINDS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("where", ["write", "decide", "answer"])
+def test_only_the_member_that_fails_gets_its_error(
+    db: Database, monkeypatch: pytest.MonkeyPatch, error: Exception, where: str
+) -> None:
+    hosts(db, 4)
+    manager = manager_of(db)
+    ask(manager, prefix="warm")
+    inject(manager, monkeypatch, where, error, [BAD])
+    found = batch_of(manager, 6)
+    assert type(found.pop(BAD)) is type(error)
+    assert all(isinstance(answer, ScheduleAnswer) and answer.selections for answer in found.values()), found
+    assert all(held(db, f"{prefix}-0") for prefix in found)
+    assert not unbalanced(books(db))
+
+
+def inject(
+    manager: SchedulerManager, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception, bad: Sequence[str]
+) -> None:
+    """The error meets each attempt to do this for one of these requests."""
+    if where == "write":
+        write = claims.write
+
+        def failing_write(db: Database, decided: Sequence[Decided]) -> None:
+            if any(fails(request, bad) for request, _ in decided):
+                raise error
+            write(db, decided)
+
+        monkeypatch.setattr(claims, "write", failing_write)
+    elif where == "decide":
+        settler = manager.driver._settler
+        decide = settler._decide
+
+        def failing_decide(table: Any, request: Request) -> Any:
+            if fails(request, bad):
+                raise error
+            return decide(table, request)
+
+        monkeypatch.setattr(settler, "_decide", failing_decide)
+    else:
+
+        def failing_answer(request: Request, *more: Any) -> Any:
+            if fails(request, bad):
+                raise error
+            return answer(request, *more)
+
+        monkeypatch.setattr(settle, "answer", failing_answer)
+
+
+def test_with_the_database_away_a_batch_does_not_wait_for_it_once_for_each_member(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts(db, 4)
+    manager = manager_of(db)
+    ask(manager, prefix="warm")
+    tried: list[int] = []
+
+    def away(_db: Database, decided: Sequence[Decided]) -> None:
+        tried.append(len(decided))
+        raise errors.ServiceUnavailable("The database does not answer")
+
+    monkeypatch.setattr(claims, "write", away)
+    found = batch_of(manager, 20)
+    assert all(isinstance(error, errors.ServiceUnavailable) for error in found.values())
+    assert tried == [20, 1, 1]
