@@ -14,8 +14,8 @@ class Once:
         self._under_way: set[Hashable] = set()
         self._lock = threading.Lock()
 
-    def __call__(self, what: Hashable, work: Work) -> None:
-        """`what` tells which work it is. Raises what `spawn` raises; then the work is not under way."""
+    def __call__(self, what: Hashable, work: Work, spawn: Callable[[Work], None] | None = None) -> None:
+        """`what` tells which work it is; `spawn` stands in for the usual one. Raises what `spawn` raises; then the work is not under way."""
         with self._lock:
             if what in self._under_way:
                 return
@@ -28,7 +28,7 @@ class Once:
                 self._ended(what)
 
         try:
-            self._spawn(whole)
+            (spawn or self._spawn)(whole)
         except BaseException:
             self._ended(what)
             raise

@@ -8,7 +8,7 @@ import msgspec
 from minova.api import links, times
 from minova.api.call import Call
 from minova.db import models
-from minova.objects.states import VmState
+from minova.objects.states import TaskState, VmState
 
 # vm_state -> status, as Nova shows them.
 STATUS: dict[str, str] = {
@@ -127,13 +127,18 @@ def view(call: Call, row: models.Instance, fault: models.InstanceFault | None, z
         task_state=row.task_state,
         vm_state=row.vm_state,
         power_state=row.power_state,
-        fault=_fault(call, fault) if fault is not None and status in WITH_FAULT else msgspec.UNSET,
+        fault=_fault(call, fault) if fault is not None and shows_fault(row) else msgspec.UNSET,
         **where,
     )
 
 
 def _progress(row: models.Instance, status: str) -> int:
     return row.progress or (ACTIVE_PROGRESS if status == "ACTIVE" and row.task_state is None else 0)
+
+
+def shows_fault(row: models.Instance) -> bool:
+    """As in Nova, and while a delete goes on: its host may be unable to do it."""
+    return status_of(row) in WITH_FAULT or row.task_state == TaskState.DELETING
 
 
 def _fault(call: Call, fault: models.InstanceFault) -> FaultView:

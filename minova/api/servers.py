@@ -9,7 +9,7 @@ from minova import errors
 from minova.api import links, server_filter
 from minova.api.call import Api, Call
 from minova.api.query import page_size
-from minova.api.server_view import WITH_FAULT, ServerView, brief, status_of, view
+from minova.api.server_view import ServerView, brief, shows_fault, view
 from minova.db import models, read_instances, read_zones
 from minova.objects.unnamed import without_names
 
@@ -74,7 +74,7 @@ def _page(call: Call, shown: list[Any], rows: Sequence[models.Instance], more: b
 
 
 def _views(api: Api, call: Call, session: Session, rows: Sequence[models.Instance]) -> list[ServerView]:
-    broken = [row.uuid for row in rows if status_of(row) in WITH_FAULT]
+    broken = [row.uuid for row in rows if shows_fault(row)]
     faults = read_instances.last_faults(session, broken)
     if not call.ctx.is_admin:
         _hide_hosts(session, faults)

@@ -70,6 +70,12 @@ class Attempts:
             seen = self._seen.get(instance_uuid)
             return seen.outcome if seen is not None and seen.attempt == attempt else None
 
+    def latest(self, instance_uuid: str) -> int | None:
+        """The number of the latest attempt that was seen here."""
+        with self._lock:
+            seen = self._seen.get(instance_uuid)
+            return seen.attempt if seen is not None else None
+
     def newer(self, instance_uuid: str, attempt: int | None) -> bool:
         """Whether a later attempt than this one runs or succeeded here."""
         with self._lock:

@@ -1,7 +1,7 @@
 """Audits every node of the host and does what they find to be done."""
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 from minova import errors
 from minova.compute.attempts import End
@@ -19,7 +19,9 @@ LOG = logging.getLogger(__name__)
 
 Outlived = tuple[tuple[DomainView, float], ...]
 Build = Callable[[RequestContext, BuildMessage], None]
-InBackground = Callable[[RequestContext, Hashable, Callable[[], None]], None]
+# The kind of work and its instance; the same is under way once at a time.
+What = tuple[str, str]
+InBackground = Callable[[RequestContext, What, Callable[[], None]], None]
 
 
 class Auditor:
@@ -101,7 +103,7 @@ class Auditor:
         for domain in finding.strays:
             self._in_background(
                 ctx,
-                ("stray", domain.uuid, domain.attempt),
+                (f"stray {domain.attempt}", domain.uuid),
                 lambda one=domain: self._builder.remove_stray(ctx, one.uuid, one.attempt),  # type: ignore[misc]
             )
         self._power_states.compare(finding.power_states, self._driver.power_state)
@@ -118,6 +120,6 @@ class Auditor:
             elif outcome.end in {End.SUCCEEDED, End.FAILED}:
                 self._in_background(
                     ctx,
-                    ("report", message.instance.uuid, message.attempt),
+                    (f"report {message.attempt}", message.instance.uuid),
                     lambda one=message: self._builder.report(ctx, one),  # type: ignore[misc]
                 )

@@ -33,13 +33,16 @@ LOG = logging.getLogger(__name__)
 class Images(Protocol):
     """Where base images come from."""
 
-    def fetch(self, image: Image) -> Path:
-        """The file of the checked image. ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none."""
+    def fetch(self, image: Image, check: Callable[[], None] = ...) -> Path:
+        """The file of the checked image. ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none.
+
+        `check` is called again and again while it waits; what that raises ends the wait.
+        """
         ...
 
 
 class Builder:
-    """Builds and removes instances, one thing at a time for each instance."""
+    """Builds and removes instances, one thing at a time for each instance. `check` ends a build that waits: it raises."""
 
     def __init__(
         self,
@@ -50,8 +53,12 @@ class Builder:
         nodes: Nodes,
         *,
         clock: Callable[[], float] = time.time,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self.attempts = Attempts()
+        self._check = check
+        # {instance uuid: its last attempt when its removal was asked for}
+        self._cancelled: dict[str, int] = {}
         self.domains = Domains(driver)
         self._host = host
         self._driver = driver
@@ -69,6 +76,17 @@ class Builder:
             outcome = self._outcome(ctx, message)
             self.attempts.end(instance_uuid, message.attempt, message.node, outcome)
             self._report(ctx, message, outcome)
+
+    def cancel(self, instance_uuid: str) -> None:
+        """The instance is to be removed: its build ends at its next step, and stops waiting for its image."""
+        attempt = self.attempts.latest(instance_uuid)
+        if attempt is not None:
+            self._cancelled[instance_uuid] = attempt
+
+    def _require_wanted(self, message: BuildMessage) -> None:
+        self._check()
+        if self._cancelled.get(message.instance.uuid, -1) >= message.attempt:
+            raise errors.StaleAttempt(f"instance {message.instance.uuid} is being deleted")
 
     def report(self, ctx: RequestContext, message: BuildMessage) -> None:
         """Say again how an attempt ended: the conductor has not heard of it."""
@@ -97,6 +115,7 @@ class Builder:
         return Outcome(end=End.SUCCEEDED, power_state=power_state)
 
     def _build(self, ctx: RequestContext, message: BuildMessage) -> PowerState:
+        self._require_wanted(message)
         tracker = self._nodes.tracker(message.node)
         known = tracker.holds(message.instance.uuid)
         if known is not None and known.vm_state is not VmState.BUILDING:
@@ -113,20 +132,22 @@ class Builder:
 
     def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance) -> PowerState:
         # The claim has noted that image and disks come first, and that this attempt is ours.
-        path = self._image_path(instance)
+        path = self._image_path(instance, lambda: self._require_wanted(message))
+        self._require_wanted(message)
         self.domains.reused(instance.uuid)
         self._driver.prepare(instance, message.node, message.attempt, path)
+        self._require_wanted(message)
         self._begin(ctx, message, TaskState.SPAWNING)
         return self._driver.start(instance)
 
-    def _image_path(self, instance: Instance) -> Path | None:
+    def _image_path(self, instance: Instance, check: Callable[[], None]) -> Path | None:
         if not self._driver.needs_image():
             return None
         image = instance.image
         if image is None:
             raise errors.ImageUnacceptable(f"Instance {instance.uuid} names no image, and this host needs one")
         refuse(unfit(image, instance.flavor), image)  # by its record, before anything is fetched
-        path = self._images.fetch(image)
+        path = self._images.fetch(image, check)
         facts = inspect(path, image.disk_format)
         refuse(unfit(image, instance.flavor, facts.virtual_size), image)
         return path
@@ -207,6 +228,7 @@ class Builder:
             )
             # An audit between the two took it in again from the row.
             self._nodes.release(ctx, instance_uuid)
+            self._cancelled.pop(instance_uuid, None)
             LOG.info("Instance %s is removed", instance_uuid)
 
     def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +33,8 @@ from minova.virt.disk_space import disk_full
 LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20
 LONGEST_PAUSE = 5.0
+# Seconds between two looks whether a build that waits for an image is still wanted.
+CHECK_INTERVAL = 0.2
 ALGORITHMS = ("sha256", "sha512")
 _DIGEST = re.compile(r"[0-9a-f]{64,128}")
 _UUID_LIKE = re.compile(r"[0-9A-Za-z-]{1,64}")
@@ -52,14 +55,44 @@ class Mismatch(Broken):
     """All bytes came, and they are not the image's."""
 
 
+class Unwanted(Exception):
+    """Every build that waited for this image has been cancelled."""
+
+
+class _Fetch:
+    """One image on its way into the cache, and how many builds wait for it."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.done = threading.Event()
+        self.path: Path | None = None
+        self.error: BaseException | None = None
+
+    def require_wanted(self) -> None:
+        """Unwanted: no build waits any more."""
+        if not self.waiting:
+            raise Unwanted
+
+    def result(self) -> Path:
+        if self.error is not None:
+            raise self.error
+        assert self.path is not None
+        return self.path
+
+
 class ImageCache:
-    """Safe for threads and processes. `pause` waits so many seconds between tries."""
+    """Safe for threads and processes. `pause` waits so many seconds between tries.
+
+    Builds that want the same image wait together for one download in a thread of its own. It ends when none waits any more.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts, *, pause: Callable[[float], None] = time.sleep) -> None:
         self.folder = Path(conf.instances_path) / conf.image_cache_subdirectory_name
         self._url = conf.glance.endpoint_override.rstrip("/")
         self._tries = conf.glance.num_retries + 1
         self._pause = pause
+        self._fetches: dict[tuple[str, str], _Fetch] = {}
+        self._lock = threading.Lock()
         self._http = urllib3.PoolManager(
             timeout=urllib3.Timeout(connect=conf.glance.timeout, read=conf.glance.timeout),
             retries=False,
@@ -67,21 +100,63 @@ class ImageCache:
             headers=_headers(conf),
         )
 
-    def fetch(self, image: Image) -> Path:
+    def fetch(self, image: Image, check: Callable[[], None] = lambda: None) -> Path:
         """The checked file of the image, from the cache if it is there.
 
+        `check` is called several times a second meanwhile: what it raises ends the wait, and this raises it.
         ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none.
         """
         digest = _digest(image)
         refused = image_format.format_refused(image.disk_format, image.container_format or "bare")
         if refused:
             raise errors.ImageUnacceptable(f"Image {image.id}: {refused}")
+        fetch = self._join(image, digest)
+        try:
+            while not fetch.done.wait(CHECK_INTERVAL):
+                check()
+        finally:
+            self._leave((digest, image.id), fetch)
+        return fetch.result()
+
+    def _join(self, image: Image, digest: str) -> _Fetch:
+        key = (digest, image.id)
+        with self._lock:
+            known = self._fetches.get(key)
+            fetch = known or self._fetches.setdefault(key, _Fetch())
+            fetch.waiting += 1
+        if known is None:
+            work = lambda: self._run(fetch, image, digest)  # noqa: E731
+            try:
+                threading.Thread(target=work, name="image", daemon=True).start()
+            except RuntimeError:  # no thread can be had
+                self._leave(key, fetch)
+                raise
+        return fetch
+
+    def _leave(self, key: tuple[str, str], fetch: _Fetch) -> None:
+        with self._lock:
+            fetch.waiting -= 1
+            if not fetch.waiting and self._fetches.get(key) is fetch:
+                del self._fetches[key]
+
+    def _run(self, fetch: _Fetch, image: Image, digest: str) -> None:
+        try:
+            fetch.path = self._cached(fetch, image, digest)
+        except BaseException as error:  # noqa: BLE001  - the builds that wait raise it
+            fetch.error = error
+        with self._lock:
+            # A build that comes from now on looks at the cache anew.
+            if self._fetches.get((digest, image.id)) is fetch:
+                del self._fetches[digest, image.id]
+        fetch.done.set()
+
+    def _cached(self, fetch: _Fetch, image: Image, digest: str) -> Path:
         path = self.folder / digest
         with disk_full(f"Image {image.id} cannot be kept in {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             with locked(self.folder, digest):
                 if not self._holds(path, image):
-                    self._download(path, image)
+                    self._download(fetch, path, image)
                 mark_file(path).touch()  # asked for now: see image_sweep
                 return _inspected(path, image)
 
@@ -103,10 +178,10 @@ class ImageCache:
 
     # -- download --------------------------------------------------------------------------------------------------
 
-    def _download(self, path: Path, image: Image) -> None:
+    def _download(self, fetch: _Fetch, path: Path, image: Image) -> None:
         part = path.with_name(f"{path.name}.part")
         try:
-            self._patiently(part, image)
+            self._patiently(fetch, part, image)
             _inspected(part, image)
             part.rename(path)
         finally:
@@ -115,10 +190,11 @@ class ImageCache:
         _sync_folder(path.parent)
         LOG.info("Image %s is cached: %d bytes", image.id, path.stat().st_size)
 
-    def _patiently(self, part: Path, image: Image) -> None:
+    def _patiently(self, fetch: _Fetch, part: Path, image: Image) -> None:
         for number in range(1, self._tries + 1):
+            fetch.require_wanted()
             try:
-                self._try(part, image)
+                self._try(fetch, part, image)
                 return
             except (Broken, urllib3.exceptions.HTTPError) as error:
                 LOG.warning("Download %d of %d of image %s failed: %s", number, self._tries, image.id, error)
@@ -129,14 +205,14 @@ class ImageCache:
             raise errors.ImageUnacceptable(f"Image {image.id}: {last}") from last
         raise errors.ServiceUnavailable(f"Image {image.id} cannot be fetched from {self._url}: {last}") from last
 
-    def _try(self, part: Path, image: Image) -> None:
+    def _try(self, fetch: _Fetch, part: Path, image: Image) -> None:
         # The id comes from the image service itself, yet what would lead elsewhere has no place in a URL.
         if not _UUID_LIKE.fullmatch(image.id):
             raise errors.ImageUnacceptable(f"Image id {image.id!r} is none")
         with self._get(f"{self._url}/v2/images/{image.id}/file") as response, part.open("wb") as file:
             _refuse_status(response.status, image, self._url)
             _room_for(file, image)
-            found = _save(response, file, image)
+            found = _save(response, file, image, fetch.require_wanted)
             file.flush()
             os.fsync(file.fileno())
         if found != image.os_hash_value:
@@ -191,11 +267,12 @@ def _room_for(file: BinaryIO, image: Image) -> None:
         raise errors.DiskFull(f"Image {image.id} of {image.size} bytes > {free} bytes free beside {file.name}")
 
 
-def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image) -> str:
-    """The digest of what came. Broken: too many bytes came, or too few."""
+def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, check: Callable[[], None]) -> str:
+    """The digest of what came. Broken: too many bytes came, or too few. `check` may raise between two chunks."""
     digest = hashlib.new(image.os_hash_algo or ALGORITHMS[0])
     limit = math.inf if image.size is None else image.size
     for chunk in response.stream(CHUNK, decode_content=False):
+        check()
         digest.update(chunk)
         file.write(chunk)
         if file.tell() > limit:

@@ -1,20 +1,22 @@
 """The compute: what arrives for it, what it does at its start and from time to time."""
 
 import logging
+import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
 from oslo_config import cfg
 
 from minova import errors
 from minova.compute.attempts import End, Outcome
-from minova.compute.audits import Auditor
+from minova.compute.audits import Auditor, What
 from minova.compute.builds import Builder, Images
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.init_host import adopt
+from minova.compute.leaving import Abandoned, Gate
 from minova.compute.monitors import Monitors
 from minova.compute.nodes import Nodes, settings_from
 from minova.compute.power_states import PowerStates
@@ -37,7 +39,6 @@ BINARY = "minova-compute"
 AUDIT_INTERVAL = 60.0
 # Changes of a burst of builds go out together.
 REPORT_INTERVAL = 3.0
-STOP_WITHIN = 30.0
 
 
 class ComputeManager:
@@ -64,17 +65,21 @@ class ComputeManager:
         learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
     ) -> None:
         self.host = host
-        self._driver = driver
         self._identity = identity
         if identity is not None:
             conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity.process))
-        self._conductor = conductor
         self._node_names: tuple[str, ...] = ()
         self._identity_conflict: str | None = None
         self._superseded: str | None = None
+        self._gate = Gate()
+        # What is left to do once the gate is closed goes by these.
+        self._own_driver, self._own_conductor = driver, conductor
+        self._driver = driver = self._gate.guard(driver)
+        self._conductor = conductor = self._gate.guard(conductor)
         self._stopping = stopping or threading.Event()
         self._workers = Workers(conf.max_concurrent_builds, spawn)
         self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
+        self._graceful_shutdown_timeout = float(conf.graceful_shutdown_timeout) or math.inf
         self._heartbeat_interval = float(conf.report_interval)
         self._least_audit_interval = 0.0
         self._learn_levels = learn_levels
@@ -83,7 +88,7 @@ class ComputeManager:
         monitors = Monitors(conf.compute_monitors, driver, source=conf.compute_driver, clock=clock)
         self._nodes = Nodes(settings_from(conf, host), driver, conductor, monitors.metrics)
         self._power_states = PowerStates(host, conductor)
-        self._builder = Builder(host, driver, conductor, images, self._nodes, clock=clock)
+        self._builder = Builder(host, driver, conductor, images, self._nodes, clock=clock, check=self._gate.check)
         self._auditor = Auditor(
             driver,
             self._nodes,
@@ -121,14 +126,16 @@ class ComputeManager:
             return
         work = self._builder.build
         try:
-            self._workers.build(lambda: _in_request(ctx, lambda own: work(own, build)))
+            self._workers.build(build.instance.uuid, lambda: _in_request(ctx, lambda own: work(own, build)))
         except RuntimeError as error:  # no thread can be had; an audit says so to the conductor
             failed = Outcome(end=End.FAILED, reason=f"The build could not begin: {error}")
             self._builder.attempts.end(build.instance.uuid, build.attempt, build.node, failed)
             raise
 
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
-        """Begin the removal. What fails is asked for again by the conductor."""
+        """Begin the removal, and end a build of it. What fails is asked for again by the conductor."""
+        self._builder.cancel(instance_uuid)
+        self._workers.hurry(instance_uuid)
         self._remove(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid))
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
@@ -140,10 +147,24 @@ class ComputeManager:
     def _terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
         try:
             self._builder.terminate(ctx, instance_uuid)
-        except (errors.HypervisorUnavailable, errors.ServiceUnavailable) as error:
+        except errors.ServiceUnavailable as error:  # no conductor has heard that it is gone
             LOG.warning("Removal of instance %s is not done yet: %s", instance_uuid, error)
+        except Exception as error:
+            LOG.warning(
+                "Instance %s could not be removed: %s",
+                instance_uuid,
+                error,
+                exc_info=not isinstance(error, errors.MinovaError),
+            )
+            self._report_failed_removal(ctx, instance_uuid, str(error) or type(error).__name__)
 
-    def _remove(self, ctx: RequestContext, what: Hashable, work: Callable[[], None]) -> None:
+    def _report_failed_removal(self, ctx: RequestContext, instance_uuid: str, reason: str) -> None:
+        try:
+            self._conductor.delete_failed(ctx, instance_uuid=instance_uuid, host=self.host, reason=reason)
+        except errors.MinovaError as error:  # an older conductor knows no such report
+            LOG.warning("No conductor heard why instance %s is not removed: %s", instance_uuid, error)
+
+    def _remove(self, ctx: RequestContext, what: What, work: Callable[[], None]) -> None:
         self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
 
     # -- the life of the service -----------------------------------------------------------------------------------
@@ -177,18 +198,42 @@ class ComputeManager:
         return [*tasks, *self._upkeep.periodic_tasks()]
 
     def stop(self) -> None:
-        """Builds that run may end, for half a minute; those that wait are begun again after the next start."""
+        """Builds and removals that run may end, for `graceful_shutdown_timeout`. The next start resumes all others."""
         self._stopping.set()
-        self._workers.stop(STOP_WITHIN)
-        self._driver.close()
+        ended = threading.Event()
+        threading.Thread(target=self._beat_until, args=(ended,), name="heartbeat", daemon=True).start()
+        still = self._workers.stop(self._graceful_shutdown_timeout)
+        ended.set()
+        self._gate.close()
+        if still:
+            # To close the driver now would only make calls fail that may yet end well.
+            LOG.warning(
+                "%d builds or removals have not ended within graceful_shutdown_timeout, %g s: the next start resumes them",
+                still,
+                self._graceful_shutdown_timeout,
+            )
+        else:
+            self._own_driver.close()
         if self._identity is not None:
             self._leave(self._identity)
+
+    def _beat_until(self, ended: threading.Event) -> None:
+        """While builds end the host is not down: else the conductor would give them up."""
+        while not ended.wait(self._heartbeat_interval):
+            try:
+                self.heartbeat()
+            except errors.MinovaError as error:
+                LOG.warning("heartbeat: %s", error)
+            except Abandoned:
+                return
 
     def _leave(self, identity: LocalIdentity) -> None:
         """Another process may serve this host from now on. When no conductor hears it, it finds out by the lock."""
         identity.release()
         try:
-            self._conductor.service_stopped(service_context(), host=self.host, binary=BINARY, process=identity.process)
+            self._own_conductor.service_stopped(
+                service_context(), host=self.host, binary=BINARY, process=identity.process
+            )
         except Exception as error:  # noqa: BLE001  - an older conductor, or none: nothing is lost
             LOG.debug("No conductor was told of the stop: %s", error)
 

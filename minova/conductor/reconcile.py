@@ -54,7 +54,7 @@ class Reconcile:
         with self._worker.db.read() as session:
             due = list(tasks.due(session, self._worker.id, self._worker.now(), MOST))
             waiting = tasks.count_by_step(session, self._worker.id)
-            stuck = [task for task in tasks.on_hosts(session, self._worker.id, down, MOST) if task.step == "build"]
+            stuck = [task for task in tasks.on_hosts(session, self._worker.id, down, MOST) if task.step != "schedule"]
         for step in ("schedule", "build", "delete"):
             metrics.TASKS.labels(step).set(waiting.get(step, 0))
         seen = {task.id for task in due}

@@ -30,6 +30,13 @@ OPTS: list[cfg.Opt] = [
         help="Seconds that one attempt to build an instance may take on a host before the next alternate is tried.",
     ),
     cfg.IntOpt(
+        "delete_timeout",
+        default=600,
+        min=10,
+        help="Seconds that a host may take to remove an instance. It is asked again with growing pauses; then the instance goes to "
+        "ERROR with the reason, and its delete may be asked for again.",
+    ),
+    cfg.IntOpt(
         "diagnosis_retention",
         default=604800,
         min=0,

@@ -30,6 +30,13 @@ OPTS: list[cfg.Opt] = [
         help="Seconds between heartbeats; stretched by the conductor when there are many hosts.",
     ),
     cfg.IntOpt(
+        "graceful_shutdown_timeout",
+        default=60,
+        min=0,
+        help="Seconds that builds and removals may take to end when minova-compute is stopped; 0 waits until all have ended. What has "
+        "not ended by then is left as it is, and the next start resumes it.",
+    ),
+    cfg.IntOpt(
         "service_down_time",
         default=60,
         min=1,

@@ -31,7 +31,7 @@ class ConductorApi(Protocol):
         "1.3": "what an audit found, which domains are of deleted instances",
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
-        "1.6": "which versions the other services serve; hosts of instances; the end of a process",
+        "1.6": "which versions the other services serve; hosts of instances; the end of a process; removals that failed",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -274,6 +274,11 @@ class ConductorApi(Protocol):
     @call
     def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
         """Domain and disks are gone from this host. Said twice, it is heard once."""
+        ...
+
+    @call(since="1.6")
+    def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str) -> None:
+        """The host could not remove it. It is asked again; users see the reason. Repeating it is harmless."""
         ...
 
     @call

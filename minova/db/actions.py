@@ -12,6 +12,7 @@ from minova.db.chunks import chunked
 from minova.db.models import InstanceAction, InstanceActionEvent, InstanceFault
 
 BUILD_EVENT = "build_and_run_instance"
+DELETE_EVENT = "compute_terminate_instance"
 # Characters of up to four bytes that MariaDB's TEXT takes.
 LONGEST_REASON = 16_000
 
@@ -75,6 +76,16 @@ def _ended(action_ids: Collection[int], at: datetime, error: str | None) -> dict
         "b_result": "Success" if error is None else "Error",
         "b_text": _kept(error),
     }
+
+
+def add_failed_event(session: Session, action_id: int, event: str, host: str, at: datetime, reason: str) -> None:
+    """One try of an action failed on a host; the action goes on."""
+    times = {"start_time": at, "finish_time": at}
+    session.connection().execute(
+        insert(InstanceActionEvent).values(
+            action_id=action_id, event=event, host=host, result="Error", details=_kept(reason), **times
+        )
+    )
 
 
 def _kept(reason: str | None) -> str | None:

@@ -38,19 +38,34 @@ def lock(session: Session, instance_uuids: Iterable[str]) -> dict[str, Task]:
 
 
 def change(
-    session: Session, changes: Sequence[tuple[Task, Mapping[str, Any]]], wake_in: float, now: ColumnElement[float]
+    session: Session,
+    changes: Sequence[tuple[Task, Mapping[str, Any]]],
+    wake_in: float,
+    now: ColumnElement[float],
+    *,
+    deadline_in: float | None = None,
 ) -> None:
-    """Write the same fields of many locked tasks in one statement; they are looked at again in `wake_in` seconds."""
+    """Write the same fields of many locked tasks in one statement; they are looked at again in `wake_in` seconds.
+
+    `deadline_in`: seconds until their new deadline; None: it stays.
+    """
     if not changes:
         return
     values = {name: bindparam(f"b_{name}", type_=getattr(Task, name).type) for name in changes[0][1]}
     table: Any = Task.__table__  # not the mapped class, which would look for the rows in the session
+    values |= {"deadline": now + deadline_in} if deadline_in is not None else {}
     statement = update(table).where(Task.id == bindparam("b_id")).values(wake_at=now + wake_in, **values)
     rows = [{"b_id": task.id, **{f"b_{name}": value for name, value in new.items()}} for task, new in changes]
     session.connection().execute(statement, rows)
     for task, new in changes:
         for name, value in new.items():
             set_committed_value(task, name, value)
+
+
+def set_payload(session: Session, task: Task, payload: Mapping[str, Any]) -> None:
+    """Of a locked task; it is looked at again when it would have been."""
+    session.connection().execute(update(Task).where(Task.id == task.id).values(payload=payload))
+    set_committed_value(task, "payload", payload)
 
 
 def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:

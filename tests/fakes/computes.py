@@ -30,9 +30,11 @@ class Shelf:
         self.refuse: Exception | None = None
         self.path = Path("/nowhere")
         self.fetched: list[str] = []
+        self.on_fetch: Callable[[Callable[[], None]], None] = lambda check: None
 
-    def fetch(self, image: Image) -> Path:
+    def fetch(self, image: Image, check: Callable[[], None] = lambda: None) -> Path:
         self.fetched.append(image.id)
+        self.on_fetch(check)
         if self.refuse is not None:
             raise self.refuse
         return self.path

@@ -62,6 +62,7 @@ class FakeConductor:
         self.instances: dict[str, Instance] = {}
         self.open: dict[str, _Open] = {}
         self.failures: list[Failure] = []
+        self.delete_failures: list[tuple[str, str, str]] = []
         self.steps: list[tuple[str, int, str]] = []
         self.heartbeat_interval = 10.0
         self.audit_interval = 0.0
@@ -308,6 +309,9 @@ class FakeConductor:
                 self._write(instance_uuid, vm_state=VmState.DELETED, task_state=None, deleted=True)
 
         self._serve("instance_deleted", work)
+
+    def delete_failed(self, ctx: RequestContext, *, instance_uuid: str, host: str, reason: str) -> None:
+        self._serve("delete_failed", lambda: self.delete_failures.append((instance_uuid, host, reason)))
 
     def report_power_states(self, ctx: RequestContext, *, host: str, states: dict[str, int]) -> None:
         def work() -> None:

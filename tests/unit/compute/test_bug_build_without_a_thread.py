@@ -11,7 +11,7 @@ def test_a_build_that_cannot_begin_is_reported_by_the_next_audit() -> None:
     compute = Compute().start()
     message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
 
-    def no_thread(work: Callable[[], None]) -> None:
+    def no_thread(instance_uuid: str, work: Callable[[], None]) -> None:
         raise RuntimeError("can't start new thread")
 
     spawn, compute.manager._workers.build = compute.manager._workers.build, no_thread

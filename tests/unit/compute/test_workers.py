@@ -104,18 +104,17 @@ def test_stop_lets_a_running_build_end_and_begins_no_other() -> None:
         assert hypervisor.closed
 
 
-def test_stop_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_does_not_wait_for_ever() -> None:
     workers = Workers(1, None)
     gate = threading.Event()
 
     def hang() -> None:
         gate.wait(10)
 
-    workers.build(hang)
+    workers.build("i", hang)
     begun = time.monotonic()
-    workers.stop(0.1)
+    assert workers.stop(0.1) == 1
     assert time.monotonic() - begun < 5
-    assert "1 of builds still run" in caplog.text
     gate.set()
 
 
@@ -125,7 +124,7 @@ def test_what_a_work_lets_through_is_logged(caplog: pytest.LogCaptureFixture) ->
     def fail() -> None:
         raise RuntimeError("unforeseen")
 
-    workers.build(fail)
+    workers.build("i", fail)
     workers.stop(5)
     until(lambda: "unforeseen" in caplog.text)
 

@@ -1,0 +1,143 @@
+"""Ten removals that did not end kept every thread for removals, so that nothing could be deleted or built on the host.
+
+So did ten removals that waited for builds, which waited for an image.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from minova import errors
+from minova.compute import workers
+from minova.compute.workers import REMOVALS, InstanceQueues
+from minova.objects.image import Image
+from minova.objects.states import VmState
+from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, until
+from tests.unit.compute.test_workers import boot, threaded
+
+IMAGE = Image(id="an-image", status="active", disk_format="raw")
+STUCK = [f"stuck-{number}" for number in range(REMOVALS)]
+
+
+@pytest.fixture
+def never() -> Iterator[threading.Event]:
+    """An end that does not come before the test has ended."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def stuck(never: threading.Event) -> Callable[[str], None]:
+    def hold(operation: str) -> None:
+        if operation == "destroy":
+            never.wait(30)
+
+    return hold
+
+
+def test_ten_stuck_removals_hold_up_no_other_work(never: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "STUCK_AFTER", 0.2)
+    with threaded() as (manager, conductor, hypervisor):
+        boot(manager, conductor, *STUCK, "other")
+        until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
+        hypervisor.on_call = stuck(never)
+        for uuid in STUCK:
+            conductor.begin_delete(uuid)
+            manager.terminate_instance(CTX, uuid, NODE)
+        until(lambda: hypervisor.calls.count("destroy") == REMOVALS)
+        hypervisor.on_call = lambda operation: None
+        conductor.begin_delete("other")
+        manager.terminate_instance(CTX, "other", NODE)
+        boot(manager, conductor, "new")
+        until(lambda: conductor.instances["other"].vm_state is VmState.DELETED)
+        until(lambda: conductor.instances["new"].vm_state is VmState.ACTIVE)
+        never.set()
+
+
+def test_a_build_behind_a_stuck_removal_of_its_own_instance_holds_no_thread(never: threading.Event) -> None:
+    with threaded(max_concurrent_builds=1) as (manager, conductor, hypervisor):
+        boot(manager, conductor, "i")
+        until(lambda: conductor.instances["i"].vm_state is VmState.ACTIVE)
+        hypervisor.on_call = stuck(never)
+        manager._remove(CTX, ("stray 1", "i"), lambda: manager._builder.remove_stray(CTX, "i", 1))
+        until(lambda: "destroy" in hypervisor.calls)
+        boot(manager, conductor, "i", "new")
+        until(lambda: conductor.instances["new"].vm_state is VmState.ACTIVE)
+        never.set()
+
+
+def test_deletes_of_builds_that_wait_for_an_image_end_at_once(never: threading.Event) -> None:
+    with threaded(max_concurrent_builds=REMOVALS) as (manager, conductor, hypervisor):
+        boot(manager, conductor, "other")
+        until(lambda: conductor.instances["other"].vm_state is VmState.ACTIVE)
+        hypervisor.wants_image = True
+        shelf = manager._builder._images
+        waiting: list[int] = []
+
+        def wait(check: object) -> None:
+            waiting.append(1)
+            while not never.wait(0.01):
+                check()  # type: ignore[operator]
+
+        shelf.on_fetch = wait  # type: ignore[attr-defined]
+        uuids = [*STUCK, "queued"]
+        for uuid in uuids:
+            message = conductor.commit_build(uuid, HOST, NODE, FLAVOR, image=IMAGE)
+            manager.build_and_run_instance(CTX, message)
+        until(lambda: len(waiting) == REMOVALS)
+        for uuid in ("other", *uuids):
+            conductor.begin_delete(uuid)
+            manager.terminate_instance(CTX, uuid, NODE)
+        until(lambda: {one.vm_state for one in conductor.instances.values()} == {VmState.DELETED})
+        assert len(waiting) == REMOVALS  # the build that waited for a thread has not even begun
+        assert conductor.failures == []
+        assert conductor.nodes[HOST, NODE].vcpus_used == 0
+
+
+def test_a_delete_ends_the_build_at_its_next_step() -> None:
+    compute = Compute().start()
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+
+    def delete(operation: str) -> None:
+        if operation == "prepare":
+            compute.conductor.begin_delete("i")
+            compute.manager.terminate_instance(CTX, "i", NODE)
+
+    compute.hypervisor.on_call = delete
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.run()
+    assert "start" not in compute.hypervisor.calls
+    assert compute.domains() == {}
+    assert compute.conductor.instances["i"].vm_state is VmState.DELETED
+
+
+def test_work_for_one_instance_is_done_in_the_order_in_which_it_came() -> None:
+    queues, offered, done = InstanceQueues(), [], []  # type: ignore[var-annotated]
+    for name in "abc":
+        queues.add("i", offered.append, lambda name=name: done.append(name))  # type: ignore[misc]
+    queues.add("j", offered.append, lambda: done.append("j"))
+    assert len(offered) == 2
+    while offered:
+        offered.pop()()
+    assert done == ["j", "a", "b", "c"]
+
+
+def test_a_piece_of_work_that_gets_no_thread_does_not_keep_the_next_one_waiting() -> None:
+    queues, done = InstanceQueues(), []  # type: ignore[var-annotated]
+
+    def no_thread(work: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with pytest.raises(RuntimeError):
+        queues.add("i", no_thread, lambda: done.append("lost"))
+    queues.add("i", lambda work: work(), lambda: done.append("next"))
+    assert done == ["next"]
+
+
+def test_a_failed_fetch_is_told_to_the_build_that_waits() -> None:
+    compute = Compute().start()
+    compute.hypervisor.wants_image = True
+    compute.images.refuse = errors.ServiceUnavailable("no image service")
+    compute.boot("i", image=IMAGE)
+    assert [one.reason for one in compute.conductor.failures] == ["no image service"]
