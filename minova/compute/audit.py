@@ -22,7 +22,8 @@ from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView,
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.node_audit import Drift, NodeAudit
-from minova.objects.states import PowerState
+from minova.objects.power_rules import must_stop
+from minova.objects.states import PowerState, VmState
 
 _PINNING = (CPUPinningInvalid, CPUPinningUnknown)
 replace = msgspec.structs.replace
@@ -45,7 +46,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise.
     `restored`: allocations that were put right. `strays`: domains to destroy; they count as in use until they are gone.
     `outlived`: our domains of deleted instances, and for how many seconds those are deleted.
-    `power_states` are the rows' states of instances of which the hypervisor says otherwise.
+    `power_states` are the rows' states of instances of which the hypervisor says otherwise. `to_stop` are domains of
+    instances that must not run (`objects.power_rules`), and the states of their rows.
     """
 
     books: Books
@@ -57,6 +59,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     outlived: tuple[tuple[DomainView, float], ...] = ()
     attempts: tuple[BuildMessage, ...]
     power_states: dict[str, PowerState]
+    to_stop: tuple[tuple[DomainView, VmState], ...] = ()
 
     @property
     def told(self) -> NodeAudit:
@@ -112,6 +115,7 @@ def fold(
         ),
         attempts=inputs.attempts,
         power_states=differing((one.instance for one in held), view.domains),
+        to_stop=to_stop((one.instance for one in held), view.domains),
     )
 
 
@@ -147,6 +151,18 @@ def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> d
         for instance in instances
         if instance.task_state is None and seen.get(instance.uuid, PowerState.NOSTATE) != instance.power_state
     }
+
+
+def to_stop(instances: Iterable[Instance], domains: Iterable[DomainView]) -> tuple[tuple[DomainView, VmState], ...]:
+    """Domains of idle instances that this host must stop, with the states of their rows."""
+    ours = {domain.uuid: domain for domain in domains if domain.ours}
+    return tuple(
+        (ours[one.uuid], one.vm_state)
+        for one in instances
+        if one.task_state is None
+        and one.uuid in ours
+        and must_stop(one.vm_state, PowerState(ours[one.uuid].power_state))
+    )
 
 
 def oversized(instances: Iterable[Instance], domains: Iterable[DomainView]) -> list[str]:

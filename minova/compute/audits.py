@@ -1,7 +1,7 @@
 """Audits every node of the host and does what they find to be done."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from minova import errors
 from minova.compute.attempts import End
@@ -13,6 +13,7 @@ from minova.context import RequestContext
 from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
 from minova.objects.node_audit import NodeAudit
+from minova.objects.states import VmState
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -107,7 +108,18 @@ class Auditor:
                 lambda one=domain: self._builder.remove_stray(ctx, one.uuid, one.attempt),  # type: ignore[misc]
             )
         self._power_states.compare(finding.power_states, self._driver.power_state)
+        self.stop_domains(ctx, finding.to_stop)
         return finding, host_nodes
+
+    def stop_domains(self, ctx: RequestContext, found: Iterable[tuple[DomainView, VmState]]) -> None:
+        """Stop domains that run though their instances are stopped; what was seen is looked at again just before."""
+        for domain, vm_state in found:
+            LOG.warning("Instance %s is %s and its domain is not: stopping it", domain.uuid, vm_state)
+            self._in_background(
+                ctx,
+                ("stop", domain.uuid),
+                lambda one=domain, state=vm_state: self._builder.stop_again(one, state),  # type: ignore[misc]
+            )
 
     def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:
         """Begin builds whose cast was lost; say again how those ended whose report was lost."""

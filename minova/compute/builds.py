@@ -23,6 +23,7 @@ from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
 from minova.objects.image import Image
 from minova.objects.instance import Instance
+from minova.objects.power_rules import must_stop
 from minova.objects.states import PowerState, TaskState, VmState
 from minova.virt.driver import Driver, RowHost
 from minova.virt.image_format import inspect, unfit
@@ -273,6 +274,17 @@ class Builder:
         """Stop a domain that must not run here and keep its disks, unless a later attempt has begun here meanwhile."""
         with self.domains.locked(domain.uuid):
             if not self.attempts.newer(domain.uuid, domain.attempt):
+                self._driver.power_off(domain.uuid)
+
+    def stop_again(self, domain: DomainView, vm_state: VmState) -> None:
+        """Stop a domain that must not run, if that still holds."""
+        with self.domains.locked(domain.uuid):
+            state = self._driver.power_state(domain.uuid)
+            if (
+                state is not None
+                and must_stop(vm_state, state)
+                and not self.attempts.newer(domain.uuid, domain.attempt)
+            ):
                 self._driver.power_off(domain.uuid)
 
 

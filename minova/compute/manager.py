@@ -87,7 +87,7 @@ class ComputeManager:
         self._audit_due = False
         monitors = Monitors(conf.compute_monitors, driver, source=conf.compute_driver, clock=clock)
         self._nodes = Nodes(settings_from(conf, host), driver, conductor, monitors.metrics)
-        self._power_states = PowerStates(host, conductor)
+        self._power_states = PowerStates(host, conductor, driver.power_state)
         self._builder = Builder(host, driver, conductor, images, self._nodes, clock=clock, check=self._gate.check)
         self._auditor = Auditor(
             driver,

@@ -5,14 +5,19 @@ from collections.abc import Callable, Mapping
 
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.objects.power_rules import OFF
 from minova.objects.states import PowerState
 
 
 class PowerStates:
-    """The newest state of each instance that changed. `changed` is called from the driver's own thread."""
+    """The newest state of each instance that changed. `changed` is called from the driver's own thread.
 
-    def __init__(self, host: str, conductor: ConductorApi) -> None:
+    `now` asks the hypervisor for the state of a domain.
+    """
+
+    def __init__(self, host: str, conductor: ConductorApi, now: Callable[[str], PowerState | None]) -> None:
         self._host = host
+        self._now = now
         self._conductor = conductor
         self._waiting: dict[str, PowerState] = {}
         self._lock = threading.Lock()
@@ -37,6 +42,7 @@ class PowerStates:
         if not states:
             return
         try:
+            states = {uuid: self._settled(uuid, state) for uuid, state in states.items()}
             self._conductor.report_power_states(
                 ctx, host=self._host, states={uuid: int(state) for uuid, state in states.items()}
             )
@@ -44,3 +50,7 @@ class PowerStates:
             with self._lock:
                 self._waiting = {**states, **self._waiting}
             raise
+
+    def _settled(self, instance_uuid: str, state: PowerState) -> PowerState:
+        """A guest that seems to be off stops its instance: that it is not on again is asked just before."""
+        return (self._now(instance_uuid) or state) if state in OFF else state

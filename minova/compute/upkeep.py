@@ -7,7 +7,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from minova import metrics
-from minova.compute.audit import differing
+from minova.compute.audit import differing, to_stop
 from minova.compute.audits import Auditor, InBackground
 from minova.compute.builds import Builder
 from minova.compute.image_sweep import sweep, time_in
@@ -72,7 +72,8 @@ class Upkeep:
 
     def sync_power_states(self) -> None:
         """Tell the conductor of instances that are in another state than their rows say. Audits do so for their node."""
-        known = self._conductor.instances_of_host(service_context(), host=self._host)
+        ctx = service_context()
+        known = self._conductor.instances_of_host(ctx, host=self._host)
         domains = self._driver.domains()
         ours = sum(domain.ours for domain in domains)
         if ours != len(known.instances):
@@ -83,6 +84,7 @@ class Upkeep:
                 ours,
             )
         self._power_states.compare(differing(known.instances, domains), self._driver.power_state)
+        self._auditor.stop_domains(ctx, to_stop(known.instances, domains))
 
     # -- domains of deleted instances ------------------------------------------------------------------------------
 

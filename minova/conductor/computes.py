@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -11,11 +13,13 @@ from minova.conductor.casts import builds_of
 from minova.conductor.host_identity import require_nodes_stay, require_same_node
 from minova.conductor.strays import unexpected
 from minova.conductor.worker import Worker
-from minova.db import aggregates, compute_nodes, hosts, instances, moves, pci_devices, tasks
+from minova.context import RequestContext
+from minova.db import actions, aggregates, compute_nodes, hosts, instances, moves, pci_devices, tasks
 from minova.db.models import ComputeNode as NodeRow
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
-from minova.objects.states import PowerState
+from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
+from minova.objects.states import PowerState, VmState
 from minova.placement import (
     allocations,
     changes,
@@ -171,8 +175,35 @@ class Computes:
 
     # -- power states ----------------------------------------------------------------------------------------------
 
-    def report_power_states(self, host: str, states: Mapping[str, int]) -> None:
-        """Instances of other hosts, and states that do not exist, are left alone."""
-        valid = {uuid: state for uuid, state in states.items() if state in [*PowerState]}
+    def report_power_states(self, ctx: RequestContext, host: str, states: Mapping[str, int]) -> None:
+        """Guests that have shut themselves down are stopped from now on, as in Nova, with a `stop` among their actions.
+
+        Instances of other hosts, those that have a task, and states that do not exist are left alone.
+        """
+        valid = {uuid: PowerState(state) for uuid, state in states.items() if state in [*PowerState]}
+        off = [uuid for uuid, state in valid.items() if state in OFF]
+
+        def work(session: Session) -> None:
+            at = self._worker.at()
+            self._stop_by_itself(session, ctx, host, off, at)
+            instances.set_power_states(session, host, valid, at)
+
         if valid:
-            self._worker.run(lambda session: instances.set_power_states(session, host, valid, self._worker.at()))
+            self._worker.run(work)
+
+    def _stop_by_itself(
+        self, session: Session, ctx: RequestContext, host: str, off: Sequence[str], at: datetime
+    ) -> None:
+        found = instances.idle_in(session, host, off, STOPS_BY_ITSELF) if off else []
+        if not found:
+            return
+        uuids = [uuid for uuid, _, _ in found]
+        LOG.warning("Stopped, because their guests on %s have shut themselves down: %s", host, ", ".join(uuids))
+        before = [(state, None) for state in STOPS_BY_ITSELF]
+        instances.move(session, uuids, before, (VmState.STOPPED, None), updated_at=at)
+        action: dict[str, Any] = {"action": "stop", "request_id": ctx.request_id, "start_time": at}
+        rows = [
+            {"instance_uuid": uuid, "project_id": project_id, "user_id": user_id, **action}
+            for uuid, project_id, user_id in found
+        ]
+        actions.end(session, list(actions.begin(session, rows).values()), at, event=False)

@@ -320,9 +320,9 @@ class ConductorManager:
         self._terminate.instance_deleted(instance_uuid, host)
 
     def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str) -> None:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         self._terminate.delete_failed(instance_uuid, host, reason)
 
     def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
         self._services.heard(host, ctx.process)
-        self._computes.report_power_states(host, states)
+        self._computes.report_power_states(ctx, host, states)

@@ -224,16 +224,36 @@ def row_hosts(session: Session, uuids: Iterable[str]) -> dict[str, str | None]:
 
 
 def set_power_states(session: Session, host: str, states: Mapping[str, int], at: datetime) -> None:
-    """Of the host's own instances, where they differ."""
+    """Of the host's own idle instances, where they differ. What a task does to an instance is that task's to say."""
     for state in sorted(set(states.values())):
         for chunk in chunked(sorted(uuid for uuid in states if states[uuid] == state)):
             statement = update(Instance).where(
                 Instance.uuid.in_(chunk),
                 Instance.host == host,
                 Instance.deleted_at.is_(None),
+                Instance.task_state.is_(None),
                 Instance.power_state != state,
             )
             session.connection().execute(statement.values(power_state=state, updated_at=at))
+
+
+def idle_in(
+    session: Session, host: str, uuids: Iterable[str], vm_states: Iterable[VmState]
+) -> list[tuple[str, str, str]]:
+    """(uuid, project id, user id) of the host's own instances in these states that have no task; locked."""
+    found: list[tuple[str, str, str]] = []
+    model, names = Instance, [state.value for state in vm_states]
+    for chunk in chunked(sorted(set(uuids))):
+        query = select(model.uuid, model.project_id, model.user_id).where(
+            model.uuid.in_(chunk),
+            model.host == host,
+            model.deleted_at.is_(None),
+            model.task_state.is_(None),
+            model.vm_state.in_(names),
+        )
+        rows = session.execute(query.order_by(model.uuid).with_for_update())
+        found += [(uuid, project_id, user_id) for uuid, project_id, user_id in rows]
+    return found
 
 
 def is_one_of(states: Collection[State]) -> ColumnElement[bool]:

@@ -51,7 +51,7 @@ def change(
     """
     if not changes:
         return
-    values = {name: bindparam(f"b_{name}", type_=getattr(Task, name).type) for name in changes[0][1]}
+    values: dict[str, Any] = {name: bindparam(f"b_{name}", type_=getattr(Task, name).type) for name in changes[0][1]}
     table: Any = Task.__table__  # not the mapped class, which would look for the rows in the session
     values |= {"deadline": now + deadline_in} if deadline_in is not None else {}
     statement = update(table).where(Task.id == bindparam("b_id")).values(wake_at=now + wake_in, **values)

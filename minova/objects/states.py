@@ -4,7 +4,7 @@
 (BUILDING, SCHEDULING) --> (BUILDING, NETWORKING | BLOCK_DEVICE_MAPPING | SPAWNING) --> (ACTIVE, None)
           |   ^ next alternate      |
           |   '---------------------'
-          v
+          v               (ACTIVE, None) --> (STOPPED, None)   the guest has shut itself down
     (ERROR, None)          (any, any) --> (any, DELETING) --> (DELETED, None)
 """
 
@@ -68,7 +68,9 @@ _BUILD = {(VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STE
 
 ALLOWED: dict[State, set[State]] = {
     **{state: _BUILD | {(VmState.ACTIVE, None), (VmState.ERROR, None)} for state in _BUILD},
-    (VmState.ACTIVE, None): {(VmState.ACTIVE, None), (VmState.ERROR, None)},
+    (VmState.ACTIVE, None): {(VmState.ACTIVE, None), (VmState.STOPPED, None), (VmState.ERROR, None)},
+    (VmState.PAUSED, None): {(VmState.PAUSED, None), (VmState.STOPPED, None), (VmState.ERROR, None)},
+    (VmState.STOPPED, None): {(VmState.STOPPED, None), (VmState.ACTIVE, None), (VmState.ERROR, None)},
     (VmState.ERROR, None): {(VmState.ERROR, None)},
 }
 

@@ -15,6 +15,7 @@ from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
+from minova.objects.power_rules import OFF
 from minova.objects.request_spec import HostLimits, RequestSpec
 from minova.objects.service import Service, ServiceInstructions
 from minova.objects.states import RESOURCE_FREE, PowerState, TaskState, VmState
@@ -317,7 +318,10 @@ class FakeConductor:
         def work() -> None:
             for instance_uuid, state in states.items():
                 known = self.instances.get(instance_uuid)
-                if known is not None and known.host == host:
-                    self._write(instance_uuid, power_state=PowerState(state))
+                if known is None or known.host != host or known.task_state is not None:
+                    continue
+                stopped = known.vm_state is VmState.ACTIVE and state in OFF
+                vm_state = VmState.STOPPED if stopped else known.vm_state
+                self._write(instance_uuid, power_state=PowerState(state), vm_state=vm_state)
 
         self._serve("report_power_states", work)

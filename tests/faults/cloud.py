@@ -21,6 +21,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.resource_request import resource_alternatives
 from minova.objects.server_request import CreateServers
+from minova.objects.states import PowerState
 from minova.scheduler.manager import SchedulerManager
 from minova.virt.driver import Driver
 from minova.virt.fake import FakeDriver
@@ -124,6 +125,13 @@ class Cloud:
         if alive:
             self.conductor.delete_server(self._user(0), instance_uuid=self.world.random.choice(sorted(alive)))
 
+    def turn_one(self, state: PowerState) -> None:
+        """Any guest goes into another state by itself."""
+        guests = sorted((host, domain.uuid) for host in self.hosts for domain in self.drivers[host].domains())
+        if guests:
+            host, uuid = self.world.random.choice(guests)
+            self.drivers[host].turn(uuid, state)
+
     @staticmethod
     def _user(number: int) -> RequestContext:
         return RequestContext(request_id=f"req-{number}", user_id="u", project_id="p")
@@ -136,9 +144,13 @@ class Cloud:
         with self.db.read() as session:
             instances = session.scalars(select(Instance).where(Instance.deleted_at.is_(None))).all()
             found += [f"{i.uuid} in transit: {i.vm_state}/{i.task_state}" for i in instances if i.task_state]
-            found += [f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in {"active", "error"}]
+            found += [
+                f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in {"active", "stopped", "error"}
+            ]
             found += [f"task left for {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
             active = {i.uuid: i.host for i in instances if i.vm_state == "active"}
+            # Those that shut themselves down keep what they hold.
+            holding = active | {i.uuid: i.host for i in instances if i.vm_state == "stopped"}
             takes = {i.uuid: resource_alternatives(i.flavor, i.numa_topology)[0] for i in instances}
             rows = session.execute(
                 select(
@@ -146,7 +158,7 @@ class Cloud:
                 ).join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
             )
             allocated = {(uuid, name, kind, used) for uuid, name, kind, used in rows}
-            wanted = {(uuid, host, kind, n) for uuid, host in active.items() for kind, n in takes[uuid].items()}
+            wanted = {(uuid, host, kind, n) for uuid, host in holding.items() for kind, n in takes[uuid].items()}
             found += [f"allocation without instance: {a}" for a in sorted(allocated - wanted)]
             found += [f"instance without allocation: {a}" for a in sorted(wanted - allocated)]
             found += self._inventories(session)
@@ -156,8 +168,9 @@ class Cloud:
             domains = {domain.uuid for domain in self.drivers[host].domains() if domain.power_state == 1}
             if domains != here:
                 found.append(f"{host}: domains {sorted(domains)} != instances {sorted(here)}")
-            if nodes[host].vcpus_used != len(here):
-                found.append(f"{host}: vcpus_used {nodes[host].vcpus_used} != {len(here)}")
+            held = sum(on == host for on in holding.values())
+            if nodes[host].vcpus_used != held:
+                found.append(f"{host}: vcpus_used {nodes[host].vcpus_used} != {held}")
         return found
 
     @staticmethod

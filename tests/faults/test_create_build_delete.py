@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from minova.objects.states import PowerState
 from tests.faults.cloud import Cloud
 from tests.faults.world import Faults
 
@@ -30,6 +31,9 @@ def live(cloud: Cloud, faults: Faults, requests: int) -> None:
         world.later(world.random.uniform(0, STORM), None, partial(cloud.create, number, count))
         if world.random.random() < 0.5:
             world.later(world.random.uniform(0, STORM * 1.2), None, cloud.delete_one)
+        if world.random.random() < 0.3:
+            state = world.random.choice([PowerState.SHUTDOWN, PowerState.CRASHED, PowerState.RUNNING])
+            world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.turn_one, state))
     world.run(STORM * 1.3)
     world.faults = Faults(others_first=faults.others_first)
     world.run(QUIET)

@@ -72,8 +72,8 @@ def test_a_server_of_a_one_host_cloud_outlives_a_graceful_restart_in_its_build(
             cloud.start()
             assert cloud.json("server", "show", "vm")["status"] == "BUILD"
             images.opened.set()
-            show = lambda: cloud.json("server", "show", "vm")["status"]  # noqa: E731
-            assert wait_for("the end of the build", lambda: show() != "BUILD" and show(), 120) == "ACTIVE"
+            wait_for("the end of the build", lambda: cloud.json("server", "show", "vm")["status"] != "BUILD", 120)
+            assert cloud.json("server", "show", "vm")["status"] == "ACTIVE"
             cloud.cli("server", "delete", "vm", "--wait")
         finally:
             cloud.kill()

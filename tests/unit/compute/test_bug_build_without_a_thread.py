@@ -7,17 +7,17 @@ import pytest
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 
 
-def test_a_build_that_cannot_begin_is_reported_by_the_next_audit() -> None:
+def test_a_build_that_cannot_begin_is_reported_by_the_next_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     compute = Compute().start()
     message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
 
     def no_thread(instance_uuid: str, work: Callable[[], None]) -> None:
         raise RuntimeError("can't start new thread")
 
-    spawn, compute.manager._workers.build = compute.manager._workers.build, no_thread
+    monkeypatch.setattr(compute.manager._workers, "build", no_thread)
     with pytest.raises(RuntimeError):
         compute.manager.build_and_run_instance(CTX, message)
-    compute.manager._workers.build = spawn
+    monkeypatch.undo()
     compute.manager.update_available_resource()
     compute.run()
     assert [one.reason for one in compute.conductor.failures] == ["The build could not begin: can't start new thread"]

@@ -124,7 +124,7 @@ def test_work_for_one_instance_is_done_in_the_order_in_which_it_came() -> None:
 
 
 def test_a_piece_of_work_that_gets_no_thread_does_not_keep_the_next_one_waiting() -> None:
-    queues, done = InstanceQueues(), []  # type: ignore[var-annotated]
+    queues, done = InstanceQueues(), []
 
     def no_thread(work: object) -> None:
         raise RuntimeError("can't start new thread")
