@@ -8,6 +8,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.codecs import Decoder
 from minova.conductor.casts import Casts
 from minova.conductor.endings import finish_delete
 from minova.conductor.liveness import Liveness
@@ -34,6 +35,9 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asks: int = 0
     failed: int = 0
     reason: str = ""
+
+
+_REMOVAL = Decoder(Removal)
 
 
 def pause_after(asks: int) -> float:
@@ -197,4 +201,4 @@ class Terminate:
 
 
 def removal_of(task: Task) -> Removal:
-    return msgspec.convert(task.payload, Removal)
+    return _REMOVAL.from_builtins(task.payload)
