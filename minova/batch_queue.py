@@ -33,6 +33,14 @@ class Ticket(Generic[A, B]):
         self.done = True
         self.wake()
 
+    def outcome(self) -> B | Exception:
+        """The answer or error of a request that was served. Raises an error that is no Exception."""
+        if isinstance(self.error, Exception):
+            return self.error
+        if self.error is not None:
+            raise self.error
+        return self.answer  # type: ignore[return-value]
+
     def wait(self) -> None:
         """Wait until the request is served, or is the first in the queue."""
         self._gate.acquire()
@@ -63,9 +71,10 @@ class BatchQueue(Generic[A, B]):
             ticket.wait()
         if not ticket.done:
             self._head()
-        if ticket.error is not None:
-            raise ticket.error
-        return ticket.answer  # type: ignore[return-value]
+        outcome = ticket.outcome()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def alone(self, work: Callable[[], C]) -> C:
         """Run other work while the queue's own work does not run."""

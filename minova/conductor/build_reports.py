@@ -26,7 +26,9 @@ from minova.context import RequestContext
 from minova.db import actions, compute_nodes, instances, request_specs, tasks
 from minova.db.instances import Standing
 from minova.db.models import Instance, Task
+from minova.log import bound_context
 from minova.objects import instance as objects
+from minova.objects.build import BuildSuccess, InstanceClaim, ReportAnswer
 from minova.objects.compute_node import ComputeNode
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import Selection
@@ -81,10 +83,14 @@ _SUCCEED = instances.Transition(
 class Mixed(Exception):
     """Some reports of a transaction are stale: nothing of it is kept."""
 
+    def __str__(self) -> str:
+        return "some of them are stale"
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+
+class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a host says of one attempt. `row` fills the statement of its transition."""
 
+    ctx: RequestContext
     instance_uuid: str
     attempt: int
     host: str
@@ -124,46 +130,60 @@ class BuildReports:
         attempt: int,
         node: ComputeNode,
         numa_topology: InstanceNUMATopology | None,
-        step: str = TaskState.BLOCK_DEVICE_MAPPING,
     ) -> objects.Instance:
-        """Place, topology and step to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
-        report = Report(
+        """Place and topology to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
+        one = InstanceClaim(
+            ctx=bound_context(),
             instance_uuid=instance_uuid,
             attempt=attempt,
-            host=node.host,
-            step=step_of("claim_instance", step, CLAIM_STEPS),
-            node=node,
-            values={"b_node": node.hypervisor_hostname, "b_numa_topology": numa_topology},
+            numa_topology=numa_topology,
         )
-        return self._claims.run(report)
+        return self._claims.run(claim_report(one, node))
+
+    def claim_instances(self, claims: Sequence[InstanceClaim], node: ComputeNode) -> tuple[ReportAnswer, ...]:
+        """See the contract."""
+        outcomes = self._claims.run_all([claim_report(one, node) for one in claims])
+        return tuple(answer_of(outcome) for outcome in outcomes)
 
     def begin_attempt(self, instance_uuid: str, attempt: int, host: str, step: str) -> None:
         """Note the step. StaleAttempt: the attempt is no longer that host's. BadRequest: there is no such step."""
         state = step_of("begin_attempt", step, _BEGIN)
-        self._steps.run(Report(instance_uuid=instance_uuid, attempt=attempt, host=host, step=state))
+        self._steps.run(
+            AttemptReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, host=host, step=state)
+        )
 
     def build_succeeded(self, instance_uuid: str, attempt: int, host: str, power_state: int) -> None:
         """ACTIVE, and the task has ended. Idempotent."""
-        values = {"b_power_state": int(PowerState(power_state))}
-        report = Report(instance_uuid=instance_uuid, attempt=attempt, host=host, values=values)
-        if self._successes.run(report):
-            metrics.BUILDS.labels("active").inc()
+        one = BuildSuccess(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, power_state=power_state)
+        self._count(self._successes.run(success_report(one, host)))
 
-    def _claim(self, session: Session, reports: Sequence[Report]) -> list[objects.Instance]:
+    def builds_succeeded(self, builds: Sequence[BuildSuccess], host: str) -> tuple[ReportAnswer, ...]:
+        """See the contract."""
+        outcomes = self._successes.run_all([success_report(one, host) for one in builds])
+        self._count(sum(outcome is True for outcome in outcomes))
+        return tuple(answer_of(outcome) for outcome in outcomes)
+
+    @staticmethod
+    def _count(succeeded: int) -> None:
+        if succeeded:
+            metrics.BUILDS.labels("active").inc(succeeded)
+
+    def _claim(self, session: Session, reports: Sequence[AttemptReport]) -> list[objects.Instance]:
         at = self._worker.at()
         apply_all(session, _CLAIM, reports, at)
         # A node without an id is not tracked: its driver reports no resources.
-        nodes = sorted((one.node for one in reports if one.node and one.node.id), key=lambda node: node.id)
+        # Claims that a host made at once share a node.
+        nodes = sorted({id(one.node): one.node for one in reports if one.node and one.node.id}.values(), key=_id)
         written = [node.id for node in nodes if compute_nodes.write_usage(session, node, at)]
         claimed = instances.by_uuids(session, [one.instance_uuid for one in reports])
         changes.append(session, written, self._worker.now())
         return [claimed[one.instance_uuid] for one in reports]
 
-    def _begin(self, session: Session, reports: Sequence[Report]) -> list[None]:
+    def _begin(self, session: Session, reports: Sequence[AttemptReport]) -> list[None]:
         apply_all(session, _BEGIN, reports, self._worker.at())
         return [None] * len(reports)
 
-    def _succeed(self, session: Session, reports: Sequence[Report]) -> list[bool]:
+    def _succeed(self, session: Session, reports: Sequence[AttemptReport]) -> list[bool]:
         at = self._worker.at()
         try:
             apply_all(session, {None: _SUCCEED}, reports, at)
@@ -286,6 +306,41 @@ def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) 
     return row is not None and row.vm_state != VmState.BUILDING and (row.attempt, row.host) == (attempt, host)
 
 
+def _id(node: ComputeNode) -> int:
+    return node.id
+
+
+def claim_report(one: InstanceClaim, node: ComputeNode) -> AttemptReport:
+    """BadRequest: a claim cannot note such a step."""
+    return AttemptReport(
+        ctx=one.ctx,
+        instance_uuid=one.instance_uuid,
+        attempt=one.attempt,
+        host=node.host,
+        step=step_of("claim_instance", one.step, CLAIM_STEPS),
+        node=node,
+        values={"b_node": node.hypervisor_hostname, "b_numa_topology": one.numa_topology},
+    )
+
+
+def success_report(one: BuildSuccess, host: str) -> AttemptReport:
+    values = {"b_power_state": int(PowerState(one.power_state))}
+    return AttemptReport(ctx=one.ctx, instance_uuid=one.instance_uuid, attempt=one.attempt, host=host, values=values)
+
+
+def answer_of(outcome: object) -> ReportAnswer:
+    """What a host is answered of one of several reports."""
+    if isinstance(outcome, objects.Instance):
+        return ReportAnswer(instance=outcome)
+    if isinstance(outcome, errors.StaleAttempt):
+        return ReportAnswer(stale=str(outcome))
+    if isinstance(outcome, Exception):
+        if not isinstance(outcome, errors.MinovaError):
+            LOG.error("A report could not be written", exc_info=outcome)
+        return ReportAnswer(error=str(outcome) or type(outcome).__name__)
+    return ReportAnswer()
+
+
 def step_of(method: str, step: str, known: Collection[TaskState]) -> TaskState:
     """BadRequest: `step` is none of these."""
     found = next((one for one in known if one.value == step), None)
@@ -297,11 +352,11 @@ def step_of(method: str, step: str, known: Collection[TaskState]) -> TaskState:
 def apply_all(
     session: Session,
     transitions: Mapping[Any, instances.Transition],
-    reports: Sequence[Report],
+    reports: Sequence[AttemptReport],
     at: datetime,
 ) -> None:
     """Each report's transition, by its step. StaleAttempt: the only report is stale. Mixed: at least one of several is."""
-    by_step: dict[Any, list[Report]] = defaultdict(list)
+    by_step: dict[Any, list[AttemptReport]] = defaultdict(list)
     for one in sorted(reports, key=lambda one: one.instance_uuid):
         by_step[one.step].append(one)
     moved = sum(transitions[step].apply(session, [one.row(at) for one in some]) for step, some in by_step.items())

@@ -35,7 +35,7 @@ from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
 from minova.notifier import Notifier
 from minova.objects.aggregate import Aggregate
-from minova.objects.build import AuditInputs, HostInstances
+from minova.objects.build import AuditInputs, BuildSuccess, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.diagnosis import ScheduleAnswer
@@ -291,6 +291,12 @@ class ConductorManager:
         self._services.heard(node.host, ctx.process)
         return self._reports.claim_instance(instance_uuid, attempt, node, numa_topology)
 
+    def claim_instances(
+        self, ctx: RequestContext, claims: tuple[InstanceClaim, ...], node: ComputeNode
+    ) -> tuple[ReportAnswer, ...]:
+        self._services.heard(node.host)
+        return self._reports.claim_instances(claims, node)
+
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
         self._services.heard(node.host, ctx.process)
         return self.moves.claim_move(migration, node)
@@ -308,6 +314,12 @@ class ConductorManager:
     ) -> None:
         self._services.heard(host, ctx.process)
         self._reports.build_succeeded(instance_uuid, attempt, host, power_state)
+
+    def builds_succeeded(
+        self, ctx: RequestContext, builds: tuple[BuildSuccess, ...], host: str
+    ) -> tuple[ReportAnswer, ...]:
+        self._services.heard(host)
+        return self._reports.builds_succeeded(builds, host)
 
     def build_failed(
         self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool

@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call, cast, contract
 from minova.objects.aggregate import Aggregate
-from minova.objects.build import AuditInputs, HostInstances
+from minova.objects.build import AuditInputs, BuildSuccess, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.diagnosis import ScheduleAnswer
@@ -31,7 +31,7 @@ class ConductorApi(Protocol):
         "1.3": "what an audit found, which domains are of deleted instances",
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
-        "1.6": "which versions the other services serve; hosts of instances; the end of a process; removals that failed",
+        "1.6": "versions of the other services; hosts of instances; the end of a process; removals that failed; several claims at once",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -256,6 +256,13 @@ class ConductorApi(Protocol):
         power_state: int,
     ) -> None:
         """The domain runs. StaleAttempt: it must be removed. Said twice, it is heard once."""
+        ...
+
+    @call(since="1.6")
+    def builds_succeeded(
+        self, ctx: RequestContext, builds: tuple[BuildSuccess, ...], host: str
+    ) -> tuple[ReportAnswer, ...]:
+        """`build_succeeded` for several at once, in one transaction; an answer for each, in their order."""
         ...
 
     @call

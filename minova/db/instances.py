@@ -265,7 +265,8 @@ def is_one_of(states: Collection[State]) -> ColumnElement[bool]:
     for vm_state, task_states in sorted(by_vm_state.items()):
         named = sorted(state.value for state in task_states if state is not None)
         fits: list[ColumnElement[bool]] = [Instance.task_state.is_(None)] if None in task_states else []
-        fits += [Instance.task_state.in_(named)] if named else []
+        # Not IN, whose list of values cannot be executed for many rows at once.
+        fits += [Instance.task_state == name for name in named]
         choices.append(and_(Instance.vm_state == vm_state.value, or_(*fits)))
     return or_(*choices)
 

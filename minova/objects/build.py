@@ -4,11 +4,14 @@ from typing import Any
 
 import msgspec
 
+from minova.context import RequestContext
 from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration
 from minova.objects.node_audit import Drift
+from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.states import TaskState
 
 
 class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +28,39 @@ class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
     block_device_mapping: tuple[dict[str, Any], ...] = ()
     injected_files: tuple[dict[str, str], ...] = ()
     admin_password: str | None = None
+
+
+class InstanceClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several claims that a host makes at once. `step`: the task_state to note, as in `begin_attempt`.
+
+    `ctx` is of the request that the build belongs to.
+    """
+
+    ctx: RequestContext
+    instance_uuid: str
+    attempt: int
+    numa_topology: InstanceNUMATopology | None = None
+    step: str = TaskState.BLOCK_DEVICE_MAPPING
+
+
+class BuildSuccess(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several builds that a host reports at once. `ctx` is of the request that the build belongs to."""
+
+    ctx: RequestContext
+    instance_uuid: str
+    attempt: int
+    power_state: int
+
+
+class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one of several reports: at most one of `stale` and `error` says why it was not written.
+
+    `instance`: of a claim that stands.
+    """
+
+    instance: Instance | None = None
+    stale: str | None = None
+    error: str | None = None
 
 
 class HostInstances(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from tests.functional.conductor.build_cases import CreateCases, FailureCases, Sc
 from tests.functional.conductor.compute_cases import AuditCases, CatalogueCases, ServiceCases
 from tests.functional.conductor.end_cases import DeleteCases, PurgeCases, TakeOverCases
 from tests.functional.conductor.group_cases import AggregateCases, GroupCases
+from tests.functional.conductor.group_commit_cases import GroupCommitCases
 
 
 class ConductorCases(
@@ -20,5 +21,6 @@ class ConductorCases(
     BetweenCases,
     AggregateCases,
     GroupCases,
+    GroupCommitCases,
 ):
     """All of them. A subclass gives the fixture `desk`."""

@@ -1,0 +1,91 @@
+"""Claims and successes that hosts report together: one transaction, and an answer for each."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from minova import errors
+from minova.db import models
+from minova.objects.build import BuildSuccess, InstanceClaim
+from tests.functional.conductor.desk import CTX, Desk
+
+
+def claims(*uuids: str, attempt: int = 1, **more: Any) -> tuple[InstanceClaim, ...]:
+    return tuple(InstanceClaim(ctx=CTX, instance_uuid=uuid, attempt=attempt, **more) for uuid in uuids)
+
+
+def successes(*uuids: str) -> tuple[BuildSuccess, ...]:
+    return tuple(BuildSuccess(ctx=CTX, instance_uuid=uuid, attempt=1, power_state=1) for uuid in uuids)
+
+
+def commits_of(desk: Desk, work: Any) -> int:
+    seen: list[object] = []
+
+    def note(connection: object) -> None:
+        seen.append(connection)
+
+    event.listen(desk.db.engine, "commit", note)
+    try:
+        work()
+    finally:
+        event.remove(desk.db.engine, "commit", note)
+    return len(seen)
+
+
+class GroupCommitCases:
+    def test_claims_of_a_host_are_written_together(self, desk: Desk) -> None:
+        desk.scheduler.order = ["a"]
+        uuids = desk.create(3)
+        node = desk.node("a", vcpus_used=3, memory_mb_used=1536, running_vms=3)
+        answers = []
+        commits = commits_of(
+            desk, lambda: answers.extend(desk.conductor.claim_instances(CTX, claims=claims(*uuids), node=node))
+        )
+        assert commits == 1, commits
+        assert [one.instance and one.instance.uuid for one in answers] == list(uuids)
+        assert {desk.state(uuid) for uuid in uuids} == {"building/block_device_mapping on a"}
+        assert desk.row("a").vcpus_used == 3
+
+    def test_a_stale_claim_does_not_fail_its_neighbours(self, desk: Desk) -> None:
+        desk.scheduler.order = ["a"]
+        uuids = desk.create(3)
+        desk.delete(uuids[1])
+        node = desk.node("a", vcpus_used=3, memory_mb_used=1536, running_vms=3)
+        first, second, third = desk.conductor.claim_instances(CTX, claims=claims(*uuids), node=node)
+        assert first.instance is not None
+        assert third.instance is not None
+        assert second.instance is None
+        assert second.stale is not None
+        assert uuids[1] in second.stale
+
+    def test_a_claim_may_note_the_step_that_it_skips_to(self, desk: Desk) -> None:
+        desk.scheduler.order = ["a"]
+        (uuid,) = desk.create()
+        desk.conductor.claim_instances(CTX, claims=claims(uuid, step="spawning"), node=desk.node("a"))
+        assert desk.state(uuid) == "building/spawning on a"
+        with pytest.raises(errors.BadRequest, match="dancing"):
+            desk.conductor.claim_instances(CTX, claims=claims(uuid, step="dancing"), node=desk.node("a"))
+
+    def test_successes_of_a_host_are_written_together(self, desk: Desk) -> None:
+        desk.scheduler.order = ["a"]
+        uuids = desk.create(3)
+        for uuid in uuids:
+            desk.claim("a", uuid)
+        commits = commits_of(desk, lambda: desk.conductor.builds_succeeded(CTX, builds=successes(*uuids), host="a"))
+        assert commits == 1, commits
+        assert {desk.state(uuid) for uuid in uuids} == {"active/None on a"}
+        assert [desk.actions(uuid) for uuid in uuids] == [[("create", "Success")]] * 3
+        assert desk.count(models.Task) == 0
+
+    def test_a_success_that_came_before_is_no_error_among_others(self, desk: Desk) -> None:
+        desk.scheduler.order = ["a"]
+        uuids = desk.create(3)
+        for uuid in uuids:
+            desk.claim("a", uuid)
+        desk.succeed("a", uuids[0])
+        desk.delete(uuids[2])
+        known, new, deleted = desk.conductor.builds_succeeded(CTX, builds=successes(*uuids), host="a")
+        assert (known.stale, new.stale) == (None, None)
+        assert deleted.stale is not None
+        assert [desk.state(uuid) for uuid in uuids[:2]] == ["active/None on a"] * 2
