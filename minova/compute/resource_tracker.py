@@ -3,12 +3,13 @@
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from minova import errors, metrics
+from minova.batch_queue import BatchQueue, Ticket
 from minova.compute import books as steps
 from minova.compute import usage
 from minova.compute.audit import Finding, NodeSettings, fold
@@ -24,6 +25,7 @@ from minova.compute.views import checked, log_final_view, log_finding, log_hyper
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.hardware import pci_devices
+from minova.objects.build import InstanceClaim, refusal
 from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration
@@ -34,6 +36,9 @@ from minova.virt.driver import Driver
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 replace = msgspec.structs.replace
+
+# Claims in one message.
+MOST_TOGETHER = 64
 
 
 class WriteOrder:
@@ -58,6 +63,20 @@ class WriteOrder:
         self._acknowledged = node.write_number
 
 
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim that waits for the lock."""
+
+    ctx: RequestContext
+    instance: Instance
+    attempt: int
+    limits: HostLimits
+
+    def as_message(self, claimed: Instance) -> InstanceClaim:
+        return InstanceClaim(
+            ctx=self.ctx, instance_uuid=claimed.uuid, attempt=self.attempt, numa_topology=claimed.numa_topology
+        )
+
+
 class ResourceTracker:
     """One node's. `compute_id`: the uuid of the node if it has no row yet; None: made of its names. Methods that change the books take the lock, and none of them is called from within another."""
 
@@ -80,6 +99,7 @@ class ResourceTracker:
         self._conductor = conductor
         self._monitored = monitored
         self._lock = threading.Lock()
+        self._claims: BatchQueue[_Asked, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
         self._failed_builds = 0
         self._books: Books | None = None
         self._saved: ComputeNode | None = None  # the row as last written; None when that is not known
@@ -144,40 +164,93 @@ class ResourceTracker:
     # -- claims ----------------------------------------------------------------------------------------------------
 
     def instance_claim(self, ctx: RequestContext, instance: Instance, attempt: int, limits: HostLimits) -> Claim:
-        """Test against the limits and write the claim, under the lock.
+        """Test against the limits and write the claim, under the lock. Claims that wait for it are written together.
 
         ComputeResourcesUnavailable: it does not fit. StaleAttempt: this attempt is no longer this host's.
         ServiceUnavailable: no conductor answers. After each of them the books are as they were.
         """
-
-        def write(claimed: Instance, node: ComputeNode) -> Instance:
-            return repeated(
-                "claim_instance",
-                lambda: self._conductor.claim_instance(
-                    ctx,
-                    instance_uuid=instance.uuid,
-                    attempt=attempt,
-                    node=node,
-                    numa_topology=claimed.numa_topology,
-                ),
-            )
-
+        asked = _Asked(ctx=ctx, instance=instance, attempt=attempt, limits=limits)
         if not self._driver.reports_resources:
-            return NopClaim(self, ctx, write(instance, self._untracked()))
-        with self._lock:
-            return Claim(self, ctx, self._claim(instance, limits, write))
+            return NopClaim(self, ctx, self._write_claim(asked, instance, self._untracked()))
+        return Claim(self, ctx, self._claims.ask(asked))
 
-    def _claim(
-        self, instance: Instance, limits: HostLimits, write: Callable[[Instance, ComputeNode], Instance]
-    ) -> Instance:
+    def _serve_claims(self, tickets: Sequence[Ticket[_Asked, Instance]]) -> None:
+        with self._lock:
+            try:
+                if len(tickets) > 1 and self._claim_together(tickets):
+                    return
+            except errors.PeerTooOld as error:
+                LOG.debug("Claims are written one by one: %s", error)
+            for ticket in tickets:
+                self._claim_alone(ticket)
+
+    def _claim_alone(self, ticket: Ticket[_Asked, Instance]) -> None:
+        try:
+            after, claimed = self._with_claim(self._audited(), ticket.asked)
+            made = self._written(after.node, lambda node: self._write_claim(ticket.asked, claimed, node))
+        except Exception as error:  # noqa: BLE001  - its caller gets it
+            ticket.served(error)
+            return
+        self._books, self._saved = after, after.node
+        ticket.served(self._noted(made))
+
+    def _claim_together(self, tickets: Sequence[Ticket[_Asked, Instance]]) -> bool:
+        """Whether all could be asked for in one message: the first that does not fit is refused alone, with its reason."""
+        books, claims = self._audited(), []
+        try:
+            for ticket in tickets:
+                books, claimed = self._with_claim(books, ticket.asked)
+                claims.append(ticket.asked.as_message(claimed))
+        except errors.MinovaError:
+            return False
+        write = lambda node: repeated(  # noqa: E731
+            "claim_instances",
+            lambda: self._conductor.claim_instances(tickets[0].asked.ctx, claims=tuple(claims), node=node),
+        )
+        answers = self._written(books.node, write)
+        self._books, self._saved = books, books.node
+        for ticket, answer in zip(tickets, answers, strict=True):
+            refused = refusal(answer)
+            if refused is None:
+                assert answer.instance is not None
+                ticket.served(self._noted(answer.instance))
+                continue
+            # The row counts it; the next `save` writes the node without it.
+            uuid = ticket.asked.instance.uuid
+            self._books = steps.with_freed(steps.without_instance(self._books, uuid), uuid)
+            ticket.served(refused)
+        return True
+
+    def _write_claim(self, asked: _Asked, claimed: Instance, node: ComputeNode) -> Instance:
+        return repeated(
+            "claim_instance",
+            lambda: self._conductor.claim_instance(
+                asked.ctx,
+                instance_uuid=claimed.uuid,
+                attempt=asked.attempt,
+                node=node,
+                numa_topology=claimed.numa_topology,
+            ),
+        )
+
+    def _noted(self, made: Instance) -> Instance:
+        """The instance as the conductor has written it, with its devices, in the books too."""
+        assert self._books is not None
+        made = replace(made, pci_devices=pci_devices.owned_by(self._books.node.pci_devices, made.uuid))
+        self._books = steps.noted(self._books, made)
+        return made
+
+    def _with_claim(self, books: Books, asked: _Asked) -> tuple[Books, Instance]:
+        """The books with the claim, and the instance as it is then. ComputeResourcesUnavailable: it does not fit."""
+        instance = asked.instance
         # A build begun again after a restart is in the books already: its claim takes that one's place.
-        free = steps.with_freed(steps.without_instance(self._audited(), instance.uuid), instance.uuid)
+        free = steps.with_freed(steps.without_instance(books, instance.uuid), instance.uuid)
         demand = Demand(
             usage=self._usage(instance),
             numa_topology=instance.numa_topology,
             pci_requests=instance.pci_requests,
         )
-        fit = tested(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
+        fit = tested(free.node, instance.uuid, demand, asked.limits, packing=self._settings.packing)
         if instance.host or instance.node:
             LOG.warning(
                 "Instance %s already has host %s and node %s when it is claimed",
@@ -196,11 +269,7 @@ class ResourceTracker:
         )
         held = Held(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
         after = steps.with_instance(steps.with_claimed(free, instance.uuid, fit.devices), held)
-        after = steps.with_allocated(after, instance.uuid)
-        made = self._written(after.node, lambda node: write(claimed, node))
-        made = replace(made, pci_devices=pci_devices.owned_by(after.node.pci_devices, instance.uuid))
-        self._books, self._saved = steps.noted(after, made), after.node
-        return made
+        return steps.with_allocated(after, instance.uuid), claimed
 
     def move_claim(
         self, ctx: RequestContext, instance: Instance, migration: Migration, limits: HostLimits

@@ -38,9 +38,6 @@ from minova.placement import allocations, changes
 LOG = logging.getLogger(__name__)
 
 
-# The claim of a host notes the first step; a host whose image is there already begins with the second.
-CLAIM_STEPS = (TaskState.BLOCK_DEVICE_MAPPING, TaskState.SPAWNING)
-
 _MINE = (Instance.attempt == bindparam("b_attempt"), Instance.host == bindparam("b_host"))
 _COMMITTED = (
     select(Task.id)
@@ -53,19 +50,16 @@ _COMMITTED = (
     )
     .exists()
 )
-_CLAIM = {
-    step: instances.Transition(
-        BUILDING,
-        (VmState.BUILDING, step),
-        Instance.attempt == bindparam("b_attempt"),
-        _COMMITTED,
-        host=bindparam("b_host"),
-        node=bindparam("b_node"),
-        numa_topology=bindparam("b_numa_topology"),
-        updated_at=bindparam("b_at"),
-    )
-    for step in CLAIM_STEPS
-}
+_CLAIM = instances.Transition(
+    BUILDING,
+    (VmState.BUILDING, TaskState.BLOCK_DEVICE_MAPPING),
+    Instance.attempt == bindparam("b_attempt"),
+    _COMMITTED,
+    host=bindparam("b_host"),
+    node=bindparam("b_node"),
+    numa_topology=bindparam("b_numa_topology"),
+    updated_at=bindparam("b_at"),
+)
 _BEGIN = {
     step: instances.Transition(BUILDING, (VmState.BUILDING, step), *_MINE, updated_at=bindparam("b_at"))
     for step in (TaskState.SCHEDULING, *BUILD_STEPS)
@@ -170,7 +164,7 @@ class BuildReports:
 
     def _claim(self, session: Session, reports: Sequence[AttemptReport]) -> list[objects.Instance]:
         at = self._worker.at()
-        apply_all(session, _CLAIM, reports, at)
+        apply_all(session, {None: _CLAIM}, reports, at)
         # A node without an id is not tracked: its driver reports no resources.
         # Claims that a host made at once share a node.
         nodes = sorted({id(one.node): one.node for one in reports if one.node and one.node.id}.values(), key=_id)
@@ -311,13 +305,11 @@ def _id(node: ComputeNode) -> int:
 
 
 def claim_report(one: InstanceClaim, node: ComputeNode) -> AttemptReport:
-    """BadRequest: a claim cannot note such a step."""
     return AttemptReport(
         ctx=one.ctx,
         instance_uuid=one.instance_uuid,
         attempt=one.attempt,
         host=node.host,
-        step=step_of("claim_instance", one.step, CLAIM_STEPS),
         node=node,
         values={"b_node": node.hypervisor_hostname, "b_numa_topology": one.numa_topology},
     )

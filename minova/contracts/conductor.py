@@ -217,6 +217,17 @@ class ConductorApi(Protocol):
         """
         ...
 
+    @call(since="1.6")
+    def claim_instances(
+        self, ctx: RequestContext, claims: tuple[InstanceClaim, ...], node: ComputeNode
+    ) -> tuple[ReportAnswer, ...]:
+        """`claim_instance` for several at once, in one transaction; an answer for each, in their order.
+
+        `node` holds the usage of all of them. If the answer to one says that it is not written, the host must give that
+        claim back and write its node again.
+        """
+        ...
+
     @call(since="1.2")
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
         """The destination's claim stands: its place and topology to the migration, usage and devices to its node.

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from minova import errors
 from minova.context import RequestContext
 from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
@@ -11,7 +12,6 @@ from minova.objects.migration import Migration
 from minova.objects.node_audit import Drift
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
-from minova.objects.states import TaskState
 
 
 class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,16 +31,12 @@ class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several claims that a host makes at once. `step`: the task_state to note, as in `begin_attempt`.
-
-    `ctx` is of the request that the build belongs to.
-    """
+    """One of several claims that a host makes at once. `ctx` is of the request that the build belongs to."""
 
     ctx: RequestContext
     instance_uuid: str
     attempt: int
     numa_topology: InstanceNUMATopology | None = None
-    step: str = TaskState.BLOCK_DEVICE_MAPPING
 
 
 class BuildSuccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +57,13 @@ class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     instance: Instance | None = None
     stale: str | None = None
     error: str | None = None
+
+
+def refusal(answer: ReportAnswer) -> errors.MinovaError | None:
+    """The error of a report that was not written; None: it was."""
+    if answer.stale is not None:
+        return errors.StaleAttempt(answer.stale)
+    return errors.MinovaError(answer.error) if answer.error is not None else None
 
 
 class HostInstances(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,14 +1,21 @@
 """A conductor that keeps its books in dicts: for tests of a compute without a database."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
 from minova import errors
 from minova.context import RequestContext
-from minova.objects.build import AuditInputs, BuildMessage, HostInstances
+from minova.objects.build import (
+    AuditInputs,
+    BuildMessage,
+    BuildSuccess,
+    HostInstances,
+    InstanceClaim,
+    ReportAnswer,
+)
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -248,18 +255,41 @@ class FakeConductor:
         numa_topology: InstanceNUMATopology | None = None,
     ) -> Instance:
         def work() -> Instance:
-            self._fence(instance_uuid, attempt, node.host)
+            made = self._claim(instance_uuid, attempt, node, numa_topology)
             self._write_node(node, make=True)
-            return self._write(
-                instance_uuid,
-                host=node.host,
-                node=node.hypervisor_hostname,
-                vm_state=VmState.BUILDING,
-                task_state=TaskState.BLOCK_DEVICE_MAPPING,
-                numa_topology=numa_topology,
-            )
+            return made
 
         return self._serve("claim_instance", work)
+
+    def claim_instances(
+        self, ctx: RequestContext, *, claims: tuple[InstanceClaim, ...], node: ComputeNode
+    ) -> tuple[ReportAnswer, ...]:
+        def work() -> tuple[ReportAnswer, ...]:
+            self._write_node(node, make=True)
+            return tuple(answers())
+
+        def answers() -> Iterator[ReportAnswer]:
+            for one in claims:
+                try:
+                    made = self._claim(one.instance_uuid, one.attempt, node, one.numa_topology)
+                    yield ReportAnswer(instance=made)
+                except errors.StaleAttempt as error:
+                    yield ReportAnswer(stale=str(error))
+
+        return self._serve("claim_instances", work)
+
+    def _claim(
+        self, instance_uuid: str, attempt: int, node: ComputeNode, numa_topology: InstanceNUMATopology | None
+    ) -> Instance:
+        self._fence(instance_uuid, attempt, node.host)
+        return self._write(
+            instance_uuid,
+            host=node.host,
+            node=node.hypervisor_hostname,
+            vm_state=VmState.BUILDING,
+            task_state=TaskState.BLOCK_DEVICE_MAPPING,
+            numa_topology=numa_topology,
+        )
 
     def begin_attempt(self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, step: str) -> None:
         def work() -> None:
@@ -272,15 +302,28 @@ class FakeConductor:
     def build_succeeded(
         self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, power_state: int
     ) -> None:
-        def work() -> None:
-            known = self.instances[instance_uuid]
-            if known.vm_state is VmState.ACTIVE and (known.attempt, known.host) == (attempt, host):
-                return
-            self._fence(instance_uuid, attempt, host)
-            del self.open[instance_uuid]
-            self._write(instance_uuid, vm_state=VmState.ACTIVE, task_state=None, power_state=PowerState(power_state))
+        self._serve("build_succeeded", lambda: self._succeed(instance_uuid, attempt, host, power_state))
 
-        self._serve("build_succeeded", work)
+    def builds_succeeded(
+        self, ctx: RequestContext, *, builds: tuple[BuildSuccess, ...], host: str
+    ) -> tuple[ReportAnswer, ...]:
+        def answers() -> Iterator[ReportAnswer]:
+            for one in builds:
+                try:
+                    self._succeed(one.instance_uuid, one.attempt, host, one.power_state)
+                    yield ReportAnswer()
+                except errors.StaleAttempt as error:
+                    yield ReportAnswer(stale=str(error))
+
+        return self._serve("builds_succeeded", lambda: tuple(answers()))
+
+    def _succeed(self, instance_uuid: str, attempt: int, host: str, power_state: int) -> None:
+        known = self.instances[instance_uuid]
+        if known.vm_state is VmState.ACTIVE and (known.attempt, known.host) == (attempt, host):
+            return
+        self._fence(instance_uuid, attempt, host)
+        del self.open[instance_uuid]
+        self._write(instance_uuid, vm_state=VmState.ACTIVE, task_state=None, power_state=PowerState(power_state))
 
     def build_failed(
         self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool

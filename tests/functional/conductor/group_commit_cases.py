@@ -2,17 +2,15 @@
 
 from typing import Any
 
-import pytest
 from sqlalchemy import event
 
-from minova import errors
 from minova.db import models
-from minova.objects.build import BuildSuccess, InstanceClaim
+from minova.objects.build import BuildSuccess, InstanceClaim, ReportAnswer
 from tests.functional.conductor.desk import CTX, Desk
 
 
-def claims(*uuids: str, attempt: int = 1, **more: Any) -> tuple[InstanceClaim, ...]:
-    return tuple(InstanceClaim(ctx=CTX, instance_uuid=uuid, attempt=attempt, **more) for uuid in uuids)
+def claims(*uuids: str) -> tuple[InstanceClaim, ...]:
+    return tuple(InstanceClaim(ctx=CTX, instance_uuid=uuid, attempt=1) for uuid in uuids)
 
 
 def successes(*uuids: str) -> tuple[BuildSuccess, ...]:
@@ -38,7 +36,7 @@ class GroupCommitCases:
         desk.scheduler.order = ["a"]
         uuids = desk.create(3)
         node = desk.node("a", vcpus_used=3, memory_mb_used=1536, running_vms=3)
-        answers = []
+        answers: list[ReportAnswer] = []
         commits = commits_of(
             desk, lambda: answers.extend(desk.conductor.claim_instances(CTX, claims=claims(*uuids), node=node))
         )
@@ -58,14 +56,6 @@ class GroupCommitCases:
         assert second.instance is None
         assert second.stale is not None
         assert uuids[1] in second.stale
-
-    def test_a_claim_may_note_the_step_that_it_skips_to(self, desk: Desk) -> None:
-        desk.scheduler.order = ["a"]
-        (uuid,) = desk.create()
-        desk.conductor.claim_instances(CTX, claims=claims(uuid, step="spawning"), node=desk.node("a"))
-        assert desk.state(uuid) == "building/spawning on a"
-        with pytest.raises(errors.BadRequest, match="dancing"):
-            desk.conductor.claim_instances(CTX, claims=claims(uuid, step="dancing"), node=desk.node("a"))
 
     def test_successes_of_a_host_are_written_together(self, desk: Desk) -> None:
         desk.scheduler.order = ["a"]

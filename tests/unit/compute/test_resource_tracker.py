@@ -3,16 +3,20 @@
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import pytest
 
 from minova import errors
-from minova.compute.claim import NopClaim
+from minova.batch_queue import Ticket
+from minova.compute.claim import Claim, NopClaim
 from minova.compute.nodes import Nodes, settings_from
-from minova.compute.resource_tracker import ResourceTracker
+from minova.compute.resource_tracker import ResourceTracker, _Asked
+from minova.objects.instance import Instance
 from minova.objects.request_spec import HostLimits
 from minova.objects.states import TaskState, VmState
+from tests.cluster import wait_for
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 from tests.fakes.conductor import FakeConductor
 from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
@@ -207,7 +211,88 @@ def test_no_claim_gets_in_between_at_any_step_of_an_audit() -> None:
     assert set(watch.tried) == steps
     assert not any(watch.got_in.values()), watch.got_in
     assert conductor.nodes[HOST, NODE].running_vms == 3 + len(watch.tried)
-    assert watch.order[-len(watch.tried) :] == ["claim_instance"] * len(watch.tried), "every claim came after the audit"
+    assert watch.order == [
+        "begin_audit",
+        "finish_audit",
+        "claim_instance",
+        "claim_instances",
+    ], "every claim came after the audit, and those that waited behind the first came together"
+
+
+def together(tracker: ResourceTracker, conductor: FakeConductor, *uuids: str) -> dict[str, Claim | Exception]:
+    """What came of claims that waited behind the claim of instance `first`."""
+    messages = {uuid: conductor.commit_build(uuid, HOST, NODE, FLAVOR) for uuid in ("first", *uuids)}
+    outcomes: dict[str, Claim | Exception] = {}
+
+    def claim(uuid: str) -> None:
+        try:
+            outcomes[uuid] = tracker.instance_claim(CTX, messages[uuid].instance, 1, HostLimits())
+        except errors.MinovaError as error:
+            outcomes[uuid] = error
+
+    threads = [threading.Thread(target=claim, args=(uuid,)) for uuid in uuids]
+
+    def waits(number: int) -> bool:
+        return len(tracker._claims._waiting) == number
+
+    def while_the_first_is_written(method: str) -> None:
+        if method == "claim_instance" and not threads[0].ident:
+            for number, thread in enumerate(threads, start=1):
+                thread.start()
+                wait_for("the claim to wait", partial(waits, number))
+
+    conductor.on_call = while_the_first_is_written
+    claim("first")
+    for thread in threads:
+        thread.join(10)
+    conductor.on_call = lambda method: None
+    return outcomes
+
+
+def test_claims_that_wait_go_in_one_message(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    outcomes = together(tracker, conductor, "i1", "i2", "i3")
+    assert conductor.calls == ["claim_instance", "claim_instances"]
+    assert all(isinstance(outcome, Claim) for outcome in outcomes.values())
+    assert conductor.nodes[HOST, NODE].running_vms == 4
+    conductor.calls.clear()
+    tracker.save(CTX)
+    assert conductor.calls == [], "nothing is left to write"
+
+
+def test_a_stale_claim_among_others_gives_back_what_it_took(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    conductor.on_answer = lambda method: conductor.give_up("i2") if method == "claim_instance" else None
+    outcomes = together(tracker, conductor, "i1", "i2", "i3")
+    assert isinstance(outcomes["i2"], errors.StaleAttempt)
+    assert all(isinstance(outcomes[uuid], Claim) for uuid in ("first", "i1", "i3"))
+    assert tracker.holds("i2") is None
+    tracker.save(CTX)
+    assert conductor.nodes[HOST, NODE].running_vms == 3
+
+
+def test_a_claim_that_does_not_fit_is_refused_alone(conductor: FakeConductor) -> None:
+    tracker = a_tracker(conductor, Hypervisor(NODE))
+    tracker.update_available_resource(CTX)
+    conductor.calls.clear()
+    big = msgspec.structs.replace(FLAVOR, memory_mb=10**9)
+    limits = HostLimits(memory_mb=10**6)
+    messages = [conductor.commit_build(f"i{n}", HOST, NODE, FLAVOR if n else big) for n in range(3)]
+    asked = [
+        Ticket[_Asked, Instance](_Asked(ctx=CTX, instance=one.instance, attempt=1, limits=limits)) for one in messages
+    ]
+    tracker._serve_claims(asked)
+    refused, *stand = [ticket.outcome() for ticket in asked]
+    assert isinstance(refused, errors.ComputeResourcesUnavailable)
+    assert [isinstance(one, Instance) for one in stand] == [True, True]
+
+
+def test_an_older_conductor_gets_claims_one_by_one(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    def too_old(*_: object, **__: object) -> None:
+        raise errors.PeerTooOld("claim_instances needs conductor 1.6")
+
+    conductor.claim_instances = too_old  # type: ignore[method-assign,assignment]
+    outcomes = together(tracker, conductor, "i1", "i2")
+    assert all(isinstance(outcome, Claim) for outcome in outcomes.values())
+    assert conductor.calls == ["claim_instance"] * 3
 
 
 class Watch:
