@@ -20,7 +20,7 @@ def ended_builds(compute: Compute, *uuids: str) -> list[Asked]:
     return tickets
 
 
-def outcomes(compute: Compute, tickets: list[Asked]) -> list[None | Exception]:
+def outcomes(compute: Compute, tickets: list[Asked]) -> list[Exception | None]:
     compute.manager._builder._report_successes(tickets)
     return [ticket.outcome() for ticket in tickets]
 
