@@ -58,7 +58,7 @@ def inventories_of(
     offered = (
         ("VCPU", view.vcpus, reserved.vcpus, node.cpu_allocation_ratio, not ratios.cpu),
         ("PCPU", view.pcpus, 0, 1.0, False),
-        ("VGPU", view.vgpus, 0, 1.0, False),
+        ("VGPU", sum(view.gpus.values()) or view.vgpus, 0, 1.0, False),
         ("MEMORY_MB", view.memory_mb, reserved.memory_mb, node.ram_allocation_ratio, not ratios.ram),
         ("DISK_GB", view.local_gb, reserved.disk_gb, node.disk_allocation_ratio, not ratios.disk),
     )
@@ -70,6 +70,7 @@ def inventories_of(
             max_unit=total,
             allocation_ratio=ratio,
             keeps_ratio=keeps,
+            children=tuple(sorted(view.gpus.items())) if name == "VGPU" else (),
         )
         for name, total, kept, ratio, keeps in offered
         if total > 0

@@ -23,6 +23,7 @@ from minova.objects.states import PowerState, VmState
 from minova.placement import (
     allocations,
     changes,
+    child_providers,
     inventories,
     node_audit,
     provider_aggregates,
@@ -119,12 +120,12 @@ class Computes:
             # An audit that finds nothing changed writes nothing, unless a write from before it may still come.
             if changed or node.acknowledged != node.write_number - 1 or row.writer_epoch != node.writer_epoch:
                 compute_nodes.note_write(session, row, node)
-            providers.ensure(session, row.uuid, node.hypervisor_hostname)
+            root_id = providers.ensure(session, row.uuid, node.hypervisor_hostname)
             if made and (joined := aggregates.uuids_of_host(session, row.host)):
                 provider_aggregates.join(session, [row.uuid], joined)
             # Consumers before inventories: the lock order of claims.
             self._free_gone(session, row)
-            inventories.set_inventories(session, row.uuid, found)
+            child_providers.publish(session, (root_id, row.uuid), node.hypervisor_hostname, found, now)
             published_traits.publish(session, row.uuid, traits)
             return compute_nodes.to_object(row)
 

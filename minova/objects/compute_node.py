@@ -16,7 +16,8 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
 
     `domains` are the UUIDs of every domain on the node with its memory in MB, known to minova or not. `pci_devices` are
     those that instances may have, whether or not one has them. `pcpus` are CPUs set apart for pinned guests, beside the
-    `vcpus`; `traits` are Placement's names of what the node can do. `host_nodes`: every node that the driver reports of the
+    `vcpus`; `traits` are Placement's names of what the node can do. `gpus`: how many virtual GPUs each card offers, by the
+    card's name; `vgpus` those of a driver that tells no cards. `host_nodes`: every node that the driver reports of the
     host; empty when the sender does not say.
     """
 
@@ -36,6 +37,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     pci_devices: tuple[PciDevice, ...] = ()
     pcpus: int = 0
     vgpus: int = 0
+    gpus: dict[str, int] = {}
     traits: tuple[str, ...] = ()
     domains: tuple["DomainView", ...] = ()
     host_nodes: tuple[str, ...] = ()
@@ -98,7 +100,8 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """Placement's record of one resource class of a provider. `capacity` = floor((total - reserved) * ratio).
 
-    `keeps_ratio`: an inventory that exists keeps its ratio, which may have been set through Placement.
+    `keeps_ratio`: an inventory that exists keeps its ratio, which may have been set through Placement. `children`: (name,
+    total) of each part of the node that offers the class in a provider of its own, below the node's; all of it is theirs.
     """
 
     resource_class: str
@@ -109,6 +112,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     step_size: int = 1
     allocation_ratio: float = 1.0
     keeps_ratio: bool = False
+    children: tuple[tuple[str, int], ...] = ()
 
     @property
     def capacity(self) -> int:

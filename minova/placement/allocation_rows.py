@@ -5,14 +5,16 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
-from sqlalchemy import bindparam, delete, insert, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy.orm import Session, aliased
 
 from minova import errors
 from minova.db.among import among
 from minova.db.engine import EpochNow
 from minova.db.models import Allocation, ComputeNode, Consumer, InstanceGroupMember, Inventory, ResourceProvider
 from minova.placement.inserts import insert_missing
+
+_Root = aliased(ResourceProvider)
 
 # (provider_id, resource_class): one inventory.
 Key: TypeAlias = tuple[int, str]
@@ -63,8 +65,10 @@ _PROVIDERS = (
 )
 _NODE_IDS = (
     select(ComputeNode.id)
-    .join(ResourceProvider, ResourceProvider.uuid == ComputeNode.uuid)
+    .join(_Root, _Root.uuid == ComputeNode.uuid)
+    .join(ResourceProvider, func.coalesce(ResourceProvider.root_provider_id, ResourceProvider.id) == _Root.id)
     .where(among(ResourceProvider.id))
+    .distinct()
 )
 _LOCK_INVENTORIES = (
     select(
@@ -79,6 +83,11 @@ _LOCK_INVENTORIES = (
     .where(among(Inventory.provider_id))
     .order_by(Inventory.provider_id, Inventory.resource_class)
     .with_for_update()
+)
+_CHILDREN = (
+    select(ResourceProvider.root_provider_id, ResourceProvider.id)
+    .where(among(ResourceProvider.root_provider_id), ResourceProvider.parent_provider_id.is_not(None))
+    .order_by(ResourceProvider.id)
 )
 _USE = (
     update(Inventory)
@@ -164,10 +173,20 @@ def providers_by_uuid(session: Session, uuids: Iterable[str]) -> dict[str, Provi
 
 
 def node_ids_of(session: Session, provider_ids: Collection[int]) -> list[int]:
-    """The compute nodes among these providers."""
+    """The compute nodes in whose trees these providers are."""
     if not provider_ids:
         return []
     return list(session.connection().scalars(_NODE_IDS, {"some": sorted(provider_ids)}))
+
+
+def children_of(session: Session, root_ids: Collection[int]) -> dict[int, list[int]]:
+    """The providers below each of these roots."""
+    found: dict[int, list[int]] = {}
+    if root_ids:
+        for root_id, provider_id in session.connection().execute(_CHILDREN, {"some": sorted(root_ids)}):
+            if root_id is not None:
+                found.setdefault(root_id, []).append(provider_id)
+    return found
 
 
 def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Key, Held]:

@@ -20,6 +20,9 @@ from minova.placement.allocation_rows import Held, Holding, Key, Provider
 from minova.placement.candidates import refusals
 from minova.placement.policies import Policies
 
+# Classes of which a node's inventory is in providers below its own: one for each card.
+IN_CHILDREN = frozenset({"VGPU"})
+
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """What one consumer shall hold, instead of all it holds now."""
@@ -47,8 +50,11 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_
     before = rows.holdings(session, [c.consumer_uuid for c in claims])
     providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
     left = rows.providers_in(before.values())
-    rooms = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
-    decided, refused = _decide(claims, before, providers, rooms, policies)
+    below = rows.children_of(session, _roots_to_descend(claims, providers))
+    rooms = rows.lock_inventories(
+        session, left.union((provider.id for provider in providers.values()), *below.values())
+    )
+    decided, refused = _decide(claims, before, providers, rooms, policies, below)
     if decided and not (refused and all_or_none):
         _write(session, decided, before, renumbered)
         entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
@@ -127,6 +133,7 @@ def _decide(
     providers: Mapping[str, Provider],
     rooms: Mapping[Key, Held],
     policies: Policies,
+    below: Mapping[int, Sequence[int]],
 ) -> tuple[dict[str, Holding], dict[str, str]]:
     """What each consumer shall hold, and why the others shall not: one after the other, counting with those before."""
     decided: dict[str, Holding] = {}
@@ -140,13 +147,18 @@ def _decide(
             refused[wanted.consumer_uuid] = f"no resource provider {wanted.provider_uuid}"
             continue
         old = before.get(wanted.consumer_uuid, Counter())
-        held = {name: used for (provider_id, name), used in old.items() if provider_id == provider.id}
-        reasons = refusals(by_provider[provider.id], wanted.resources, held)
+        giving = {
+            name: _giving(name, amount, old, by_provider, [provider.id, *below.get(provider.id, ())])
+            for name, amount in wanted.resources.items()
+        }
+        offered = {name: by_provider[of][name] for name, of in giving.items() if name in by_provider[of]}
+        held = {name: old[of, name] for name, of in giving.items() if (of, name) in old}
+        reasons = refusals(offered, wanted.resources, held)
         reasons += policies.refusals(wanted.consumer_uuid, provider.host)
         if reasons:
             refused[wanted.consumer_uuid] = f"{provider.name}: {'; '.join(reasons)}"
             continue
-        new = Counter({(provider.id, name): amount for name, amount in wanted.resources.items() if amount})
+        new = Counter({(giving[name], name): amount for name, amount in wanted.resources.items() if amount})
         for key, amount in old.items():
             rooms[key].used -= amount
         for key, amount in new.items():
@@ -154,6 +166,35 @@ def _decide(
         policies.place(wanted.consumer_uuid, provider.host)
         decided[wanted.consumer_uuid] = new
     return decided, refused
+
+
+def _roots_to_descend(claims: Sequence[Claim], providers: Mapping[str, Provider]) -> set[int]:
+    """The providers of whose claims a part may be below them: most claims ask for nothing of that kind."""
+    asking = {claim.provider_uuid for claim in claims if IN_CHILDREN & claim.resources.keys()}
+    return {provider.id for uuid, provider in providers.items() if uuid in asking}
+
+
+def _giving(name: str, amount: int, old: Holding, rooms: Mapping[int, Mapping[str, Held]], tree: Sequence[int]) -> int:
+    """The provider of the tree from which a class is taken: the one from which the consumer has it already, else the root
+    if it has room, else the child with the most room.
+    """
+    root, *children = tree
+    able = [provider_id for provider_id in children if name in rooms[provider_id]]
+    if name not in IN_CHILDREN or not able:
+        return root
+    kept = [provider_id for provider_id in tree if old[provider_id, name] == amount > 0]
+    if kept:
+        return kept[0]
+    # A root that has given its inventory to its children may still have one without room.
+    own = rooms[root].get(name)
+    if own is not None and own.capacity - own.used >= amount:
+        return root
+
+    def free(provider_id: int) -> int:
+        room = rooms[provider_id][name]
+        return room.capacity - room.used + old[provider_id, name]
+
+    return max(able, key=free)
 
 
 def _write(

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import delete, event, func, insert, select, text
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from minova.db.engine import EpochNow
-from minova.db.models import ComputeNode, HostChange
+from minova.db.models import ComputeNode, HostChange, ResourceProvider
+
+_Root = aliased(ResourceProvider)
 
 # A change of all nodes: aggregates, or services with many nodes.
 EVERY_NODE = 0
@@ -63,7 +65,14 @@ def append_providers(session: Session, provider_uuids: Iterable[str], now: Any =
     wanted = sorted(set(provider_uuids))
     if wanted:
         session.flush()
-        append(session, session.scalars(select(ComputeNode.id).where(ComputeNode.uuid.in_(wanted))), now)
+        # Of one below a node's own: the node's. One that has just been deleted is known by its uuid alone.
+        roots = (
+            select(_Root.uuid)
+            .join(ResourceProvider, ResourceProvider.root_provider_id == _Root.id)
+            .where(ResourceProvider.uuid.in_(wanted))
+        )
+        uuids = {*wanted, *session.scalars(roots)}
+        append(session, session.scalars(select(ComputeNode.id).where(ComputeNode.uuid.in_(uuids))), now)
 
 
 def trim(session: Session, before: Any, limit: int) -> int:

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Text, cast, literal, or_, select, union_all
 from sqlalchemy.dialects import mysql
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from minova.db import models
 from minova.db.among import among
 from minova.objects.states import RESOURCE_FREE
+from minova.placement.allocations import IN_CHILDREN
 
 COMPUTE = "minova-compute"
 # Fewer than SQLite's limit of variables, and short enough to be planned quickly.
@@ -17,6 +18,7 @@ CHUNK = 500
 
 Node, Svc, Inv = models.ComputeNode, models.Service, models.Inventory
 Provider, Allocation, Instance = models.ResourceProvider, models.Allocation, models.Instance
+Root = aliased(models.ResourceProvider)
 Aggregate, Member, Spec = models.Aggregate, models.AggregateHost, models.RequestSpecRow
 Trait, ProviderAggregate = models.ProviderTrait, models.ProviderAggregate
 
@@ -66,9 +68,9 @@ NODES = _query(
 SIGNATURES = select(Node.id, Node.generation, *_SERVICE).join(Svc, _WITH_SERVICE)
 ROOMS = _query(
     select(
-        Provider.uuid,
+        Root.uuid,
         Inv.resource_class,
-        Inv.provider_id,
+        Root.id,
         Inv.capacity,
         Inv.used,
         Inv.reserved,
@@ -77,7 +79,10 @@ ROOMS = _query(
         Inv.step_size,
     )
     .join(Provider, Provider.id == Inv.provider_id)
-    .join(Node, Node.uuid == Provider.uuid),
+    .join(Root, Root.id == Provider.root_provider_id)
+    .join(Node, Node.uuid == Root.uuid)
+    # What people put below a node over HTTP is asked for over HTTP, too.
+    .where(or_(Provider.id == Root.id, Inv.resource_class.in_(sorted(IN_CHILDREN)))),
     Node.id,
 )
 # What instances that no host has claimed yet hold.

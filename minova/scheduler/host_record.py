@@ -116,6 +116,22 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
     step_size: int = 1
 
 
+def together(one: RoomFacts, other: RoomFacts) -> RoomFacts:
+    """Two inventories of a class below one node, as one: an instance takes all of a class from a single provider, so that
+    it gets no more at once than the freer of them has.
+    """
+    rooms = (one, other)
+    return msgspec.structs.replace(
+        one,
+        capacity=sum(room.capacity for room in rooms),
+        # What is used beyond its capacity of one takes nothing of the other.
+        used=sum(min(room.used, room.capacity) for room in rooms),
+        reserved=sum(room.reserved for room in rooms),
+        pending=sum(room.pending for room in rooms),
+        max_unit=max(min(room.max_unit, room.capacity - room.used) for room in rooms),
+    )
+
+
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One compute node with its service, inventories, aggregates and instances, as last read.
 

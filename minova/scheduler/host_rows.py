@@ -13,7 +13,7 @@ from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest, Pairs
 from minova.scheduler import host_queries as queries
 from minova.scheduler.consumption import taken
-from minova.scheduler.host_record import AggregateFacts, HostRecord, RoomFacts, ServiceFacts, host_record
+from minova.scheduler.host_record import AggregateFacts, HostRecord, RoomFacts, ServiceFacts, host_record, together
 from minova.scheduler.node_values import NodeValues
 from minova.scheduler.shared_values import Shared
 
@@ -163,17 +163,17 @@ class Reader:
         for uuid, name, provider_id, *numbers in queries.ROOMS.rows(self._session, node_ids):
             capacity, used, reserved, min_unit, max_unit, step = numbers
             ids[uuid] = provider_id
-            rooms[uuid][of(name)] = of(
-                RoomFacts(
-                    capacity=capacity,
-                    used=used,
-                    reserved=reserved,
-                    pending=pending.get((provider_id, name), 0),
-                    min_unit=min_unit,
-                    max_unit=max_unit,
-                    step_size=step,
-                )
+            room = RoomFacts(
+                capacity=capacity,
+                used=used,
+                reserved=reserved,
+                pending=pending.get((provider_id, name), 0),
+                min_unit=min_unit,
+                max_unit=max_unit,
+                step_size=step,
             )
+            known = rooms[uuid].get(name)
+            rooms[uuid][of(name)] = of(room if known is None else together(known, room))
         return {uuid: self._shared.mapping(found) for uuid, found in rooms.items()}, ids
 
     def _wanted(self, reservation_ids: Collection[str]) -> dict[str, Wanted]:

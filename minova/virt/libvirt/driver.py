@@ -97,7 +97,7 @@ class LibvirtDriver:
             node=node,
             vcpus=vcpus,
             pcpus=pcpus,
-            vgpus=found.vgpus,
+            gpus=found.gpus,
             traits=found.traits,
             memory_mb=found.memory_mb,
             memory_mb_used=found.memory_mb_used,

@@ -125,6 +125,7 @@ def guest_xml(
     _text(domain, "on_crash", "destroy")
     _devices(domain, settings, disks, _disk_bus(instance), console_log, emulated=emulated)
     domain.find("devices").extend(hostdev(device) for device in instance.pci_devices)  # type: ignore[union-attr]
+    numa_xml.share_memory(domain)
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode")
 

@@ -1,7 +1,7 @@
 """What libvirt tells of its host: CPUs, memory, cells, devices and traits, as the configuration lets guests have them."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """memory in MB."""
+    """memory in MB. `gpus`: how many virtual GPUs each card offers, by the name that libvirt gives the card."""
 
     capabilities: Capabilities
     hypervisor_type: str
@@ -37,7 +37,7 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     sets: CpuSets
     numa_topology: NUMATopology | None
     pci_devices: tuple[PciDevice, ...]
-    vgpus: int
+    gpus: dict[str, int]
     traits: tuple[str, ...]
 
 
@@ -69,7 +69,7 @@ class HostReader:
         for kind in self._conf.devices.enabled_mdev_types[1:]:
             LOG.warning("[devices] enabled_mdev_types: only %s is offered, %s is not", self._mdev_types[0], kind)
         for kind in self._mdev_types:
-            if kind not in devices.mdev_types:
+            if not any(kind in types for types in devices.mdev_types.values()):
                 LOG.warning("[devices] enabled_mdev_types: this host has no mediated devices of type %s", kind)
 
     def capabilities(self, connection: Any) -> Capabilities:
@@ -96,7 +96,7 @@ class HostReader:
             sets=sets,
             numa_topology=cells if cells is None else capabilities.with_cpus(cells, sets.shared, sets.dedicated),
             pci_devices=tuple(pci_spec.assignable(self._specs, devices.devices)),
-            vgpus=sum(devices.mdev_types.get(kind, 0) for kind in self._mdev_types),
+            gpus=_offered(devices.mdev_types, self._mdev_types),
             traits=traits_of(found.arch, features, cells),
         )
 
@@ -119,6 +119,12 @@ class HostReader:
         if new:
             LOG.warning("libvirt says too little of its host, these are left out: %s", "; ".join(new))
         self._told |= {*new}
+
+
+def _offered(by_card: Mapping[str, Mapping[str, int]], kinds: Sequence[str]) -> dict[str, int]:
+    """How many mediated devices of these types each card offers; cards without any are left out."""
+    offered = {card: sum(types.get(kind, 0) for kind in kinds) for card, types in by_card.items()}
+    return {card: amount for card, amount in offered.items() if amount}
 
 
 def cpus_of(connection: Any, found: Capabilities) -> frozenset[int]:

@@ -1,6 +1,6 @@
 """libvirt's XML of a host's devices, as PciDevices and mediated device types. Pure."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
@@ -14,18 +14,18 @@ TYPES = {"virt_functions": "type-PF", "phys_function": "type-VF"}
 
 
 class Found(NamedTuple):
-    """`devices` with the name of their network interface, if they have one; `mdev_types`: {type: how many there can be,
-    with those that were made}; `odd`: names of devices whose XML says less than is needed.
+    """`devices` with the name of their network interface, if they have one; `mdev_types`: {name of the card: {type:
+    how many there can be, with those that were made}}; `odd`: names of devices whose XML says less than is needed.
     """
 
     devices: list[tuple[PciDevice, str | None]]
-    mdev_types: dict[str, int]
+    mdev_types: dict[str, dict[str, int]]
     odd: list[str]
 
 
 def parse(texts: Iterable[str]) -> Found:
     """Every node device of a host, in any order: interfaces and vDPA devices name the PCI device above them."""
-    found = _Reading({}, {}, set(), Counter(), [])
+    found = _Reading({}, {}, set(), defaultdict(Counter), [])
     for text in texts:
         try:
             root = ET.fromstring(text)
@@ -41,7 +41,7 @@ def parse(texts: Iterable[str]) -> Found:
         (_as_vdpa(device) if name in found.vdpa else device, found.interfaces.get(name))
         for name, device in sorted(found.pci.items())
     ]
-    return Found(devices, dict(found.mdev_types), found.odd)
+    return Found(devices, {card: dict(types) for card, types in sorted(found.mdev_types.items())}, found.odd)
 
 
 class _Reading(NamedTuple):
@@ -50,7 +50,7 @@ class _Reading(NamedTuple):
     pci: dict[str, PciDevice]
     interfaces: dict[str, str]
     vdpa: set[str]
-    mdev_types: Counter[str]
+    mdev_types: defaultdict[str, Counter[str]]
     odd: list[str]
 
     def take(self, name: str, parent: str, capability: ET.Element) -> None:
@@ -62,11 +62,11 @@ class _Reading(NamedTuple):
             self.vdpa.add(parent)
         elif kind == "mdev":
             # What its parent still offers does not count this one any more.
-            self.mdev_types[_found(capability, "type").attrib["id"]] += 1
+            self.mdev_types[parent][_found(capability, "type").attrib["id"]] += 1
         elif kind == "pci":
             self.pci[name] = _device(name, capability)
             for offered in capability.findall("capability[@type='mdev_types']/type"):
-                self.mdev_types[offered.attrib["id"]] += int(_text(offered, "availableInstances"))
+                self.mdev_types[name][offered.attrib["id"]] += int(_text(offered, "availableInstances"))
 
 
 def _device(name: str, capability: ET.Element) -> PciDevice:

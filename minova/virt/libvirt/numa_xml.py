@@ -79,6 +79,38 @@ def memory_backing(guest: InstanceNUMATopology, host: HostCells, *, realtime: bo
     return backing if len(backing) else None
 
 
+def share_memory(domain: ET.Element) -> None:
+    """Let the processes behind the guest's devices read its memory, where a device needs that.
+
+    A cell with large pages says so itself (`memAccess`), as in Nova; other memory becomes a file in memory (memfd) first.
+    """
+    devices = domain.find("devices")
+    if devices is None or not any(needs_shared_memory(device) for device in devices):
+        return
+    large = frozenset().union(
+        *(cpuset.members(page.get("nodeset", "")) for page in domain.findall("memoryBacking/hugepages/page"))
+    )
+    cells = domain.findall("cpu/numa/cell")
+    for cell in cells:
+        if int(cell.attrib["id"]) in large:
+            cell.set("memAccess", "shared")
+    if cells and len(large) == len(cells):
+        return
+    backing = domain.find("memoryBacking")
+    if backing is None:
+        backing = ET.SubElement(domain, "memoryBacking")
+    ET.SubElement(backing, "source", type="memfd")
+    ET.SubElement(backing, "access", mode="shared")
+
+
+def needs_shared_memory(device: ET.Element) -> bool:
+    """Whether another process than QEMU serves this device from the guest's memory: vhost-user or virtiofs."""
+    if device.tag in {"interface", "disk"}:
+        return device.get("type") == "vhostuser"
+    driver = device.find("driver")
+    return device.tag == "filesystem" and driver is not None and driver.get("type") == "virtiofs"
+
+
 def _cputune(guest: InstanceNUMATopology, host: HostCells, realtime: CPUs) -> ET.Element:
     tune = ET.Element("cputune")
     for cpu, on in sorted(_places(guest, host)):

@@ -8,10 +8,12 @@ from sqlalchemy import delete, insert, select, update
 
 from minova.db import models
 from minova.db.engine import Database
-from minova.placement import allocation_writes, audit_gather, audit_heal
+from minova.objects.compute_node import Inventory
+from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.placement import allocation_writes, audit_gather, audit_heal, child_providers
 from minova.placement.audit import Kind
-from tests.functional.placement.cases import claim, claim_of, held, hosts, on
-from tests.functional.scheduler.cloud import SEEN, add_instance, books, named, unbalanced
+from tests.functional.placement.cases import claim, claim_of, held, hosts, on, release
+from tests.functional.scheduler.cloud import SEEN, add_instance, books, inventories_of, named, unbalanced
 
 OF_FLAVOR = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
 
@@ -264,3 +266,53 @@ class AuditCases:
         assert len(fix(db)) == 2
         with db.read() as session:
             assert session.execute(query).all() == before
+
+    def test_what_older_audits_added_to_a_pinned_instance_is_taken_back(self, db: Database) -> None:
+        hosts(db, "a")
+        offer(db, "a", PCPU=4)
+        cells = (InstanceNUMACell(id=0, pcpuset=frozenset({0}), memory=2048),)
+        boot(db, "one", "a", allocated="", numa_topology=InstanceNUMATopology(cells=cells))
+        right = {"PCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
+        give(db, "one", "a", "INSTANCE", **right)
+        assert found(db) == []
+        release(db, "one")
+        give(db, "one", "a", "INSTANCE", VCPU=1, **right)
+        assert kinds(db) == [Kind.WRONG_AMOUNT]
+        assert fix(db) == [(Kind.WRONG_AMOUNT, None)]
+        assert held(db, "one") == on("a", **right)
+        assert found(db) == []
+        assert not unbalanced(books(db))
+
+    def test_an_inventory_goes_from_a_node_to_its_cards_with_what_is_allocated_of_it(self, db: Database) -> None:
+        hosts(db, "a")
+        offer(db, "a", VGPU=4)
+        for name in ("one", "two", "three"):
+            boot(db, name, "a", allocated="")
+            assert claim(db, claim_of(name, "a", VGPU=1)) == {}
+        cards = tuple((card, 2) for card in CARDS)
+        for _ in range(2):
+            offer(db, "a", cards=cards, VGPU=4)
+            each = [held(db, name) for name in ("one", "two", "three")]
+            assert sorted(card for of in each for card, _ in of) == [f"a_{CARDS[0]}", f"a_{CARDS[0]}", f"a_{CARDS[1]}"]
+        assert claim(db, claim_of("four", "a", VGPU=1)) == {}
+        assert held(db, "four") == on(f"a_{CARDS[1]}", VGPU=1)
+        assert claim(db, claim_of("five", "a", VGPU=1)) != {}
+        assert not unbalanced(books(db))
+
+
+CARDS = ("pci_0000_01_00_0", "pci_0000_02_00_0")
+
+
+def offer(db: Database, host: str, cards: tuple[tuple[str, int], ...] = (), **totals: int) -> None:
+    """The node's inventories as before, and these beside them, as its audit publishes them."""
+
+    def work(session: Any) -> None:
+        node = session.scalars(select(models.ComputeNode).where(models.ComputeNode.host == host)).one()
+        more = [
+            Inventory(resource_class=name, total=total, max_unit=total, children=cards)
+            for name, total in totals.items()
+        ]
+        root_id = session.scalar(select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == node.uuid))
+        child_providers.publish(session, (root_id, node.uuid), host, [*inventories_of(node), *more], db.now())
+
+    db.run(work)

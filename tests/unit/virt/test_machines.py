@@ -164,7 +164,8 @@ def test_devices_of_device_spec(machine: str, specs: list[str], found: list[str]
     [([], 0), (["nvidia-222"], 16), (["nvidia-222", "nvidia-230"], 16), (["nvidia-230", "nvidia-222"], 0)],
 )
 def test_vgpus_that_there_can_be_and_that_there_are(types: list[str], vgpus: int) -> None:
-    assert read("four-cells", devices__enabled_mdev_types=types).vgpus == vgpus
+    expected = {"pci_0000_41_00_0": vgpus} if vgpus else {}
+    assert read("four-cells", devices__enabled_mdev_types=types).gpus == expected
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_types_of_one_card_do_not_add_up(caplog: pytest.LogCaptureFixture) -> No
     for device in connection.devices:
         device.xml = device.xml.replace("<availableInstances>0<", "<availableInstances>8<")
     one.check(connection)
-    assert one.read(connection, ()).vgpus == 16
+    assert one.read(connection, ()).gpus == {"pci_0000_41_00_0": 16}
     assert caplog.messages == ["[devices] enabled_mdev_types: only nvidia-222 is offered, nvidia-230 is not"]
 
 

@@ -36,14 +36,16 @@ def test_a_network_card_with_virtual_functions() -> None:
 
 def test_a_gpu_with_mediated_devices_and_no_numa() -> None:
     found = parse([pci("gpu", 59, 0, 0, "10de:1eb8", MDEV + "<numa node='-1'/>")])
-    assert found.mdev_types == {"nvidia-222": 16, "nvidia-223": 8}
+    assert found.mdev_types == {"gpu": {"nvidia-222": 16, "nvidia-223": 8}}
     ((gpu, _),) = found.devices
     assert (gpu.dev_type, gpu.numa_node) == ("type-PCI", None)
 
 
 def test_mediated_devices_that_were_made_count_beside_those_that_may_be() -> None:
     made = "<device><name>mdev_1</name><parent>gpu</parent><capability type='mdev'><type id='nvidia-222'/></capability></device>"
-    assert parse([made, pci("gpu", 59, 0, 0, "10de:1eb8", MDEV)]).mdev_types == {"nvidia-222": 17, "nvidia-223": 8}
+    assert parse([made, pci("gpu", 59, 0, 0, "10de:1eb8", MDEV)]).mdev_types == {
+        "gpu": {"nvidia-222": 17, "nvidia-223": 8}
+    }
 
 
 def test_a_vdpa_device_is_told_of_its_virtual_function() -> None:
