@@ -22,7 +22,7 @@ from minova.conductor.moves import Moves
 from minova.conductor.notifications import Notifications
 from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.previews import Previews
-from minova.conductor.purge import PURGE_INTERVAL, TRIM_INTERVAL, Purge
+from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers import Servers
 from minova.conductor.services import FLUSH_INTERVAL, Services
@@ -142,6 +142,7 @@ class ConductorManager:
             PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
             PeriodicTask(name="end_forsaken_moves", interval=FORSAKEN_INTERVAL, work=self._end_forsaken_moves),
             PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=self._purge.purge),
+            PeriodicTask(name="purge_history", interval=HISTORY_INTERVAL, work=self._purge.purge_history),
             PeriodicTask(name="trim_host_changes", interval=TRIM_INTERVAL, work=self._purge.trim_host_changes),
         ]
         if self._placement_audit_interval:

@@ -22,6 +22,8 @@ LOG = logging.getLogger(__name__)
 
 PURGE_INTERVAL = 600.0
 TRIM_INTERVAL = 60.0
+# Each round looks through whole tables.
+HISTORY_INTERVAL = 3600.0
 
 # (session, batch size) -> how many rows, or things with many rows, were removed.
 Batch = Callable[[Session, int], int]
@@ -58,14 +60,32 @@ class Purge:
         if self._is_first() and self._worker.run(changes.renumber):
             LOG.info("The numbers of host_changes were used up and begin at 1 again; each scheduler reads every host")
 
+    def purge_history(self) -> None:
+        """What is over of instances that live, or that have not been deleted for long."""
+        seconds = float(self._conf.history_retention)
+        before = self._worker.at() - timedelta(seconds=seconds)
+
+        def migrations(session: Session, limit: int) -> int:
+            gone = purge.migrations(session, before, limit)
+            allocations.forget(session, gone)
+            return len(gone)
+
+        self._apply(
+            [
+                Rule("migrations", seconds, migrations),
+                Rule("instance_actions", seconds, lambda session, limit: purge.actions(session, before, limit)),
+                Rule("instance_faults", seconds, lambda session, limit: purge.faults(session, before, limit)),
+            ]
+        )
+
     def _rules(self) -> Sequence[Rule]:
         at = self._worker.at()
         deleted, diagnoses = float(self._conf.deleted_retention), float(self._conf.diagnosis_retention)
 
         def deleted_instances(session: Session, limit: int) -> int:
             gone = purge.deleted_instances(session, at - timedelta(seconds=deleted), limit)
-            allocations.forget(session, gone)
-            return len(gone)
+            allocations.forget(session, gone.consumers)
+            return gone.instances
 
         def old_diagnoses(session: Session, limit: int) -> int:
             return purge.diagnoses(session, at - timedelta(seconds=diagnoses), limit)

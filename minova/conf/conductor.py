@@ -49,6 +49,13 @@ OPTS: list[cfg.Opt] = [
         help="Seconds that deleted instances are kept before they are purged; 0 keeps them for ever.",
     ),
     cfg.IntOpt(
+        "history_retention",
+        default=31536000,
+        min=0,
+        help="Seconds that migrations and actions that have ended, and faults other than the newest one, are kept of an "
+        "instance that is not purged itself; 0 keeps them as long as the instance.",
+    ),
+    cfg.IntOpt(
         "host_change_retention",
         default=600,
         min=300,

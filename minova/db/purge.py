@@ -1,9 +1,9 @@
 """Removes what is older than its retention, in batches, so that no transaction is long."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import (
@@ -15,25 +15,35 @@ from minova.db.models import (
     InstanceDiagnosis,
     InstanceFault,
     InstanceGroupMember,
+    Migration,
     RequestSpecRow,
 )
+from minova.objects.migration import ENDED
 
 
-def deleted_instances(session: Session, before: datetime, limit: int) -> list[str]:
-    """Instances deleted by then with all that tells of them; answers which."""
+class Purged(NamedTuple):
+    """`consumers`: the instances and their migrations, which never claim again."""
+
+    instances: int
+    consumers: list[str]
+
+
+def deleted_instances(session: Session, before: datetime, limit: int) -> Purged:
+    """Instances deleted by then with all that tells of them."""
     query = select(Instance.uuid, Instance.reservation_id).where(Instance.deleted_at < before)
     rows = session.execute(query.order_by(Instance.deleted_at).limit(limit)).all()
     uuids = [row.uuid for row in rows]
     if not uuids:
-        return []
+        return Purged(0, [])
+    moves = session.scalars(select(Migration.uuid).where(Migration.instance_uuid.in_(uuids))).all()
     connection = session.connection()
     actions = select(InstanceAction.id).where(InstanceAction.instance_uuid.in_(uuids))
     connection.execute(delete(InstanceActionEvent).where(InstanceActionEvent.action_id.in_(actions)))
-    for model in (InstanceAction, InstanceFault, InstanceGroupMember, InstanceDiagnosis):
+    for model in (InstanceAction, InstanceFault, InstanceGroupMember, InstanceDiagnosis, Migration):
         connection.execute(delete(model).where(model.instance_uuid.in_(uuids)))
     connection.execute(delete(Instance).where(Instance.uuid.in_(uuids)))
     _requests(session, {row.reservation_id for row in rows})
-    return uuids
+    return Purged(len(uuids), [*uuids, *moves])
 
 
 def _requests(session: Session, reservations: set[str]) -> None:
@@ -51,3 +61,36 @@ def diagnoses(session: Session, before: datetime, limit: int) -> int:
         return 0
     result: Any = session.connection().execute(delete(DiagnosisRow).where(DiagnosisRow.id.in_(ids)))
     return int(result.rowcount)
+
+
+def actions(session: Session, before: datetime, limit: int) -> int:
+    """Actions that ended by then, with their events; answers how many. Those of living instances too."""
+    query = (
+        select(InstanceAction.id).where(InstanceAction.finish_time < before).order_by(InstanceAction.id).limit(limit)
+    )
+    ids = session.scalars(query).all()
+    if ids:
+        connection = session.connection()
+        connection.execute(delete(InstanceActionEvent).where(InstanceActionEvent.action_id.in_(ids)))
+        connection.execute(delete(InstanceAction).where(InstanceAction.id.in_(ids)))
+    return len(ids)
+
+
+def faults(session: Session, before: datetime, limit: int) -> int:
+    """Faults older than that; the newest of each instance stays, which its server shows."""
+    newest = select(func.max(InstanceFault.id)).group_by(InstanceFault.instance_uuid)
+    query = select(InstanceFault.id).where(InstanceFault.created_at < before, InstanceFault.id.not_in(newest))
+    ids = session.scalars(query.order_by(InstanceFault.id).limit(limit)).all()
+    if ids:
+        session.connection().execute(delete(InstanceFault).where(InstanceFault.id.in_(ids)))
+    return len(ids)
+
+
+def migrations(session: Session, before: datetime, limit: int) -> list[str]:
+    """Migrations that ended by then; answers their uuids, which are consumers, too."""
+    ended_at = func.coalesce(Migration.updated_at, Migration.created_at)
+    query = select(Migration.uuid).where(Migration.status.in_(sorted(ENDED)), ended_at < before)
+    uuids = list(session.scalars(query.order_by(Migration.id).limit(limit)))
+    if uuids:
+        session.connection().execute(delete(Migration).where(Migration.uuid.in_(uuids)))
+    return uuids

@@ -1,0 +1,69 @@
+"""How large the rows of each table are: `python -m tests.benchmarks.growth [SERVERS]`.
+
+Servers are created, built and deleted by a conductor over PostgreSQL, and as many hosts written; then each table's size, indexes included, is divided by its
+rows. docs/growth.md has the answers.
+"""
+
+import sys
+import time
+
+from sqlalchemy import text
+
+from minova.db import schema
+from minova.db.engine import Database
+from minova.db.models import Base
+from minova.scheduler.bench_cloud import host_records
+from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.scheduler.cloud import fill as fill_hosts
+from tests.servers.postgresql import PostgreSQL
+
+TOGETHER = 10
+
+
+def fill(desk: Desk, servers: int) -> None:
+    """One in ten is deleted."""
+    for name in desk.hosts:
+        desk.audit(name, vcpus=16 * servers, memory_mb=1024 * servers, local_gb=10 * servers)
+    for number in range(servers // TOGETHER):
+        for uuid in desk.create(TOGETHER if number % 2 else 1):
+            host = desk.instance(uuid).host or desk.task(uuid).host  # type: ignore[union-attr]
+            desk.build(str(host), uuid)
+            if number % 10 == 0:
+                desk.delete(uuid)
+                desk.settle()
+                desk.conductor.instance_deleted(CTX, instance_uuid=uuid, host=str(host))
+
+
+def sizes(url: str, least: int) -> dict[str, tuple[int, int]]:
+    """(rows, bytes) of each table that has enough rows to tell."""
+    db = Database(url)
+    found = {}
+    with db.engine.connect() as connection:
+        for name in sorted(Base.metadata.tables):
+            rows = connection.execute(text(f"SELECT count(*) FROM {name}")).scalar() or 0
+            size = connection.execute(text(f"SELECT pg_total_relation_size('{name}')")).scalar() or 0
+            if rows >= least:
+                found[name] = (rows, size)
+    db.close()
+    return found
+
+
+def main() -> None:
+    servers = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    with PostgreSQL() as server:
+        url, hosts_url = server.fresh_url(), server.fresh_url()
+        schema.upgrade(url)
+        schema.upgrade(hosts_url)
+        desk = Desk(url)
+        fill(desk, servers)
+        desk.close()
+        db = Database(hosts_url)
+        fill_hosts(db, host_records(servers), time.time())
+        db.close()
+        print(f"{'table':<32} {'rows':>8} {'bytes a row':>12}")
+        for name, (rows, size) in {**sizes(hosts_url, 100), **sizes(url, 100)}.items():
+            print(f"{name:<32} {rows:>8} {size / rows:>12.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
