@@ -6,22 +6,21 @@ claim -> image -> disks and domain -> domain runs -> build_succeeded
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from minova import errors, metrics
-from minova.batch_queue import BatchQueue, Ticket
 from minova.compute.attempts import Attempts, End, Outcome
 from minova.compute.domains import Domains
 from minova.compute.nodes import Nodes
 from minova.compute.repeat import repeated
-from minova.compute.resource_tracker import MOST_TOGETHER
+from minova.compute.report_queue import ReportQueue
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.build import BuildMessage, BuildSuccess, refusal
+from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
 from minova.objects.image import Image
 from minova.objects.instance import Instance
@@ -63,7 +62,7 @@ class Builder:
         # {instance uuid: its last attempt when its removal was asked for}
         self._cancelled: dict[str, int] = {}
         self.domains = Domains(driver)
-        self._successes: BatchQueue[BuildSuccess, None] = BatchQueue(self._report_successes, MOST_TOGETHER)
+        self._reports = ReportQueue(host, conductor)
         self._host = host
         self._driver = driver
         self._conductor = conductor
@@ -141,7 +140,7 @@ class Builder:
         self.domains.reused(instance.uuid)
         self._driver.prepare(instance, message.node, message.attempt, path)
         self._require_wanted(message)
-        self._begin(ctx, message, TaskState.SPAWNING)
+        self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
         return self._driver.start(instance)
 
     def _image_path(self, instance: Instance, check: Callable[[], None]) -> Path | None:
@@ -155,14 +154,6 @@ class Builder:
         facts = inspect(path, image.disk_format)
         refuse(unfit(image, instance.flavor, facts.virtual_size), image)
         return path
-
-    def _begin(self, ctx: RequestContext, message: BuildMessage, step: TaskState) -> None:
-        repeated(
-            "begin_attempt",
-            lambda: self._conductor.begin_attempt(
-                ctx, instance_uuid=message.instance.uuid, attempt=message.attempt, host=self._host, step=step
-            ),
-        )
 
     # -- reports ---------------------------------------------------------------------------------------------------
 
@@ -182,51 +173,8 @@ class Builder:
         except Exception as error:  # noqa: BLE001  - whatever came back, the audit goes on from here
             LOG.warning("How the build of %s ended is said again by an audit: %s", message.instance.uuid, error)
 
-    def _report_successes(self, tickets: Sequence[Ticket[BuildSuccess, None]]) -> None:
-        """Builds that end while a report is under way are reported together."""
-        try:
-            if len(tickets) > 1:
-                self._report_together(tickets)
-                return
-        except errors.PeerTooOld as error:
-            LOG.debug("Builds are reported one by one: %s", error)
-        for ticket in tickets:
-            try:
-                self._report_success(ticket.asked)
-                ticket.served(None)
-            except Exception as error:  # noqa: BLE001  - its caller gets it
-                ticket.served(error)
-
-    def _report_together(self, tickets: Sequence[Ticket[BuildSuccess, None]]) -> None:
-        builds = tuple(ticket.asked for ticket in tickets)
-        answers = repeated(
-            "builds_succeeded",
-            lambda: self._conductor.builds_succeeded(builds[0].ctx, builds=builds, host=self._host),
-        )
-        for ticket, answer in zip(tickets, answers, strict=True):
-            ticket.served(refusal(answer))
-
-    def _report_success(self, one: BuildSuccess) -> None:
-        repeated(
-            "build_succeeded",
-            lambda: self._conductor.build_succeeded(
-                one.ctx,
-                instance_uuid=one.instance_uuid,
-                attempt=one.attempt,
-                host=self._host,
-                power_state=one.power_state,
-            ),
-        )
-
     def _succeeded(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
-        self._successes.ask(
-            BuildSuccess(
-                ctx=ctx,
-                instance_uuid=message.instance.uuid,
-                attempt=message.attempt,
-                power_state=int(outcome.power_state),
-            )
-        )
+        self._reports.succeed(ctx, message.instance.uuid, message.attempt, outcome.power_state)
         tracker = self._nodes.tracker(message.node)
         tracker.count_build(succeeded=True)
         held = tracker.holds(message.instance.uuid)

@@ -28,7 +28,7 @@ from minova.db.instances import Standing
 from minova.db.models import Instance, Task
 from minova.log import bound_context
 from minova.objects import instance as objects
-from minova.objects.build import BuildSuccess, InstanceClaim, ReportAnswer
+from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
 from minova.objects.compute_node import ComputeNode
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import Selection
@@ -60,11 +60,14 @@ _CLAIM = instances.Transition(
     numa_topology=bindparam("b_numa_topology"),
     updated_at=bindparam("b_at"),
 )
-_BEGIN = {
+# Steps that a host may report.
+BEGUN = (TaskState.SCHEDULING, *BUILD_STEPS)
+# By the step that a report names; without one the build has succeeded.
+_PROGRESS: dict[TaskState | None, instances.Transition] = {
     step: instances.Transition(BUILDING, (VmState.BUILDING, step), *_MINE, updated_at=bindparam("b_at"))
-    for step in (TaskState.SCHEDULING, *BUILD_STEPS)
+    for step in BEGUN
 }
-_SUCCEED = instances.Transition(
+_PROGRESS[None] = instances.Transition(
     BUILDING,
     (VmState.ACTIVE, None),
     *_MINE,
@@ -113,8 +116,7 @@ class BuildReports:
         self._casts = casts
         self._liveness = liveness
         self._claims = GroupCommit(worker, self._claim)
-        self._steps = GroupCommit(worker, self._begin)
-        self._successes = GroupCommit(worker, self._succeed)
+        self._progress = GroupCommit(worker, self._write_progress)
 
     # -- while it goes on ------------------------------------------------------------------------------------------
 
@@ -141,26 +143,19 @@ class BuildReports:
 
     def begin_attempt(self, instance_uuid: str, attempt: int, host: str, step: str) -> None:
         """Note the step. StaleAttempt: the attempt is no longer that host's. BadRequest: there is no such step."""
-        state = step_of("begin_attempt", step, _BEGIN)
-        self._steps.run(
-            AttemptReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, host=host, step=state)
-        )
+        one = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, step=step)
+        self._progress.run(progress_report(one, host))
 
     def build_succeeded(self, instance_uuid: str, attempt: int, host: str, power_state: int) -> None:
         """ACTIVE, and the task has ended. Idempotent."""
-        one = BuildSuccess(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, power_state=power_state)
-        self._count(self._successes.run(success_report(one, host)))
+        one = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, power_state=power_state)
+        count_active(self._progress.run(progress_report(one, host)))
 
-    def builds_succeeded(self, builds: Sequence[BuildSuccess], host: str) -> tuple[ReportAnswer, ...]:
+    def report_builds(self, reports: Sequence[BuildReport], host: str) -> tuple[ReportAnswer, ...]:
         """See the contract."""
-        outcomes = self._successes.run_all([success_report(one, host) for one in builds])
-        self._count(sum(outcome is True for outcome in outcomes))
+        outcomes = self._progress.run_all([progress_report(one, host) for one in reports])
+        count_active(sum(outcome is True for outcome in outcomes))
         return tuple(answer_of(outcome) for outcome in outcomes)
-
-    @staticmethod
-    def _count(succeeded: int) -> None:
-        if succeeded:
-            metrics.BUILDS.labels("active").inc(succeeded)
 
     def _claim(self, session: Session, reports: Sequence[AttemptReport]) -> list[objects.Instance]:
         at = self._worker.at()
@@ -173,21 +168,20 @@ class BuildReports:
         changes.append(session, written, self._worker.now())
         return [claimed[one.instance_uuid] for one in reports]
 
-    def _begin(self, session: Session, reports: Sequence[AttemptReport]) -> list[None]:
-        apply_all(session, _BEGIN, reports, self._worker.at())
-        return [None] * len(reports)
-
-    def _succeed(self, session: Session, reports: Sequence[AttemptReport]) -> list[bool]:
+    def _write_progress(self, session: Session, reports: Sequence[AttemptReport]) -> list[bool]:
+        """Whether each has made its instance ACTIVE."""
         at = self._worker.at()
         try:
-            apply_all(session, {None: _SUCCEED}, reports, at)
+            apply_all(session, _PROGRESS, reports, at)
         except errors.StaleAttempt:
             (only,) = reports
-            if heard_before(session, only.instance_uuid, only.attempt, only.host):
+            if only.step is None and heard_before(session, only.instance_uuid, only.attempt, only.host):
                 return [False]
             raise
-        actions.end(session, tasks.remove(session, [one.instance_uuid for one in reports]), at)
-        return [True] * len(reports)
+        succeeded = [one.instance_uuid for one in reports if one.step is None]
+        if succeeded:
+            actions.end(session, tasks.remove(session, succeeded), at)
+        return [one.step is None for one in reports]
 
     # -- when it has failed ----------------------------------------------------------------------------------------
 
@@ -315,9 +309,18 @@ def claim_report(one: InstanceClaim, node: ComputeNode) -> AttemptReport:
     )
 
 
-def success_report(one: BuildSuccess, host: str) -> AttemptReport:
-    values = {"b_power_state": int(PowerState(one.power_state))}
-    return AttemptReport(ctx=one.ctx, instance_uuid=one.instance_uuid, attempt=one.attempt, host=host, values=values)
+def progress_report(one: BuildReport, host: str) -> AttemptReport:
+    """BadRequest: there is no such step."""
+    step = step_of("begin_attempt", one.step, BEGUN) if one.step is not None else None
+    values = {"b_power_state": int(PowerState(one.power_state))} if step is None else {}
+    return AttemptReport(
+        ctx=one.ctx, instance_uuid=one.instance_uuid, attempt=one.attempt, host=host, step=step, values=values
+    )
+
+
+def count_active(succeeded: int) -> None:
+    if succeeded:
+        metrics.BUILDS.labels("active").inc(succeeded)
 
 
 def answer_of(outcome: object) -> ReportAnswer:

@@ -35,7 +35,7 @@ from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
 from minova.notifier import Notifier
 from minova.objects.aggregate import Aggregate
-from minova.objects.build import AuditInputs, BuildSuccess, HostInstances, InstanceClaim, ReportAnswer
+from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.diagnosis import ScheduleAnswer
@@ -316,11 +316,11 @@ class ConductorManager:
         self._services.heard(host, ctx.process)
         self._reports.build_succeeded(instance_uuid, attempt, host, power_state)
 
-    def builds_succeeded(
-        self, ctx: RequestContext, builds: tuple[BuildSuccess, ...], host: str
+    def report_builds(
+        self, ctx: RequestContext, reports: tuple[BuildReport, ...], host: str
     ) -> tuple[ReportAnswer, ...]:
         self._services.heard(host)
-        return self._reports.builds_succeeded(builds, host)
+        return self._reports.report_builds(reports, host)
 
     def build_failed(
         self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool

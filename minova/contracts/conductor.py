@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call, cast, contract
 from minova.objects.aggregate import Aggregate
-from minova.objects.build import AuditInputs, BuildSuccess, HostInstances, InstanceClaim, ReportAnswer
+from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.diagnosis import ScheduleAnswer
@@ -270,10 +270,10 @@ class ConductorApi(Protocol):
         ...
 
     @call(since="1.6")
-    def builds_succeeded(
-        self, ctx: RequestContext, builds: tuple[BuildSuccess, ...], host: str
+    def report_builds(
+        self, ctx: RequestContext, reports: tuple[BuildReport, ...], host: str
     ) -> tuple[ReportAnswer, ...]:
-        """`build_succeeded` for several at once, in one transaction; an answer for each, in their order."""
+        """`begin_attempt` and `build_succeeded` for several at once, in one transaction; an answer for each, in their order."""
         ...
 
     @call

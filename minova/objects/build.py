@@ -39,13 +39,17 @@ class InstanceClaim(msgspec.Struct, frozen=True, kw_only=True):
     numa_topology: InstanceNUMATopology | None = None
 
 
-class BuildSuccess(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several builds that a host reports at once. `ctx` is of the request that the build belongs to."""
+class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several reports of a host at once: the build begins `step` (a task_state) or, with None, has succeeded.
+
+    `ctx` is of the request that the build belongs to.
+    """
 
     ctx: RequestContext
     instance_uuid: str
     attempt: int
-    power_state: int
+    step: str | None = None
+    power_state: int = 0
 
 
 class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):

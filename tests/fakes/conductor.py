@@ -11,7 +11,7 @@ from minova.context import RequestContext
 from minova.objects.build import (
     AuditInputs,
     BuildMessage,
-    BuildSuccess,
+    BuildReport,
     HostInstances,
     InstanceClaim,
     ReportAnswer,
@@ -292,30 +292,33 @@ class FakeConductor:
         )
 
     def begin_attempt(self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, step: str) -> None:
-        def work() -> None:
-            self._fence(instance_uuid, attempt, host)
-            self.steps.append((instance_uuid, attempt, str(step)))
-            self._write(instance_uuid, task_state=TaskState(step))
+        self._serve("begin_attempt", lambda: self._begin(instance_uuid, attempt, host, step))
 
-        self._serve("begin_attempt", work)
+    def _begin(self, instance_uuid: str, attempt: int, host: str, step: str) -> None:
+        self._fence(instance_uuid, attempt, host)
+        self.steps.append((instance_uuid, attempt, str(step)))
+        self._write(instance_uuid, task_state=TaskState(step))
 
     def build_succeeded(
         self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, power_state: int
     ) -> None:
         self._serve("build_succeeded", lambda: self._succeed(instance_uuid, attempt, host, power_state))
 
-    def builds_succeeded(
-        self, ctx: RequestContext, *, builds: tuple[BuildSuccess, ...], host: str
+    def report_builds(
+        self, ctx: RequestContext, *, reports: tuple[BuildReport, ...], host: str
     ) -> tuple[ReportAnswer, ...]:
         def answers() -> Iterator[ReportAnswer]:
-            for one in builds:
+            for one in reports:
                 try:
-                    self._succeed(one.instance_uuid, one.attempt, host, one.power_state)
+                    if one.step is not None:
+                        self._begin(one.instance_uuid, one.attempt, host, one.step)
+                    else:
+                        self._succeed(one.instance_uuid, one.attempt, host, one.power_state)
                     yield ReportAnswer()
                 except errors.StaleAttempt as error:
                     yield ReportAnswer(stale=str(error))
 
-        return self._serve("builds_succeeded", lambda: tuple(answers()))
+        return self._serve("report_builds", lambda: tuple(answers()))
 
     def _succeed(self, instance_uuid: str, attempt: int, host: str, power_state: int) -> None:
         known = self.instances[instance_uuid]

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import event
 
 from minova.db import models
-from minova.objects.build import BuildSuccess, InstanceClaim, ReportAnswer
+from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
 from tests.functional.conductor.desk import CTX, Desk
 
 
@@ -13,8 +13,8 @@ def claims(*uuids: str) -> tuple[InstanceClaim, ...]:
     return tuple(InstanceClaim(ctx=CTX, instance_uuid=uuid, attempt=1) for uuid in uuids)
 
 
-def successes(*uuids: str) -> tuple[BuildSuccess, ...]:
-    return tuple(BuildSuccess(ctx=CTX, instance_uuid=uuid, attempt=1, power_state=1) for uuid in uuids)
+def successes(*uuids: str) -> tuple[BuildReport, ...]:
+    return tuple(BuildReport(ctx=CTX, instance_uuid=uuid, attempt=1, power_state=1) for uuid in uuids)
 
 
 def commits_of(desk: Desk, work: Any) -> int:
@@ -62,7 +62,7 @@ class GroupCommitCases:
         uuids = desk.create(3)
         for uuid in uuids:
             desk.claim("a", uuid)
-        commits = commits_of(desk, lambda: desk.conductor.builds_succeeded(CTX, builds=successes(*uuids), host="a"))
+        commits = commits_of(desk, lambda: desk.conductor.report_builds(CTX, reports=successes(*uuids), host="a"))
         assert commits == 1, commits
         assert {desk.state(uuid) for uuid in uuids} == {"active/None on a"}
         assert [desk.actions(uuid) for uuid in uuids] == [[("create", "Success")]] * 3
@@ -75,7 +75,17 @@ class GroupCommitCases:
             desk.claim("a", uuid)
         desk.succeed("a", uuids[0])
         desk.delete(uuids[2])
-        known, new, deleted = desk.conductor.builds_succeeded(CTX, builds=successes(*uuids), host="a")
+        known, new, deleted = desk.conductor.report_builds(CTX, reports=successes(*uuids), host="a")
         assert (known.stale, new.stale) == (None, None)
         assert deleted.stale is not None
         assert [desk.state(uuid) for uuid in uuids[:2]] == ["active/None on a"] * 2
+
+    def test_steps_and_successes_are_written_together(self, desk: Desk) -> None:
+        desk.scheduler.order = ["a"]
+        first, second = desk.create(2)
+        for uuid in (first, second):
+            desk.claim("a", uuid)
+        begun = BuildReport(ctx=CTX, instance_uuid=first, attempt=1, step="spawning")
+        reports = (begun, *successes(second))
+        assert commits_of(desk, lambda: desk.conductor.report_builds(CTX, reports=reports, host="a")) == 1
+        assert [desk.state(uuid) for uuid in (first, second)] == ["building/spawning on a", "active/None on a"]
