@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +21,10 @@ from minova.log import bound_request
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
+
+# Seconds that a stop waits for messages that are worked on, and for periodic tasks.
+SERVER_STOP = 1.5
+PERIODIC_STOP = 0.5
 
 
 class PeriodicTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,13 +65,24 @@ class Running(Protocol):
 
 
 class Service:
-    """One manager behind one RPC topic. `stopping` is shared by all that waits in this process."""
+    """One manager behind one RPC topic. `stopping` is shared by all that waits in this process. `leave` is called first of
+    all when it stops: it hands over at once what others can go on with.
+    """
 
-    def __init__(self, binary: str, manager: Manager, server: Callable[[], Any], stopping: threading.Event) -> None:
+    def __init__(
+        self,
+        binary: str,
+        manager: Manager,
+        server: Callable[[], Any],
+        stopping: threading.Event,
+        *,
+        leave: Callable[[], None] = lambda: None,
+    ) -> None:
         self.binary = binary
         self.stopping = stopping
         self._manager = manager
         self._make_server = server
+        self._leave = leave
         self._server: Any = None
         self._threads: list[threading.Thread] = []
 
@@ -83,13 +99,18 @@ class Service:
         LOG.info("%s started", self.binary)
 
     def stop(self) -> None:
-        """Stop listening first, so that nothing new comes in; then the periodic tasks; then the manager's own work."""
+        """Leave; stop listening, so that nothing new comes in; then the periodic tasks; then the manager's own work.
+
+        Neither a message that is worked on nor a periodic task is waited for without end: each may wait for a broker, a
+        database or a caller that is gone. What they leave undone is gone on with from the rows, as after a crash.
+        """
         self.stopping.set()
+        self._leave()
         if self._server is not None:
-            self._server.stop()
-            self._server.wait()
+            within(SERVER_STOP, f"the RPC server of {self.binary}", self._stop_server)
+        until = time.monotonic() + PERIODIC_STOP
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(max(0.0, until - time.monotonic()))
         self._manager.stop()
         LOG.info("%s stopped", self.binary)
 
@@ -98,6 +119,27 @@ class Service:
         """Why the manager has asked for the stop of the process; a manager without `failure` never does."""
         found: str | None = getattr(self._manager, "failure", None)
         return found
+
+    def _stop_server(self) -> None:
+        self._server.stop()
+        self._server.wait()
+
+
+def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
+    """Do `work` in a thread that is left behind when it takes longer. Whether it has ended."""
+
+    def guarded() -> None:
+        try:
+            work()
+        except Exception:
+            LOG.exception("%s did not stop cleanly", what)
+
+    thread = threading.Thread(target=guarded, name=f"stop {what}", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        LOG.warning("%s still works after %.1f s and is left behind", what, seconds)
+    return not thread.is_alive()
 
 
 def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:

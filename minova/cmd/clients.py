@@ -9,8 +9,10 @@ from minova.contracts.scheduler import SchedulerApi
 from minova.rpc import Rpc
 
 # Seconds. Every call is safe to repeat, so a caller does better to ask again than to wait long for one who has died.
-CALL_TIMEOUT = 15.0
+CALL_TIMEOUT = 8.0
 SCHEDULE_TIMEOUT = 30.0
+# A person waits for the answer, and a thread that answers messages waits with them: less than CALL_TIMEOUT.
+DRY_RUN_TIMEOUT = 6.0
 # People are told after a few seconds that the broker is away; services wait until it is back, and go on.
 TOLD_AFTER_TRIES = 2
 
@@ -21,6 +23,11 @@ def conductor(rpc: Rpc, *, retry: int | None = None) -> ConductorApi:
 
 def scheduler(rpc: Rpc) -> SchedulerApi:
     return rpc.client(SchedulerApi, timeout=SCHEDULE_TIMEOUT)
+
+
+def dry_runs(rpc: Rpc) -> SchedulerApi:
+    """For questions that write nothing: an answer soon, or none."""
+    return rpc.client(SchedulerApi, timeout=DRY_RUN_TIMEOUT, retry=TOLD_AFTER_TRIES)
 
 
 def compute(rpc: Rpc, *, retry: int | None = None) -> Callable[[str], ComputeApi]:

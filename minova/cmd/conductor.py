@@ -30,8 +30,11 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         over_the_bus=clients.conductor(rpc),
         notifier=Notifier(conf),
         levels=rpc.levels.known,
+        leases=database.of_its_own(conf),
+        dry_runs=clients.dry_runs(rpc),
     )
-    return Service("minova-conductor", manager, lambda: rpc.server(ConductorApi, manager, host=conf.host), stopping)
+    server = lambda: rpc.server(ConductorApi, manager, host=conf.host)  # noqa: E731
+    return Service("minova-conductor", manager, server, stopping, leave=manager.worker.leave)
 
 
 def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:

@@ -28,6 +28,11 @@ def follow_levels(conf: cfg.ConfigOpts, db: Database, rpc: Rpc) -> None:
     rpc.levels.follow(read)
 
 
+def of_its_own(conf: cfg.ConfigOpts) -> Database:
+    """One connection that nothing else waits for."""
+    return Database(conf.database.connection, pool_size=1)
+
+
 def opened(conf: cfg.ConfigOpts, *, readonly: bool = False, durable: bool = True) -> Database:
     """Nothing is connected yet."""
     options = conf.database

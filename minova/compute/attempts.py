@@ -25,12 +25,16 @@ class End(Enum):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What is reported to the conductor of an ended attempt, again if nobody heard it."""
+    """What is reported to the conductor of an ended attempt, again if nobody heard it.
+
+    `fault_of_host` False: the failure does not count against the host, for other builds may do well here.
+    """
 
     end: End
     power_state: PowerState = PowerState.NOSTATE
     reason: str = ""
     retriable: bool = True
+    fault_of_host: bool = True
 
 
 class _Seen(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from minova import errors, metrics
 from minova.compute.attempts import Attempts, End, Outcome
 from minova.compute.domains import Domains
 from minova.compute.nodes import Nodes
-from minova.compute.repeat import repeated
+from minova.compute.repeat import Repeat
 from minova.compute.report_queue import ReportQueue
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -30,6 +30,8 @@ from minova.virt.driver import Driver, RowHost
 from minova.virt.image_format import inspect, unfit
 
 LOG = logging.getLogger(__name__)
+# Seconds that a removal repeats its report; afterwards the conductor asks for the removal again.
+REMOVAL_PATIENCE = 60.0
 
 
 class Images(Protocol):
@@ -56,6 +58,7 @@ class Builder:
         *,
         clock: Callable[[], float] = time.time,
         check: Callable[[], None] = lambda: None,
+        repeat: Repeat | None = None,
     ) -> None:
         self.attempts = Attempts()
         self._check = check
@@ -69,6 +72,7 @@ class Builder:
         self._images = images
         self._nodes = nodes
         self._clock = clock
+        self._repeat = repeat or Repeat()
 
     # -- build -----------------------------------------------------------------------------------------------------
 
@@ -109,8 +113,7 @@ class Builder:
             return Outcome(end=End.STALE)
         except errors.MinovaError as error:
             LOG.warning("Attempt %d of instance %s failed: %s", attempt, instance_uuid, error)
-            retriable = not isinstance(error, errors.ImageUnacceptable)
-            return Outcome(end=End.FAILED, reason=str(error), retriable=retriable)
+            return failed(error)
         except Exception as error:
             LOG.exception("Attempt %d of instance %s failed", attempt, instance_uuid)
             return Outcome(end=End.FAILED, reason=str(error) or type(error).__name__)
@@ -184,7 +187,7 @@ class Builder:
             )
 
     def _failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
-        repeated(
+        self._repeat(
             "build_failed",
             lambda: self._conductor.build_failed(
                 ctx,
@@ -198,7 +201,7 @@ class Builder:
         # An audit between the clean-up and this report took it in again from the row.
         self._nodes.release(ctx, message.instance.uuid)
         for tracker in self._nodes.trackers():
-            if tracker.nodename == message.node:
+            if tracker.nodename == message.node and outcome.fault_of_host:
                 tracker.count_build(succeeded=False)
 
     # -- removal ---------------------------------------------------------------------------------------------------
@@ -208,9 +211,10 @@ class Builder:
         with self.domains.locked(instance_uuid):
             self.domains.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
             self._nodes.release(ctx, instance_uuid)
-            repeated(
+            self._repeat(
                 "instance_deleted",
                 lambda: self._conductor.instance_deleted(ctx, instance_uuid=instance_uuid, host=self._host),
+                REMOVAL_PATIENCE,
             )
             # An audit between the two took it in again from the row.
             self._nodes.release(ctx, instance_uuid)
@@ -271,6 +275,16 @@ class Builder:
                 and not self.attempts.newer(domain.uuid, domain.attempt)
             ):
                 self._driver.power_off(domain.uuid)
+
+
+def failed(error: errors.MinovaError) -> Outcome:
+    """What is said of an attempt that ended so. That conductor, broker or image service are away is no fault of this host."""
+    return Outcome(
+        end=End.FAILED,
+        reason=str(error),
+        retriable=not isinstance(error, errors.ImageUnacceptable),
+        fault_of_host=not isinstance(error, errors.ServiceUnavailable),
+    )
 
 
 def refuse(reasons: tuple[str, ...], image: Image) -> None:

@@ -20,6 +20,7 @@ from minova.compute.leaving import Abandoned, Gate
 from minova.compute.monitors import Monitors
 from minova.compute.nodes import Nodes, settings_from
 from minova.compute.power_states import PowerStates
+from minova.compute.repeat import Repeat
 from minova.compute.upkeep import Upkeep
 from minova.compute.workers import Spawn, Workers
 from minova.context import RequestContext, service_context
@@ -86,9 +87,12 @@ class ComputeManager:
         self._down_reason: str | None = None
         self._audit_due = False
         monitors = Monitors(conf.compute_monitors, driver, source=conf.compute_driver, clock=clock)
-        self._nodes = Nodes(settings_from(conf, host), driver, conductor, monitors.metrics)
+        repeat = Repeat(self._pause)
+        self._nodes = Nodes(settings_from(conf, host), driver, conductor, monitors.metrics, repeat)
         self._power_states = PowerStates(host, conductor, driver.power_state)
-        self._builder = Builder(host, driver, conductor, images, self._nodes, clock=clock, check=self._gate.check)
+        self._builder = Builder(
+            host, driver, conductor, images, self._nodes, clock=clock, check=self._gate.check, repeat=repeat
+        )
         self._auditor = Auditor(
             driver,
             self._nodes,
@@ -109,6 +113,12 @@ class ComputeManager:
         )
 
         conf.register_mutate_hook(self._reconfigure)
+
+    def _pause(self, seconds: float) -> bool:
+        """Between repeated calls. A stop does not end them, for what runs has its time to end; the gate does."""
+        if self._stopping.wait(seconds):
+            time.sleep(seconds)
+        return False
 
     def _reconfigure(self, conf: cfg.ConfigOpts, changed: object) -> None:
         """The configuration was read again. The next audits publish what it says now."""

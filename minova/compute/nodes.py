@@ -10,6 +10,7 @@ from minova import errors
 from minova.compute.audit import NodeSettings
 from minova.compute.inventories import Ratios, Reserved, require_room
 from minova.compute.monitors import Metrics, nothing_monitored
+from minova.compute.repeat import Repeat
 from minova.compute.resource_tracker import ResourceTracker, WriteOrder
 from minova.compute.running_deleted import RunningDeleted
 from minova.context import RequestContext
@@ -60,11 +61,13 @@ class Nodes:
         driver: Driver,
         conductor: ConductorApi,
         monitored: Callable[[str], Metrics] = nothing_monitored,
+        repeat: Repeat | None = None,
     ) -> None:
         self._settings = settings
         self._driver = driver
         self._conductor = conductor
         self._monitored = monitored
+        self._repeat = repeat or Repeat()
         self._trackers: dict[str, ResourceTracker] = {}
         # They outlive the trackers: numbers of a process never begin anew.
         self._orders: dict[str, WriteOrder] = {}
@@ -96,6 +99,7 @@ class Nodes:
                 self._driver,
                 self._conductor,
                 self._monitored,
+                self._repeat,
                 order=order,
                 # Of several nodes no one can have the host's.
                 compute_id=self._compute_id if len(available) == 1 else None,

@@ -1,24 +1,28 @@
-"""Asking again when no answer came."""
+"""How long a compute repeats its calls of a conductor that is away, or that has no database."""
 
-import logging
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from minova import errors
+from minova.retry import retry_call
 
-LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-TIMES = 3
+# Seconds. Nobody else can go on meanwhile either: giving up earlier would only fail builds of healthy hosts.
+PATIENCE = 600.0
 
 
-def repeated(what: str, ask: Callable[[], T], times: int = TIMES) -> T:
-    """Ask up to `times` times while nobody answers; only for what may be done twice.
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
 
-    There is no pause: a call without an answer has waited long already. ServiceUnavailable: none came at all.
-    """
-    for left in range(times - 1, 0, -1):
-        try:
-            return ask()
-        except errors.ServiceUnavailable as error:
-            LOG.warning("%s: %s; asking again, %d left", what, error, left)
-    return ask()
+
+class Repeat:
+    """Only for calls that are safe to repeat. `wait` pauses, and answers whether the compute stops."""
+
+    def __init__(self, wait: Callable[[float], bool] = _sleep, seconds: float = PATIENCE) -> None:
+        self._wait = wait
+        self._seconds = seconds
+
+    def __call__(self, what: str, ask: Callable[[], T], seconds: float | None = None) -> T:
+        """ServiceUnavailable: no answer for so long, or the compute stops."""
+        return retry_call(what, ask, seconds=self._seconds if seconds is None else seconds, wait=self._wait)

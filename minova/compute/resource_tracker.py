@@ -19,7 +19,7 @@ from minova.compute.claims import Demand
 from minova.compute.drift import drift_of, edited, with_own_devices
 from minova.compute.monitors import Metrics, nothing_monitored
 from minova.compute.moves import side_of
-from minova.compute.repeat import repeated
+from minova.compute.repeat import Repeat
 from minova.compute.usage import Held, usage_of
 from minova.compute.views import checked, log_final_view, log_finding, log_hypervisor_view
 from minova.context import RequestContext
@@ -87,6 +87,7 @@ class ResourceTracker:
         driver: Driver,
         conductor: ConductorApi,
         monitored: Callable[[str], Metrics] = nothing_monitored,
+        repeat: Repeat | None = None,
         *,
         order: WriteOrder | None = None,
         compute_id: str | None = None,
@@ -98,6 +99,7 @@ class ResourceTracker:
         self._driver = driver
         self._conductor = conductor
         self._monitored = monitored
+        self._repeat = repeat or Repeat()
         self._lock = threading.Lock()
         self._claims: BatchQueue[_Asked, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
         self._failed_builds = 0
@@ -203,7 +205,7 @@ class ResourceTracker:
                 claims.append(ticket.asked.as_message(claimed))
         except errors.MinovaError:
             return False
-        write = lambda node: repeated(  # noqa: E731
+        write = lambda node: self._repeat(  # noqa: E731
             "claim_instances",
             lambda: self._conductor.claim_instances(tickets[0].asked.ctx, claims=tuple(claims), node=node),
         )
@@ -222,7 +224,7 @@ class ResourceTracker:
         return True
 
     def _write_claim(self, asked: _Asked, claimed: Instance, node: ComputeNode) -> Instance:
-        return repeated(
+        return self._repeat(
             "claim_instance",
             lambda: self._conductor.claim_instance(
                 asked.ctx,
@@ -280,7 +282,7 @@ class ResourceTracker:
         """
 
         def write(claimed: Migration, node: ComputeNode) -> Migration:
-            return repeated("claim_move", lambda: self._conductor.claim_move(ctx, migration=claimed, node=node))
+            return self._repeat("claim_move", lambda: self._conductor.claim_move(ctx, migration=claimed, node=node))
 
         here = replace(migration, dest_compute=self._settings.host, dest_node=self.nodename)
         if not self._driver.reports_resources:

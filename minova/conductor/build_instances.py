@@ -6,8 +6,8 @@ schedule --(scheduler: yes)--> build: the intent is committed, then cast
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from oslo_config import cfg
@@ -30,11 +30,13 @@ from minova.objects.request_spec import RequestSpec, Selection
 from minova.placement import allocations
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 # Seconds until a task is looked at again whose scheduling neither ended nor failed: longer than the call takes at most.
 SCHEDULE_WAIT = 60.0
-# Seconds until the scheduler is asked again when it did not answer.
-SCHEDULE_AGAIN = 2.0
+# Seconds until the scheduler is asked again when it did not answer; doubled with each question, up to the longest.
+SCHEDULE_AGAIN = 0.5
+LONGEST_SCHEDULE_AGAIN = 5.0
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +68,7 @@ class BuildInstances:
 
     def again(self, ctx: RequestContext, reservation_id: str, epochs: Mapping[str, int]) -> None:
         """Ask the scheduler once more for tasks that have waited too long or lost their owner."""
-        raised = self._worker.run(lambda session: self._raise_claim_no(session, reservation_id, epochs))
+        raised = self._persist(lambda session: self._raise_claim_no(session, reservation_id, epochs))
         if raised is not None:
             self.schedule(ctx, raised)
 
@@ -87,20 +89,20 @@ class BuildInstances:
             )
         except (errors.ServiceUnavailable, errors.StaleClaim) as error:
             LOG.warning("Scheduling of %s is tried again: %s", asked.id, error)
-            self._worker.run(lambda session: self._postpone(session, asked))
+            self._persist(lambda session: self._postpone(session, asked))
             return
         except Exception as error:
             LOG.exception("Scheduling of %s failed", asked.id)
             kind, reason = type(error).__name__, f"Scheduling failed: {error}"
             broke = Diagnosis(request_id=ctx.request_id, instance_uuids=uuids, hosts=0, error=reason)
-            self._worker.run(lambda session: self._fail(session, asked, kind, reason, broke))
+            self._persist(lambda session: self._fail(session, asked, kind, reason, broke))
             return
         if answer.selections:
-            builds = self._worker.run(lambda session: self._commit(session, asked, answer))
+            builds = self._persist(lambda session: self._commit(session, asked, answer))
             self._casts.build(ctx, builds)
         else:
             said = answer.diagnosis
-            self._worker.run(lambda session: self._fail(session, asked, "NoValidHost", said.summary(), said))
+            self._persist(lambda session: self._fail(session, asked, "NoValidHost", said.summary(), said))
 
     def expire(self, epochs: Mapping[str, int], reason: str) -> None:
         """Give up tasks that are past their deadline."""
@@ -110,6 +112,10 @@ class BuildInstances:
 
         for uuid, error in together_or_alone("Builds past their deadline", epochs, expire).items():
             LOG.error("The build of instance %s is past its deadline and cannot be ended: %s", uuid, error)
+
+    def _persist(self, work: Callable[[Session], T]) -> T:
+        """Write what a scheduler has answered as soon as the database is back. Afterwards the task is due anyway."""
+        return self._worker.persist("The result of a scheduling", work, SCHEDULE_WAIT)
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
@@ -150,7 +156,8 @@ class BuildInstances:
     def _postpone(self, session: Session, asked: Reservation) -> None:
         held = self._hold(session, asked.epochs, asked.claim_no)
         changes = [(task, {"step": task.step}) for task in held.tasks.values()]
-        tasks.change(session, changes, SCHEDULE_AGAIN, self._worker.now())
+        pause = min(SCHEDULE_AGAIN * 2 ** min(asked.claim_no - 1, 10), LONGEST_SCHEDULE_AGAIN)
+        tasks.change(session, changes, pause, self._worker.now())
 
     def _fail(self, session: Session, asked: Reservation, kind: str, reason: str, diagnosis: Diagnosis) -> None:
         self._end(session, self._hold(session, asked.epochs, asked.claim_no), kind, reason, diagnosis)
@@ -165,13 +172,18 @@ class BuildInstances:
         fail_builds(session, held.standings, ended, kind, reason, at, self._worker.now())
 
     def _commit(self, session: Session, asked: Reservation, answer: ScheduleAnswer) -> list[Build]:
-        """The intent: which attempt of which instance belongs to which host. Only then is anybody told."""
+        """The intent: which attempt of which instance belongs to which host. Only then are the hosts told.
+
+        Idempotent: when the connection broke at the commit, it may have been written before.
+        """
         held = self._hold(session, asked.epochs, asked.claim_no)
         chosen = dict(zip(asked.epochs, answer.selections, strict=True))
         now, at = self._worker.now(), self._worker.at()
+        assert asked.spec is not None
+        specs = {asked.id: (asked.spec, asked.carried)}
         self._give_back(session, asked, held)
         if not held.tasks:
-            return []
+            return builds_of(session, self._committed(session, asked), specs)
         chosen = {uuid: chosen[uuid] for uuid in held.tasks}
         intents = [(task, intent(chosen[uuid], attempt=1)) for uuid, task in held.tasks.items()]
         tasks.change(session, intents, float(self._conf.conductor.build_timeout), now)
@@ -185,8 +197,16 @@ class BuildInstances:
         ]
         actions.begin_events(session, started)
         request_specs.add_diagnoses(session, [*held.tasks], answer.diagnosis, at)
-        assert asked.spec is not None
-        return builds_of(session, held.tasks.values(), {asked.id: (asked.spec, asked.carried)})
+        return builds_of(session, held.tasks.values(), specs)
+
+    def _committed(self, session: Session, asked: Reservation) -> list[Task]:
+        """Tasks whose first attempt was committed before, under this very question."""
+        wanted = (self._worker.id, "build", 1, asked.claim_no)
+        return [
+            task
+            for uuid, task in tasks.lock(session, asked.epochs).items()
+            if (task.worker_id, task.step, task.attempt, task.claim_no) == wanted and task.epoch == asked.epochs[uuid]
+        ]
 
     def _give_back(self, session: Session, asked: Reservation, held: Held) -> None:
         """What was claimed for instances that were deleted meanwhile. Those whose task another conductor has are its."""

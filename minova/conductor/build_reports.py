@@ -210,6 +210,8 @@ class BuildReports:
     ) -> list[Build]:
         standings = instances.lock(session, [instance_uuid])
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+        if task is not None and follows(task, standings[instance_uuid], attempt, host):
+            return builds_of(session, [task])
         if task is None or (task.step, task.attempt, task.host) != ("build", attempt, host):
             LOG.info("Attempt %d of instance %s on %s is not open: %s", attempt, instance_uuid, host, reason)
             return []
@@ -284,6 +286,16 @@ class BuildReports:
         if task.attempt >= self._max_attempts:
             return "MaxRetriesExceeded", f"Exceeded maximum number of retries. {count}. {history}"
         return "NoValidHost", f"No valid host was found. {count}, and no alternate is left. {history}"
+
+
+def follows(task: Task, standing: Standing, attempt: int, host: str) -> bool:
+    """Whether this failure was heard before, and the host of the next attempt has not claimed it: when the connection broke
+    at the commit, that host was not told.
+    """
+    if (task.step, task.attempt) != ("build", attempt + 1) or standing.host is not None:
+        return False
+    tried = choice_of(task).tried
+    return bool(tried) and tried[-1][0] == host
 
 
 def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) -> bool:

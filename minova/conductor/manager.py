@@ -23,7 +23,7 @@ from minova.conductor.notifications import Notifications
 from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.previews import Previews
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
-from minova.conductor.reconcile import Reconcile
+from minova.conductor.reconcile import TAKE_OVER_INTERVAL, Reconcile
 from minova.conductor.servers import Servers
 from minova.conductor.services import FLUSH_INTERVAL, Services
 from minova.conductor.terminate import Terminate
@@ -61,7 +61,8 @@ class ConductorManager:
     `compute` answers the client of a host. `spawn` runs work in the background; without it the manager has threads of
     its own. `clock` is for what people read and for what is done now and then; leases go by the database's.
     `over_the_bus` is a client of its own topic, to try out whether messages come through. `notifier` None: nobody is told
-    what happens to instances. `levels`: which version of each contract every service serves.
+    what happens to instances. `leases` is the database once more, for the lease alone; `dry_runs` a client with a short time-out.
+    `levels`: which version of each contract every service serves.
     """
 
     def __init__(
@@ -78,6 +79,8 @@ class ConductorManager:
         over_the_bus: ConductorApi | None = None,
         notifier: Notifier | None = None,
         levels: Callable[[], dict[str, str]] = dict,
+        leases: Database | None = None,
+        dry_runs: SchedulerApi | None = None,
     ) -> None:
         self.host = host
         self._build_timeout = float(conf.conductor.build_timeout)
@@ -91,6 +94,7 @@ class ConductorManager:
             host=host,
             lease=float(options.worker_lease),
             threads=options.workers,
+            leases=leases,
             clock=clock,
             spawn=spawn,
             observe=told,
@@ -107,7 +111,7 @@ class ConductorManager:
             conf, self.worker, liveness, own=own, clock=clock, bus_works=self._bus.works, levels=levels
         )
         self._servers = Servers(conf, self.worker, builds)
-        self._previews = Previews(conf, scheduler, self._groups)
+        self._previews = Previews(conf, dry_runs or scheduler, self._groups)
         self._reports = BuildReports(conf, self.worker, casts, liveness)
         self._terminate = Terminate(conf, self.worker, casts, liveness)
         self._computes = Computes(self.worker)
@@ -139,6 +143,8 @@ class ConductorManager:
             PeriodicTask(name="flush_heartbeats", interval=FLUSH_INTERVAL, work=self._services.flush),
             PeriodicTask(name="flush_audits", interval=FLUSH_INTERVAL, work=self._audits.flush),
             PeriodicTask(name="try_out_bus", interval=self._bus.interval, work=self._bus.try_out),
+            PeriodicTask(name="renew_lease", interval=self.worker.renew_interval, work=self.worker.renew),
+            PeriodicTask(name="take_over", interval=TAKE_OVER_INTERVAL, work=work.take_over),
             PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
             PeriodicTask(name="end_forsaken_moves", interval=FORSAKEN_INTERVAL, work=self._end_forsaken_moves),
             PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=self._purge.purge),

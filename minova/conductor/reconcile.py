@@ -13,6 +13,7 @@ from minova.conductor.build_instances import BuildInstances
 from minova.conductor.build_reports import BuildReports
 from minova.conductor.casts import Casts, builds_of
 from minova.conductor.liveness import Liveness
+from minova.conductor.pools import Kind
 from minova.conductor.terminate import Terminate
 from minova.conductor.worker import Worker
 from minova.context import service_context
@@ -21,6 +22,10 @@ from minova.db.models import Task
 
 LOG = logging.getLogger(__name__)
 
+# Seconds between looks for tasks whose owner's lease is over.
+TAKE_OVER_INTERVAL = 0.5
+# Seconds that a background task repeats a transaction while the database is away; then it is found again.
+TRY_FOR = 60.0
 # Tasks looked at in one round; the next round is only seconds away.
 MOST = 500
 
@@ -47,8 +52,7 @@ class Reconcile:
         self._instance_build_timeout = conf.instance_build_timeout
 
     def look_after_tasks(self) -> None:
-        """Renew the lease; take over what has lost its owner; look at what has waited too long or for a dead host."""
-        self.take_over()
+        """Look at what has waited too long, or for a dead host."""
         self._end_late_builds()
         down = self._liveness.down_hosts()
         with self._worker.db.read() as session:
@@ -62,17 +66,15 @@ class Reconcile:
         self._go_on([task for task in stuck if task.id not in seen], "the host is down")
 
     def take_over(self) -> None:
-        """Show that this worker lives; tasks whose owner's lease is over go on from their rows: whatever it had not sent yet is sent."""
-        taken = self._worker.run(self._renew_and_take)
-        if not taken:
+        """Tasks whose owner's lease is over go on from their rows: messages that it may not have sent are sent."""
+        if not self._worker.may_take_over():
             return
-        LOG.info("Taking over %d tasks", len(taken))
-        building = [task for task in taken if task.step == "build"]
         with self._worker.db.read() as session:
-            builds = builds_of(session, building)
-        by_uuid = {task.instance_uuid: task for task in building}
-        for build in builds:
-            self._casts.build(service_context(by_uuid[build.message.instance.uuid].request_id), [build])
+            if not tasks.any_orphaned(session, self._worker.id, self._worker.now()):
+                return
+        taken = self._worker.run(lambda session: tasks.take_over(session, self._worker.id, self._worker.now(), MOST))
+        LOG.info("Taking over %d tasks", len(taken))
+        self._cast_builds([task for task in taken if task.step == "build"])
         self._go_on([task for task in taken if task.step != "build"], "")
 
     def _end_late_builds(self) -> None:
@@ -90,9 +92,18 @@ class Reconcile:
         if waiting:
             self._builds.expire(waiting, f"The instance was {reason}.")
 
-    def _renew_and_take(self, session: Session) -> list[Task]:
-        self._worker.renew_lease(session)
-        return tasks.take_over(session, self._worker.id, self._worker.now(), MOST)
+    def _cast_builds(self, building: list[Task]) -> None:
+        """In the background: while the broker is away a cast waits for it."""
+        if not building:
+            return
+        with self._worker.db.read() as session:
+            builds = builds_of(session, building)
+        by_uuid = {task.instance_uuid: task for task in building}
+        for build in builds:
+            task = by_uuid[build.message.instance.uuid]
+            ctx = service_context(task.request_id)
+            what = (task.instance_uuid, task.attempt)
+            self._worker.in_background(ctx, Kind.CAST, what, lambda c=ctx, b=build: self._casts.build(c, [b]))  # type: ignore[misc]
 
     def _go_on(self, found: Iterable[Task], reason: str) -> None:
         to_schedule: dict[str, list[Task]] = defaultdict(list)
@@ -111,25 +122,26 @@ class Reconcile:
         uuid, attempt, host = task.instance_uuid, task.attempt, task.host or ""
         self._worker.in_background(
             ctx,
-            ("build", uuid, attempt),
+            Kind.BUILD,
+            (uuid, attempt),
             lambda: self._reports.build_failed(ctx, uuid, attempt, host, reason, retriable),
         )
 
     def _delete_again(self, task: Task) -> None:
         ctx = service_context(task.request_id)
         uuid, epoch = task.instance_uuid, task.epoch
-        self._worker.in_background(ctx, ("delete", uuid, epoch), lambda: self._terminate.go_on(ctx, uuid, epoch))
+        self._worker.in_background(ctx, Kind.DELETE, (uuid, epoch), lambda: self._terminate.go_on(ctx, uuid, epoch))
 
     def _schedule_again(self, reservation_id: str, together: list[Task]) -> None:
         ctx = service_context(together[0].request_id)
         epochs = {task.instance_uuid: task.epoch for task in together}
         # By their epochs too: what was begun before a task was lost and taken back is void.
-        what = ("schedule", reservation_id, frozenset(epochs.values()))
-        self._worker.in_background(ctx, what, lambda: self._schedule(reservation_id, epochs))
+        what = (reservation_id, frozenset(epochs.values()))
+        self._worker.in_background(ctx, Kind.SCHEDULE, what, lambda: self._schedule(reservation_id, epochs))
 
     def _schedule(self, reservation_id: str, epochs: dict[str, int]) -> None:
         ctx = service_context()
-        expired = self._worker.run(lambda session: self._expired(session, epochs))
+        expired = self._worker.persist("A look at deadlines", lambda session: self._expired(session, epochs), TRY_FOR)
         if expired:
             self._builds.expire({uuid: epochs[uuid] for uuid in expired}, "No scheduler has answered in time.")
         left = {uuid: epoch for uuid, epoch in epochs.items() if uuid not in expired}

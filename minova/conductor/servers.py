@@ -2,7 +2,7 @@
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ from minova import errors
 from minova.conductor.build_instances import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.casts import Carried
 from minova.conductor.groups import HINT
+from minova.conductor.pools import Kind
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.db import actions, groups, instances, request_specs, tasks
@@ -54,10 +55,17 @@ class Servers:
         except IntegrityError:
             # The same request came twice at the same time, and the other one was first.
             made = Made(self._worker.run(lambda session: self._made_before(session, ctx, request)), new=False)
+        except errors.ServiceUnavailable:
+            # It may be written all the same, when the connection broke at the commit.
+            self._in_background(ctx, reservation, lambda: self._builds.again(ctx, reservation.id, reservation.epochs))
+            raise
         if made.new:
-            what = ("schedule", reservation.id, frozenset(reservation.epochs.values()))
-            self._worker.in_background(ctx, what, lambda: self._builds.schedule(ctx, reservation))
+            self._in_background(ctx, reservation, lambda: self._builds.schedule(ctx, reservation))
         return made.answer
+
+    def _in_background(self, ctx: RequestContext, reservation: Reservation, work: Callable[[], None]) -> None:
+        what = (reservation.id, frozenset(reservation.epochs.values()))
+        self._worker.in_background(ctx, Kind.SCHEDULE, what, work)
 
     def _made_before(self, session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers:
         answer = repeated(session, ctx, request)
@@ -99,7 +107,7 @@ class Servers:
             "payload": {},
             "request_id": ctx.request_id,
             "wake_at": SCHEDULE_WAIT,
-            "deadline": float(self._conf.conductor.build_timeout),
+            "deadline": float(self._conf.conductor.schedule_timeout),
             "created_at": at,
         }
         rows = [{"instance_uuid": one, "action_id": action_ids[one], **task} for one in made.epochs]

@@ -9,25 +9,42 @@ OPTS: list[cfg.Opt] = [
         "workers",
         default=16,
         min=1,
-        help="Tasks that one conductor process runs at the same time.",
+        help="Requests that one conductor process puts to schedulers at the same time. Deletions, reports of builds and "
+        "messages to computes have threads of their own, and never wait behind these.",
     ),
     cfg.IntOpt(
         "worker_lease",
-        default=30,
+        default=9,
         min=2,
-        help="Seconds without a sign of life after which another conductor takes over the tasks of this one.",
+        help="Seconds without a sign of life after which another conductor takes over the tasks of this one. It is "
+        "renewed 18 times within that time; a conductor that stands still for longer loses its tasks.",
     ),
     cfg.IntOpt(
         "task_interval",
-        default=5,
+        default=1,
         min=1,
-        help="Seconds between looks for tasks that have waited too long or lost their owner.",
+        help="Seconds between looks for tasks that are due: to be scheduled again, to be deleted again, or given up.",
     ),
     cfg.IntOpt(
         "build_timeout",
         default=1800,
         min=10,
-        help="Seconds that one attempt to build an instance may take on a host before the next alternate is tried.",
+        help="Seconds that one attempt to build an instance may take on a host before the next alternate is tried. "
+        "Scheduling has a deadline of its own: schedule_timeout.",
+    ),
+    cfg.IntOpt(
+        "schedule_timeout",
+        default=1800,
+        min=120,
+        help="Seconds in which a scheduler must have answered for a new instance, however often it is asked; after that the "
+        "instance is in ERROR. Much longer than one question takes, so that lost messages cost time and nothing else.",
+    ),
+    cfg.IntOpt(
+        "max_concurrent_dry_runs",
+        default=4,
+        min=1,
+        help="Dry runs and questions for capacity that one conductor process puts to schedulers at the same time. Each holds "
+        "one of executor_thread_pool_size threads; more are answered 503 at once.",
     ),
     cfg.IntOpt(
         "delete_timeout",

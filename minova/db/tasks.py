@@ -154,6 +154,13 @@ def first_worker(session: Session, now: ColumnElement[float]) -> str | None:
     return session.scalar(select(func.min(Worker.id)).where(Worker.lease_until > now))
 
 
+def any_orphaned(session: Session, worker_id: str, now: ColumnElement[float]) -> bool:
+    """Whether another worker, whose lease is over, owns tasks: a look at few rows, which writes nothing."""
+    owns = select(Task.id).where(Task.worker_id == Worker.id).exists()
+    query = select(Worker.id).where(Worker.id != worker_id, Worker.lease_until <= now, owns)
+    return session.scalar(query.limit(1)) is not None
+
+
 def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> list[Task]:
     """Make this the worker of tasks whose owner's lease is over, and raise their epoch; answers those it got.
 

@@ -1,5 +1,6 @@
 """A compute among fakes, whose background work waits until a test lets it run."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,6 +57,13 @@ def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.005)
 
 
+class Hasty(threading.Event):
+    """For managers in one thread: a pause is over at once."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self.is_set()
+
+
 class Compute:
     """`manager` runs on `hypervisor` and asks `conductor`; `run` lets its background work happen."""
 
@@ -77,6 +85,7 @@ class Compute:
             host=HOST,
             images=self.images,
             spawn=self.queue.append,
+            stopping=Hasty(),
         )
 
     def start(self) -> "Compute":

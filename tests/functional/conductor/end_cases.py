@@ -116,6 +116,7 @@ class TakeOverCases:
         desk.hosts["a"].deaf = False
         assert desk.conductor.begin_audit(CTX, host="a", view=desk.view("a")).attempts[0].instance.uuid == uuid
         desk.start("one")
+        desk.settle()
         assert [build.instance.uuid for build in desk.hosts["a"].builds] == [uuid]
 
     def test_one_that_comes_too_late_changes_nothing(self, desk: Desk) -> None:

@@ -192,7 +192,7 @@ def test_a_lost_message_is_said_again(compute: Compute, method: str, answers: bo
 
 @pytest.mark.parametrize("answers", [False, True], ids=["requests", "answers"])
 def test_a_success_that_nobody_heard_is_said_again_by_the_audit(compute: Compute, answers: bool) -> None:
-    with compute.conductor_loses("build_succeeded", times=3, answers=answers):
+    with compute.conductor_loses("build_succeeded", answers=answers):
         compute.boot("i")
     assert compute.domains() == {"i": RUNNING}
     compute.manager.update_available_resource()
@@ -203,7 +203,7 @@ def test_a_success_that_nobody_heard_is_said_again_by_the_audit(compute: Compute
 
 def test_a_failure_that_nobody_heard_is_said_again_by_the_audit(compute: Compute) -> None:
     disk_full = errors.DiskFull("full")
-    with compute.conductor_loses("build_failed", times=3), compute.hypervisor_fails("prepare", error=disk_full):
+    with compute.conductor_loses("build_failed"), compute.hypervisor_fails("prepare", error=disk_full):
         compute.boot("i")
     assert compute.conductor.failures == []
     compute.manager.update_available_resource()

@@ -12,6 +12,7 @@ from minova import errors
 from minova.batch_queue import Ticket
 from minova.compute.claim import Claim, NopClaim
 from minova.compute.nodes import Nodes, settings_from
+from minova.compute.repeat import Repeat
 from minova.compute.resource_tracker import ResourceTracker, _Asked
 from minova.objects.instance import Instance
 from minova.objects.request_spec import HostLimits
@@ -24,7 +25,7 @@ from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
 
 def a_tracker(conductor: FakeConductor, hypervisor: Hypervisor) -> ResourceTracker:
     settings = settings_from(Compute().conf, HOST)
-    return Nodes(settings, hypervisor, conductor).tracker(NODE)  # type: ignore[arg-type]
+    return Nodes(settings, hypervisor, conductor, repeat=Repeat(lambda seconds: False)).tracker(NODE)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -140,11 +141,12 @@ def test_a_claim_whose_answer_is_lost_is_asked_for_again(tracker: ResourceTracke
 
 def test_a_claim_that_never_gets_an_answer_is_given_back(tracker: ResourceTracker, conductor: FakeConductor) -> None:
     message = conductor.commit_build("i", HOST, NODE, FLAVOR)
-    answers = iter([errors.ServiceUnavailable("lost")] * 3)
+    answers = iter([errors.ServiceUnavailable("lost")] * 1000)
     conductor.on_answer = lambda method: raise_next(answers)
     with pytest.raises(errors.ServiceUnavailable):
         tracker.instance_claim(CTX, message.instance, 1, HostLimits())
     assert conductor.nodes[HOST, NODE].memory_mb_used == 1536, "the conductor did write it"
+    conductor.on_answer = lambda method: None
     tracker.save(CTX)
     assert conductor.nodes[HOST, NODE].memory_mb_used == 512
 

@@ -1,0 +1,36 @@
+"""Repeat what failed because conductor, broker or database were away."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from minova import errors
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Seconds: the first pause, which doubles up to the longest. The end of an outage is noticed within the longest one.
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 1.0
+
+
+def retry_call(what: str, ask: Callable[[], T], *, seconds: float, wait: Callable[[float], bool]) -> T:
+    """Call `ask`, which must be safe to repeat, until it does not raise ServiceUnavailable.
+
+    `seconds`: no more tries after that. `wait` pauses, and answers whether this process stops: no more tries then either.
+    ServiceUnavailable: the last one.
+    """
+    begun, paused, pause = time.monotonic(), 0.0, FIRST_PAUSE
+    while True:
+        try:
+            return ask()
+        except errors.ServiceUnavailable as error:
+            if max(paused, time.monotonic() - begun) >= seconds:
+                raise
+            if not paused:
+                LOG.warning("%s: %s; repeated for up to %.0f s", what, error, seconds)
+            if wait(pause):
+                raise
+            paused += pause
+            pause = min(pause * 2, LONGEST_PAUSE)

@@ -1,0 +1,34 @@
+"""A conductor with threads of its own, beside those of a Desk whose work waits for `settle`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from minova.conductor.manager import ConductorManager
+from minova.contracts.compute import ComputeApi
+from tests.functional.conductor.desk import Desk
+
+
+@contextmanager
+def threaded(
+    desk: Desk,
+    *,
+    host: str = "threaded",
+    scheduler: Any = None,
+    compute: Callable[[str], ComputeApi] | None = None,
+) -> Iterator[ConductorManager]:
+    """It has started, and is stopped at the end; its periodic tasks run only when the test calls them."""
+    made = ConductorManager(
+        desk.conf(),
+        desk.db,
+        scheduler or desk.scheduler,
+        compute or (lambda name: desk.hosts[name]),
+        host=host,
+        clock=lambda: desk.now,
+    )
+    made.init_host()
+    made.post_start_hook()
+    try:
+        yield made
+    finally:
+        made.stop()
