@@ -23,12 +23,13 @@ from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
 from minova.levels import Levels
 from minova.log import bound_request
+from minova.reconnects import Reconnects
 
 threads.use_native()
 
 import oslo_messaging  # noqa: E402
+from oslo_messaging._drivers import amqpdriver, impl_rabbit  # noqa: E402
 from oslo_messaging._drivers import common as driver_common  # noqa: E402
-from oslo_messaging._drivers import impl_rabbit  # noqa: E402
 from oslo_messaging._metrics import client as driver_metrics  # noqa: E402
 from oslo_messaging._tracing import client as tracing  # noqa: E402
 
@@ -40,6 +41,14 @@ EXCHANGE = "minova"
 cfg.set_defaults(impl_rabbit.rabbit_opts, rabbit_qos_prefetch_count=64)
 # Of oslo.messaging's 64 most would wait for Python's lock or for a connection: a conductor of ten thousand hosts gets less done so.
 cfg.set_defaults(oslo_messaging.server._pool_opts, executor_thread_pool_size=16)
+# A broker that was away is found again within two seconds; oslo.messaging's pauses grow to 30 s.
+cfg.set_defaults(impl_rabbit.rabbit_opts, rabbit_interval_max=1, rabbit_retry_backoff=0)
+cfg.set_defaults(impl_rabbit.rabbit_opts, kombu_reconnect_delay=0.2, kombu_reconnect_splay=0.3)
+# An answer whose queue is gone holds a thread no longer; oslo.messaging's default is 60 s. A caller that lives makes its queue anew
+# within the two seconds above, and asks again what it has lost.
+cfg.set_defaults(impl_rabbit.rabbit_opts, kombu_missing_consumer_retry_timeout=4)
+# Nor are the answers to a caller that needed longer for that thrown away for a minute.
+amqpdriver.ObsoleteReplyQueuesCache.TTL = 4
 
 
 # What oslo.messaging's dispatcher raises in a server that does not know the version or the method.
@@ -101,8 +110,10 @@ class Proxy:
         contract: Any,
         reach: Callable[[], None] = lambda: None,
         level: Callable[[], str | None] = lambda: None,
+        watch: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
+        self._watch = watch
         self._topic = contract.TOPIC
         self._methods = methods_of(contract)
         self._reach = reach
@@ -128,6 +139,7 @@ class Proxy:
     def _sent(self, method: Method, ctx: RequestContext, version: str, arguments: dict[str, Any]) -> Any:
         try:
             self._reach()
+            self._watch()
             client = self._client.prepare(version=version)
             if method.kind == "cast":
                 return client.cast(ctx, method.name, **arguments)
@@ -190,6 +202,8 @@ class Rpc:
                 "[DEFAULT] transport_url is not a URL such as rabbit://user:password@host:5672/"
             ) from error
 
+        self.reconnects = Reconnects(self.transport._driver)
+
     def client(
         self,
         contract: type[C],
@@ -216,9 +230,8 @@ class Rpc:
             self.transport, target, serializer=_Serializer(), timeout=timeout, retry=retry, transport_options=mandatory
         )
         level = lambda: self.levels.of(described.TOPIC)  # noqa: E731
-        if retry is None:
-            return typing.cast(C, Proxy(client, contract, level=level))
-        return typing.cast(C, Proxy(client, contract, lambda: self._reach(retry), level))
+        reach = (lambda: None) if retry is None else (lambda: self._reach(retry))
+        return typing.cast(C, Proxy(client, contract, reach, level, self.reconnects.watch))
 
     def _reach(self, retry: int) -> None:
         """The first call of all makes the connection for answers, and oslo.messaging waits for that without end."""

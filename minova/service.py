@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # Seconds that a stop waits for messages that are worked on, and for periodic tasks.
-SERVER_STOP = 1.5
+SERVER_STOP = 1.0
 PERIODIC_STOP = 0.5
 
 

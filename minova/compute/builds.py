@@ -65,7 +65,7 @@ class Builder:
         # {instance uuid: its last attempt when its removal was asked for}
         self._cancelled: dict[str, int] = {}
         self.domains = Domains(driver)
-        self._reports = ReportQueue(host, conductor)
+        self._reports = ReportQueue(host, conductor, repeat)
         self._host = host
         self._driver = driver
         self._conductor = conductor

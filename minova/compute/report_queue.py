@@ -6,7 +6,7 @@ from typing import Any
 
 from minova import errors
 from minova.batch_queue import BatchQueue, Ticket
-from minova.compute.repeat import repeated
+from minova.compute.repeat import Repeat
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.build import BuildReport, refusal
@@ -23,7 +23,8 @@ class ReportQueue:
     conductor answers.
     """
 
-    def __init__(self, host: str, conductor: ConductorApi) -> None:
+    def __init__(self, host: str, conductor: ConductorApi, repeat: Repeat | None = None) -> None:
+        self._repeat = repeat or Repeat()
         self._host = host
         self._conductor = conductor
         self._queue: BatchQueue[BuildReport, None] = BatchQueue(self.send, MOST_TOGETHER)
@@ -55,7 +56,7 @@ class ReportQueue:
 
     def _send_together(self, tickets: Sequence[Ticket[BuildReport, None]]) -> None:
         reports = tuple(ticket.asked for ticket in tickets)
-        answers = repeated(
+        answers = self._repeat(
             "report_builds",
             lambda: self._conductor.report_builds(reports[0].ctx, reports=reports, host=self._host),
         )
@@ -66,9 +67,9 @@ class ReportQueue:
         which: dict[str, Any] = {"instance_uuid": one.instance_uuid, "attempt": one.attempt, "host": self._host}
         step, power_state = one.step, one.power_state
         if step is not None:
-            repeated("begin_attempt", lambda: self._conductor.begin_attempt(one.ctx, **which, step=step))
+            self._repeat("begin_attempt", lambda: self._conductor.begin_attempt(one.ctx, **which, step=step))
         else:
-            repeated(
+            self._repeat(
                 "build_succeeded",
                 lambda: self._conductor.build_succeeded(one.ctx, **which, power_state=power_state),
             )

@@ -1,6 +1,8 @@
 """Messages to computes. Each only hints at a row that is written already, so a lost one costs time and nothing else."""
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,6 +19,9 @@ from minova.objects.instance import Instance as InstanceObject
 from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection
 
 LOG = logging.getLogger(__name__)
+# Seconds until a message that could not be sent is sent again; doubled each time, up to the longest.
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,22 +89,60 @@ def _build_of(task: Task, instance: InstanceObject, specs: Specs) -> Build:
     return Build(task.host or "", message)
 
 
-class Casts:
-    """`compute` answers the client of a host."""
+class Unsent:
+    """Instances whose last message could not be sent, and when to send it again. Safe for threads."""
 
-    def __init__(self, compute: Callable[[str], ComputeApi]) -> None:
+    def __init__(self, ticks: Callable[[], float]) -> None:
+        self._ticks = ticks
+        self._lock = threading.Lock()
+        self._pauses: dict[str, float] = {}
+        self._due: dict[str, float] = {}
+
+    def failed(self, instance_uuid: str) -> None:
+        """Its message is due again after a pause, which grows with each failure."""
+        with self._lock:
+            pause = min(self._pauses.get(instance_uuid, FIRST_PAUSE / 2) * 2, LONGEST_PAUSE)
+            self._pauses[instance_uuid] = pause
+            self._due[instance_uuid] = self._ticks() + pause
+
+    def sent(self, instance_uuid: str) -> None:
+        with self._lock:
+            self._pauses.pop(instance_uuid, None)
+            self._due.pop(instance_uuid, None)
+
+    def due(self) -> frozenset[str]:
+        """Each is told once: it fails again, is sent, or is not to be sent any more."""
+        with self._lock:
+            now = self._ticks()
+            due = frozenset(uuid for uuid, at in self._due.items() if at <= now)
+            for uuid in due:
+                del self._due[uuid]
+            # Instances that are not tried any more.
+            self._pauses = {uuid: pause for uuid, pause in self._pauses.items() if uuid in self._due or uuid in due}
+            return due
+
+
+class Casts:
+    """`compute` answers the client of a host. `ticks`: seconds, monotonic."""
+
+    def __init__(self, compute: Callable[[str], ComputeApi], ticks: Callable[[], float] = time.monotonic) -> None:
         self._compute = compute
+        self.unsent = Unsent(ticks)
 
     def build(self, ctx: RequestContext, builds: Iterable[Build]) -> None:
         for host, message in builds:
             work = lambda client, m=message: client.build_and_run_instance(ctx, build=m)  # noqa: E731
-            self._cast(host, work)
+            self._cast(host, message.instance.uuid, work)
 
     def terminate(self, ctx: RequestContext, host: str, instance_uuid: str, node: str | None) -> None:
-        self._cast(host, lambda client: client.terminate_instance(ctx, instance_uuid=instance_uuid, node=node))
+        work = lambda client: client.terminate_instance(ctx, instance_uuid=instance_uuid, node=node)  # noqa: E731
+        self._cast(host, instance_uuid, work)
 
-    def _cast(self, host: str, send: Callable[[ComputeApi], None]) -> None:
+    def _cast(self, host: str, instance_uuid: str, send: Callable[[ComputeApi], None]) -> None:
         try:
             send(self._compute(host))
         except Exception as error:  # noqa: BLE001  - whatever it is, the row is looked at again
             LOG.warning("A message to %s could not be sent: %s", host, error)
+            self.unsent.failed(instance_uuid)
+        else:
+            self.unsent.sent(instance_uuid)

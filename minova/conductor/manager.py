@@ -23,7 +23,7 @@ from minova.conductor.notifications import Notifications
 from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.previews import Previews
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
-from minova.conductor.reconcile import TAKE_OVER_INTERVAL, Reconcile
+from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers import Servers
 from minova.conductor.services import FLUSH_INTERVAL, Services
 from minova.conductor.terminate import Terminate
@@ -144,7 +144,7 @@ class ConductorManager:
             PeriodicTask(name="flush_audits", interval=FLUSH_INTERVAL, work=self._audits.flush),
             PeriodicTask(name="try_out_bus", interval=self._bus.interval, work=self._bus.try_out),
             PeriodicTask(name="renew_lease", interval=self.worker.renew_interval, work=self.worker.renew),
-            PeriodicTask(name="take_over", interval=TAKE_OVER_INTERVAL, work=work.take_over),
+            PeriodicTask(name="take_over", interval=self.worker.renew_interval, work=work.take_over),
             PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
             PeriodicTask(name="end_forsaken_moves", interval=FORSAKEN_INTERVAL, work=self._end_forsaken_moves),
             PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=self._purge.purge),
@@ -155,6 +155,10 @@ class ConductorManager:
             look = self._placement_audit.look
             tasks.append(PeriodicTask(name="audit_placement", interval=self._placement_audit_interval, work=look))
         return tasks
+
+    def broker_is_back(self) -> None:
+        """The connection to the message broker was made anew. Returns at once."""
+        self._reconcile.broker_is_back()
 
     def stop(self) -> None:
         """Tasks that run may end; what is left goes to others at once."""

@@ -22,8 +22,6 @@ from minova.db.models import Task
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between looks for tasks whose owner's lease is over.
-TAKE_OVER_INTERVAL = 0.5
 # Seconds that a background task repeats a transaction while the database is away; then it is found again.
 TRY_FOR = 60.0
 # Tasks looked at in one round; the next round is only seconds away.
@@ -48,12 +46,14 @@ class Reconcile:
         self._terminate = terminate
         self._casts = casts
         self._liveness = liveness
+        self._all_unsent = False
         self._build_timeout = conf.conductor.build_timeout
         self._instance_build_timeout = conf.instance_build_timeout
 
     def look_after_tasks(self) -> None:
         """Look at what has waited too long, or for a dead host."""
         self._end_late_builds()
+        self._cast_again()
         down = self._liveness.down_hosts()
         with self._worker.db.read() as session:
             due = list(tasks.due(session, self._worker.id, self._worker.now(), MOST))
@@ -91,6 +91,23 @@ class Reconcile:
         waiting = {task.instance_uuid: task.epoch for task in late if task.step == "schedule"}
         if waiting:
             self._builds.expire(waiting, f"The instance was {reason}.")
+
+    def broker_is_back(self) -> None:
+        """A restarted broker has lost what no host had read yet: at the next look all of it is sent again."""
+        self._all_unsent = True
+
+    def _cast_again(self) -> None:
+        """Messages that could not be sent, or may be lost: of builds that their hosts have not claimed, and of deletions."""
+        everything, self._all_unsent = self._all_unsent, False
+        due = self._casts.unsent.due()
+        if not (everything or due):
+            return
+        with self._worker.db.read() as session:
+            found = list(tasks.unclaimed(session, self._worker.id, None if everything else due))
+        if found:
+            LOG.info("Sending the messages of %d tasks again", len(found))
+        self._cast_builds([task for task in found if task.step == "build"])
+        self._go_on([task for task in found if task.step == "delete"], "")
 
     def _cast_builds(self, building: list[Task]) -> None:
         """In the background: while the broker is away a cast waits for it."""

@@ -31,7 +31,7 @@ RENEWALS = 18
 GRACE = 2.0
 # Seconds that `leave` waits for the database, and `stop` for work that runs.
 LEAVE_WITHIN = 1.0
-STOP_WITHIN = 2.0
+STOP_WITHIN = 0.5
 
 
 class Worker:

@@ -10,7 +10,7 @@ from sqlalchemy.orm.attributes import set_committed_value
 
 from minova.db.among import among
 from minova.db.chunks import chunked
-from minova.db.models import Task, Worker
+from minova.db.models import Instance, Task, Worker
 
 # Built once: every audit of every node asks them.
 _BUILDS_ON_HOST = select(Task).where(Task.host == bindparam("on_host"), Task.kind == "build", Task.step == "build")
@@ -152,6 +152,20 @@ def renew_lease(session: Session, worker_id: str, now: ColumnElement[float], lea
 def first_worker(session: Session, now: ColumnElement[float]) -> str | None:
     """The lowest id of the workers whose lease is valid: one of them, the same for each that asks."""
     return session.scalar(select(func.min(Worker.id)).where(Worker.lease_until > now))
+
+
+def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] | None = None) -> Sequence[Task]:
+    """The worker's own tasks, all or those of these instances, which wait for a host that may not have heard of them:
+    builds that it has not claimed, and deletions.
+    """
+    waiting = select(Instance.uuid).where(Instance.uuid == Task.instance_uuid, Instance.host.is_(None)).exists()
+    mine = select(Task).where(Task.worker_id == worker_id, (Task.step == "delete") | ((Task.step == "build") & waiting))
+    if instance_uuids is None:
+        return session.scalars(mine.order_by(Task.id)).all()
+    found: list[Task] = []
+    for chunk in chunked(sorted(instance_uuids)):
+        found += session.scalars(mine.where(Task.instance_uuid.in_(chunk)).order_by(Task.id))
+    return found
 
 
 def any_orphaned(session: Session, worker_id: str, now: ColumnElement[float]) -> bool:

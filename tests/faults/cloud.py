@@ -61,6 +61,9 @@ class Cloud:
             fake_memory_mb=4096 + 512,
             fake_local_gb=20,
             conductor__build_timeout=200,
+            # As rarely as these storms bear: most of what is tried here does not depend on it, and each look costs time.
+            conductor__worker_lease=36,
+            conductor__task_interval=5,
         )
 
     def _client(self, contract: Any, sender: Process | None, kind: str) -> Any:

@@ -1,13 +1,14 @@
 """[conductor] build_timeout was the deadline of scheduling, too: below 60 s one lost message put an instance into ERROR."""
 
 from pathlib import Path
+from typing import Any
 
 from minova import errors
 from minova.db import schema
 from tests.functional.conductor.desk import CTX, Desk, request
 
 
-def opened(folder: Path, **options: int) -> Desk:
+def opened(folder: Path, **options: Any) -> Desk:
     url = f"sqlite:///{folder}/minova.sqlite"
     schema.upgrade(url)
     return Desk(url, **options)
