@@ -57,10 +57,10 @@ def test_one_conductor_purges_until_its_lease_is_over(desk: Desk) -> None:
     work(second, "trim_host_changes")
     assert desk.count(models.HostChange) == before
     desk.now += 1000
-    second.worker.run(second.worker.renew_lease)  # the first one is gone
+    second.worker.renew()  # the first one is gone
     work(second, "trim_host_changes")
     assert desk.count(models.HostChange) == 1
-    first.worker.run(first.worker.renew_lease)
+    first.worker.renew()
     add_changes(desk, 1, desk.now - 1000)
     add_changes(desk, 1, desk.now - 1000)
     work(second, "trim_host_changes")
