@@ -176,7 +176,7 @@ class HostProcesses:
                         process=identity.process,
                         process_lock=identity.lock,
                         process_place=identity.place[:255],
-                        epoch=Service.epoch + (row.process != identity.process),
+                        epoch=Service.epoch + int(row.process != identity.process),
                     )
             except IntegrityError:
                 raise errors.HostIdentityConflict(
