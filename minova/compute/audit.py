@@ -45,7 +45,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise.
     `restored`: allocations that were put right. `strays`: domains to destroy; they count as in use until they are gone.
-    `outlived`: our domains of deleted instances, and for how many seconds those are deleted.
+    `purged`: our domains of instances that were purged. `outlived`: our domains of deleted instances, and for how many seconds those are deleted.
     `power_states` are the rows' states of instances of which the hypervisor says otherwise. `to_stop` are domains of
     instances that must not run (`objects.power_rules`), and the states of their rows.
     """
@@ -57,6 +57,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     restored: tuple[Drift, ...] = ()
     strays: tuple[DomainView, ...]
     outlived: tuple[tuple[DomainView, float], ...] = ()
+    purged: tuple[DomainView, ...] = ()
     attempts: tuple[BuildMessage, ...]
     power_states: dict[str, PowerState]
     to_stop: tuple[tuple[DomainView, VmState], ...] = ()
@@ -68,7 +69,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             corrected=self.drift + self.restored,
             conflicts=self.conflicts,
             orphans={uuid: self.books.orphans[uuid] for uuid in sorted(self.books.orphans)},
-            strays=tuple(domain.uuid for domain in self.strays),
+            strays=tuple(domain.uuid for domain in (*self.strays, *self.purged)),
             power_states=tuple(sorted(self.power_states)),
         )
 
@@ -113,6 +114,7 @@ def fold(
             for domain in view.domains
             if domain.ours and domain.uuid in inputs.deleted
         ),
+        purged=tuple(domain for domain in view.domains if domain.ours and domain.uuid in inputs.purged),
         attempts=inputs.attempts,
         power_states=differing((one.instance for one in held), view.domains),
         to_stop=to_stop((one.instance for one in held), view.domains),

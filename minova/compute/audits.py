@@ -1,6 +1,7 @@
 """Audits every node of the host and does what they find to be done."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 
 from minova import errors
@@ -47,6 +48,8 @@ class Auditor:
         self._build = build
         self._in_background = in_background
         self._outlived: dict[str, Outlived] = {}
+        self._purged: dict[str, tuple[DomainView, ...]] = {}
+        self._purged_since: dict[str, float] = {}
 
     def update_available_resource(self, ctx: RequestContext) -> tuple[Exception, ...]:
         """Audit each node. A node's failure is logged, and is no other node's; answers the failures."""
@@ -95,11 +98,19 @@ class Auditor:
         """Domains of deleted instances as the last audits found them, and for how many seconds those were deleted then."""
         return tuple(one for of_node in list(self._outlived.values()) for one in of_node)
 
+    def purged(self) -> Outlived:
+        """Domains of purged instances as the last audits found them, and for how many seconds this host has known of each."""
+        now = time.monotonic()
+        found = {domain.uuid: domain for of_node in list(self._purged.values()) for domain in of_node}
+        self._purged_since = {uuid: self._purged_since.get(uuid, now) for uuid in found}
+        return tuple((domain, now - self._purged_since[uuid]) for uuid, domain in found.items())
+
     def _audit(
         self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()
     ) -> tuple[Finding, tuple[str, ...]]:
         finding, host_nodes = self._nodes.tracker(nodename).update_available_resource(ctx, available)
         self._outlived[nodename] = finding.outlived
+        self._purged[nodename] = finding.purged
         self._heal_attempts(ctx, nodename, finding)
         for domain in finding.strays:
             self._in_background(

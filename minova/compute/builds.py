@@ -236,6 +236,14 @@ class Builder:
             if self.clean_up(ctx, instance_uuid):
                 self._nodes.release(ctx, instance_uuid)
 
+    def remove_purged(self, ctx: RequestContext, domain: DomainView) -> None:
+        """Remove the domain of an instance that was purged, if the database still has no row of it."""
+        with self.domains.locked(domain.uuid):
+            if domain.uuid in self._conductor.hosts_of_instances(ctx, instance_uuids=(domain.uuid,)):
+                LOG.error("Instance %s counts as purged and has a row: its domain is left as it is", domain.uuid)
+            elif self.clean_up(ctx, domain.uuid):
+                self._nodes.release(ctx, domain.uuid)
+
     def clean_up(self, ctx: RequestContext, instance_uuid: str) -> bool:
         """Remove domain and disks, or only the domain where the disks are another host's. Whether it is done.
 

@@ -49,6 +49,7 @@ def running_deleted_from(conf: cfg.ConfigOpts) -> RunningDeleted:
         action=conf.running_deleted_instance_action,
         timeout=conf.running_deleted_instance_timeout,
         looks=conf.running_deleted_instance_poll_interval > 0,
+        interval=conf.running_deleted_instance_poll_interval,
     )
 
 

@@ -11,11 +11,15 @@ from minova.objects.states import PowerState
 
 
 class RunningDeleted(msgspec.Struct, frozen=True, kw_only=True):
-    """`action`: noop, log, shutdown or reap, for instances deleted for `timeout` seconds; without `looks` never."""
+    """`action`: noop, log, shutdown or reap, for instances deleted for `timeout` seconds; without `looks` never.
+
+    `interval`: seconds between two looks.
+    """
 
     action: str = "reap"
     timeout: float = 0.0
     looks: bool = True
+    interval: float = 0.0
 
     def reaps(self, seconds: float) -> bool:
         """Whether the domain of an instance deleted so long ago is to be removed."""
@@ -28,3 +32,16 @@ class RunningDeleted(msgspec.Struct, frozen=True, kw_only=True):
         if self.action == "shutdown" and domain.power_state == PowerState.SHUTDOWN:
             return None
         return self.action
+
+    def asked_of_purged(self, domain: DomainView, known_for: float) -> str | None:
+        """What to do with the domain of an instance that was purged, and of which this host has known so many seconds.
+
+        It is stopped when it is found and removed at a later look, so that people can still object.
+        """
+        if not self.looks or self.action == "noop" or not domain.ours:
+            return None
+        if self.action == "reap" and known_for >= max(self.timeout, self.interval):
+            return "reap"
+        if self.action == "log":
+            return "log"
+        return "shutdown" if domain.power_state != PowerState.SHUTDOWN else None

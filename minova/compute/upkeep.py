@@ -15,6 +15,7 @@ from minova.compute.nodes import running_deleted_from
 from minova.compute.power_states import PowerStates
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
+from minova.objects.compute_node import DomainView
 from minova.service import PeriodicTask
 from minova.virt.driver import Driver
 
@@ -94,6 +95,8 @@ class Upkeep:
         if policy.action == "noop":
             return
         self._auditor.update_available_resource(ctx)
+        for domain, known_for in self._auditor.purged():
+            self._clean_up_purged(domain, policy.asked_of_purged(domain, known_for))
         for domain, seconds in self._auditor.outlived():
             action = policy.asked_of(domain, seconds)
             if action is None:
@@ -102,6 +105,17 @@ class Upkeep:
             LOG.warning("Instance %s is deleted, and its domain %s is still here: %s", domain.uuid, domain.name, action)
             if action == "shutdown":
                 self._in_background(ctx, ("stop", domain.uuid), lambda one=domain: self._builder.stop_stray(one))  # type: ignore[misc]
+
+    def _clean_up_purged(self, domain: DomainView, action: str | None) -> None:
+        if action is None:
+            return
+        metrics.OUTLIVED.labels(action).inc()
+        LOG.warning("Instance %s was purged, and its domain %s is still here: %s", domain.uuid, domain.name, action)
+        ctx = service_context()
+        if action == "shutdown":
+            self._in_background(ctx, ("stop", domain.uuid), lambda: self._builder.stop_stray(domain))
+        elif action == "reap":
+            self._in_background(ctx, ("purged", domain.uuid), lambda: self._builder.remove_purged(ctx, domain))
 
     # -- the image cache -------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from minova.db import actions, aggregates, compute_nodes, hosts, instances, move
 from minova.db.models import ComputeNode as NodeRow
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.instance import Instance
 from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
 from minova.objects.states import PowerState, VmState
 from minova.placement import (
@@ -62,6 +63,7 @@ class Computes:
             amiss = unexpected(session, host, view.domains)
             gone, at = instances.deleted_at(session, amiss.strays), self._worker.at()
             held = tuple(instances.holding(session, host, nodename))
+            no_row = instances.without_row(session, _unheld(view, held))
             suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
             inputs = AuditInputs(
                 node=self._known_node(session, row) if row is not None else None,
@@ -74,7 +76,14 @@ class Computes:
                 strays=amiss.strays,
                 deleted={uuid: (at - since).total_seconds() for uuid, since in gone.items()},
                 host_nodes=compute_nodes.names_of(session, host),
+                purged=tuple(uuid for uuid, purged in no_row.items() if purged),
                 conflicts=tuple(
+                    f"the domain of instance {uuid} bears the mark of this host, and the database has never heard of it: it is left "
+                    "as it is"
+                    for uuid, purged in no_row.items()
+                    if not purged
+                )
+                + tuple(
                     f"the domain of instance {uuid} is here, but its row says host {where}: both are left as they are"
                     for uuid, where in sorted(amiss.misplaced.items())
                 ),
@@ -208,3 +217,8 @@ class Computes:
             for uuid, project_id, user_id in found
         ]
         actions.end(session, list(actions.begin(session, rows).values()), at, event=False)
+
+
+def _unheld(view: HypervisorView, held: Sequence[Instance]) -> set[str]:
+    """Domains with the mark of their host that no row places there."""
+    return {domain.uuid for domain in view.domains if domain.ours} - {one.uuid for one in held}

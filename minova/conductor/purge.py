@@ -80,15 +80,19 @@ class Purge:
 
     def _rules(self) -> Sequence[Rule]:
         at = self._worker.at()
+        purged = float(self._conf.purged_retention)
         deleted, diagnoses = float(self._conf.deleted_retention), float(self._conf.diagnosis_retention)
 
         def deleted_instances(session: Session, limit: int) -> int:
-            gone = purge.deleted_instances(session, at - timedelta(seconds=deleted), limit)
+            gone = purge.deleted_instances(session, at - timedelta(seconds=deleted), limit, at)
             allocations.forget(session, gone.consumers)
             return gone.instances
 
         def old_diagnoses(session: Session, limit: int) -> int:
             return purge.diagnoses(session, at - timedelta(seconds=diagnoses), limit)
+
+        def old_purged(session: Session, limit: int) -> int:
+            return purge.purged_instances(session, at - timedelta(seconds=purged), limit)
 
         def workers(session: Session, limit: int) -> int:
             tasks.forget_workers(session, self._now() - 3600.0)
@@ -96,6 +100,7 @@ class Purge:
 
         return [
             Rule("instances", deleted, deleted_instances),
+            Rule("purged_instances", purged, old_purged),
             Rule("diagnoses", diagnoses, old_diagnoses),
             Rule("workers", 3600.0, workers),
         ]

@@ -93,6 +93,13 @@ OPTS: list[cfg.Opt] = [
         help="Seconds between two transactions of a purge, so that other work gets its turn.",
     ),
     cfg.IntOpt(
+        "purged_retention",
+        default=31536000,
+        min=0,
+        help="Seconds that the UUIDs of purged instances are kept: the proof by which a host that was away for long removes their "
+        "domains. 0 keeps them for ever.",
+    ),
+    cfg.IntOpt(
         "placement_audit_interval",
         default=3600,
         min=0,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from minova.db import pci_devices
 from minova.db.among import among
 from minova.db.chunks import chunked
-from minova.db.models import Instance, RequestSpecRow
+from minova.db.models import Instance, PurgedInstance, RequestSpecRow
 from minova.objects import instance as objects
 from minova.objects.image import Image
 from minova.objects.states import RESOURCE_FREE, PowerState, State, TaskState, VmState, allowed
@@ -212,6 +212,16 @@ def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:
         query = select(Instance.uuid, Instance.deleted_at).where(Instance.uuid.in_(chunk))
         found.update({uuid: at for uuid, at in session.execute(query) if at is not None})
     return found
+
+
+def without_row(session: Session, uuids: Collection[str]) -> dict[str, bool]:
+    """Those of these that have no row, and whether that is because they were purged."""
+    known = row_hosts(session, uuids) if uuids else {}
+    missing = sorted(set(uuids) - known.keys())
+    purged: set[str] = set()
+    for chunk in chunked(missing):
+        purged.update(session.scalars(select(PurgedInstance.uuid).where(PurgedInstance.uuid.in_(chunk))))
+    return {uuid: uuid in purged for uuid in missing}
 
 
 def row_hosts(session: Session, uuids: Iterable[str]) -> dict[str, str | None]:

@@ -65,6 +65,7 @@ __all__ = [
     "PciDevice",
     "ProviderAggregate",
     "ProviderTrait",
+    "PurgedInstance",
     "RequestSpecRow",
     "ResourceProvider",
     "Service",
@@ -290,6 +291,14 @@ class RequestSpecRow(Base):
     spec: Mapped[RequestSpec] = mapped_column(StructType(RequestSpec))
     carried: Mapped[dict[str, Any]]  # networks, groups, mappings, files, password: stored, then carried to the compute
     created_at: Mapped[datetime]
+
+
+class PurgedInstance(Base):
+    """An instance that had been tried on hosts and is purged: the proof that a domain of it may be removed."""
+
+    __tablename__ = "purged_instances"
+    uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)
+    purged_at: Mapped[datetime] = mapped_column(index=True)
 
 
 class CreateRequest(Base):

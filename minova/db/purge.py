@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import (
@@ -16,6 +16,7 @@ from minova.db.models import (
     InstanceFault,
     InstanceGroupMember,
     Migration,
+    PurgedInstance,
     RequestSpecRow,
 )
 from minova.objects.migration import ENDED
@@ -28,9 +29,12 @@ class Purged(NamedTuple):
     consumers: list[str]
 
 
-def deleted_instances(session: Session, before: datetime, limit: int) -> Purged:
-    """Instances deleted by then with all that tells of them."""
-    query = select(Instance.uuid, Instance.reservation_id).where(Instance.deleted_at < before)
+def deleted_instances(session: Session, before: datetime, limit: int, at: datetime) -> Purged:
+    """Remove instances deleted by then with all that tells of them.
+
+    Of those that may have a domain on some host, their UUIDs are kept: see `PurgedInstance`.
+    """
+    query = select(Instance.uuid, Instance.reservation_id, Instance.attempt).where(Instance.deleted_at < before)
     rows = session.execute(query.order_by(Instance.deleted_at).limit(limit)).all()
     uuids = [row.uuid for row in rows]
     if not uuids:
@@ -41,6 +45,9 @@ def deleted_instances(session: Session, before: datetime, limit: int) -> Purged:
     connection.execute(delete(InstanceActionEvent).where(InstanceActionEvent.action_id.in_(actions)))
     for model in (InstanceAction, InstanceFault, InstanceGroupMember, InstanceDiagnosis, Migration):
         connection.execute(delete(model).where(model.instance_uuid.in_(uuids)))
+    tried = [{"uuid": row.uuid, "purged_at": at} for row in rows if row.attempt]
+    if tried:
+        connection.execute(insert(PurgedInstance), tried)
     connection.execute(delete(Instance).where(Instance.uuid.in_(uuids)))
     _requests(session, {row.reservation_id for row in rows})
     return Purged(len(uuids), [*uuids, *moves])
@@ -52,6 +59,15 @@ def _requests(session: Session, reservations: set[str]) -> None:
     over = reservations - set(session.scalars(living))
     for model in (RequestSpecRow, CreateRequest):
         session.connection().execute(delete(model).where(model.reservation_id.in_(over)))
+
+
+def purged_instances(session: Session, before: datetime, limit: int) -> int:
+    """Forget instances that were purged by then; answers how many."""
+    query = select(PurgedInstance.uuid).where(PurgedInstance.purged_at < before).order_by(PurgedInstance.purged_at)
+    uuids = session.scalars(query.limit(limit)).all()
+    if uuids:
+        session.connection().execute(delete(PurgedInstance).where(PurgedInstance.uuid.in_(uuids)))
+    return len(uuids)
 
 
 def diagnoses(session: Session, before: datetime, limit: int) -> int:

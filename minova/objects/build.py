@@ -84,6 +84,7 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
     another host, or its attempt here has been given up. `deleted` says of those that were deleted
     how many seconds ago. `migrations` are those in progress into or out of this node,
     `moved` their instances, wherever they are. `host_nodes` names every node that has a row for this service.
+    `purged`: domains of the view whose instances were deleted and purged from the tables.
     `restored`: what was put right of allocations; `conflicts`: what is wrong, and stays so.
     """
 
@@ -97,3 +98,4 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
     host_nodes: tuple[str, ...] = ()
     restored: tuple[Drift, ...] = ()
     conflicts: tuple[str, ...] = ()
+    purged: tuple[str, ...] = ()

@@ -70,6 +70,7 @@ class FakeConductor:
         self.instances: dict[str, Instance] = {}
         self.open: dict[str, _Open] = {}
         self.failures: list[Failure] = []
+        self.purged: set[str] = set()
         self.delete_failures: list[tuple[str, str, str]] = []
         self.steps: list[tuple[str, int, str]] = []
         self.heartbeat_interval = 10.0
@@ -178,6 +179,7 @@ class FakeConductor:
         return self._serve(
             "begin_audit",
             lambda: AuditInputs(
+                purged=tuple(domain.uuid for domain in view.domains if domain.uuid in self.purged),
                 node=self.nodes.get((host, node)),
                 instances=tuple(one for one in self.instances.values() if self._on(one, host) and one.node == node),
                 attempts=tuple(task.message for task in self._open_on(host) if task.message.node == node),
