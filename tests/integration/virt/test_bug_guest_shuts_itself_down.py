@@ -6,6 +6,7 @@ from pathlib import Path
 import libvirt
 
 from minova.compute.manager import ComputeManager
+from minova.objects.instance import Instance
 from minova.objects.states import PowerState, VmState
 from tests.cluster import wait_for
 from tests.fakes.computes import CTX, Shelf, configured
@@ -40,7 +41,11 @@ def test_a_guest_that_goes_off_by_itself(guest_image: Path, tmp_path: Path) -> N
         message = conductor.commit_build(guest.uuid, "hv1", node, NANO, image=guest.image)
         manager.build_and_run_instance(CTX, message)
         run()
-        row = lambda: (run(), conductor.instances[guest.uuid])[1]  # noqa: E731
+
+        def row() -> Instance:
+            run()
+            return conductor.instances[guest.uuid]
+
         assert row().vm_state is VmState.ACTIVE
         connection = libvirt.open(server.uri)
         domain = connection.lookupByUUIDString(guest.uuid)
