@@ -9,7 +9,9 @@ from minova.objects.numa import InstanceNUMATopology
 from minova.virt.libvirt.numa_xml import needs_shared_memory, share_memory
 from tests.unit.virt.test_numa_xml import PINNED, SHARED, domain_of
 
-VHOST = "<interface type='vhostuser'><source type='unix' path='/run/vhu1' mode='server'/></interface>"
+VHOST = (
+    "<interface type='vhostuser'><source type='unix' path='/run/vhu1' mode='server'/><model type='virtio'/></interface>"
+)
 VIRTIOFS = "<filesystem type='mount'><driver type='virtiofs'/><source dir='/srv'/><target dir='srv'/></filesystem>"
 BRIDGE = "<interface type='bridge'><source bridge='br0'/></interface>"
 HALF = InstanceNUMATopology(cells=(PINNED.cells[0], msgspec.structs.replace(PINNED.cells[1], pagesize=4)))

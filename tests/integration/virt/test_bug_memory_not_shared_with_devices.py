@@ -1,0 +1,50 @@
+"""libvirt's QEMU driver takes the shared memory of guests whose devices need it, and keeps it as it was asked for."""
+
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+import pytest
+
+from minova.objects.numa import InstanceNUMATopology
+from tests.unit.virt.test_bug_memory_not_shared_with_devices import HALF, VHOST, VIRTIOFS, access, source, with_device
+from tests.unit.virt.test_numa_xml import PINNED, SHARED
+
+
+@pytest.fixture
+def connection(libvirt_uri: str) -> Iterator[Any]:
+    made = libvirt.open(libvirt_uri)
+    yield made
+    made.close()
+
+
+def defined(connection: Any, domain: ET.Element) -> ET.Element:
+    """As libvirt keeps it. Its pins are left out: this host has other cells."""
+    for tag in ("numatune", "cputune"):
+        for element in domain.findall(tag):
+            domain.remove(element)
+    kept = connection.defineXML(ET.tostring(domain, encoding="unicode"))
+    try:
+        return ET.fromstring(kept.XMLDesc())
+    finally:
+        kept.undefine()
+
+
+@pytest.mark.parametrize("device", [VHOST, VIRTIOFS], ids=["vhost-user", "virtiofs"])
+@pytest.mark.parametrize(
+    "numa", [PINNED, HALF, SHARED, None], ids=["large pages", "one cell of large pages", "small pages", "no cells"]
+)
+def test_libvirt_keeps_shared_memory(connection: Any, numa: InstanceNUMATopology | None, device: str) -> None:
+    asked = with_device(numa, device)
+    kept = defined(connection, asked)
+    assert access(kept) == access(asked)
+    assert source(kept) == source(asked)
+
+
+def test_without_it_libvirt_refuses_the_device(connection: Any) -> None:
+    domain = with_device(None, VIRTIOFS)
+    for element in domain.findall("memoryBacking"):
+        domain.remove(element)
+    with pytest.raises(libvirt.libvirtError, match="shared memory"):
+        defined(connection, domain)
