@@ -1,7 +1,8 @@
 """The schema's revision: bringing the tables up to date, and refusing to work on tables that are too old.
 
-Revisions are numbered 0001, 0002 and so on, so that a service can tell that a database is one ahead of it. That is
-accepted, because each revision only expands what the one before it can work with: upgrades roll.
+Revisions are numbered 0001, 0002 and so on. Those of one release only expand what the release before it can work with, so
+that services of both run on the same tables: upgrades roll. The database says from which revision on a minova can work with
+it, so a service that is older than the tables knows whether it may start.
 """
 
 from importlib.resources import files
@@ -18,7 +19,11 @@ from minova import errors
 from minova.db.engine import Database
 
 COMMAND = "minova-manage db upgrade"
-_TABLE = "alembic_version"
+# The first release to be upgraded from reads `alembic_version`, and accepts one revision more than its own 0005 there: what
+# has come since is noted in a table of our own, and `alembic_version` stays as that release left it.
+TABLE, _FIRST_TABLE = "minova_schema", "alembic_version"
+# The newest revision of the last release, whose services must be able to start on these tables.
+LAST_RELEASE = "0005"
 
 
 def head() -> str:
@@ -31,10 +36,30 @@ def head() -> str:
 def version(db: Database) -> str | None:
     """The database's revision; nothing when it has no tables of minova. ServiceUnavailable: it does not answer."""
     with db.read() as session:
-        connection = session.connection()
-        if not inspect(connection).has_table(_TABLE):
-            return None
-        return connection.execute(text(f"SELECT version_num FROM {_TABLE}")).scalar()
+        return _found(session.connection())[0]
+
+
+def _found(connection: Connection) -> tuple[str | None, str | None]:
+    """The revision of the tables, and the oldest one whose minova can work with them; nothing where it is not noted."""
+    tables = inspect(connection)
+    if tables.has_table(TABLE):
+        row = connection.execute(text(f"SELECT version_num, oldest FROM {TABLE}")).one_or_none()
+        if row is not None:
+            return row[0], row[1]
+    if tables.has_table(_FIRST_TABLE):
+        return connection.execute(text(f"SELECT version_num FROM {_FIRST_TABLE}")).scalar(), None
+    return None, None
+
+
+def _note(connection: Connection, found: str | None) -> None:
+    """Our own table, beginning where the first release's left off."""
+    if not inspect(connection).has_table(TABLE):
+        connection.execute(
+            text(f"CREATE TABLE {TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY, oldest VARCHAR(32))")
+        )
+    # On an engine that commits each CREATE TABLE, the table may be there without its row.
+    if found is not None and connection.execute(text(f"SELECT version_num FROM {TABLE}")).scalar() is None:
+        connection.execute(text(f"INSERT INTO {TABLE} (version_num) VALUES (:found)"), {"found": found})
 
 
 def upgrade(url: str) -> str:
@@ -45,12 +70,14 @@ def upgrade(url: str) -> str:
     db = Database(url)
     try:
         _make_folder(url)
-        found = version(db)
-        _refuse_unknown(found)
+        found = _checked(db)
         if found is not None and int(found) > int(head()):
             return found
         with db.write() as session:
-            command.upgrade(_config(session.connection()), "head")
+            connection = session.connection()
+            _note(connection, found)
+            command.upgrade(_config(connection), "head")
+            connection.execute(text(f"UPDATE {TABLE} SET oldest = :oldest"), {"oldest": LAST_RELEASE})
         return version(db) or ""
     finally:
         db.close()
@@ -58,23 +85,26 @@ def upgrade(url: str) -> str:
 
 def require_schema(db: Database) -> None:
     """SchemaMismatch: no tables, or too old or too new ones; its text says what to do."""
-    found, wanted = version(db), head()
+    found, wanted = _checked(db), head()
     if found is None:
         raise errors.SchemaMismatch(f"The database has no tables of minova. Run: {COMMAND}")
-    _refuse_unknown(found)
     if int(found) < int(wanted):
         raise errors.SchemaMismatch(f"The database has schema {found}; {wanted} is needed. Run: {COMMAND}")
 
 
-def _refuse_unknown(found: str | None) -> None:
+def _checked(db: Database) -> str | None:
+    """The revision. Raises SchemaMismatch if it is not minova's, or ahead of what this minova can work with."""
+    with db.read() as session:
+        found, oldest = _found(session.connection())
     if found is None:
-        return
+        return None
     if not found.isdigit():
         raise errors.SchemaMismatch(f"The database has schema {found!r}, which is not minova's: use another database.")
-    if int(found) > int(head()) + 1:
+    if int(found) > int(head()) and int(oldest or found) > int(head()):
         raise errors.SchemaMismatch(
             f"The database has schema {found}, and this minova knows {head()}: install a newer minova."
         )
+    return found
 
 
 def _make_folder(url: str) -> None:

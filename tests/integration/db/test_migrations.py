@@ -33,7 +33,7 @@ def db(url: str) -> Iterator[Database]:
 def test_migrated_tables_are_those_of_the_models(url: str, db: Database) -> None:
     schema.upgrade(url)
     with db.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "version_table": schema.TABLE})
         assert compare_metadata(context, Base.metadata) == []
 
 
@@ -54,15 +54,29 @@ def test_no_tables_and_too_old_ones_are_refused_with_the_command_to_run(url: str
         schema.require_schema(db)
 
 
-def test_one_revision_ahead_is_accepted_and_two_are_not(url: str, db: Database) -> None:
+def test_newer_tables_are_accepted_if_this_release_can_work_with_them(url: str, db: Database) -> None:
     schema.upgrade(url)
-    pretend(db, f"{int(schema.head()) + 1:04}")
+    ahead = int(schema.head())
+    pretend(db, f"{ahead + 7:04}", oldest=schema.head())
     schema.require_schema(db)
     assert schema.upgrade(url) == schema.version(db)
-    pretend(db, f"{int(schema.head()) + 2:04}")
+    pretend(db, f"{ahead + 7:04}", oldest=f"{ahead + 1:04}")
     for refuses in (lambda: schema.require_schema(db), lambda: schema.upgrade(url)):
         with pytest.raises(errors.SchemaMismatch, match="install a newer minova"):
             refuses()
+
+
+def test_bug_rolling_upgrade_the_last_release_can_start_on_these_tables(url: str, db: Database) -> None:
+    """It reads alembic_version, and accepts there at most one revision more than its own."""
+    schema.upgrade(url)
+    with db.write() as session:  # as that release made them
+        session.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        session.execute(text("INSERT INTO alembic_version VALUES (:r)"), {"r": schema.LAST_RELEASE})
+        session.execute(text(f"UPDATE {schema.TABLE} SET oldest = NULL"))
+    assert schema.upgrade(url) == schema.head() == schema.version(db)
+    with db.read() as session:
+        assert session.execute(text("SELECT version_num FROM alembic_version")).scalar() == schema.LAST_RELEASE
+        assert session.execute(text(f"SELECT oldest FROM {schema.TABLE}")).scalar() == schema.LAST_RELEASE
 
 
 def test_somebody_elses_tables_are_left_alone(url: str, db: Database) -> None:
@@ -82,6 +96,8 @@ def test_names_that_differ_by_case_or_blanks_are_different(url: str, db: Databas
             connection.execute(insert, {"i": str(number), "n": name})
 
 
-def pretend(db: Database, revision: str) -> None:
+def pretend(db: Database, revision: str, oldest: str | None = None) -> None:
     with db.engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = :r"), {"r": revision})
+        connection.execute(
+            text(f"UPDATE {schema.TABLE} SET version_num = :r, oldest = :o"), {"r": revision, "o": oldest}
+        )
