@@ -13,6 +13,8 @@ import random
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,10 +23,12 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from minova import errors, rpc
+from minova.contracts.base import numbers
 from minova.db.engine import Database
 
 LOG = logging.getLogger(__name__)
 
+LAST_RELEASE = json.loads((Path(__file__).parents[1] / "released" / "d8f8a1a.json").read_text())
 DEPTH = 3  # how many pieces of work may stand inside each other
 
 
@@ -109,6 +113,9 @@ class World:
         self.faults = Faults()
         self.processes: dict[str, Process] = {}
         self.errors: list[str] = []
+        # Names of processes that serve what the last release served, and what they have refused.
+        self.last_release: set[str] = set()
+        self.refused: list[str] = []
         self._queue: list[tuple[float, float, int, Process | None, Callable[[], None]]] = []
         self._number = itertools.count()
         self._stack: list[Process] = []
@@ -227,9 +234,12 @@ class _Bus:
         self._world = world
         self._sender = sender
         self._names = names
+        self._version = "1.0"
 
     def prepare(self, version: str) -> "_Bus":
-        return self
+        prepared = copy(self)
+        prepared._version = version
+        return prepared
 
     def call(self, ctx: Any, method: str, **arguments: Any) -> Any:
         world = self._world
@@ -259,8 +269,17 @@ class _Bus:
     def _arrive(self, ctx: Any, method: str, sent: Any) -> None:
         try:
             self._deliver(ctx, method, sent)
-        except (oslo_messaging.MessagingTimeout, errors.MinovaError) as error:
+        except (oslo_messaging.MessagingTimeout, oslo_messaging.UnsupportedVersion, errors.MinovaError) as error:
             LOG.debug("cast %s: %s", method, error)
+
+    def _refuse_newer(self, topic: str, method: str, sent: dict[str, Any]) -> None:
+        """As a server of the last release: a version, method or argument that it does not know is an error."""
+        served = LAST_RELEASE["contracts"][topic]
+        if numbers(self._version) > numbers(served["version"]) or method not in served["methods"]:
+            self._world.refused.append(f"{topic}.{method}")
+            raise oslo_messaging.UnsupportedVersion(self._version, method=method)
+        unknown = sent.keys() - served["methods"][method]["arguments"].keys()
+        assert not unknown, f"{topic}.{method} of the last release has no arguments {unknown}"
 
     def _deliver(self, ctx: Any, method: str, sent: dict[str, Any]) -> Any:
         world = self._world
@@ -269,6 +288,8 @@ class _Bus:
         if not listening:
             raise oslo_messaging.MessagingTimeout("nobody listens")
         process = world.random.choice(listening)
+        if process.name in world.last_release:
+            self._refuse_newer(process.contract.TOPIC, method, sent)
         world._stack.append(process)
         try:
             return _wire(getattr(process.endpoint, method)(ctx, **sent))
