@@ -19,12 +19,14 @@ def retry_call(what: str, ask: Callable[[], T], *, seconds: float, wait: Callabl
     """Call `ask`, which must be safe to repeat, until it does not raise ServiceUnavailable.
 
     `seconds`: no more tries after that. `wait` pauses, and answers whether this process stops: no more tries then either.
-    ServiceUnavailable: the last one.
+    ServiceUnavailable: the last one; PeerTooOld at once, because the caller may have another way.
     """
     begun, paused, pause = time.monotonic(), 0.0, FIRST_PAUSE
     while True:
         try:
             return ask()
+        except errors.PeerTooOld:
+            raise
         except errors.ServiceUnavailable as error:
             if max(paused, time.monotonic() - begun) >= seconds:
                 raise

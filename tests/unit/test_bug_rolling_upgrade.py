@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from minova import errors
 from minova.contracts.base import methods_of, numbers
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.levels import RELEASED
+from minova.retry import retry_call
 from tests.released.describe import contracts
 
 OLD: dict[str, Any] = json.loads((Path(__file__).parents[1] / "released" / "d8f8a1a.json").read_text())
@@ -126,6 +128,18 @@ def test_an_argument_that_the_last_release_lacks_is_of_a_later_version(described
         arguments = {*method.arguments.kind.__struct_fields__} - released["methods"][name]["arguments"].keys()
         late = {each for each in arguments if numbers(method.added.get(each, "1.0")) <= numbers(released["version"])}
         assert late == set(), f"{described.TOPIC}.{name}"
+
+
+def test_a_service_that_is_too_old_is_not_asked_again_because_there_is_another_way() -> None:
+    asked = []
+
+    def ask() -> None:
+        asked.append(1)
+        raise errors.PeerTooOld("claim_instances needs conductor 1.6")
+
+    with pytest.raises(errors.PeerTooOld):
+        retry_call("claim_instances", ask, seconds=600.0, wait=lambda seconds: False)
+    assert len(asked) == 1
 
 
 def _break(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
