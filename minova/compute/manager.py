@@ -142,6 +142,13 @@ class ComputeManager:
             self._builder.attempts.end(build.instance.uuid, build.attempt, build.node, failed)
             raise
 
+    def build_and_run_instances(self, ctx: RequestContext, builds: tuple[BuildMessage, ...]) -> None:
+        for build in builds:
+            try:
+                self.build_and_run_instance(ctx, build)
+            except RuntimeError as error:
+                LOG.warning("The build of instance %s could not begin: %s", build.instance.uuid, error)
+
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
         """Begin the removal, and end a build of it. What fails is asked for again by the conductor."""
         self._builder.cancel(instance_uuid)

@@ -3,16 +3,19 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy.orm import Session
 
+from minova import errors
 from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.db import instances, request_specs
+from minova.db.chunks import chunked
 from minova.db.models import Task
 from minova.objects.build import BuildMessage
 from minova.objects.instance import Instance as InstanceObject
@@ -22,6 +25,8 @@ LOG = logging.getLogger(__name__)
 # Seconds until a message that could not be sent is sent again; doubled each time, up to the longest.
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
+# Builds in one message.
+MOST_TOGETHER = 32
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,19 +135,37 @@ class Casts:
         self.unsent = Unsent(ticks)
 
     def build(self, ctx: RequestContext, builds: Iterable[Build]) -> None:
+        """The builds of a host go in one message, unless the host is too old for it."""
+        by_host: dict[str, list[BuildMessage]] = defaultdict(list)
         for host, message in builds:
-            work = lambda client, m=message: client.build_and_run_instance(ctx, build=m)  # noqa: E731
-            self._cast(host, message.instance.uuid, work)
+            by_host[host].append(message)
+        for host, messages in by_host.items():
+            uuids = [message.instance.uuid for message in messages]
+            self._cast(host, uuids, lambda client, m=messages: send_builds(client, ctx, m))  # type: ignore[misc]
 
     def terminate(self, ctx: RequestContext, host: str, instance_uuid: str, node: str | None) -> None:
         work = lambda client: client.terminate_instance(ctx, instance_uuid=instance_uuid, node=node)  # noqa: E731
-        self._cast(host, instance_uuid, work)
+        self._cast(host, [instance_uuid], work)
 
-    def _cast(self, host: str, instance_uuid: str, send: Callable[[ComputeApi], None]) -> None:
+    def _cast(self, host: str, instance_uuids: Sequence[str], send: Callable[[ComputeApi], None]) -> None:
         try:
             send(self._compute(host))
         except Exception as error:  # noqa: BLE001  - whatever it is, the row is looked at again
             LOG.warning("A message to %s could not be sent: %s", host, error)
-            self.unsent.failed(instance_uuid)
+            note = self.unsent.failed
         else:
-            self.unsent.sent(instance_uuid)
+            note = self.unsent.sent
+        for instance_uuid in instance_uuids:
+            note(instance_uuid)
+
+
+def send_builds(client: ComputeApi, ctx: RequestContext, messages: Sequence[BuildMessage]) -> None:
+    if len(messages) > 1:
+        try:
+            for some in chunked(messages, MOST_TOGETHER):
+                client.build_and_run_instances(ctx, builds=tuple(some))
+            return
+        except errors.PeerTooOld as error:
+            LOG.debug("Builds are sent one by one: %s", error)
+    for message in messages:
+        client.build_and_run_instance(ctx, build=message)

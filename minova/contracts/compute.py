@@ -11,12 +11,17 @@ from minova.objects.node_audit import NodeAudit
 @contract
 class ComputeApi(Protocol):
     TOPIC: ClassVar[str] = "compute"
-    VERSION: ClassVar[str] = "1.1"
-    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first", "1.1": "audit_node"}
+    VERSION: ClassVar[str] = "1.2"
+    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first", "1.1": "audit_node", "1.2": "several builds at once"}
 
     @cast
     def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
         """Idempotent by (instance uuid, attempt)."""
+        ...
+
+    @cast(since="1.2")
+    def build_and_run_instances(self, ctx: RequestContext, builds: tuple[BuildMessage, ...]) -> None:
+        """`build_and_run_instance` for several builds of one request."""
         ...
 
     @cast

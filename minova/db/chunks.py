@@ -9,5 +9,5 @@ CHUNK = 1000
 T = TypeVar("T")
 
 
-def chunked(values: Sequence[T]) -> Iterable[Sequence[T]]:
-    return (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))
+def chunked(values: Sequence[T], size: int = CHUNK) -> Iterable[Sequence[T]]:
+    return (values[start : start + size] for start in range(0, len(values), size))

@@ -97,11 +97,21 @@ class FakeHost(ComputeApi):
         self.builds: list[BuildMessage] = []
         self.terminated: list[str] = []
         self.deaf = False
+        self.old = False
+        self.messages = 0
+
+    def build_and_run_instances(self, ctx: RequestContext, builds: tuple[BuildMessage, ...]) -> None:
+        if self.old:
+            raise errors.PeerTooOld("build_and_run_instances needs compute 1.2")
+        for build in builds:
+            self.build_and_run_instance(ctx, build)
+        self.messages += 1 - len(builds)
 
     def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
         if self.deaf:
             raise errors.ServiceUnavailable("The message could not be delivered")
         self.builds.append(build)
+        self.messages += 1
 
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
         if self.deaf:
