@@ -29,6 +29,7 @@ _FLAVOR = "/v2.1/flavors/{flavor_id}"
 _SPECS = f"{_FLAVOR}/os-extra_specs"
 _GROUP = "/v2.1/os-server-groups/{group_id}"
 _AGGREGATE = "/v2.1/os-aggregates/{aggregate_id}"
+_SERVICE = "/v2.1/os-services/{id_or_action}"
 _HYPERVISOR = "/v2.1/os-hypervisors/{hypervisor_id}"
 _SERVER = "/v2.1/servers/{server_id}"
 _IMAGE = "/v2/images/{image_id}"
@@ -118,7 +119,8 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="GET", path="/v2.1/os-services", handler=services.list_services, query=services.ServicesQuery, admin=True
     ),
-    Route(method="PUT", path="/v2.1/os-services/{action}", handler=services.switch, body=services.Switch, admin=True),
+    Route(method="DELETE", path=_SERVICE, handler=services.delete, admin=True, status=204),
+    Route(method="PUT", path=_SERVICE, handler=services.switch, body=services.Switch, admin=True),
     # -- images
     Route(method="GET", path="/v2/images", handler=images.list_images, query=images.ImagesQuery),
     Route(method="POST", path="/v2/images", handler=images.create, body=dict[str, Any], status=201),

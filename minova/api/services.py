@@ -61,7 +61,7 @@ def list_services(api: Api, call: Call) -> dict[str, Any]:
 def switch(api: Api, call: Call) -> dict[str, Any]:
     """Enable, disable (with a reason), or force down: the action is the last part of the path."""
     asked: Switch = call.body
-    action = call.path["action"]
+    action = call.path["id_or_action"]
     changes = _changes(action, asked)
     service = _find(api, asked)
     api.conductor.update_service(call.ctx, service_uuid=service.uuid, **changes)
@@ -72,6 +72,18 @@ def switch(api: Api, call: Call) -> dict[str, Any]:
     if action == "disable-log-reason":
         answer["disabled_reason"] = asked.disabled_reason or ""
     return {"service": answer}
+
+
+def delete(api: Api, call: Call) -> None:
+    """BadRequest: the id is no number. NotFound. Conflict: the host has instances, migrations in progress or builds."""
+    wanted = call.path["id_or_action"]
+    if not (wanted.isascii() and wanted.isdigit()):
+        raise errors.BadRequest(f"Invalid service id {wanted[:64]}: it must be an integer.")
+    with api.db.read() as session:
+        uuid = read_services.uuid_of(session, int(wanted))
+    if uuid is None:
+        raise errors.NotFound(f"Service {wanted[:64]} not found.")
+    api.conductor.delete_service(call.ctx, service_uuid=uuid)
 
 
 def _changes(action: str, asked: Switch) -> dict[str, Any]:

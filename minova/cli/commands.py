@@ -41,6 +41,7 @@ COMMANDS = {
     "server group show": "minova.cli.server_group:ServerGroupShow",
     "server list": "minova.cli.server:ServerList",
     "server show": "minova.cli.server:ServerShow",
+    "service delete": "minova.cli.service:ServiceDelete",
     "service list": "minova.cli.service:ServiceList",
     "service set": "minova.cli.service:ServiceSet",
     "help": "minova.cli.help:Help",

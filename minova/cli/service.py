@@ -1,4 +1,4 @@
-"""`minova service list|set`."""
+"""`minova service list|delete|set`."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -33,6 +33,24 @@ class ServiceList(Lister):
         return COLUMNS + more, [
             (*_row(service), service.get("disabled_reason"), service.get("forced_down")) for service in found
         ]
+
+
+class ServiceDelete(Command):
+    """Remove services for good: stop their processes first, or they register anew."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "services",
+            nargs="+",
+            metavar="ID",
+            help="as 'minova service list' has it; a compute must have no instances",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        for identity in parsed_args.services:
+            self.client.delete(f"{COMPUTE}/os-services/{identity}")
 
 
 class ServiceSet(Command):

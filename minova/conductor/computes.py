@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.casts import builds_of
 from minova.conductor.host_identity import require_nodes_stay, require_same_node
+from minova.conductor.service_removal import remove_node
 from minova.conductor.strays import unexpected
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
@@ -172,14 +173,7 @@ class Computes:
         def work(session: Session) -> None:
             require_nodes_stay(session, host, nodes, set(hosts.nodes_of(session, host)) - set(nodes))
             for nodename in nodes:
-                row = compute_nodes.find(session, host, nodename, lock=True)
-                if row is None:
-                    continue
-                LOG.info("Deleting orphan compute node %s of host %s", nodename, host)
-                changes.append(session, [row.id], self._worker.now())
-                allocations.release(session, allocations.consumers_of(session, row.uuid), self._worker.now())
-                providers.delete(session, row.uuid)
-                compute_nodes.remove(session, row)
+                remove_node(session, host, nodename, self._worker.now())
 
         self._worker.run(work)
 

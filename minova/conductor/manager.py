@@ -243,6 +243,9 @@ class ConductorManager:
     ) -> Service:
         return self._services.update_service(service_uuid, disabled, disabled_reason, forced_down)
 
+    def delete_service(self, ctx: RequestContext, service_uuid: str) -> None:
+        self._services.delete_service(service_uuid)
+
     # -- asked by every service ------------------------------------------------------------------------------------
 
     def register_service(self, ctx: RequestContext, service: Service) -> ServiceInstructions:

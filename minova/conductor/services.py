@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.host_identity import HostProcesses
 from minova.conductor.liveness import COMPUTE, Liveness
+from minova.conductor.service_removal import remove_service
 from minova.conductor.worker import Worker
 from minova.db import services
 from minova.db.models import Service
@@ -157,6 +158,14 @@ class Services:
         self._liveness.forget()
         return changed
 
+    def delete_service(self, service_uuid: str) -> None:
+        """NotFound, Conflict: see the contract."""
+        host, binary = self._worker.run(lambda session: remove_service(session, service_uuid, self._worker.now()))
+        with self._lock:
+            self._known.pop((host, binary), None)
+            self._heard.pop((host, binary), None)
+        self._liveness.forget()
+
     # -- once a second ---------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
@@ -192,11 +201,19 @@ class Services:
         if own_turn:
             revived |= self._withdraw_reasons(session, heard)
             ids.add(self._own_id(session, now))
-        services.set_last_seen(session, ids, now)
-        if self._clock() - self._counted_at >= COUNT_INTERVAL:
+        # Another conductor may have deleted or renamed a service, or a tool may have.
+        some_are_gone = services.set_last_seen(session, ids, now) < len(ids)
+        if some_are_gone or self._clock() - self._counted_at >= COUNT_INTERVAL:
             self._counted_at = self._clock()
-            self._count = services.count(session)
+            self._relearn(session)
         return revived
+
+    def _relearn(self, session: Session) -> None:
+        """Which services there are: one that is gone is told so by its next beat, and registers anew."""
+        rows = services.keys(session)
+        with self._lock:
+            self._known = {(host, binary): (service_id, uuid) for service_id, uuid, host, binary in rows}
+        self._count = len(rows)
 
     def _skip_pause(self, session: Session, now: ColumnElement[float]) -> bool:
         """While no conductor could write or hear, no service could be heard: nobody may look silent for that. Whether so

@@ -31,7 +31,7 @@ class ConductorApi(Protocol):
         "1.3": "what an audit found, which domains are of deleted instances",
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
-        "1.6": "versions of the other services; hosts of instances; the end of a process; removals that failed; several claims at once",
+        "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -134,6 +134,14 @@ class ConductorApi(Protocol):
         forced_down: bool | None = None,
     ) -> Service:
         """`None` leaves a field as it is; enabling clears the reason."""
+        ...
+
+    @call(since="1.6")
+    def delete_service(self, ctx: RequestContext, service_uuid: str) -> None:
+        """With a compute its nodes, providers and memberships of aggregates go. A process that still runs registers anew.
+
+        NotFound: no such service. Conflict: its host has instances, migrations in progress or builds.
+        """
         ...
 
     # -- asked by every service ------------------------------------------------------------------------------------

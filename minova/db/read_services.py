@@ -7,6 +7,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import ComputeNode, Instance, Service
+from minova.db.placement_models import MAX_INT
 from minova.db.services import last_seen
 from minova.objects.liveness import silent
 
@@ -31,6 +32,13 @@ def services(session: Session, down_time: float) -> Services:
         row.id for row in rows if row.forced_down or row.down_reason is not None or row.id not in seen
     }
     return Services(rows=rows, last_seen=seen, down=frozenset(down))
+
+
+def uuid_of(session: Session, service_id: int) -> str | None:
+    """None: there is no such service."""
+    if service_id > MAX_INT:
+        return None
+    return session.scalar(select(Service.uuid).where(Service.id == service_id))
 
 
 def nodes(session: Session, after: int, limit: int | None) -> Sequence[ComputeNode]:

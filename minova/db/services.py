@@ -58,8 +58,10 @@ def down_reasons(session: Session) -> dict[int, str]:
     return {service_id: reason or "" for service_id, reason in session.execute(query)}
 
 
-def count(session: Session) -> int:
-    return session.scalar(select(func.count(Service.id))) or 0
+def keys(session: Session) -> list[tuple[int, str, str, str]]:
+    """(id, uuid, host, binary) of every service."""
+    query = select(Service.id, Service.uuid, Service.host, Service.binary)
+    return [(row[0], row[1], row[2], row[3]) for row in session.execute(query)]
 
 
 def node_ids(session: Session, host: str) -> list[int]:

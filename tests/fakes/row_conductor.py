@@ -13,10 +13,11 @@ from minova import errors
 from minova.conductor.aggregates import Aggregates
 from minova.conductor.catalogue import Catalogue
 from minova.conductor.groups import Groups
+from minova.conductor.service_removal import remove_service
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.db import models, request_specs
-from minova.db.engine import Database
+from minova.db.engine import Database, EpochNow
 from minova.objects.aggregate import Aggregate
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
@@ -189,6 +190,9 @@ class RowConductor:
             return Service(uuid=row.uuid, host=row.host, binary=row.binary, topic=row.topic)
 
         return self._do("update_service", work)  # type: ignore[no-any-return]
+
+    def delete_service(self, ctx: RequestContext, service_uuid: str) -> None:
+        self._do("delete_service", lambda session: remove_service(session, service_uuid, EpochNow()))
 
 
 def _create(session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers:

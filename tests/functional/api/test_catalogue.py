@@ -4,6 +4,7 @@ import time
 import uuid
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -220,6 +221,29 @@ def test_a_service_is_switched_off_and_on(hosts: Cloud) -> None:
 def test_a_switch_that_there_is_not(hosts: Cloud, action: str, more: dict[str, Any], status: int) -> None:
     body = {"host": "up", "binary": "minova-compute", **more}
     assert hosts.ask("PUT", f"/v2.1/os-services/{action}", body)[0] == status
+
+
+def test_service_is_deleted_with_its_hypervisor(hosts: Cloud) -> None:
+    status, _ = hosts.ask("DELETE", "/v2.1/os-services/3")
+    assert status == 204
+    assert 3 not in [one["id"] for one in hosts.get("/v2.1/os-services")["services"]]
+    names = [one["hypervisor_hostname"] for one in hosts.get("/v2.1/os-hypervisors")["hypervisors"]]
+    assert names == ["up.node", "disabled.node"]
+    assert hosts.ask("DELETE", "/v2.1/os-services/3")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("service_id", "status", "words"),
+    [
+        ("99", 404, "Service 99 not found."),
+        ("99999999999", 404, "not found"),
+        ("up", 400, "must be an integer"),
+        ("\u0663", 400, "must be an integer"),
+    ],
+)
+def test_service_that_cannot_be_deleted(hosts: Cloud, service_id: str, status: int, words: str) -> None:
+    found, document = hosts.ask("DELETE", f"/v2.1/os-services/{quote(service_id)}")
+    assert (found, words in str(document)) == (status, True)
 
 
 def test_hypervisors_have_openstacks_shape(hosts: Cloud) -> None:

@@ -1,6 +1,7 @@
 """`minova ...` against minova-api itself, over a database and a conductor that writes rows."""
 
 import hashlib
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,18 @@ def test_a_flavor_with_its_properties(minova: Cli) -> None:
     assert [row["Name"] for row in shown(minova("flavor", "list", "--all", "-f", "json"))] == ["big"]
     good(minova("flavor", "delete", "big"))
     assert minova("flavor", "show", "7").code == 1
+
+
+def test_service_is_deleted_by_its_id(minova: Cli, cloud: Cloud) -> None:
+    for key, host in ((1, "hv1"), (2, "hv2")):
+        row = models.Service(
+            id=key, uuid=str(uuid.uuid4()), host=host, binary="minova-compute", topic="compute", created_at=now()
+        )
+        cloud.conductor.add(row)
+    good(minova("service", "delete", "1"))
+    assert [row["Host"] for row in shown(minova("service", "list", "-f", "json"))] == ["hv2"]
+    said = minova("service", "delete", "1")
+    assert (said.code, "Service 1 not found." in said.err) == (1, True)
 
 
 def test_an_image_goes_up_whole(minova: Cli, disk: Path) -> None:

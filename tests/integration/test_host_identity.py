@@ -1,0 +1,99 @@
+"""A compute host as processes: killed, doubled, renamed and removed, over RabbitMQ."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import wait_for
+from tests.integration.deployment import BIN, Deployment, Executable
+
+pytestmark = pytest.mark.timeout(400)
+FAKE = {"compute_driver": "fake"}
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, fresh_rabbit_url: Callable[[], str]) -> Iterator[Deployment]:
+    with Deployment(tmp_path, fresh_rabbit_url(), f"sqlite:///{tmp_path}/minova.sqlite") as deployment:
+        deployment.compute("hv1", DEFAULT=FAKE)
+        deployment.manage("db", "upgrade")
+        deployment.start()
+        deployment.wait_up()
+        yield deployment
+
+
+def until_logged(service: Executable, words: str) -> None:
+    wait_for(f"{service.name} logs {words!r}", lambda: words in service.log)
+
+
+def rename_in_file(service: Executable, old: str, new: str) -> None:
+    text = service.conf_file.read_text()
+    assert f"host = {old}\n" in text
+    service.conf_file.write_text(text.replace(f"host = {old}\n", f"host = {new}\n"))
+
+
+def openstack(cloud: Deployment, *words: str) -> subprocess.CompletedProcess[str]:
+    login = ["--os-auth-type", "admin_token", "--os-endpoint", f"{cloud.url}/v2.1", "--os-token", "admin"]
+    return subprocess.run([str(BIN / "openstack"), *login, *words], capture_output=True, text=True, timeout=120)
+
+
+def services(cloud: Deployment) -> dict[str, Any]:
+    return {row["Host"]: row for row in cloud.json("service", "list", "--service", "minova-compute")}
+
+
+def test_one_process_at_a_time_serves_a_host(cloud: Deployment) -> None:
+    first, conductor = cloud.services["hv1"], cloud.services["conductor"]
+    # A machine of the same name is another one.
+    twin = cloud.compute("twin", DEFAULT={**FAKE, "host": "hv1"})
+    twin.start()
+    assert twin.wait() == 1
+    assert "this machine has no file compute_id" in twin.log
+    # A copy of the machine waits until the first has gone.
+    identity = (cloud.folder / "hv1" / "state" / "compute_id").read_text()
+    (cloud.folder / "twin" / "state" / "compute_id").write_text(identity)
+    twin.start()
+    until_logged(twin, "Host hv1 is served by minova-compute at")
+    # A restart after kill -9 on the first machine does not wait.
+    first.kill()
+    first.start()
+    until_logged(conductor, "which has ended")
+    assert first.stop() == 0
+    until_logged(twin, "minova-compute started")
+    assert list(services(cloud)) == ["hv1"]
+
+
+def test_host_is_renamed_with_its_guest_and_removed(cloud: Deployment) -> None:
+    compute = cloud.services["hv1"]
+    disk = cloud.folder / "disk.raw"
+    disk.write_bytes(bytes(1 << 20))
+    cloud.cli("flavor", "create", "tiny", "--ram", "128", "--disk", "1", "--vcpus", "1")
+    cloud.cli("image", "create", "guest", "--file", str(disk), "--disk-format", "raw")
+    cloud.cli("server", "create", "web", "--flavor", "tiny", "--image", "guest")
+    cloud.wait_status("web", "ACTIVE")
+    assert compute.stop() == 0
+
+    rename_in_file(compute, "hv1", "hv2")
+    compute.start()
+    assert compute.wait() == 1
+    assert "minova-manage host rename hv1 hv2" in compute.log
+    assert "Node hv1 is now hv2." in cloud.manage("host", "rename", "hv1", "hv2")
+    compute.start()
+    cloud.wait_up("hv2")
+    assert list(services(cloud)) == ["hv2"]
+    assert cloud.wait_status("web", "ACTIVE")["OS-EXT-SRV-ATTR:host"] == "hv2"
+
+    number = str(services(cloud)["hv2"]["ID"])
+    refused = openstack(cloud, "compute", "service", "delete", number)
+    assert refused.returncode != 0
+    assert "hosting instances" in refused.stderr
+    cloud.cli("server", "delete", "web", "--wait")
+    assert compute.stop() == 0
+    deleted = openstack(cloud, "compute", "service", "delete", number)
+    assert deleted.returncode == 0, deleted.stderr
+    assert services(cloud) == {}
+    assert cloud.json("hypervisor", "list") == []
+    # The same machine may come again.
+    compute.start()
+    cloud.wait_up("hv2")
