@@ -38,6 +38,7 @@ class LocalIdentity:
         where = f"{socket.gethostname()} ({address})" if address else socket.gethostname()
         self._place = f"{where}, process {os.getpid()}"
         self.compute_id: str | None = None
+        self.is_registered = False
 
     @classmethod
     def of(cls, conf: cfg.ConfigOpts) -> "LocalIdentity":
@@ -118,23 +119,23 @@ class LocalIdentity:
 
 
 class IdentifiedConductor:
-    """The conductor's client, with the sender's process in every message. Has the contract's methods."""
+    """The conductor's client, with the sender's process in every message once that is registered.
 
-    def __init__(self, conductor: ConductorApi, process: str) -> None:
+    Has the contract's methods.
+    """
+
+    def __init__(self, conductor: ConductorApi, identity: LocalIdentity) -> None:
         self._conductor = conductor
-        self._process = process
+        self._identity = identity
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._conductor, name)
 
         def send(ctx: RequestContext, **arguments: Any) -> Any:
-            return method(_sent_by(ctx, self._process), **arguments)
+            process = self._identity.process if self._identity.is_registered else None
+            return method(msgspec.structs.replace(ctx, process=process), **arguments)
 
         return send
-
-
-def _sent_by(ctx: RequestContext, process: str) -> RequestContext:
-    return msgspec.structs.replace(ctx, process=process)
 
 
 def _read_uuid(path: Path) -> str | None:

@@ -68,7 +68,7 @@ class ComputeManager:
         self.host = host
         self._identity = identity
         if identity is not None:
-            conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity.process))
+            conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity))
         self._node_names: tuple[str, ...] = ()
         self._identity_conflict: str | None = None
         self._superseded: str | None = None
@@ -271,9 +271,10 @@ class ComputeManager:
             instructions = self._conductor.heartbeat(ctx, host=self.host, binary=BINARY, down_reason=self._down_reason)
         except errors.NotFound:
             instructions = self._register(ctx)
-        except errors.Superseded as error:
-            self._give_up(error)
-            return self._heartbeat_interval
+        except errors.Superseded:
+            if (entered := self._register_or_give_up(ctx)) is None:
+                return self._heartbeat_interval
+            instructions = entered
         if self._audit_due:
             LOG.info("The hypervisor is back")
             failures = self._auditor.update_available_resource(ctx)
@@ -283,11 +284,17 @@ class ComputeManager:
         self._learn_levels(instructions.levels)
         return instructions.heartbeat_interval
 
-    def _give_up(self, error: errors.Superseded) -> None:
-        """Nothing that this process does counts any more. The next start registers, or waits until it may."""
-        LOG.critical("This process ends: %s", error)
-        self._superseded = str(error)
-        self._stopping.set()
+    def _register_or_give_up(self, ctx: RequestContext) -> ServiceInstructions | None:
+        """Another process was registered: where it does not live, this one takes its place again; else this one ends, for
+        nothing that it does counts. The next start registers, or waits until it may.
+        """
+        try:
+            return self._register(ctx)
+        except (errors.HostInUse, errors.HostIdentityConflict) as error:
+            LOG.critical("This process ends: %s", error)
+            self._superseded = str(error)
+            self._stopping.set()
+            return None
 
     def report_changes(self) -> None:
         """Power states of domains that changed, and rows of nodes whose usage did: nothing is sent when none did."""
@@ -330,8 +337,9 @@ class ComputeManager:
             if self._identity.compute_id is None and instructions.compute_id is not None:
                 self._identity.adopt(instructions.compute_id)
                 instructions = self._ask_to_register(ctx)
-            if instructions.epoch:
-                self._nodes.registered(self._identity.compute_id, instructions.epoch)
+            # An older conductor has noted no process: messages that named one would be taken for those of another.
+            self._identity.is_registered = instructions.epoch > 0
+            self._nodes.registered(self._identity.compute_id, instructions.epoch)
         self._driver.recognise(instructions.former_hosts)
         return instructions
 

@@ -1,12 +1,16 @@
 """Only one process at a time serves a host; the next one takes over when the first is certainly gone."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from minova import errors
 from minova.compute.host_identity import LocalIdentity
-from minova.objects.service import Service
+from minova.conductor.manager import ConductorManager
+from minova.context import RequestContext
+from minova.db import services
+from minova.objects.service import Service, ServiceInstructions
 from tests.fakes.identified import Machine
 from tests.functional.conductor.desk import CTX, Desk
 from tests.functional.conductor.test_bug_node_renamed import service
@@ -116,3 +120,31 @@ def register(desk: Desk, machine: Machine, host: str) -> None:
         desk.conductor.register_service(CTX, service=told)
     finally:
         identity.release()
+
+
+def test_process_that_an_older_conductor_registered_goes_on(desk: Desk, first: Machine) -> None:
+    """It knows of no process, and leaves that of the process before in the row."""
+    first.boot("hv").die()
+    older = Machine(first.folder, OlderConductor(desk.conductor))
+    running = older.boot("hv")
+    running.manager.update_available_resource()
+    running.manager.heartbeat()
+    assert running.manager.failure is None
+    desk.tick(desk.conductor)
+    assert service(desk, "hv").process != running.identity.process
+
+
+class OlderConductor:
+    """As of a release that knows no identity: the rest is passed on."""
+
+    def __init__(self, conductor: ConductorManager) -> None:
+        self._conductor = conductor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._conductor, name)
+
+    def register_service(self, ctx: RequestContext, service: Service) -> ServiceInstructions:
+        with self._conductor.worker.db.read() as session:
+            row = services.find(session, service.host, service.binary)
+        assert row is not None
+        return ServiceInstructions(service_uuid=row.uuid, heartbeat_interval=10.0)
