@@ -64,7 +64,7 @@ def list_detail(api: Api, call: Call) -> dict[str, Any]:
 def _gathered(api: Api) -> tuple[read_services.Services, dict[int, str]]:
     """The services, and the zone of each by its id."""
     with api.db.read() as session:
-        services = read_services.services(session, api.conf.service_down_time)
+        services = read_services.services(session, api.conf.service_down_time, api.db)
         by_host = read_zones.by_host(session)
     default = api.conf.scheduler.default_availability_zone
     return services, {row.id: zone_of(row, by_host, default) for row in services.rows}

@@ -149,7 +149,7 @@ def act(api: Api, call: Call) -> dict[str, Any]:
         raise errors.BadRequest('Malformed request body: the one action here is {"audit": null}.')
     with api.db.read() as session:
         node = hypervisors.find(call, session)
-        services = read_services.services(session, api.conf.service_down_time)
+        services = read_services.services(session, api.conf.service_down_time, api.db)
     shown = hypervisors.brief(node, services)
     if shown.state != "up":
         raise errors.Conflict(

@@ -65,7 +65,7 @@ def list_detail(api: Api, call: Call) -> dict[str, Any]:
 def show(api: Api, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         node = find(call, session)
-        services = read_services.services(session, api.conf.service_down_time)
+        services = read_services.services(session, api.conf.service_down_time, api.db)
     return {"hypervisor": view(node, services)}
 
 
@@ -100,7 +100,7 @@ def _page(api: Api, call: Call, show_one: Any) -> dict[str, Any]:
         found: Sequence[models.ComputeNode] = read_services.nodes(
             session, _after(query), None if size is None else size + 1
         )
-        services = read_services.services(session, api.conf.service_down_time)
+        services = read_services.services(session, api.conf.service_down_time, api.db)
     shown = found if size is None else found[:size]
     by_host = {row.host: row for row in services.rows if row.topic == "compute"}
     answer: dict[str, Any] = {"hypervisors": [show_one(node, services, by_host) for node in shown]}

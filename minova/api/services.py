@@ -31,12 +31,15 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ServiceView(msgspec.Struct, frozen=True, kw_only=True):
+    """`in_doubt` is minova's own: the service counts as up, although nobody hears it."""
+
     id: int
     binary: str
     host: str
     zone: str
     status: str
     state: str
+    in_doubt: bool
     updated_at: str | None
     disabled_reason: str | None
     forced_down: bool
@@ -45,7 +48,7 @@ class ServiceView(msgspec.Struct, frozen=True, kw_only=True):
 def list_services(api: Api, call: Call) -> dict[str, Any]:
     query: ServicesQuery = call.query
     with api.db.read() as session:
-        services = read_services.services(session, api.conf.service_down_time)
+        services = read_services.services(session, api.conf.service_down_time, api.db)
         zones = read_zones.by_host(session)
     binary = ours(query.binary)
     zone = api.conf.scheduler.default_availability_zone
@@ -104,7 +107,7 @@ def _changes(action: str, asked: Switch) -> dict[str, Any]:
 
 def _find(api: Api, asked: Switch) -> models.Service:
     with api.db.read() as session:
-        rows = read_services.services(session, api.conf.service_down_time).rows
+        rows = read_services.services(session, api.conf.service_down_time, api.db).rows
     for row in rows:
         if row.host == asked.host and row.binary == ours(asked.binary):
             return row
@@ -130,6 +133,7 @@ def view(row: models.Service, services: read_services.Services, zone: str) -> Se
         zone=zone,
         status="disabled" if row.disabled else "enabled",
         state="up" if services.is_up(row) else "down",
+        in_doubt=row.id in services.in_doubt,
         updated_at=None if seen is None else times.microseconds(datetime.fromtimestamp(seen, UTC)),
         disabled_reason=row.disabled_reason or row.down_reason,
         forced_down=row.forced_down,

@@ -93,6 +93,6 @@ def _row(service: Json) -> tuple[Any, ...]:
         service["host"],
         service.get("zone"),
         service["status"],
-        service["state"],
+        "in doubt" if service.get("in_doubt") else service["state"],
         service.get("updated_at"),
     )

@@ -56,7 +56,7 @@ class Builder:
         images: Images,
         nodes: Nodes,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         check: Callable[[], None] = lambda: None,
         repeat: Repeat | None = None,
     ) -> None:

@@ -48,7 +48,8 @@ class ComputeManager:
     `spawn` runs work in the background; without it the manager has threads of its own, bounded by
     `max_concurrent_builds`. `stopping` ends the waits of the start. `identity` None: the host has none, and its processes
     are not told apart. `learn_levels` takes what the conductor says of
-    versions.
+    versions. `clock`: this host's wall clock; `ticks`: its monotonic one, for durations; None uses `clock` where that is
+    given, for tests.
     """
 
     def __init__(
@@ -59,13 +60,16 @@ class ComputeManager:
         *,
         host: str,
         images: Images,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
+        ticks: Callable[[], float] | None = None,
         spawn: Spawn | None = None,
         stopping: threading.Event | None = None,
         identity: LocalIdentity | None = None,
         learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
     ) -> None:
         self.host = host
+        ticks = ticks or clock or time.monotonic
+        clock = clock or time.time
         self._identity = identity
         if identity is not None:
             conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity))
@@ -91,7 +95,7 @@ class ComputeManager:
         self._nodes = Nodes(settings_from(conf, host), driver, conductor, monitors.metrics, repeat)
         self._power_states = PowerStates(host, conductor, driver.power_state)
         self._builder = Builder(
-            host, driver, conductor, images, self._nodes, clock=clock, check=self._gate.check, repeat=repeat
+            host, driver, conductor, images, self._nodes, clock=ticks, check=self._gate.check, repeat=repeat
         )
         self._auditor = Auditor(
             driver,

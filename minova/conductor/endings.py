@@ -64,7 +64,7 @@ def finish_delete(
     tasks.remove(session, [uuid])
     moving = moves.lock_open(session, uuid)
     for migration in moving:
-        moves.write(session, msgspec.structs.replace(migration, status="error"), at)
+        moves.write(session, msgspec.structs.replace(migration, status="error"), at, now)
     touched = {host for one in moving for host in (one.source_compute, one.dest_compute)}
     announce_hosts(session, {standing.host, *touched}, now)
     allocations.release(session, [uuid], now, claim_no=claim_no)

@@ -32,6 +32,7 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.db.clock import ADVANCE_INTERVAL
 from minova.db.engine import Database
 from minova.notifier import Notifier
 from minova.objects.aggregate import Aggregate
@@ -59,7 +60,8 @@ class ConductorManager:
     """Implements `contracts.conductor.ConductorApi` and `service.Manager`.
 
     `compute` answers the client of a host. `spawn` runs work in the background; without it the manager has threads of
-    its own. `clock` is for what people read and for what is done now and then; leases go by the database's.
+    its own. `clock`: this host's wall clock, for times that people read. `ticks`: its monotonic clock, for what is done now and
+    then; None uses `clock` where that is given, for tests. Leases go by the cloud clock.
     `over_the_bus` is a client of its own topic, to try out whether messages come through. `notifier` None: nobody is told
     what happens to instances. `leases` is the database once more, for the lease alone; `dry_runs` a client with a short time-out.
     `levels`: which version of each contract every service serves.
@@ -73,7 +75,8 @@ class ConductorManager:
         compute: Callable[[str], ComputeApi],
         *,
         host: str,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
+        ticks: Callable[[], float] | None = None,
         spawn: Spawn | None = None,
         stopping: threading.Event | None = None,
         over_the_bus: ConductorApi | None = None,
@@ -83,6 +86,9 @@ class ConductorManager:
         dry_runs: SchedulerApi | None = None,
     ) -> None:
         self.host = host
+        self._db = db
+        ticks = ticks or clock or time.monotonic
+        clock = clock or time.time
         self._build_timeout = float(conf.conductor.build_timeout)
         self._task_interval = float(conf.conductor.task_interval)
         self._stopping = stopping or threading.Event()
@@ -96,19 +102,20 @@ class ConductorManager:
             threads=options.workers,
             leases=leases,
             clock=clock,
+            ticks=ticks,
             spawn=spawn,
             observe=told,
         )
         casts = Casts(compute)
         down_time = float(conf.service_down_time)
-        liveness = Liveness(db, down_time=down_time, clock=clock)
+        liveness = Liveness(db, down_time=down_time, clock=ticks)
         self._groups = Groups(conf, self.worker)
         builds = BuildInstances(conf, self.worker, scheduler, casts, self._groups)
         named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
         own = Service(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
-        self._bus = Bus(over_the_bus, host=host, binary=BINARY, down_time=down_time, clock=clock)
+        self._bus = Bus(over_the_bus, host=host, binary=BINARY, down_time=down_time, clock=ticks)
         self._services = Services(
-            conf, self.worker, liveness, own=own, clock=clock, bus_works=self._bus.works, levels=levels
+            conf, self.worker, liveness, own=own, clock=ticks, bus_works=self._bus.works, levels=levels
         )
         self._servers = Servers(conf, self.worker, builds)
         self._previews = Previews(conf, dry_runs or scheduler, self._groups)
@@ -140,6 +147,7 @@ class ConductorManager:
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         work = self._reconcile
         tasks = [
+            PeriodicTask(name="advance_clock", interval=ADVANCE_INTERVAL, work=self._db.advance_clock),
             PeriodicTask(name="flush_heartbeats", interval=FLUSH_INTERVAL, work=self._services.flush),
             PeriodicTask(name="flush_audits", interval=FLUSH_INTERVAL, work=self._audits.flush),
             PeriodicTask(name="try_out_bus", interval=self._bus.interval, work=self._bus.try_out),
@@ -171,6 +179,7 @@ class ConductorManager:
         self.moves.end_forsaken(self._build_timeout)
 
     def _register(self) -> None:
+        self._db.advance_clock()
         self.worker.register()
         self._services.flush()
 

@@ -9,7 +9,6 @@ step_move      migrating, post-migrating; finished, completed, done: the instanc
 import logging
 import uuid
 from collections.abc import Mapping
-from datetime import timedelta
 
 import msgspec
 from sqlalchemy import update
@@ -97,7 +96,7 @@ class Moves:
                 new_pci_requests=pci_requests,
             )
             self._claim(session, instance, made, chosen, claim_no)
-            moves.add(session, made, self._worker.at())
+            moves.add(session, made, self._worker.at(), self._worker.now())
             self._change(session, instance_uuid, task_state=_BEGUN[kind].value)
             announce_hosts(session, {instance.host, chosen.host}, self._worker.now())
             return self._moved(session, made)
@@ -127,7 +126,7 @@ class Moves:
             if known.dest != (node.host, node.hypervisor_hostname) or known.status not in {"accepted", "pre-migrating"}:
                 raise _stale(known, "pre-migrating", node.host)
             made = replace(known, status="pre-migrating", new_numa_topology=migration.new_numa_topology)
-            moves.write(session, made, self._worker.at())
+            moves.write(session, made, self._worker.at(), self._worker.now())
             if node.id and compute_nodes.write_usage(session, node, self._worker.at()):
                 changes.append(session, [node.id], self._worker.now())
             return made
@@ -149,7 +148,7 @@ class Moves:
             if known.status not in STEPS[status]:
                 raise _stale(known, status, host)
             made = replace(known, status=status)
-            moves.write(session, made, self._worker.at())
+            moves.write(session, made, self._worker.at(), self._worker.now())
             self._apply(session, known, made)
             announce_hosts(session, {made.source_compute, made.dest_compute}, self._worker.now())
             return self._moved(session, made)
@@ -163,7 +162,7 @@ class Moves:
         One whose guest may be under way already is left to people: which of two domains is the right one only they can see.
         """
         with self._worker.db.read() as session:
-            found = moves.forsaken(session, self._worker.at() - timedelta(seconds=after), _MOST)
+            found = moves.forsaken(session, self._worker.now() - after, _MOST)
         for migration in found:
             LOG.warning(
                 "Migration %s of instance %s is %s and nobody goes on with it: it ends in error",
@@ -179,7 +178,7 @@ class Moves:
         if known is None or known.status != seen.status or known.updated_at != seen.updated_at:
             return
         made = replace(known, status="error")
-        moves.write(session, made, self._worker.at())
+        moves.write(session, made, self._worker.at(), self._worker.now())
         if standing is None or standing.deleted:
             allocations.release(session, [made.uuid, made.instance_uuid], self._worker.now())
         else:

@@ -54,7 +54,7 @@ class Purge:
         retention = float(self._conf.host_change_retention)
 
         def batch(session: Session, limit: int) -> int:
-            return changes.trim(session, self._now() - retention, limit)
+            return changes.trim(session, self._worker.db.wall() - retention, limit)
 
         self._apply([Rule("host_changes", retention, batch)])
         if self._is_first() and self._worker.run(changes.renumber):

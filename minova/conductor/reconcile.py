@@ -3,7 +3,6 @@
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import timedelta
 
 from oslo_config import cfg
 from sqlalchemy.orm import Session
@@ -81,7 +80,7 @@ class Reconcile:
         """`instance_build_timeout` is for the build as a whole, whatever hosts are left to try."""
         if not self._instance_build_timeout:
             return
-        before = self._worker.at() - timedelta(seconds=self._instance_build_timeout)
+        before = self._worker.now() - float(self._instance_build_timeout)
         with self._worker.db.read() as session:
             late = tasks.builds_since(session, self._worker.id, before, MOST)
         reason = f"not built within instance_build_timeout, {self._instance_build_timeout} s"

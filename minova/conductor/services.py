@@ -73,6 +73,7 @@ class Services:
         self._own_beat_at = float("-inf")
         self._wrote_at = float("-inf")
         self._count = 1
+        self._cannot_write = False
 
     # -- what services say -----------------------------------------------------------------------------------------
 
@@ -114,12 +115,16 @@ class Services:
     ) -> objects.ServiceInstructions:
         """NotFound: it never registered. Superseded: another process serves the host. A change of `down_reason` is written
         at once.
+
+        ServiceUnavailable: this conductor cannot write now; the service beats again soon, and another may hear it.
         """
         service_id, uuid = self._find(host, binary)
         if binary == COMPUTE:
             self._processes.require_later(host, process)
         with self._lock:
             self._heard[host, binary] = down_reason is None
+            if self._cannot_write:
+                raise errors.ServiceUnavailable("This conductor cannot write heartbeats now.")
             as_known = self._reasons.get(service_id) == down_reason
         if not as_known:
             self._worker.run(lambda session: self._set_reason(session, service_id, host, down_reason))
@@ -183,7 +188,9 @@ class Services:
         except BaseException:
             with self._lock:
                 self._heard = {**heard, **self._heard}
+                self._cannot_write = True
             raise
+        self._cannot_write = False
         self._wrote_at = self._clock()
         if own_turn:
             self._own_beat_at = self._wrote_at

@@ -81,7 +81,7 @@ class Worker:
         return datetime.fromtimestamp(self._clock(), UTC).replace(tzinfo=None)
 
     def now(self) -> ColumnElement[float]:
-        """Now, for leases and wake-ups: the database's clock."""
+        """Now, for leases and wake-ups: the cloud clock."""
         return self.db.now()
 
     def run(self, work: Callable[[Session], T]) -> T:
@@ -143,7 +143,7 @@ class Worker:
                 return
             self._left = True
             try:
-                self._leases.run(lambda session: tasks.renew_lease(session, self.id, self.now(), -1.0))
+                self._leases.run(lambda session: tasks.end_lease(session, self.id))
             except errors.ServiceUnavailable as error:
                 LOG.warning("The lease of this worker runs out by itself: %s", error)
 

@@ -10,12 +10,12 @@ from sqlalchemy import Double, Engine, create_engine, event, literal
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Session
 from sqlalchemy.sql import ColumnElement
-from sqlalchemy.sql.functions import FunctionElement
 
 from minova import errors
+from minova.db import clock as clocks
+from minova.db.clock import CloudNow, EpochNow
 
 T = TypeVar("T")
 
@@ -31,6 +31,12 @@ _READ_ONLY = {
     "mysql": "SET SESSION TRANSACTION READ ONLY",
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
 }
+# MariaDB's unix_timestamp() reads what the session's zone shows, and where that has summer time, shows an hour twice a year.
+_UTC = {
+    "postgresql": "SET TIME ZONE 'UTC'",
+    "mysql": "SET time_zone = '+00:00'",
+    "mariadb": "SET time_zone = '+00:00'",
+}
 # Each statement sees what is committed before it, in a transaction or without: without one it saves two round trips. (MariaDB
 # would need as many to switch; SQLite's transactions see all as it is at their beginning, and cost nothing.)
 _OF_READS = {"postgresql": {"isolation_level": "AUTOCOMMIT"}}
@@ -41,31 +47,8 @@ LONGEST_PAUSE = 1.0
 PING_AFTER = 2.0
 
 
-class EpochNow(FunctionElement[float]):
-    """The database's clock, seconds since the epoch, moving also within a transaction."""
-
-    inherit_cache = True
-    type = Double()
-
-
-@compiles(EpochNow, "sqlite")
-def _sqlite_now(element: Any, compiler: Any, **kw: Any) -> str:
-    return "((julianday('now') - 2440587.5) * 86400.0)"
-
-
-@compiles(EpochNow, "postgresql")
-def _postgresql_now(element: Any, compiler: Any, **kw: Any) -> str:
-    return "extract(epoch from clock_timestamp())::double precision"
-
-
-@compiles(EpochNow, "mysql")
-@compiles(EpochNow, "mariadb")
-def _mariadb_now(element: Any, compiler: Any, **kw: Any) -> str:
-    return "(unix_timestamp(sysdate(6)) + 0e0)"
-
-
 class Database:
-    """`clock` stands in for the database's own in the deterministic tests; None uses the server's.
+    """For tests: `clock` stands in for the cloud clock, `wall` for the server's wall clock below it. None uses the server's.
 
     A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections at
     the same time (not SQLite); more work waits.
@@ -78,11 +61,13 @@ class Database:
         url: str,
         *,
         clock: Callable[[], float] | None = None,
+        wall: Callable[[], float] | None = None,
         readonly: bool = False,
         pool_size: int = 10,
         durable: bool = True,
     ):
         self._clock = clock
+        self._wall = wall or clock
         self._durable = durable
         self._readonly = readonly
         self.engine: Engine = _engine(url, pool_size)
@@ -94,12 +79,23 @@ class Database:
             return
         event.listen(self.engine, "checkin", self._note_use)
         event.listen(self.engine, "checkout", self._ping_after_rest)
-        if readonly:
-            event.listen(self.engine, "connect", self._set_read_only)
+        event.listen(self.engine, "connect", self._set_up_session)
 
     def now(self) -> ColumnElement[float]:
-        """The clock that leases, deadlines and heartbeats are compared with."""
-        return EpochNow() if self._clock is None else literal(self._clock(), Double())
+        """The cloud clock, which leases, deadlines and heartbeats are compared with."""
+        return CloudNow(self.wall()) if self._clock is None else literal(self._clock(), Double())
+
+    def wall(self) -> ColumnElement[float]:
+        """The server's wall clock, seconds since the epoch, for times that people read."""
+        return EpochNow() if self._wall is None else literal(self._wall(), Double())
+
+    def advance_clock(self) -> None:
+        """To be done by every conductor, every `clock.ADVANCE_INTERVAL` seconds and before it stamps anything.
+
+        ServiceUnavailable: the database does not answer; then the clock stands still.
+        """
+        if self._clock is None:
+            self.run(lambda session: clocks.advance(session, self.wall()))
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -155,10 +151,12 @@ class Database:
         if not alive:
             raise DisconnectionError
 
-    def _set_read_only(self, connection: Any, _record: Any) -> None:
+    def _set_up_session(self, connection: Any, _record: Any) -> None:
         # Once for a connection, not for each transaction: that would be a round trip more for every read.
         cursor = connection.cursor()
-        cursor.execute(_READ_ONLY[self.dialect])
+        cursor.execute(_UTC[self.dialect])
+        if self._readonly:
+            cursor.execute(_READ_ONLY[self.dialect])
         cursor.close()
         connection.commit()
 

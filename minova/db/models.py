@@ -1,7 +1,7 @@
 """The tables. Every table has one writing room (section 2 of the design): conductor, or placement.
 
-Times that are compared with the database's clock are Doubles, seconds since the epoch; those for people are UTC
-DateTimes.
+Times that are compared with each other are Doubles, seconds of the cloud clock (`minova.db.clock`); those for people are UTC
+DateTimes, or Doubles called `updated_at`.
 """
 
 from datetime import datetime
@@ -18,6 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.base import Base, Uuid
+from minova.db.clock import Clock
 from minova.db.diagnosis_models import DiagnosisRow, InstanceDiagnosis
 from minova.db.group_models import InstanceGroup, InstanceGroupMember
 from minova.db.move_models import Migration, PciDevice
@@ -44,6 +45,7 @@ __all__ = [
     "AggregateHost",
     "Allocation",
     "Base",
+    "Clock",
     "ComputeNode",
     "Consumer",
     "CreateRequest",
@@ -105,7 +107,7 @@ class Service(Base):
 
 
 class Heartbeat(Base):
-    """Narrow, because it is written once a second for many; by the database's clock."""
+    """Narrow, because it is written once a second for many; by the cloud clock."""
 
     __tablename__ = "heartbeats"
     service_id: Mapped[int] = mapped_column(ForeignKey("services.id", ondelete="CASCADE"), primary_key=True)

@@ -12,7 +12,10 @@ from minova.objects.pci import PciDevice as PciDeviceObject
 
 
 class Migration(Base):
-    """What is searched for stands outside `value` too. Ended ones stay, as the history of the instance."""
+    """What is searched for stands outside `value` too. Ended ones stay, as the history of the instance.
+
+    `changed_at`: as `updated_at`, but by the cloud clock; None in rows of the release before that clock.
+    """
 
     __tablename__ = "migrations"
     __table_args__ = (
@@ -31,6 +34,7 @@ class Migration(Base):
     value: Mapped[MigrationObject] = mapped_column(StructType(MigrationObject))
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
+    changed_at: Mapped[float | None]
 
 
 class PciDevice(Base):

@@ -5,10 +5,11 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, exists, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.chunks import chunked
+from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Instance, Migration, Task
 from minova.objects.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED
 from minova.objects.migration import Migration as MigrationObject
@@ -38,9 +39,9 @@ _IN_PROGRESS_ON = (
 )
 
 
-def add(session: Session, migration: MigrationObject, at: datetime) -> None:
+def add(session: Session, migration: MigrationObject, at: datetime, now: ColumnElement[float]) -> None:
     made = msgspec.structs.replace(migration, created_at=at, updated_at=at)
-    values = {"uuid": made.uuid, "created_at": at, **_columns(made, at)}
+    values = {"uuid": made.uuid, "created_at": at, **_columns(made, at), "changed_at": for_insert(session, now)}
     session.connection().execute(insert(Migration).values(**values))
 
 
@@ -53,10 +54,11 @@ def lock(session: Session, uuid: str) -> MigrationObject | None:
     return session.scalar(select(Migration.value).where(Migration.uuid == uuid).with_for_update())
 
 
-def write(session: Session, migration: MigrationObject, at: datetime) -> None:
+def write(session: Session, migration: MigrationObject, at: datetime, now: ColumnElement[float]) -> None:
     """Over its locked row."""
     changed = msgspec.structs.replace(migration, updated_at=at)
-    statement = update(Migration).where(Migration.uuid == migration.uuid).values(**_columns(changed, at))
+    values = {**_columns(changed, at), "changed_at": now}
+    statement = update(Migration).where(Migration.uuid == migration.uuid).values(**values)
     session.connection().execute(statement)
 
 
@@ -80,7 +82,7 @@ def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
     return list(session.scalars(query.order_by(Migration.id).with_for_update()))
 
 
-def forsaken(session: Session, before: datetime, limit: int) -> list[MigrationObject]:
+def forsaken(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
     """Those that have not ended though nobody goes on with them: their instance is gone; or it has no task, their guest was
     not touched yet, and either nothing happened to them since `before` or their destination has no node any more.
     """
@@ -90,7 +92,7 @@ def forsaken(session: Session, before: datetime, limit: int) -> list[MigrationOb
         ComputeNode.host == Migration.dest_compute, ComputeNode.hypervisor_hostname == Migration.dest_node
     )
     untouched = Migration.status.in_(sorted(UNTOUCHED))
-    stuck = ~driven & untouched & (or_(Migration.updated_at < before, ~node))
+    stuck = ~driven & untouched & (or_(Migration.changed_at < before, ~node))
     query = select(Migration.value).where(_OPEN, or_(~instance, stuck))
     return list(session.scalars(query.order_by(Migration.id).limit(limit)))
 

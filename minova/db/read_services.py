@@ -6,32 +6,43 @@ import msgspec
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from minova.db.engine import Database
 from minova.db.models import ComputeNode, Instance, Service
 from minova.db.placement_models import MAX_INT
 from minova.db.services import last_seen
-from minova.objects.liveness import silent
+from minova.objects.liveness import judge
+from minova.objects.service import CONDUCTOR
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """All services, when each was last heard (seconds since the epoch), and the ids of those that are down."""
+    """All services, when each was last heard (seconds since the epoch, by the database's wall clock), and the ids of those that
+    are down, and of those that count as up although they are silent.
+    """
 
     rows: tuple[Service, ...]
     last_seen: Mapping[int, float]
     down: frozenset[int]
+    in_doubt: frozenset[int] = frozenset()
 
     def is_up(self, service: Service) -> bool:
         return service.id not in self.down
 
 
-def services(session: Session, down_time: float) -> Services:
-    """`down_time`: seconds of silence after which one is down."""
+def services(session: Session, down_time: float, db: Database) -> Services:
+    """`down_time`: seconds of silence after which one is down. `db`: for its clocks."""
     # Rows first: who registers between the two statements is heard and not known, rather than known and silent.
     rows = tuple(session.scalars(select(Service).order_by(Service.id)))
     seen = last_seen(session)
-    down = silent(seen, down_time) | {
+    now, behind = session.execute(select(db.now(), db.wall() - db.now())).one()
+    verdict = judge(seen, down_time, {row.id for row in rows if row.binary == CONDUCTOR})
+    down = verdict.down | {
         row.id for row in rows if row.forced_down or row.down_reason is not None or row.id not in seen
     }
-    return Services(rows=rows, last_seen=seen, down=frozenset(down))
+    # The clock goes on and not even a conductor is heard: no message comes through, and nobody's silence grows.
+    unheard = bool(seen) and now - max(seen.values()) > down_time
+    in_doubt = frozenset(row.id for row in rows) if unheard else verdict.in_doubt
+    shown = {key: at + behind for key, at in seen.items()}
+    return Services(rows=rows, last_seen=shown, down=down, in_doubt=in_doubt - down)
 
 
 def uuid_of(session: Session, service_id: int) -> str | None:

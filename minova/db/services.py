@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova.db.chunks import chunked
+from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Heartbeat, Service
 from minova.objects import service as objects
 
@@ -44,7 +45,7 @@ def ensure(
     if row is None:
         raise LookupError(f"{service.uuid} is the service {service.binary} of another host than {service.host}")
     if not set_last_seen(session, [row.id], now):
-        session.connection().execute(insert(Heartbeat).values(service_id=row.id, last_seen=now))
+        session.connection().execute(insert(Heartbeat).values(service_id=row.id, last_seen=for_insert(session, now)))
     return row
 
 

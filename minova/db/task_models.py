@@ -10,19 +10,24 @@ from minova.db.base import Base, Uuid
 
 
 class Worker(Base):
-    """One process that runs tasks. Its lease, by the database's clock, covers every task it owns."""
+    """One process that runs tasks. Its lease, by the cloud clock, covers every task it owns.
+
+    `cloud_clock`: None in rows of the release before that clock, whose leases go by the wall clock.
+    """
 
     __tablename__ = "workers"
     id: Mapped[str] = mapped_column(Uuid, primary_key=True)
     host: Mapped[str]
     lease_until: Mapped[float] = mapped_column(index=True)
+    cloud_clock: Mapped[bool | None]
 
 
 class Task(Base):
     """Work on one instance that must come to an end. `epoch` fences conductors, `attempt` fences computes.
 
     `step`: what the task does next (`schedule`, `build`, `delete`...); `payload`: what it needs for that
-    (the chosen host and what is left of the alternates). `wake_at`: when to look again, by the database's clock.
+    (the chosen host and what is left of the alternates). `wake_at`: when to look again, by the cloud clock.
+    `begun_at`: when it was asked for, by the same; None until a conductor that knows it takes the task over.
     Rows of ended tasks are removed; the instance's actions keep the history.
     """
 
@@ -45,3 +50,4 @@ class Task(Base):
     wake_at: Mapped[float]
     deadline: Mapped[float]
     created_at: Mapped[datetime]
+    begun_at: Mapped[float | None]

@@ -1,7 +1,6 @@
-"""Tasks and the workers that own them. Times are the database's."""
+"""Tasks and the workers that own them. Times are of the cloud clock."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
@@ -10,6 +9,7 @@ from sqlalchemy.orm.attributes import set_committed_value
 
 from minova.db.among import among
 from minova.db.chunks import chunked
+from minova.db.clock import for_insert, later
 from minova.db.models import Instance, Task, Worker
 
 # Built once: every audit of every node asks them.
@@ -21,7 +21,9 @@ _REMOVE = delete(_TASKS).where(among(_TASKS.c.instance_uuid)).returning(_TASKS.c
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: ColumnElement[float]) -> None:
     """`wake_at` and `deadline` of the rows are seconds from now."""
-    statement = insert(Task).values(wake_at=now + bindparam("b_wake_in"), deadline=now + bindparam("b_deadline_in"))
+    now = for_insert(session, now)
+    times = {"wake_at": now + bindparam("b_wake_in"), "deadline": now + bindparam("b_deadline_in"), "begun_at": now}
+    statement = insert(Task).values(times)
     renamed = {"wake_at": "b_wake_in", "deadline": "b_deadline_in"}
     session.connection().execute(statement, [{renamed.get(k, k): v for k, v in row.items()} for row in rows])
 
@@ -111,9 +113,9 @@ def on_hosts(session: Session, worker_id: str, hosts: Collection[str], limit: in
     return found
 
 
-def builds_since(session: Session, worker_id: str, before: datetime, limit: int) -> Sequence[Task]:
+def builds_since(session: Session, worker_id: str, before: ColumnElement[float], limit: int) -> Sequence[Task]:
     """The worker's own builds that were asked for before then, whatever they wait for."""
-    query = select(Task).where(Task.worker_id == worker_id, Task.kind == "build", Task.created_at <= before)
+    query = select(Task).where(Task.worker_id == worker_id, Task.kind == "build", Task.begun_at <= before)
     return session.scalars(query.order_by(Task.id).limit(limit)).all()
 
 
@@ -138,13 +140,15 @@ def hosts_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple
 
 def register_worker(session: Session, worker_id: str, host: str, now: ColumnElement[float], lease: float) -> None:
     """Make the worker's row. One of the same host before it has ended, or is fenced off by the take-over of its tasks."""
+    until = for_insert(session, now) + lease
+    values = {"id": worker_id, "host": host, "lease_until": until, "cloud_clock": True}
     session.connection().execute(update(Worker).where(Worker.host == host).values(lease_until=0.0))
-    session.connection().execute(insert(Worker).values(id=worker_id, host=host, lease_until=now + lease))
+    session.connection().execute(insert(Worker).values(**values))
 
 
 def renew_lease(session: Session, worker_id: str, now: ColumnElement[float], lease: float) -> bool:
-    """Whether there was a row to renew."""
-    statement = update(Worker).where(Worker.id == worker_id).values(lease_until=now + lease)
+    """Whether there was a row to renew. A lease is never made shorter by this: see `end_lease`."""
+    statement = update(Worker).where(Worker.id == worker_id).values(lease_until=later(Worker.lease_until, now + lease))
     result: Any = session.connection().execute(statement)
     return bool(result.rowcount)
 
@@ -175,6 +179,11 @@ def any_orphaned(session: Session, worker_id: str, now: ColumnElement[float]) ->
     return session.scalar(query.limit(1)) is not None
 
 
+def end_lease(session: Session, worker_id: str) -> None:
+    """Others may take its tasks over at once."""
+    session.connection().execute(update(Worker).where(Worker.id == worker_id).values(lease_until=0.0))
+
+
 def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> list[Task]:
     """Make this the worker of tasks whose owner's lease is over, and raise their epoch; answers those it got.
 
@@ -185,7 +194,8 @@ def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit
     ids = session.scalars(select(Task.id).where(orphaned).order_by(Task.id).limit(limit)).all()
     if not ids:
         return []
-    statement = update(Task).where(Task.id.in_(ids), orphaned).values(worker_id=worker_id, epoch=Task.epoch + 1)
+    changes = {"worker_id": worker_id, "epoch": Task.epoch + 1, "begun_at": func.coalesce(Task.begun_at, now)}
+    statement = update(Task).where(Task.id.in_(ids), orphaned).values(changes)
     session.connection().execute(statement)
     return list(session.scalars(select(Task).where(Task.id.in_(ids), Task.worker_id == worker_id)))
 
@@ -193,4 +203,5 @@ def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit
 def forget_workers(session: Session, before: ColumnElement[float]) -> None:
     """Remove workers whose lease was over by then and who own nothing."""
     owners = select(Task.worker_id).distinct().scalar_subquery()
+    before = for_insert(session, before)
     session.connection().execute(delete(Worker).where(Worker.lease_until < before, Worker.id.not_in(owners)))

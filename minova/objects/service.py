@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+CONDUCTOR = "minova-conductor"
 # With which this release's services register: one more than the release before (see levels.py).
 SERVICE_VERSION = 1
 

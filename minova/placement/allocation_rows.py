@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from minova import errors
 from minova.db.among import among
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow
 from minova.db.models import Allocation, ComputeNode, Consumer, InstanceGroupMember, Inventory, ResourceProvider
 from minova.placement.inserts import insert_missing
 

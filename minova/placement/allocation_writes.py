@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.among import among
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow
 from minova.db.placement_models import Allocation, Consumer, ResourceProvider
 from minova.placement import allocation_rows as rows
 from minova.placement import changes, errors, resource_classes

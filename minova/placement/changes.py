@@ -1,7 +1,8 @@
 """The feed `host_changes`, from which host tables refresh.
 
 A transaction takes its numbers of the feed as its last step before the commit. A transaction that is rolled back before
-that uses up no number, and a number is visible very soon after it was taken: readers have few gaps to look at again.
+that uses up no number, and a number is visible very soon after it was taken: readers have few gaps to look at again. Its times are the
+database's wall clock: a step of that makes readers read every host once, or keeps the feed a while longer.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from typing import Any
 from sqlalchemy import delete, event, func, insert, select, text
 from sqlalchemy.orm import Session, aliased
 
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow, wall_of
 from minova.db.models import ComputeNode, HostChange, ResourceProvider
 
 _Root = aliased(ResourceProvider)
@@ -43,7 +44,7 @@ class _Pending:
         session.flush()
         rows = [{"node_id": node_id} for node_id in sorted(self.node_ids)]
         self.node_ids = set()
-        at = EpochNow() if self.now is None else self.now
+        at = EpochNow() if self.now is None else wall_of(self.now)
         session.connection().execute(insert(HostChange).values(at=at), rows)
 
 
@@ -76,7 +77,7 @@ def append_providers(session: Session, provider_uuids: Iterable[str], now: Any =
 
 
 def trim(session: Session, before: Any, limit: int) -> int:
-    """Remove up to `limit` of the oldest rows, those older than `before` (database clock); answers how many.
+    """Remove up to `limit` of the oldest rows, those older than `before` (the database's wall clock); answers how many.
 
     Oldest by number: a row whose clock ran ahead goes with older ones behind it. The newest row stays: SQLite would give
     its number again, and a reader would take the next change for an old one.

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow
 from minova.objects.compute_node import Inventory
 from minova.placement import changes, providers
 

@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova.db import placement_models as models
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow
 from minova.db.placement_models import MAX_INT
 from minova.placement import changes, errors, resource_classes
 from minova.placement.provider_query import Record, raise_generation

@@ -8,7 +8,7 @@ from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql import ColumnElement
 
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow
 from minova.db.placement_models import MAX_INT, Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
 from minova.placement import errors
 

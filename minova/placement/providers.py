@@ -7,7 +7,7 @@ from sqlalchemy import delete as delete_rows
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow
 from minova.db.models import Allocation, Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
 from minova.placement import changes
 from minova.placement.inserts import insert_missing

@@ -7,7 +7,7 @@ import os_resource_classes
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow
 from minova.db.placement_models import Allocation, Inventory, ResourceClass
 from minova.placement import changes, errors
 

@@ -7,7 +7,7 @@ import os_traits
 from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow
 from minova.db.placement_models import ProviderTrait, Trait
 from minova.placement import changes, errors
 from minova.placement.provider_query import Record, raise_generation

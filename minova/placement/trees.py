@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.engine import EpochNow
+from minova.db.clock import EpochNow
 from minova.db.placement_models import Allocation, Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
 from minova.placement import changes, errors
 from minova.placement.provider_query import ROOT_ID, Record, find

@@ -7,8 +7,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
-from minova.db.models import Heartbeat
-from minova.objects.liveness import silent
+from minova.db.models import Heartbeat, Service
+from minova.objects.liveness import judge
+from minova.objects.service import CONDUCTOR
 from minova.placement.changes import EVERY_NODE
 from minova.scheduler.change_feed import ChangeFeed
 from minova.scheduler.host_rows import read_hosts, read_signatures, signature
@@ -44,7 +45,8 @@ class HostSource:
         self._dirty: set[int] = set()
         self._last_seen: dict[int, float] = {}
         self._stranger = False
-        self._compared_at = 0.0
+        self._conductors: set[int] = set()
+        self._compared_at = float("-inf")
         self._heard_at = float("-inf")
 
     def refresh(self, *, liveness: bool = False) -> HostTable:
@@ -134,15 +136,20 @@ class HostSource:
     # -- liveness ---------------------------------------------------------------------------------------------------
 
     def _listen(self, session: Session, now: float) -> None:
-        query = select(Heartbeat.service_id, Heartbeat.last_seen)
+        query = select(Heartbeat.service_id, Heartbeat.last_seen, Service.binary).join(Service)
         if len(self._last_seen) > FEW:
             query = query.where(Heartbeat.last_seen > max(self._last_seen.values()) - LATE)
-        self._last_seen.update({row[0]: row[1] for row in session.execute(query)})
+        for service_id, seen, binary in session.execute(query):
+            self._last_seen[service_id] = seen
+            if binary == CONDUCTOR:
+                self._conductors.add(service_id)
         self._stranger = False
         self._heard_at = now
-        self.table.set_silent(self._silent(self._last_seen))
+        self.table.set_silent(self._silent(session, self._last_seen))
 
-    def _silent(self, last_seen: Mapping[int, float]) -> dict[int, float]:
-        dead = {service_id: last_seen[service_id] for service_id in silent(last_seen, self._down_time)}
+    def _silent(self, session: Session, last_seen: Mapping[int, float]) -> dict[int, float]:
+        """By service id: when it was heard last, on the wall clock, which people read."""
+        down = judge(last_seen, self._down_time, self._conductors).down
+        behind = session.scalar(select(self._db.wall() - self._db.now())) or 0.0 if down else 0.0
         never = {record.service_id for record in self.table.records} - last_seen.keys()
-        return {**dead, **dict.fromkeys(never, 0.0)}
+        return {**{key: last_seen[key] + behind for key in down}, **dict.fromkeys(never, 0.0)}

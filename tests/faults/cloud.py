@@ -76,7 +76,8 @@ class Cloud:
             self._client(SchedulerApi, process, "scheduler"),
             lambda host: self._client(ComputeApi, process, host),
             host=process.name,
-            clock=lambda: self.world.now,
+            clock=process.wall,
+            ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),
         )
 
@@ -98,7 +99,8 @@ class Cloud:
             host=process.name,
             # Guests of the fake hypervisor have no disks.
             images=cast(Images, None),
-            clock=lambda: self.world.now,
+            clock=process.wall,
+            ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),
             stopping=cast(threading.Event, Event(process)),
         )

@@ -17,7 +17,8 @@ STORMS = {
     "messages are lost": Faults(lose=0.1),
     "casts come twice and late": Faults(double=0.3, delay=0.3),
     "processes die": Faults(kill=0.01),
-    "all at once": Faults(lose=0.05, double=0.2, delay=0.2, kill=0.005),
+    "clocks step": Faults(step=0.01),
+    "all at once": Faults(lose=0.05, double=0.2, delay=0.2, kill=0.005, step=0.002),
 }
 
 

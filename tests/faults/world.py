@@ -29,6 +29,7 @@ from minova.db.engine import Database
 LOG = logging.getLogger(__name__)
 
 LAST_RELEASE = json.loads((Path(__file__).parents[1] / "released" / "d8f8a1a.json").read_text())
+STEPS = (-3600.0, 3600.0)  # seconds by which a wall clock steps
 DEPTH = 3  # how many pieces of work may stand inside each other
 
 
@@ -44,6 +45,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     delay: float = 0.0
     kill: float = 0.0
     others_first: float = 0.3
+    step: float = 0.0  # a wall clock, of the sender or of the database, steps by an hour
 
 
 class Process:
@@ -55,6 +57,7 @@ class Process:
         self.contract = contract
         self.boot = boot
         self.alive = True
+        self.step = 0.0
         self.manager: Any = None
         self.endpoint: rpc.Endpoint | None = None  # None until it listens
 
@@ -62,6 +65,10 @@ class Process:
         """Anything a process does to the world outside begins here."""
         if not self.alive:
             raise Killed(self.name)
+
+    def wall(self) -> float:
+        """The wall clock of its host, which may have stepped; `world.now` is the monotonic one of all."""
+        return self.world.now + self.step
 
     def start(self) -> None:
         self.manager = self.boot(self)
@@ -110,6 +117,7 @@ class World:
         self.random = random.Random(seed)
         self.url = url
         self.now = 1_700_000_000.0
+        self.database_step = 0.0  # of the database's wall clock
         self.faults = Faults()
         self.processes: dict[str, Process] = {}
         self.errors: list[str] = []
@@ -142,7 +150,7 @@ class World:
 
     def database(self, process: Process | None = None) -> Database:
         """A database of a process's own, which takes nothing from it once it is dead."""
-        database = MortalDatabase(self.url, process=process, clock=lambda: self.now)
+        database = MortalDatabase(self.url, process=process, wall=lambda: self.now + self.database_step)
         self._databases.append(database)
         return database
 
@@ -213,9 +221,18 @@ class World:
         if len(self._stack) < DEPTH and self.random.random() < self.faults.others_first:
             self._one(self.now + self.random.uniform(0.0, 2.0))
         if sender is not None:
+            if self.faults.step and self.random.random() < self.faults.step:
+                self._step(sender)
             if self.random.random() < self.faults.kill:
                 self.kill(sender)
             sender.check()
+
+    def _step(self, process: Process) -> None:
+        """Back to the right time, if the clock has stepped before."""
+        if self.random.random() < 0.5:
+            self.database_step = 0.0 if self.database_step else self.random.choice(STEPS)
+        else:
+            process.step = 0.0 if process.step else self.random.choice(STEPS)
 
     def chance(self, share: float) -> bool:
         return self.random.random() < share
@@ -306,8 +323,8 @@ def _wire(value: Any) -> Any:
 
 
 class MortalDatabase(Database):
-    def __init__(self, url: str, *, process: Process | None, clock: Callable[[], float]) -> None:
-        super().__init__(url, clock=clock)
+    def __init__(self, url: str, *, process: Process | None, wall: Callable[[], float]) -> None:
+        super().__init__(url, wall=wall)
         self._process = process
         # What the machine's power supply could do to a file is not what is tried here.
         event.listen(self.engine, "connect", lambda dbapi, _: dbapi.execute("PRAGMA synchronous=OFF"))

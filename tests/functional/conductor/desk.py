@@ -32,14 +32,24 @@ START = 1_700_000_000.0
 
 
 class Desk:
-    """`hosts` are registered and audited. `now` is everybody's clock, the database's too."""
+    """`hosts` are registered and audited. `now` is everybody's clock, the database's too.
+
+    With `wall` only the database's wall clock is `now` and `step` seconds: the cloud clock is the real one, and moves with the
+    conductors' periodic work. `host_step` is that of the conductors' own wall clocks.
+    """
 
     def __init__(
-        self, url: str, hosts: tuple[str, ...] = ("a", "b", "c"), notifier: Notifier | None = None, **options: Any
+        self,
+        url: str,
+        hosts: tuple[str, ...] = ("a", "b", "c"),
+        notifier: Notifier | None = None,
+        wall: bool = False,
+        **options: Any,
     ) -> None:
         self.now = START
+        self.step = self.host_step = 0.0
         self.notifier = notifier
-        self.db = Database(url, clock=lambda: self.now)
+        self.db = Database(url, clock=None if wall else self._wall, wall=self._wall)
         self.options = options
         self.waiting: list[tuple[str, Callable[[], None]]] = []
         self.scheduler = FakeScheduler(self.db)
@@ -49,6 +59,9 @@ class Desk:
             self.add_host(name)
         self.scheduler.order = list(hosts)
         self.tick(self.conductor)
+
+    def _wall(self) -> float:
+        return self.now + self.step
 
     def conf(self) -> cfg.ConfigOpts:
         conf = configuration.new()
@@ -66,7 +79,8 @@ class Desk:
             self.scheduler,
             lambda name: self.hosts.setdefault(name, FakeHost(name)),
             host=host,
-            clock=lambda: self.now,
+            clock=lambda: self.now + self.host_step,
+            ticks=lambda: self.now,
             spawn=lambda work: self.waiting.append((host, work)),
             notifier=self.notifier,
         )

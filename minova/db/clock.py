@@ -1,0 +1,149 @@
+"""The cloud clock: the one clock of leases, deadlines and heartbeats. It never runs backwards and never jumps.
+
+Its value stands in a row, together with what the database server's wall clock showed when the row was written. Now is that
+value plus the wall time since then, at least 0 and at most MAX_STEP seconds. Every conductor advances the row once a second.
+So a step of the server's clock, in whichever direction, costs at most MAX_STEP seconds, and while no conductor can write
+nothing grows older: see docs/decisions/0018.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Double,
+    case,
+    event,
+    exists,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.sql.functions import FunctionElement
+
+from minova.db.base import Base
+from minova.db.task_models import Worker
+
+# Seconds between two advances by one conductor.
+ADVANCE_INTERVAL = 1.0
+# Seconds that the clock moves at most between two advances. Less than any lease or down time that is worth having, and more
+# than a busy conductor takes for an advance.
+MAX_STEP = 3.0
+# Of several conductors that advance the clock at nearly the same time one is enough.
+_AT_LEAST = ADVANCE_INTERVAL / 2
+_ROW = 1
+
+
+class Clock(Base):
+    """One row, made by the migration. `wall`: the server's wall clock at the last advance, seconds since the epoch."""
+
+    __tablename__ = "clock"
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    value: Mapped[float]
+    wall: Mapped[float]
+
+
+class EpochNow(FunctionElement[float]):
+    """The server's wall clock, seconds since the epoch, moving also within a transaction. For people, and for `CloudNow`."""
+
+    inherit_cache = True
+    type = Double()
+
+
+@compiles(EpochNow, "sqlite")
+def _sqlite_now(element: Any, compiler: Any, **kw: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(EpochNow, "postgresql")
+def _postgresql_now(element: Any, compiler: Any, **kw: Any) -> str:
+    return "extract(epoch from clock_timestamp())::double precision"
+
+
+@compiles(EpochNow, "mysql")
+@compiles(EpochNow, "mariadb")
+def _mariadb_now(element: Any, compiler: Any, **kw: Any) -> str:
+    return "(unix_timestamp(sysdate(6)) + 0e0)"
+
+
+@event.listens_for(Clock.__table__, "after_create")
+def _insert_row(table: Any, connection: Connection, **_: Any) -> None:
+    connection.execute(insert(table).values(id=_ROW, value=EpochNow(), wall=EpochNow()))
+
+
+class _Greatest(FunctionElement[float]):
+    inherit_cache = True
+    type = Double()
+    names = ("greatest", "max")
+
+
+class _Least(FunctionElement[float]):
+    inherit_cache = True
+    type = Double()
+    names = ("least", "min")
+
+
+@compiles(_Greatest)
+@compiles(_Least)
+def _compile(element: Any, compiler: Any, **kw: Any) -> str:
+    name = element.names[compiler.dialect.name == "sqlite"]
+    return f"{name}({compiler.process(element.clauses, **kw)})"
+
+
+class CloudNow(FunctionElement[float]):
+    """The cloud clock as an expression; `wall` is the server's."""
+
+    inherit_cache = True
+    type = Double()
+
+    def __init__(self, wall: ColumnElement[float]) -> None:
+        self.wall = wall
+        value = select(Clock.value + _elapsed(wall)).where(Clock.id == _ROW).scalar_subquery()
+        super().__init__(value)
+
+
+@compiles(CloudNow)
+def _cloud_now(element: Any, compiler: Any, **kw: Any) -> str:
+    return str(compiler.process(element.clauses, **kw))
+
+
+def later(one: Any, other: Any) -> ColumnElement[float]:
+    """The later of two times."""
+    return _Greatest(one, other)
+
+
+def advance(session: Session, wall: ColumnElement[float]) -> None:
+    """Bring the row up to date. In a transaction of its own, since everyone who advances the clock locks the row.
+
+    Conductors of the release before this clock compare leases and heartbeats with the wall clock. While a worker of theirs is
+    known, the clock follows the wall clock forwards, however far.
+    """
+    plain = exists().where(Worker.cloud_clock.is_(None))
+    moved = Clock.value + _elapsed(wall)
+    # In this order: MariaDB assigns from left to right, and the value needs the old wall time.
+    values = [(Clock.value, case((plain, later(moved, wall)), else_=moved)), (Clock.wall, wall)]
+    statement = update(Clock).where(Clock.id == _ROW, or_(wall < Clock.wall, wall > Clock.wall + _AT_LEAST))
+    session.connection().execute(statement.ordered_values(*values))
+
+
+def for_insert(session: Session, now: ColumnElement[float]) -> ColumnElement[float]:
+    """`now` for an INSERT or a DELETE. On MariaDB these would lock the clock's row until the end of the transaction, so the
+    clock is read before.
+    """
+    if not isinstance(now, BindParameter) and session.connection().dialect.name in {"mysql", "mariadb"}:
+        return literal(session.scalar(select(now)), Double())
+    return now
+
+
+def wall_of(now: Any) -> Any:
+    """The server's wall clock at `now`."""
+    return now.wall if isinstance(now, CloudNow) else now
+
+
+def _elapsed(wall: ColumnElement[float]) -> ColumnElement[float]:
+    return _Greatest(literal(0.0), _Least(wall - Clock.wall, literal(MAX_STEP)))
