@@ -9,6 +9,7 @@ from oslo_context import context as oslo_context
 from oslo_log import log
 
 from minova.context import RequestContext, service_context
+from minova.outages import FirstOfEachKind
 
 # Chatty below a warning, and never about minova's own work.
 _NAMES = ("alembic", "amqp", "cheroot", "kombu", "oslo_concurrency", "oslo.messaging", "oslo_service", "sqlalchemy")
@@ -18,6 +19,16 @@ _QUIET = [*(f"{name}=WARNING" for name in _NAMES), "oslo.messaging.notification=
 # The in-memory transport of minova-standalone makes oslo.messaging warn of itself at every connection. Nothing else of
 # that logger is hidden: it also reports a broker that cannot be reached.
 _RABBIT = "oslo.messaging._drivers.impl_rabbit"
+_CALLS = "oslo.messaging._drivers.amqpdriver"
+# While the broker is away these say so for each connection, again at each try.
+_REPETITIVE = (
+    _RABBIT,
+    _CALLS,
+    "oslo.messaging._drivers.pool",
+    "oslo.messaging._drivers.common",
+    "amqp",
+    "kombu.connection",
+)
 _OF_NO_USE = (
     "Selecting the kombu transport",
     "Heartbeat support requested but it is not supported by the kombu driver",
@@ -37,10 +48,18 @@ def setup(conf: cfg.ConfigOpts) -> None:
 
 def hide_what_is_of_no_use() -> None:
     logging.getLogger(_RABBIT).addFilter(_is_of_use)
+    for name in _REPETITIVE:
+        logging.getLogger(name).addFilter(FirstOfEachKind())
+    # As many calls at the same time as there are threads is what the threads are for.
+    logging.getLogger(_CALLS).addFilter(_is_no_number_of_calls)
 
 
 def _is_of_use(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_OF_NO_USE)
+
+
+def _is_no_number_of_calls(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Number of call queues is")
 
 
 @contextmanager

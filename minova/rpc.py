@@ -13,6 +13,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import amqp.exceptions
 import kombu.exceptions
 import msgspec
 from oslo_config import cfg
@@ -23,6 +24,7 @@ from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
 from minova.levels import Levels
 from minova.log import bound_request
+from minova.outages import Outage
 from minova.reconnects import Reconnects
 
 threads.use_native()
@@ -36,6 +38,13 @@ from oslo_messaging._tracing import client as tracing  # noqa: E402
 LOG = logging.getLogger(__name__)
 C = TypeVar("C")
 EXCHANGE = "minova"
+OUTAGE = Outage("The message broker", LOG)
+BROKER_ERRORS = (
+    oslo_messaging.MessageDeliveryFailure,
+    kombu.exceptions.OperationalError,
+    amqp.exceptions.AMQPError,
+    OSError,
+)
 
 # Bounds what one service takes off its queue before it has worked on it; oslo.messaging's default is unlimited.
 cfg.set_defaults(impl_rabbit.rabbit_opts, rabbit_qos_prefetch_count=64)
@@ -145,21 +154,29 @@ class Proxy:
                 return client.cast(ctx, method.name, **arguments)
             answer = client.call(ctx, method.name, **arguments)
         except oslo_messaging.MessagingTimeout as error:
-            raise errors.ServiceUnavailable(f"No answer to {method.name} in time: {error}") from error
-        except (oslo_messaging.MessageDeliveryFailure, kombu.exceptions.OperationalError) as error:
-            # Where the broker is stands in the log, which oslo.messaging writes; this text reaches people.
-            raise errors.ServiceUnavailable(
-                f"{method.name} could not be delivered: no answer from the message broker"
-            ) from error
+            LOG.debug("No answer to %s: %s", method.name, error)
+            raise errors.ServiceUnavailable(f"No answer to {method.name} in time.") from error
         except oslo_messaging.exceptions.MessageUndeliverable as error:
             raise errors.ServiceUnavailable(f"{method.name}: nobody has ever listened there") from error
-        except Exception as error:  # noqa: BLE001  - whatever the other side raised
+        except Exception as error:
+            if _is_of_the_broker(error):
+                # Where the broker is stands in the log; this text reaches people.
+                OUTAGE.failed(error)
+                raise errors.ServiceUnavailable(
+                    f"{method.name} could not be delivered: no answer from the message broker"
+                ) from error
             if _too_old(error):
                 raise errors.PeerTooOld(
                     f"{method.name} needs {self._topic} {version}, and the service that was asked is older"
                 ) from None
             raise _as_ours(error) from None
+        OUTAGE.answered()
         return method.answer.from_builtins(answer)
+
+
+def _is_of_the_broker(error: Exception) -> bool:
+    """Also what comes bare out of a socket, but not what the other side raised, which arrives as a subclass of another name."""
+    return isinstance(error, BROKER_ERRORS) and not type(error).__name__.endswith(driver_common._REMOTE_POSTFIX)
 
 
 def _too_old(error: Exception) -> bool:

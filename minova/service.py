@@ -142,9 +142,44 @@ def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
     return not thread.is_alive()
 
 
+class Repeated:
+    """Work that is tried again and again: its first failure is logged, each failure of another kind, and its success after them.
+
+    What keeps it from working is logged by itself; this names the work.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last: tuple[str, str] | None = None
+        self._since = 0.0
+        self._failures = 0
+
+    def failed(self, error: Exception, *, exc_info: bool = False) -> None:
+        kind = (type(error).__name__, str(error))
+        if self._last is None:
+            self._since, self._failures = time.monotonic(), 0
+        self._failures += 1
+        level = logging.DEBUG if self._is_known(kind, exc_info) else logging.ERROR if exc_info else logging.WARNING
+        self._last = kind
+        if exc_info:
+            LOG.log(level, "Error during %s", self._name, exc_info=error)
+        else:
+            LOG.log(level, "%s: %s", self._name, error)
+
+    def worked(self) -> None:
+        if self._last is not None:
+            took = time.monotonic() - self._since
+            LOG.info("%s works again after %.1f s and %d failures", self._name, took, self._failures)
+            self._last = None
+
+    def _is_known(self, kind: tuple[str, str], exc_info: bool) -> bool:
+        return self._last is not None and (kind == self._last or (not exc_info and kind[0] == self._last[0]))
+
+
 def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
     """The thread of one periodic task. An error is logged and the task tried again next time."""
     interval = task.interval
+    failing = Repeated(task.name)
     wait = 0.0 if task.at_once else interval
     while not stopping.wait(wait * random.uniform(0.9, 1.0)):
         ctx = service_context()
@@ -152,10 +187,11 @@ def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
             wait = min(interval, task.interval)
             try:
                 wait = interval = task.work() or interval
+                failing.worked()
             except errors.ServiceUnavailable as error:
-                LOG.warning("%s: %s", task.name, error)
-            except Exception:
-                LOG.exception("Error during %s", task.name)
+                failing.failed(error)
+            except Exception as error:  # noqa: BLE001  - it is logged, and tried again
+                failing.failed(error, exc_info=True)
 
 
 def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) -> T:

@@ -5,7 +5,7 @@ import threading
 from oslo_config import cfg
 
 from minova.db import services
-from minova.db.engine import Database
+from minova.db.engine import Database, Timeouts
 from minova.db.schema import require_schema
 from minova.rpc import Rpc
 from minova.service import until_available
@@ -30,10 +30,20 @@ def follow_levels(conf: cfg.ConfigOpts, db: Database, rpc: Rpc) -> None:
 
 def of_its_own(conf: cfg.ConfigOpts) -> Database:
     """One connection that nothing else waits for."""
-    return Database(conf.database.connection, pool_size=1)
+    return Database(conf.database.connection, pool_size=1, timeouts=_timeouts(conf))
 
 
 def opened(conf: cfg.ConfigOpts, *, readonly: bool = False, durable: bool = True) -> Database:
     """Nothing is connected yet."""
     options = conf.database
-    return Database(options.connection, readonly=readonly, pool_size=options.max_pool_size, durable=durable)
+    return Database(
+        options.connection,
+        readonly=readonly,
+        pool_size=options.max_pool_size,
+        durable=durable,
+        timeouts=_timeouts(conf),
+    )
+
+
+def _timeouts(conf: cfg.ConfigOpts) -> Timeouts:
+    return Timeouts(**{name: getattr(conf.database, name) for name in Timeouts.__struct_fields__})

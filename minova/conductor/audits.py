@@ -5,12 +5,16 @@ import threading
 from collections.abc import Mapping
 from datetime import datetime
 
+from sqlalchemy.exc import IntegrityError
+
 from minova.conductor.batches import together_or_alone
 from minova.conductor.worker import Worker
 from minova.db import node_audits
 from minova.objects.node_audit import NodeAudit
 
 LOG = logging.getLogger(__name__)
+# Of one flush. Each time it finds what the others have committed meanwhile.
+TRIES = 5
 
 
 class Audits:
@@ -25,6 +29,15 @@ class Audits:
         with self._lock:
             self._ended[node_id] = (self._worker.at(), found)
 
+    def _write(self, ended: Mapping[int, tuple[datetime, NodeAudit]]) -> None:
+        """Another conductor may insert the first audit of a node at the same time, or delete the node: then it is tried again."""
+        for _ in range(TRIES - 1):
+            try:
+                return self._worker.run(lambda session: node_audits.write(session, ended))
+            except IntegrityError as error:
+                LOG.debug("Audits are written again: %s", error.orig)
+        return self._worker.run(lambda session: node_audits.write(session, ended))
+
     def flush(self) -> None:
         with self._lock:
             ended, self._ended = self._ended, {}
@@ -32,7 +45,7 @@ class Audits:
             return
 
         def write(some: Mapping[int, tuple[datetime, NodeAudit]]) -> None:
-            self._worker.run(lambda session: node_audits.write(session, some))
+            self._write(some)
 
         try:
             failed = together_or_alone("Results of audits", ended, write)

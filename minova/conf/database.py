@@ -18,4 +18,29 @@ OPTS: list[cfg.Opt] = [
         min=1,
         help="Connections that one process has at the same time (not SQLite); more work than that waits its turn.",
     ),
+    cfg.IntOpt("pool_timeout", default=30, min=1, help="Seconds that work waits for one of these connections."),
+    cfg.IntOpt(
+        "connection_recycle_time",
+        default=3600,
+        min=1,
+        help="Seconds after which a connection is made anew (not SQLite).",
+    ),
+    cfg.IntOpt(
+        "connect_timeout",
+        default=5,
+        min=1,
+        help="Seconds to wait for a new connection (not SQLite). A parameter of the same name in the URL comes first, here and below.",
+    ),
+    cfg.IntOpt(
+        "read_timeout",
+        default=20,
+        min=1,
+        help="Seconds that the server may work on one statement (not SQLite). The client gives up 2 s later and drops the connection.",
+    ),
+    cfg.IntOpt(
+        "tcp_user_timeout",
+        default=20,
+        min=1,
+        help="Seconds after which a connection is given up whose peer acknowledges nothing, keepalive probes included (not SQLite).",
+    ),
 ]

@@ -1,14 +1,25 @@
 """The database behind one URL: transactions, their retries, and its clock."""
 
+import logging
 import random
+import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import Double, Engine, create_engine, event, literal
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, InterfaceError, OperationalError
+import msgspec
+from sqlalchemy import URL, Double, Engine, create_engine, event, literal
+from sqlalchemy.engine import ExceptionContext, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    DisconnectionError,
+    InterfaceError,
+    InvalidatePoolError,
+    OperationalError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.sql import ColumnElement
@@ -16,6 +27,7 @@ from sqlalchemy.sql import ColumnElement
 from minova import errors
 from minova.db import clock as clocks
 from minova.db.clock import CloudNow, EpochNow
+from minova.outages import Outage
 
 T = TypeVar("T")
 
@@ -23,8 +35,16 @@ T = TypeVar("T")
 _RETRIABLE = ("40001", "40P01", 1205, 1213, 1020)
 # PostgreSQL's classes of connection failures, lack of resources and operators who intervene.
 _AWAY_SQLSTATES = ("08", "53", "57P", "58")
-# MariaDB: too many connections, shutting down, full; whatever its client library says (2000 and up) is about connections.
-_AWAY_CODES = (1021, 1040, 1053, 1114, 1203, 1927)
+# MariaDB: too many connections, shutting down, full, not yet part of its cluster; whatever its client library says (2000 and up)
+# is about connections.
+_AWAY_CODES = (1021, 1040, 1047, 1053, 1114, 1203, 1927)
+# A statement that took longer than [database] read_timeout. PostgreSQL, MariaDB.
+_TOO_LONG = ("57014", 1969)
+# The server takes no writes: it was the primary and is none any more. A new connection may reach the one that is.
+_DEMOTED = ("25006", 1290, 1792, 1836)
+# Seconds that a client waits longer than the server works on a statement, so that it is the server who gives up.
+_READ_GRACE = 2.0
+LOG = logging.getLogger(__name__)
 _AWAY_SQLITE = ("unable to open", "locked", "disk I/O", "is full")
 _READ_ONLY = {
     "postgresql": "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
@@ -47,12 +67,23 @@ LONGEST_PAUSE = 1.0
 PING_AFTER = 2.0
 
 
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds; the options of group [database] with the same names."""
+
+    connect_timeout: int = 5
+    read_timeout: int = 20
+    tcp_user_timeout: int = 20
+    pool_timeout: int = 30
+    connection_recycle_time: int = 3600
+
+
 class Database:
     """For tests: `clock` stands in for the cloud clock, `wall` for the server's wall clock below it. None uses the server's.
 
     A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections at
     the same time (not SQLite); more work waits.
     `durable` False: SQLite does not wait for the disk, for databases that nobody keeps.
+    `timeouts` None: statements may take as long as they do, as those of migrations.
     InvalidConfiguration: no such URL.
     """
 
@@ -65,21 +96,27 @@ class Database:
         readonly: bool = False,
         pool_size: int = 10,
         durable: bool = True,
+        timeouts: Timeouts | None = None,
     ):
+        self._timeouts = timeouts
+        self._outage = Outage("The database", LOG)
         self._clock = clock
         self._wall = wall or clock
         self._durable = durable
         self._readonly = readonly
-        self.engine: Engine = _engine(url, pool_size)
+        self.engine: Engine = _engine(url, pool_size, timeouts)
         self.dialect = self.engine.dialect.name
         self._reads = {"minova_reads": True, **_OF_READS.get(self.dialect, {})}
         if self.dialect == "sqlite":
             event.listen(self.engine, "connect", self._set_pragmas)
             event.listen(self.engine, "begin", self._begin)
             return
+        if self.engine.driver == "psycopg":
+            event.listen(self.engine, "do_connect", _connect_psycopg)
         event.listen(self.engine, "checkin", self._note_use)
         event.listen(self.engine, "checkout", self._ping_after_rest)
         event.listen(self.engine, "connect", self._set_up_session)
+        event.listen(self.engine, "handle_error", self._drop_demoted)
 
     def now(self) -> ColumnElement[float]:
         """The cloud clock, which leases, deadlines and heartbeats are compared with."""
@@ -104,7 +141,7 @@ class Database:
 
         ServiceUnavailable: the database does not answer.
         """
-        with _available(), Session(self.engine, expire_on_commit=False) as session:
+        with self._available(), Session(self.engine, expire_on_commit=False) as session:
             session.connection(execution_options=self._reads)
             yield session
 
@@ -115,7 +152,7 @@ class Database:
         ServiceUnavailable: the database does not answer. What was done may stand all the same, if that came to light
         at the commit.
         """
-        with _available(), Session(self.engine, expire_on_commit=False) as session, session.begin():
+        with self._available(), Session(self.engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     def run(self, work: Callable[[Session], T]) -> T:
@@ -128,12 +165,30 @@ class Database:
                 if not is_retriable(error):
                     raise
                 if attempt == ATTEMPTS:
-                    raise errors.ServiceUnavailable(f"The database is too busy: {error.orig}") from error
+                    LOG.warning("A transaction was given up after %d tries: %s", ATTEMPTS, error.orig)
+                    raise errors.ServiceUnavailable("The database is too busy.") from error
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE)))
         raise AssertionError("unreachable")
 
     def close(self) -> None:
         self.engine.dispose()
+
+    @contextmanager
+    def _available(self) -> Iterator[None]:
+        """What the driver says, addresses and all, is for the log; the text of the error reaches people."""
+        try:
+            yield
+        except (DBAPIError, PoolTimeout) as error:
+            if not is_away(error, readonly=self._readonly):
+                raise
+            self._outage.failed(_reason(error))
+            raise errors.ServiceUnavailable("The database does not answer.") from error
+        self._outage.answered()
+
+    def _drop_demoted(self, context: ExceptionContext) -> None:
+        """The pool makes its connections anew, to whichever server is the primary then."""
+        if not self._readonly and _code(context.original_exception) in _DEMOTED:
+            context.is_disconnect = True
 
     def _note_use(self, _connection: Any, record: Any) -> None:
         record.info["used"] = time.monotonic()
@@ -147,7 +202,8 @@ class Database:
         try:
             alive = self.engine.dialect.do_ping(connection)
         except Exception as error:
-            raise DisconnectionError from error
+            # What broke this one has most likely broken all that are as old.
+            raise InvalidatePoolError from error
         if not alive:
             raise DisconnectionError
 
@@ -155,6 +211,8 @@ class Database:
         # Once for a connection, not for each transaction: that would be a round trip more for every read.
         cursor = connection.cursor()
         cursor.execute(_UTC[self.dialect])
+        if self._timeouts is not None:
+            _bound_statements(self.dialect, connection, cursor, self._timeouts)
         if self._readonly:
             cursor.execute(_READ_ONLY[self.dialect])
         cursor.close()
@@ -185,23 +243,23 @@ def is_retriable(error: DBAPIError) -> bool:
     original = error.orig
     if isinstance(error, OperationalError) and "database is locked" in str(original):
         return True
-    code = getattr(original, "sqlstate", None) or (original.args[0] if original is not None and original.args else None)
-    return code in _RETRIABLE
+    return _code(original) in _RETRIABLE
 
 
-@contextmanager
-def _available() -> Iterator[None]:
-    try:
-        yield
-    except (DBAPIError, PoolTimeout) as error:
-        if is_away(error):
-            raise errors.ServiceUnavailable(f"The database does not answer: {_reason(error)}") from error
-        raise
+def _code(original: BaseException | None) -> Any:
+    """MariaDB's number, or PostgreSQL's SQLSTATE. Drivers of MariaDB may have both; its SQLSTATE says less."""
+    first = original.args[0] if original is not None and original.args else None
+    return first if isinstance(first, int) else getattr(original, "sqlstate", None)
 
 
-def is_away(error: Exception) -> bool:
-    """Whether the database itself is out of reach or out of means: nothing is wrong with what was asked."""
+def is_away(error: Exception, *, readonly: bool = False) -> bool:
+    """Whether the database itself is out of reach or out of means: nothing is wrong with what was asked. `readonly`: it was
+    asked by one who may not write anyway.
+    """
     if isinstance(error, PoolTimeout):
+        return True
+    code = _code(getattr(error, "orig", None))
+    if code in _TOO_LONG or (code in _DEMOTED and not readonly):
         return True
     if not isinstance(error, (OperationalError, InterfaceError)) or is_retriable(error):
         return False
@@ -214,7 +272,6 @@ def is_away(error: Exception) -> bool:
     if module.startswith("psycopg"):
         state = getattr(original, "sqlstate", None)
         return state is None or state.startswith(_AWAY_SQLSTATES)
-    code = original.args[0] if original.args else None
     return code in _AWAY_CODES or (isinstance(code, int) and 2000 <= code < 3000)
 
 
@@ -223,24 +280,97 @@ def _reason(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _engine(url: str, pool_size: int) -> Engine:
+def _engine(url: str, pool_size: int, timeouts: Timeouts | None) -> Engine:
     try:
         # Values of statements are people's: passwords for guests among them, which no error's text may carry into a log.
-        return create_engine(url, hide_parameters=True, **_options(url, pool_size))
+        return create_engine(url, hide_parameters=True, **_options(url, pool_size, timeouts))
     except ArgumentError as error:  # which never holds the URL itself, nor its password
         raise errors.InvalidConfiguration(f"[database] connection: {error}") from None
     except ImportError as error:
         raise errors.InvalidConfiguration(f"[database] connection: the driver {error.name} is not installed") from None
 
 
-def _options(url: str, pool_size: int) -> dict[str, Any]:
+def _options(url: str, pool_size: int, timeouts: Timeouts | None) -> dict[str, Any]:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         return {"connect_args": {"check_same_thread": False, "timeout": 20}}
+    times = timeouts or Timeouts()
     return {
         "isolation_level": "READ COMMITTED",
-        "pool_recycle": 3600,
+        "connect_args": {} if timeouts is None else _connect_arguments(parsed, timeouts),
+        "pool_recycle": times.connection_recycle_time,
+        "pool_timeout": times.pool_timeout,
         # Connections beyond these would be made and closed all the time just when there is most to do: who comes then waits.
         "pool_size": pool_size,
         "max_overflow": 0,
     }
+
+
+def _connect_arguments(url: URL, timeouts: Timeouts) -> dict[str, Any]:
+    """What the URL's own query says comes first."""
+    if url.get_backend_name() == "postgresql":
+        made: dict[str, Any] = {
+            "connect_timeout": timeouts.connect_timeout,
+            "keepalives_idle": max(1, timeouts.tcp_user_timeout // 4),
+            "keepalives_interval": max(1, timeouts.tcp_user_timeout // 4),
+            "keepalives_count": 3,
+            "tcp_user_timeout": timeouts.tcp_user_timeout * 1000,
+        }
+        if url.get_driver_name() == "psycopg":
+            made["read_timeout"] = timeouts.read_timeout + _READ_GRACE
+    else:
+        waits = timeouts.read_timeout + int(_READ_GRACE)
+        made = {"connect_timeout": timeouts.connect_timeout, "read_timeout": waits, "write_timeout": waits}
+    return {name: value for name, value in made.items() if name not in url.query}
+
+
+def _connect_psycopg(dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    """libpq has no time-out for an answer that does not come, so each wait for one is bounded here."""
+    limit = options.pop("read_timeout", None)
+    if limit is None:
+        return None
+    return bounded_connection(dialect.loaded_dbapi, float(limit)).connect(*arguments, **options)
+
+
+@cache
+def bounded_connection(psycopg: Any, limit: float) -> Any:
+    """psycopg's class of connections, each wait of which ends after `limit` seconds with an OperationalError."""
+
+    class Bounded(psycopg.Connection):  # type: ignore[misc]
+        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+            try:
+                return super().wait(_until(time.monotonic() + limit, gen), *arguments, **options)
+            except TimeoutError:
+                self.close()  # what would come now is the answer to this, and not to what is asked next
+                raise psycopg.OperationalError(f"no answer within {limit:g} s") from None
+
+    return Bounded
+
+
+def _until(deadline: float, waiting: Any) -> Generator[Any, Any, Any]:
+    """The same generator; TimeoutError when it is sent on after the deadline, which happens several times a second."""
+    answer = None
+    try:
+        while True:
+            wanted = waiting.send(answer)
+            answer = yield wanted
+            if not answer and time.monotonic() > deadline:
+                raise TimeoutError
+    except StopIteration as end:
+        return end.value
+
+
+def _bound_statements(dialect: str, connection: Any, cursor: Any, timeouts: Timeouts) -> None:
+    """The server gives a statement up, and TCP a peer that acknowledges nothing."""
+    if dialect == "postgresql":
+        cursor.execute(f"SET statement_timeout = {timeouts.read_timeout * 1000}")
+        return
+    # MySQL has another option, for SELECT only, and takes this for a comment.
+    cursor.execute(f"SET @unused = 0 /*M!100101 , max_statement_time = {timeouts.read_timeout} */")
+    peer = getattr(connection, "_sock", None)
+    if isinstance(peer, socket.socket) and peer.family != socket.AF_UNIX:
+        idle = max(1, timeouts.tcp_user_timeout // 4)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, idle)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeouts.tcp_user_timeout * 1000)

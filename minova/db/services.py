@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,7 +46,9 @@ def ensure(
     if row is None:
         raise LookupError(f"{service.uuid} is the service {service.binary} of another host than {service.host}")
     if not set_last_seen(session, [row.id], now):
-        session.connection().execute(insert(Heartbeat).values(service_id=row.id, last_seen=for_insert(session, now)))
+        with suppress(IntegrityError), session.begin_nested():  # registered twice at the same time
+            beat = insert(Heartbeat).values(service_id=row.id, last_seen=for_insert(session, now))
+            session.connection().execute(beat)
     return row
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import amqp  # type: ignore[import-untyped]
+import amqp
 import kombu
 import pytest
 

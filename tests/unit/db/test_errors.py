@@ -28,6 +28,12 @@ class FromMariaDB(Exception):
     """PyMySQL's have the code as first argument."""
 
 
+class WithState(FromMariaDB):
+    """PyMySQL's have a SQLSTATE too since 1.2."""
+
+    sqlstate = "HY000"
+
+
 def wrapped(original: Exception, kind: type[DBAPIError] = OperationalError) -> DBAPIError:
     return kind("SELECT 1", {}, original)
 
@@ -48,6 +54,9 @@ def wrapped(original: Exception, kind: type[DBAPIError] = OperationalError) -> D
         (wrapped(FromMariaDB(2013, "lost")), True, False),
         (wrapped(FromMariaDB(1040, "too many connections")), True, False),
         (wrapped(FromMariaDB(1213, "deadlock")), False, True),
+        (wrapped(FromMariaDB(1290, "--read-only")), True, False),
+        (wrapped(FromServer("25006")), True, False),
+        (wrapped(WithState(1205, "lock wait time-out")), False, True),
         (wrapped(FromMariaDB(1054, "unknown column")), False, False),
         (wrapped(sqlite3.IntegrityError("UNIQUE"), IntegrityError), False, False),
     ],
@@ -59,7 +68,7 @@ def test_what_an_error_means(error: DBAPIError, away: bool, retriable: bool) -> 
 
 def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path: Path) -> None:
     db = Database(f"sqlite:///{tmp_path}/no/such/folder/minova.sqlite")
-    with pytest.raises(errors.ServiceUnavailable, match="unable to open database file"), db.read():
+    with pytest.raises(errors.ServiceUnavailable, match=r"^The database does not answer\.$"), db.read():
         pass
     with pytest.raises(errors.ServiceUnavailable, match="unable to open database file"):
         db.run(lambda session: session.execute(text("SELECT 1")))

@@ -1,0 +1,68 @@
+"""Outages of what a process depends on: one line in the log when one begins, and one when it is over."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+
+class Outage:
+    """Whether `what` answers now. Safe for threads."""
+
+    def __init__(self, what: str, log: logging.Logger, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._log = log
+        self._ticks = ticks
+        self._lock = threading.Lock()
+        self._since: float | None = None
+        self._failures = 0
+
+    def failed(self, reason: object) -> None:
+        """The first failure is logged with its reason; the others are counted."""
+        with self._lock:
+            self._failures += 1
+            first = self._since is None
+            if first:
+                self._since = self._ticks()
+        if first:
+            self._log.warning("%s does not answer: %s", self._what, reason)
+        else:
+            self._log.debug("%s still does not answer: %s", self._what, reason)
+
+    def answered(self) -> None:
+        if self._since is None:
+            return
+        with self._lock:
+            since, failures = self._since, self._failures
+            self._since, self._failures = None, 0
+        if since is not None:
+            self._log.warning(
+                "%s answers again after %.1f s; %d more failures were not logged",
+                self._what,
+                self._ticks() - since,
+                failures - 1,
+            )
+
+
+class FirstOfEachKind:
+    """A filter for loggers of libraries, which say the same again at each try: the first line of a kind passes, and the next one
+    after a minute without any. A kind is a message before its arguments are put in.
+    """
+
+    QUIET = 60.0
+
+    def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._ticks = ticks
+        self._lock = threading.Lock()
+        self._last: dict[tuple[int, str], float] = {}
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        kind, now = (record.levelno, str(record.msg)), self._ticks()
+        with self._lock:
+            before = self._last.get(kind)
+            self._last[kind] = now
+            if len(self._last) > 1000:  # texts with the arguments in them already
+                self._last = {kind: now}
+        return before is None or now - before > self.QUIET
