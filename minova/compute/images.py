@@ -203,14 +203,16 @@ class ImageCache:
                 self._pause(min(LONGEST_PAUSE, 0.2 * 2**number))
         if isinstance(last, Mismatch):
             raise errors.ImageUnacceptable(f"Image {image.id}: {last}") from last
-        raise errors.ServiceUnavailable(f"Image {image.id} cannot be fetched from {self._url}: {last}") from last
+        # Where the image service is stands in the log; this text becomes the fault of the server, which people read.
+        LOG.error("Image %s cannot be fetched from %s: %s", image.id, self._url, last)
+        raise errors.ServiceUnavailable(f"Image {image.id} cannot be fetched from the image service.") from last
 
     def _try(self, fetch: _Fetch, part: Path, image: Image) -> None:
         # The id comes from the image service itself, yet what would lead elsewhere has no place in a URL.
         if not _UUID_LIKE.fullmatch(image.id):
             raise errors.ImageUnacceptable(f"Image id {image.id!r} is none")
         with self._get(f"{self._url}/v2/images/{image.id}/file") as response, part.open("wb") as file:
-            _refuse_status(response.status, image, self._url)
+            _refuse_status(response.status, image)
             _room_for(file, image)
             found = _save(response, file, image, fetch.require_wanted)
             file.flush()
@@ -248,14 +250,14 @@ def locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[objec
     return lockutils.lock(f"image-{digest}", external=True, lock_path=str(folder / "locks"), do_log=False)
 
 
-def _refuse_status(status: int, image: Image, url: str) -> None:
+def _refuse_status(status: int, image: Image) -> None:
     if status == 200:
         return
     if status in {404, 410}:
-        raise errors.ImageUnacceptable(f"Image {image.id} is not at {url} (HTTP {status})")
+        raise errors.ImageUnacceptable(f"Image {image.id} is not at the image service (HTTP {status})")
     if status in {401, 403}:
         raise errors.ServiceUnavailable(
-            f"{url} refuses image {image.id} (HTTP {status}): see [glance] username and password"
+            f"The image service refuses image {image.id} (HTTP {status}): see [glance] username and password"
         )
     raise Broken(f"HTTP {status}")
 

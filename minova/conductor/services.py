@@ -14,7 +14,7 @@ from minova.conductor.host_identity import HostProcesses
 from minova.conductor.liveness import COMPUTE, Liveness
 from minova.conductor.service_removal import remove_service
 from minova.conductor.worker import Worker
-from minova.db import services
+from minova.db import services, tasks
 from minova.db.models import Service
 from minova.objects import service as objects
 from minova.placement import changes
@@ -22,8 +22,8 @@ from minova.placement import changes
 LOG = logging.getLogger(__name__)
 
 FLUSH_INTERVAL = 1.0
-# All services together beat so often a second at most; beyond that each is told to beat less often, down to twice in
-# service_down_time: where that is still too often, there must be more conductors.
+# Heartbeats that one conductor takes in a second at most. When there are more of them for each living conductor, each service is
+# told to beat less often, down to twice in service_down_time: where that is still too often, there must be more conductors.
 MOST_BEATS, LEAST_BEATS = 300, 2
 # And so many hosts audit a second at most, for each of its nodes with two calls and some twenty statements.
 MOST_AUDITS = 40
@@ -73,6 +73,7 @@ class Services:
         self._own_beat_at = float("-inf")
         self._wrote_at = float("-inf")
         self._count = 1
+        self._conductors = 1
         self._cannot_write = False
 
     # -- what services say -----------------------------------------------------------------------------------------
@@ -213,6 +214,7 @@ class Services:
         if some_are_gone or self._clock() - self._counted_at >= COUNT_INTERVAL:
             self._counted_at = self._clock()
             self._relearn(session)
+            self._conductors = max(1, tasks.count_living(session, now))
         return revived
 
     def _relearn(self, session: Session) -> None:
@@ -295,10 +297,12 @@ class Services:
         changes.append(session, services.node_ids(session, host), self._worker.now())
 
     def _instructions(self, uuid: str) -> objects.ServiceInstructions:
-        interval = max(self._report_interval, min(self._count / MOST_BEATS, self._longest_interval))
+        interval = max(
+            self._report_interval, min(self._count / (MOST_BEATS * self._conductors), self._longest_interval)
+        )
         return objects.ServiceInstructions(
             service_uuid=uuid,
             heartbeat_interval=interval,
-            audit_interval=self._count / MOST_AUDITS,
+            audit_interval=self._count / (MOST_AUDITS * self._conductors),
             levels=self._levels(),
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.orm import Session
@@ -26,10 +27,16 @@ def write(session: Session, ended: Mapping[int, tuple[datetime, NodeAuditObject]
     for chunk in chunked(sorted(ended)):
         known = set(session.scalars(select(NodeAudit.node_id).where(NodeAudit.node_id.in_(chunk))))
         here = set(session.scalars(select(ComputeNode.id).where(ComputeNode.id.in_(chunk))))
-        for statement, ids in ((_AGAIN, known), (_FIRST, here - known)):
-            rows = [{"of_node": node_id, "at": ended[node_id][0], "what": ended[node_id][1]} for node_id in sorted(ids)]
-            if rows:
-                session.connection().execute(statement, rows)
+        _write(session, ended, _AGAIN, known)
+        _write(session, ended, _FIRST, here - known)
+
+
+def _write(
+    session: Session, ended: Mapping[int, tuple[datetime, NodeAuditObject]], statement: Any, ids: Collection[int]
+) -> None:
+    rows = [{"of_node": node_id, "at": ended[node_id][0], "what": ended[node_id][1]} for node_id in sorted(ids)]
+    if rows:
+        session.connection().execute(statement, rows)
 
 
 def of_nodes(session: Session, node_ids: Collection[int]) -> dict[int, NodeAudit]:

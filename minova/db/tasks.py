@@ -179,6 +179,11 @@ def any_orphaned(session: Session, worker_id: str, now: ColumnElement[float]) ->
     return session.scalar(query.limit(1)) is not None
 
 
+def count_living(session: Session, now: ColumnElement[float]) -> int:
+    """Workers whose lease is valid."""
+    return session.scalar(select(func.count()).select_from(Worker).where(Worker.lease_until > now)) or 0
+
+
 def end_lease(session: Session, worker_id: str) -> None:
     """Others may take its tasks over at once."""
     session.connection().execute(update(Worker).where(Worker.id == worker_id).values(lease_until=0.0))

@@ -265,9 +265,7 @@ class LibvirtDriver:
                 found.append(self._view(domain))
             except libvirt.libvirtError as error:
                 if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
-                    raise errors.HypervisorUnavailable(
-                        f"Reading of domain {domain.name()} at {self._host.uri}: {error}"
-                    ) from error
+                    raise errors.HypervisorUnavailable(f"Reading of domain {domain.name()}: {error}") from error
         return tuple(found)
 
     def _view(self, domain: Any) -> DomainView:

@@ -15,6 +15,7 @@ from typing import Any
 import libvirt
 
 from minova.errors import DiskFull, HypervisorUnavailable
+from minova.outages import Outage
 from minova.virt.disk_space import says_disk_full
 
 LOG = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class Host:
 
     def __init__(self, uri: str, *, keepalive: int = KEEPALIVE_INTERVAL, open_within: float = OPEN_WITHIN) -> None:
         self.uri = uri
+        self._outage = Outage(f"libvirt at {uri}", LOG)
         self._keepalive = keepalive
         self._open_within = open_within
         self._lock = threading.Lock()
@@ -87,7 +89,7 @@ class Host:
         except libvirt.libvirtError as error:
             if says_disk_full(str(error)):
                 raise DiskFull(f"{what}: {error}") from error
-            raise HypervisorUnavailable(f"{what} at {self.uri}: {error}") from error
+            raise HypervisorUnavailable(f"{what}: {error}") from error
 
     def watch(self, lifecycle: Lifecycle, reconnected: Callable[[], None]) -> None:
         """Hand domain, event and detail of each lifecycle event to `lifecycle`, over this and all later connections."""
@@ -113,7 +115,7 @@ class Host:
     def _connected(self) -> Any:
         with self._lock:
             if self._closed:
-                raise HypervisorUnavailable(f"The connection to {self.uri} is closed")
+                raise HypervisorUnavailable("The connection to libvirt is closed")
             if self._connection is not None and self._connection.isAlive():
                 return self._connection
             self._connection = None
@@ -145,13 +147,14 @@ class Host:
             # Once it has taken too long nobody waits any more, but whoever asks looks whether it came through.
             connection = opening.result(max(0.0, self._open_until - time.monotonic()))
         except TimeoutError:
-            raise HypervisorUnavailable(
-                f"No answer from libvirt at {self.uri} within {self._open_within:g} s"
-            ) from None
+            self._outage.failed(f"no answer within {self._open_within:g} s")
+            raise HypervisorUnavailable(f"No answer from libvirt within {self._open_within:g} s") from None
         except libvirt.libvirtError as error:
             self._opening = None
-            raise HypervisorUnavailable(f"Connecting to {self.uri}: {error}") from error
+            self._outage.failed(error)
+            raise HypervisorUnavailable("Connecting to libvirt failed") from error
         self._opening = None
+        self._outage.answered()
         return connection
 
     def _register(self, connection: Any) -> None:

@@ -104,7 +104,7 @@ def test_one_that_stays_broken_leaves_nothing_and_may_succeed_elsewhere(
 ) -> None:
     server.plan = [how] * 2
     images = cache(tmp_path, server, num_retries=1)
-    with pytest.raises(ServiceUnavailable, match=f"{ID} cannot be fetched from {server.url}"):
+    with pytest.raises(ServiceUnavailable, match=f"{ID} cannot be fetched from the image service"):
         images.fetch(image())
     assert files(images) == set()
     assert len(server.requests) == 2
@@ -143,7 +143,7 @@ def test_an_image_that_is_gone_is_not_asked_for_again(tmp_path: Path, server: Im
 
 def test_nobody_at_the_url(tmp_path: Path) -> None:
     images = ImageCache(conf(tmp_path, "http://127.0.0.1:9"), pause=lambda _: None)
-    with pytest.raises(ServiceUnavailable, match=r"http://127\.0\.0\.1:9"):
+    with pytest.raises(ServiceUnavailable, match="cannot be fetched from the image service"):
         images.fetch(image())
 
 

@@ -149,12 +149,12 @@ def test_an_error_about_one_domain_of_many_names_it(driver: Driver, monkeypatch:
         raise libvirt.libvirtError("out of order")
 
     monkeypatch.setattr(libvirt.virDomain, "info", broken)
-    with pytest.raises(HypervisorUnavailable, match="Reading of domain test at test:///default: out of order"):
+    with pytest.raises(HypervisorUnavailable, match="Reading of domain test: out of order"):
         driver.domains()
 
 
 def test_an_uri_where_nobody_is(tmp_path: Path) -> None:
-    with pytest.raises(HypervisorUnavailable, match="nowhere"):
+    with pytest.raises(HypervisorUnavailable, match="Connecting to libvirt failed"):
         load(tmp_path, virt_type="qemu", connection_uri="qemu+unix:///system?socket=/nowhere")
 
 

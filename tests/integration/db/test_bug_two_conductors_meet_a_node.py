@@ -1,0 +1,61 @@
+"""Two conductors that wrote the first audit of a node at the same moment, or the first heartbeat of a service, met an
+IntegrityError: the log had a traceback, and the audits of a second waited.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from minova.conductor.audits import Audits
+from minova.conductor.worker import Worker
+from minova.db import models, node_audits, schema
+from minova.db.engine import Database
+from minova.objects.node_audit import NodeAudit
+from tests.functional.conductor.desk import Desk
+
+BOTH = 2
+
+
+@pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
+def url(request: pytest.FixtureRequest) -> str:
+    made: str = request.getfixturevalue(request.param)()
+    schema.upgrade(made)
+    return made
+
+
+@pytest.fixture
+def db(url: str) -> Iterator[Database]:
+    desk = Desk(url, hosts=("a", "b"))
+    yield desk.db
+    desk.close()
+
+
+def test_both_write_the_first_audit(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with db.read() as session:
+        node_ids = session.scalars(select(models.ComputeNode.id)).all()
+    barrier = threading.Barrier(BOTH)
+    write: Callable[..., None] = node_audits._write
+    met: set[int] = set()
+
+    def together(session: Session, *arguments: Any) -> None:
+        """Both have looked before either writes, the first time."""
+        me = threading.get_ident()
+        if me not in met:
+            met.add(me)
+            barrier.wait(30)
+        write(session, *arguments)
+
+    monkeypatch.setattr(node_audits, "_write", together)
+    both = [Audits(Worker(db, host=name, lease=60, threads=1, spawn=lambda work: work())) for name in ("one", "two")]
+    for audits in both:
+        for node_id in node_ids:
+            audits.ended(node_id, NodeAudit())
+    with ThreadPoolExecutor(BOTH) as pool:
+        list(pool.map(lambda audits: audits.flush(), both))
+    with db.read() as session:
+        assert session.scalar(select(func.count(models.NodeAudit.node_id))) == len(node_ids)

@@ -1,0 +1,54 @@
+"""An outage is two lines of the log, however many notice it."""
+
+import logging
+
+import pytest
+
+from minova.outages import FirstOfEachKind, Outage
+from minova.service import Repeated
+
+LOG = logging.getLogger("test.outages")
+
+
+def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    outage = Outage("The database", LOG, lambda: now)
+    outage.answered()
+    for _ in range(1000):
+        outage.failed("connection refused")
+    now = 12.5
+    outage.answered()
+    outage.answered()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "The database does not answer: connection refused",
+        "The database answers again after 12.5 s; 999 more failures were not logged",
+    ]
+
+
+def test_of_a_library_the_first_line_of_each_kind_passes() -> None:
+    now = 0.0
+    passes = FirstOfEachKind(lambda: now)
+
+    def said(text: str, level: int = logging.ERROR) -> bool:
+        return passes(logging.LogRecord("x", level, "x", 1, text, None, None))
+
+    assert [said("%s is unreachable"), said("%s is unreachable"), said("%s has closed")] == [True, False, True]
+    now = 50.0
+    assert not said("%s is unreachable")
+    assert said("anything", logging.INFO)
+    assert said("anything", logging.INFO)
+    now = 111.0
+    assert said("%s is unreachable")
+
+
+def test_a_periodic_task_that_fails_again_and_again_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    failing = Repeated("flush")
+    failing.worked()
+    for _ in range(100):
+        failing.failed(RuntimeError("no"), exc_info=True)
+    failing.failed(RuntimeError("another"), exc_info=True)
+    failing.worked()
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["ERROR", "ERROR", "INFO"]
+    assert "works again after" in caplog.records[-1].getMessage()
