@@ -17,7 +17,8 @@ from minova.conductor.service_removal import remove_service
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
 from minova.db import models, request_specs
-from minova.db.engine import Database, EpochNow
+from minova.db.clock import EpochNow
+from minova.db.engine import Database
 from minova.objects.aggregate import Aggregate
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
