@@ -1,0 +1,37 @@
+"""Renaming and removing hosts, and the order of writes, on PostgreSQL and MariaDB."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from minova.db import schema
+from tests.functional.conductor import test_bug_late_save as order
+from tests.functional.conductor import test_host_rename as names
+from tests.functional.conductor import test_service_removal as removal
+from tests.functional.conductor.desk import Desk
+
+
+@pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
+def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
+    fresh: Callable[[], str] = request.getfixturevalue(request.param)
+    url = fresh()
+    schema.upgrade(url)
+    made = Desk(url)
+    yield made
+    made.close()
+
+
+CASES = (
+    names.test_every_row_that_names_the_host_follows,
+    names.test_names_that_are_taken_are_refused,
+    removal.test_everything_that_a_host_was_known_by_goes_with_its_compute,
+    removal.test_compute_that_hosts_instances_stays,
+    removal.test_process_whose_service_another_conductor_deleted_is_told_so,
+    order.test_late_save_is_ignored,
+    order.test_process_that_was_replaced_is_refused,
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_as_on_sqlite(desk: Desk, case: Callable[[Desk], None]) -> None:
+    case(desk)
