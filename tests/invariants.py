@@ -20,19 +20,21 @@ def violations(session: Session, domains: Mapping[str, Iterable[str]], reserved_
     """
     instances = list(session.scalars(select(Instance).where(Instance.deleted_at.is_(None))))
     active = [instance for instance in instances if instance.vm_state == "active"]
+    # Guests that have shut themselves down keep what they hold.
+    holding = [instance for instance in instances if instance.vm_state in {"active", "stopped"}]
     found = _of_states(session, instances)
     found += [f"task left for {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
-    found += _of_allocations(session, active)
+    found += _of_allocations(session, holding)
     found += _of_inventories(session)
-    found += _of_nodes(session, active, reserved_mb)
-    found += _of_pins(active)
+    found += _of_nodes(session, holding, reserved_mb)
+    found += _of_pins(holding)
     found += _of_domains(active, domains)
     return found
 
 
 def _of_states(session: Session, instances: list[Instance]) -> list[str]:
     found = [f"{i.uuid} in transit: {i.vm_state}/{i.task_state}" for i in instances if i.task_state]
-    found += [f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in {"active", "error"}]
+    found += [f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in {"active", "stopped", "error"}]
     explained = set(session.scalars(select(InstanceFault.instance_uuid).where(InstanceFault.message != "")))
     found += [
         f"{i.uuid} is in error without a reason" for i in instances if i.vm_state == "error" and i.uuid not in explained
@@ -51,14 +53,14 @@ def takes(flavor: Flavor) -> Amounts:
     return {name: amount for name, amount in amounts.items() if amount}
 
 
-def _of_allocations(session: Session, active: list[Instance]) -> list[str]:
+def _of_allocations(session: Session, holding: list[Instance]) -> list[str]:
     rows = session.execute(
         select(Allocation.consumer_uuid, ResourceProvider.name, Allocation.resource_class, Allocation.used).join(
             ResourceProvider, ResourceProvider.id == Allocation.provider_id
         )
     )
     allocated = {(uuid, name, kind, used) for uuid, name, kind, used in rows}
-    wanted = {(i.uuid, i.node or "", kind, used) for i in active for kind, used in takes(i.flavor).items()}
+    wanted = {(i.uuid, i.node or "", kind, used) for i in holding for kind, used in takes(i.flavor).items()}
     found = [f"allocation without instance: {one}" for one in sorted(allocated - wanted)]
     return found + [f"instance without allocation: {one}" for one in sorted(wanted - allocated)]
 
@@ -83,10 +85,10 @@ def _of_inventories(session: Session) -> list[str]:
     return found
 
 
-def _of_nodes(session: Session, active: list[Instance], reserved_mb: int) -> list[str]:
+def _of_nodes(session: Session, holding: list[Instance], reserved_mb: int) -> list[str]:
     """The figures of the nodes are the sums of their instances. A node of an instance must exist."""
     held: dict[tuple[str, str], list[Instance]] = defaultdict(list)
-    for instance in active:
+    for instance in holding:
         held[instance.host or "", instance.node or ""].append(instance)
     found = []
     for node in session.scalars(select(ComputeNode)):
@@ -120,10 +122,10 @@ def _pins(instance: Instance) -> list[int]:
     return [cpu for cell in cells for _, cpu in cell.cpu_pinning]
 
 
-def _of_pins(active: list[Instance]) -> list[str]:
-    taken: Counter[tuple[str | None, int]] = Counter((i.host, cpu) for i in active for cpu in _pins(i))
+def _of_pins(holding: list[Instance]) -> list[str]:
+    taken: Counter[tuple[str | None, int]] = Counter((i.host, cpu) for i in holding for cpu in _pins(i))
     found = [f"CPU {cpu} of {host} belongs to {count} guests" for (host, cpu), count in taken.items() if count > 1]
-    wanting = [i.uuid for i in active if "PCPU" in takes(i.flavor) and len(_pins(i)) != i.flavor.vcpus]
+    wanting = [i.uuid for i in holding if "PCPU" in takes(i.flavor) and len(_pins(i)) != i.flavor.vcpus]
     return found + [f"{uuid} runs without its pinned CPUs" for uuid in wanting]
 
 

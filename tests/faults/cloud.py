@@ -1,25 +1,30 @@
 """minova inside a World: two conductors, two schedulers and some computes, and what must be true once all is quiet."""
 
+import math
+import tempfile
 import threading
+from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from oslo_config import cfg
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from minova import errors
 from minova.compute.builds import Images
+from minova.compute.host_identity import LocalIdentity
 from minova.compute.manager import ComputeManager
+from minova.conductor import host_rename
 from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db import schema
-from minova.db.models import Allocation, ComputeNode, Instance, Inventory, ResourceProvider, Task
+from minova.db.models import Instance, InstanceFault
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
-from minova.objects.resource_request import resource_alternatives
 from minova.objects.server_request import CreateServers
 from minova.objects.states import PowerState
 from minova.scheduler.manager import SchedulerManager
@@ -27,22 +32,45 @@ from minova.virt.driver import Driver
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure
 from tests.faults.world import Event, MortalDriver, Process, World
+from tests.invariants import violations
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)
+SMALL = {
+    "fake_vcpus": 2,
+    "fake_memory_mb": 4096 + 512,
+    "fake_local_gb": 20,
+    "conductor__build_timeout": 200,
+    # As rarely as these storms bear: most of what is tried here does not depend on it, and each look costs time.
+    "conductor__worker_lease": 36,
+    "conductor__task_interval": 5,
+}
 CONTROLLERS = {"conductor": ("conductor-a", "conductor-b"), "scheduler": ("scheduler-a", "scheduler-b")}
+
+
+@cache
+def _empty_database() -> bytes:
+    """The tables, which are the same for every seed."""
+    with tempfile.TemporaryDirectory() as folder:
+        schema.upgrade(f"sqlite:///{folder}/minova.sqlite")
+        return Path(folder, "minova.sqlite").read_bytes()
 
 
 class Cloud:
     """`clients` repeat a create with the same UUID when its answer does not come, as the CLI does."""
 
-    def __init__(self, seed: int, folder: Path, hosts: int) -> None:
-        url = f"sqlite:///{folder}/minova.sqlite"
-        schema.upgrade(url)
-        self.world = World(seed, url)
+    def __init__(self, seed: int, folder: Path, hosts: int, **overrides: Any) -> None:
+        self._overrides = overrides
+        (folder / "minova.sqlite").write_bytes(_empty_database())
+        self.world = World(seed, f"sqlite:///{folder}/minova.sqlite")
         self.hosts = [f"host-{number}" for number in range(hosts)]
         self.folder = folder
         self.drivers: dict[str, FakeDriver] = {}
+        # Hosts may be renamed; what is on their disks stays: the folder of each.
+        self.machines = {host: host for host in self.hosts}
+        self.acknowledged: set[str] = set()
+        self.delete_asked: set[str] = set()
+        self.asked: dict[str, int] = {}
         self.db = self.world.database()
         for name in CONTROLLERS["conductor"]:
             self.world.start(name, ConductorApi, self._conductor)
@@ -57,13 +85,7 @@ class Cloud:
         return configure(
             self.folder / host,
             host=host,
-            fake_vcpus=2,
-            fake_memory_mb=4096 + 512,
-            fake_local_gb=20,
-            conductor__build_timeout=200,
-            # As rarely as these storms bear: most of what is tried here does not depend on it, and each look costs time.
-            conductor__worker_lease=36,
-            conductor__task_interval=5,
+            **SMALL | self._overrides,
         )
 
     def _client(self, contract: Any, sender: Process | None, kind: str) -> Any:
@@ -76,7 +98,7 @@ class Cloud:
             self._client(SchedulerApi, process, "scheduler"),
             lambda host: self._client(ComputeApi, process, host),
             host=process.name,
-            clock=process.wall,
+            clock=lambda: self.world.wall(process.name),
             ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),
         )
@@ -87,11 +109,13 @@ class Cloud:
             self.world.database(process),
             self._client(ConductorApi, process, "conductor"),
             host=process.name,
-            clock=lambda: self.world.now,
+            clock=lambda: self.world.wall(process.name),
             stopping=cast(threading.Event, Event(process)),
         )
 
     def _compute(self, process: Process) -> ComputeManager:
+        identity = LocalIdentity(self.folder / self.machines[process.name])
+        process.at_death.append(identity.release)
         return ComputeManager(
             self._conf(process.name),
             cast(Driver, MortalDriver(self.drivers[process.name], process)),
@@ -99,7 +123,8 @@ class Cloud:
             host=process.name,
             # Guests of the fake hypervisor have no disks.
             images=cast(Images, None),
-            clock=process.wall,
+            identity=identity,
+            clock=lambda: self.world.wall(process.name),
             ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),
             stopping=cast(threading.Event, Event(process)),
@@ -117,18 +142,23 @@ class Cloud:
             request_uuid=f"00000000-0000-4000-8000-{number:012d}",
             body_hash=str(number),
         )
+        self.asked[request.name] = count
         try:
-            self.conductor.create_servers(self._user(number), request=request)
+            made = self.conductor.create_servers(self._user(number), request=request)
+            self.acknowledged.update(made.instance_uuids)
         except errors.ServiceUnavailable:
             if tries:
                 self.world.later(3.0, None, lambda: self.create(number, count, tries=tries - 1))
 
-    def delete_one(self) -> None:
-        """Any server, in whatever state; a user whose request fails leaves it at that."""
+    def delete_one(self, host: str | None = None) -> None:
+        """Any server, or any of a host, in whatever state; a user whose request fails leaves it at that."""
         with self.db.read() as session:
-            alive = session.scalars(select(Instance.uuid).where(Instance.deleted_at.is_(None))).all()
+            query = select(Instance.uuid).where(Instance.deleted_at.is_(None))
+            alive = session.scalars(query if host is None else query.where(Instance.host == host)).all()
         if alive:
-            self.conductor.delete_server(self._user(0), instance_uuid=self.world.random.choice(sorted(alive)))
+            chosen = self.world.random.choice(sorted(alive))
+            self.delete_asked.add(chosen)
+            self.conductor.delete_server(self._user(0), instance_uuid=chosen)
 
     def turn_one(self, state: PowerState) -> None:
         """Any guest goes into another state by itself."""
@@ -141,60 +171,53 @@ class Cloud:
     def _user(number: int) -> RequestContext:
         return RequestContext(request_id=f"req-{number}", user_id="u", project_id="p")
 
+    # -- what operators do -----------------------------------------------------------------------------------------
+
+    def rename(self, old: str, new: str) -> None:
+        """Stop a host's compute, rename the host once that is allowed, and start it under its new name."""
+        self.world.keep_down([old], math.inf)
+        down_time = float(self._conf(old).service_down_time)
+        try:
+            self.db.run(
+                lambda session: host_rename.rename(session, old, new, None, down_time=down_time, now=self.db.now())
+            )
+        except errors.Conflict:
+            self.world.later(10.0, None, lambda: self.rename(old, new))
+            return
+        self.hosts[self.hosts.index(old)] = new
+        self.machines[new] = self.machines.pop(old)
+        self.drivers[new] = self.drivers.pop(old)
+        self.drivers[new].nodes = (new,)
+        self.world.replace(self.world.processes[old], new)
+
     # -- what must be true -----------------------------------------------------------------------------------------
 
-    def violations(self) -> list[str]:
-        """Once quiet: no instance in transit, no overcommit, allocation = usage = domains, nothing without an owner."""
-        found = list(self.world.errors)
+    def in_error(self) -> list[str]:
+        """Servers in error, with their faults."""
         with self.db.read() as session:
-            instances = session.scalars(select(Instance).where(Instance.deleted_at.is_(None))).all()
-            found += [f"{i.uuid} in transit: {i.vm_state}/{i.task_state}" for i in instances if i.task_state]
-            found += [
-                f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in {"active", "stopped", "error"}
-            ]
-            found += [f"task left for {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
-            active = {i.uuid: i.host for i in instances if i.vm_state == "active"}
-            # Those that shut themselves down keep what they hold.
-            holding = active | {i.uuid: i.host for i in instances if i.vm_state == "stopped"}
-            takes = {i.uuid: resource_alternatives(i.flavor, i.numa_topology)[0] for i in instances}
             rows = session.execute(
-                select(
-                    Allocation.consumer_uuid, ResourceProvider.name, Allocation.resource_class, Allocation.used
-                ).join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+                select(Instance.uuid, InstanceFault.message)
+                .join(InstanceFault, InstanceFault.instance_uuid == Instance.uuid)
+                .where(Instance.vm_state == "error", Instance.deleted_at.is_(None))
             )
-            allocated = {(uuid, name, kind, used) for uuid, name, kind, used in rows}
-            wanted = {(uuid, host, kind, n) for uuid, host in holding.items() for kind, n in takes[uuid].items()}
-            found += [f"allocation without instance: {a}" for a in sorted(allocated - wanted)]
-            found += [f"instance without allocation: {a}" for a in sorted(wanted - allocated)]
-            found += self._inventories(session)
-            nodes = {n.host: n for n in session.scalars(select(ComputeNode))}
-        for host in self.hosts:
-            here = {uuid for uuid, on in active.items() if on == host}
-            domains = {domain.uuid for domain in self.drivers[host].domains() if domain.power_state == 1}
-            if domains != here:
-                found.append(f"{host}: domains {sorted(domains)} != instances {sorted(here)}")
-            held = sum(on == host for on in holding.values())
-            if nodes[host].vcpus_used != held:
-                found.append(f"{host}: vcpus_used {nodes[host].vcpus_used} != {held}")
-        return found
+            return [f"{uuid} is in error: {message}" for uuid, message in rows]
 
-    @staticmethod
-    def _inventories(session: Any) -> list[str]:
-        sums = {
-            (p, c): n
-            for p, c, n in session.execute(
-                select(Allocation.provider_id, Allocation.resource_class, func.sum(Allocation.used)).group_by(
-                    Allocation.provider_id, Allocation.resource_class
-                )
-            )
+    def violations(self) -> list[str]:
+        """Once quiet: the invariants of any cloud, and every server that was acknowledged is there, once, or was deleted."""
+        domains = {
+            host: [domain.uuid for domain in self.drivers[host].domains() if domain.power_state == PowerState.RUNNING]
+            for host in self.hosts
         }
-        found = []
-        for inventory in session.scalars(select(Inventory)):
-            there = sums.get((inventory.provider_id, inventory.resource_class), 0)
-            if inventory.used != there:
-                found.append(
-                    f"inventory {inventory.provider_id} {inventory.resource_class}: {inventory.used} != {there}"
-                )
-            if inventory.used > inventory.capacity:
-                found.append(f"overcommit on {inventory.provider_id} {inventory.resource_class}")
+        with self.db.read() as session:
+            found = self.world.errors + violations(session, domains)
+            rows = session.execute(select(Instance.uuid, Instance.display_name))
+            names = {uuid: name.partition("-")[0] for uuid, name in rows}
+        lost = self.acknowledged - names.keys() - self.delete_asked
+        found += [f"{uuid} was acknowledged and is lost" for uuid in sorted(lost)]
+        made = Counter(names.values())
+        found += [
+            f"{name} was asked for {self.asked[name]} times and is there {made[name]} times"
+            for name in made
+            if made[name] > self.asked[name]
+        ]
         return found

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.cloud import CONTROLLERS, Cloud
-from tests.faults.test_create_build_delete import live
+from tests.faults.storms import Storm, live
 from tests.faults.world import Faults
 
 OLD = {
@@ -20,7 +20,7 @@ def test_all_invariants_hold_beside_services_of_the_last_release(tmp_path: Path,
     cloud = Cloud(1, tmp_path, hosts=3)
     cloud.world.last_release = OLD[old]
     try:
-        live(cloud, Faults(lose=0.05), requests=6)
+        live(cloud, Storm(faults=Faults(lose=0.05)), requests=6)
         assert cloud.violations() == []
         # Calls of this release may be refused, and then have another way; those that both know never are.
         refused = {*cloud.world.refused}

@@ -1,52 +1,30 @@
-"""Law 1, tried: messages are lost, doubled and late, processes die anywhere, and yet nothing is left in transit."""
+"""Law 1, tried: messages are lost, doubled and late, processes die anywhere, clocks step, and yet nothing is left in transit.
 
-from functools import partial
+Each seed has its storm. MINOVA_SEEDS: how many seeds are tried (tools/check nightly: 1,000).
+"""
+
+import os
 from pathlib import Path
 
 import pytest
 
-from minova.objects.states import PowerState
 from tests.faults.cloud import Cloud
-from tests.faults.world import Faults
+from tests.faults.storms import STORMS, live, violations
 
-# Seconds of the fake clock: while faults happen, and then for everything that waits to be found.
-STORM, QUIET = 300.0, 1200.0
-
-STORMS = {
-    "calm": Faults(),
-    "messages are lost": Faults(lose=0.1),
-    "casts come twice and late": Faults(double=0.3, delay=0.3),
-    "processes die": Faults(kill=0.01),
-    "clocks step": Faults(step=0.01),
-    "all at once": Faults(lose=0.05, double=0.2, delay=0.2, kill=0.005, step=0.002),
-}
+SEEDS = int(os.environ.get("MINOVA_SEEDS", "50"))
+# Not tried yet: what they find is being mended (item 5 of issue 8).
+WAITING = {"a host comes back late"}
+NAMES = tuple(name for name in STORMS if name not in WAITING)
 
 
-def live(cloud: Cloud, faults: Faults, requests: int) -> None:
-    """Users come and go while the storm lasts; then it is over and everybody who died comes back."""
-    world = cloud.world
-    world.run(30.0)
-    world.faults = faults
-    for number in range(1, requests + 1):
-        count = world.random.choice([1, 1, 1, 2, 5])
-        world.later(world.random.uniform(0, STORM), None, partial(cloud.create, number, count))
-        if world.random.random() < 0.5:
-            world.later(world.random.uniform(0, STORM * 1.2), None, cloud.delete_one)
-        if world.random.random() < 0.3:
-            state = world.random.choice([PowerState.SHUTDOWN, PowerState.CRASHED, PowerState.RUNNING])
-            world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.turn_one, state))
-    world.run(STORM * 1.3)
-    world.faults = Faults(others_first=faults.others_first)
-    world.run(QUIET)
-
-
-@pytest.mark.parametrize("storm", STORMS)
-@pytest.mark.parametrize("seed", range(4))
-def test_after_the_storm_all_invariants_hold(tmp_path: Path, storm: str, seed: int) -> None:
-    cloud = Cloud(seed, tmp_path, hosts=3)
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_after_the_storm_all_invariants_hold(tmp_path: Path, seed: int) -> None:
+    name = NAMES[seed % len(NAMES)]
+    storm = STORMS[name]
+    cloud = Cloud(seed, tmp_path, hosts=3, **storm.overrides)
     try:
-        live(cloud, STORMS[storm], requests=12)
-        assert cloud.violations() == []
+        live(cloud, storm, requests=12)
+        assert violations(cloud, storm) == [], name
     finally:
         cloud.world.close()
 

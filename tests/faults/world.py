@@ -3,15 +3,19 @@
 Every message goes through the real Proxy and Endpoint, as JSON. At each message, and between any two pieces of work,
 the world may let others go first, lose what is sent or answered, or kill whoever is at work: a killed process does
 nothing any more, not even its clean-up, because its bus, database and hypervisor no longer take anything from it.
+
+Wall clocks, of processes and of the database, may be steps away from the world's time. The database may be away at any
+transaction, and the answer to a commit may be lost.
 """
 
 import heapq
 import itertools
 import json
 import logging
+import math
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -31,6 +35,8 @@ LOG = logging.getLogger(__name__)
 LAST_RELEASE = json.loads((Path(__file__).parents[1] / "released" / "d8f8a1a.json").read_text())
 STEPS = (-3600.0, 3600.0)  # seconds by which a wall clock steps
 DEPTH = 3  # how many pieces of work may stand inside each other
+OUTAGE = 1.0
+DATABASE = "database"
 
 
 class Killed(BaseException):
@@ -46,6 +52,9 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     kill: float = 0.0
     others_first: float = 0.3
     step: float = 0.0  # a wall clock, of the sender or of the database, steps by an hour
+    # At every transaction of a process: the database goes away for OUTAGE seconds; it commits, and the answer is lost.
+    database_away: float = 0.0
+    lose_commit: float = 0.0
 
 
 class Process:
@@ -57,7 +66,8 @@ class Process:
         self.contract = contract
         self.boot = boot
         self.alive = True
-        self.step = 0.0
+        # What the kernel does when it dies, such as letting go of its locks.
+        self.at_death: list[Callable[[], None]] = []
         self.manager: Any = None
         self.endpoint: rpc.Endpoint | None = None  # None until it listens
 
@@ -65,10 +75,6 @@ class Process:
         """Anything a process does to the world outside begins here."""
         if not self.alive:
             raise Killed(self.name)
-
-    def wall(self) -> float:
-        """The wall clock of its host, which may have stepped; `world.now` is the monotonic one of all."""
-        return self.world.now + self.step
 
     def start(self) -> None:
         self.manager = self.boot(self)
@@ -101,7 +107,8 @@ class Event:
         return False
 
     def set(self) -> None:
-        """Nobody stops gracefully here."""
+        """The process ends by itself, and is started again as by systemd."""
+        self._process.world.kill(self._process)
 
     def wait(self, timeout: float | None = None) -> bool:
         self._process.check()
@@ -117,7 +124,6 @@ class World:
         self.random = random.Random(seed)
         self.url = url
         self.now = 1_700_000_000.0
-        self.database_step = 0.0  # of the database's wall clock
         self.faults = Faults()
         self.processes: dict[str, Process] = {}
         self.errors: list[str] = []
@@ -125,6 +131,10 @@ class World:
         self.last_release: set[str] = set()
         self.refused: list[str] = []
         self._queue: list[tuple[float, float, int, Process | None, Callable[[], None]]] = []
+        # Seconds that wall clocks are away from `now`: of processes, by name, and of the database.
+        self.steps: dict[str, float] = {}
+        self._down_until: dict[str, float] = {}
+        self._database_back = 0.0
         self._number = itertools.count()
         self._stack: list[Process] = []
         self._databases: list[Database] = []
@@ -138,21 +148,66 @@ class World:
         """Start it now; killed, it comes back by itself some time later."""
         process = Process(self, name, contract, boot)
         self.processes[name] = process
-        self._work(process, process.start)
+        self._work(process, lambda: self._start(process))
+
+    def _start(self, process: Process) -> None:
+        try:
+            process.start()
+        except errors.MinovaError as error:
+            # It ends with this reason, and is started again as by systemd.
+            LOG.debug("%s does not start: %s", process.name, error)
+            self.kill(process)
 
     def kill(self, process: Process) -> None:
         if not process.alive:
             return
         LOG.debug("%.1f killed %s", self.now, process.name)
         process.alive = False
-        back = lambda: self.start(process.name, process.contract, process.boot)  # noqa: E731
-        self.later(self.random.uniform(0.5, 50.0), None, back)
+        for release in process.at_death:
+            release()
+        self._start_later(process)
+
+    def _start_later(self, process: Process) -> None:
+        back_at = max(self.now + self.random.uniform(0.5, 50.0), self._down_until.get(process.name, 0.0))
+        if back_at < math.inf:
+            self.later(back_at - self.now, None, lambda: self._back(process))
+
+    def _back(self, process: Process) -> None:
+        if self._down_until.get(process.name, 0.0) > self.now:
+            self._start_later(process)
+        elif self.processes.get(process.name) is process:
+            self.start(process.name, process.contract, process.boot)
+
+    def keep_down(self, names: Iterable[str], seconds: float) -> None:
+        """Kill these now; none of them comes back before `seconds` have passed, which may be infinite."""
+        for name in names:
+            self._down_until[name] = self.now + seconds
+            self.kill(self.processes[name])
+
+    def replace(self, process: Process, name: str) -> None:
+        """The process, which must be dead, comes back under another name, and now."""
+        assert not process.alive
+        del self.processes[process.name]
+        self.start(name, process.contract, process.boot)
+
+    # -- clocks and the database -----------------------------------------------------------------------------------
+
+    def wall(self, name: str) -> float:
+        """The wall clock of a process, or of the database."""
+        return self.now + self.steps.get(name, 0.0)
 
     def database(self, process: Process | None = None) -> Database:
         """A database of a process's own, which takes nothing from it once it is dead."""
-        database = MortalDatabase(self.url, process=process, wall=lambda: self.now + self.database_step)
+        database = MortalDatabase(self, process)
         self._databases.append(database)
         return database
+
+    def reach_database(self) -> None:
+        """ServiceUnavailable: it is away just now."""
+        if self.chance(self.faults.database_away):
+            self._database_back = self.now + OUTAGE
+        if self.now < self._database_back:
+            raise errors.ServiceUnavailable("The database does not answer: it is away")
 
     def close(self) -> None:
         uuid.uuid4 = self._uuid4
@@ -229,10 +284,8 @@ class World:
 
     def _step(self, process: Process) -> None:
         """Back to the right time, if the clock has stepped before."""
-        if self.random.random() < 0.5:
-            self.database_step = 0.0 if self.database_step else self.random.choice(STEPS)
-        else:
-            process.step = 0.0 if process.step else self.random.choice(STEPS)
+        name = DATABASE if self.random.random() < 0.5 else process.name
+        self.steps[name] = 0.0 if self.steps.get(name) else self.random.choice(STEPS)
 
     def chance(self, share: float) -> bool:
         return self.random.random() < share
@@ -323,28 +376,34 @@ def _wire(value: Any) -> Any:
 
 
 class MortalDatabase(Database):
-    def __init__(self, url: str, *, process: Process | None, wall: Callable[[], float]) -> None:
-        super().__init__(url, wall=wall)
+    """`process` None: of the tests themselves, which no fault concerns."""
+
+    def __init__(self, world: World, process: Process | None) -> None:
+        super().__init__(world.url, wall=lambda: world.wall(DATABASE))
+        self._world = world
         self._process = process
         # What the machine's power supply could do to a file is not what is tried here.
         event.listen(self.engine, "connect", lambda dbapi, _: dbapi.execute("PRAGMA synchronous=OFF"))
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        self._check()
+        self._reach()
         with super().read() as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        self._check()
+        self._reach()
         with super().write() as session:
             yield session
-            self._check()
+            self._reach()
+        if self._process is not None and self._world.chance(self._world.faults.lose_commit):
+            raise errors.ServiceUnavailable("The database does not answer: the answer to the commit was lost")
 
-    def _check(self) -> None:
+    def _reach(self) -> None:
         if self._process is not None:
             self._process.check()
+            self._world.reach_database()
 
 
 class MortalDriver:

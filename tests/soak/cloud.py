@@ -1,6 +1,7 @@
 """The processes: two APIs, three conductors, two schedulers, eight computes, a broker and a database, each with a clock of its own."""
 
 import contextlib
+import itertools
 import json
 import signal
 import subprocess
@@ -28,6 +29,7 @@ BINARIES = {
 # Of one host. Four CPUs are for pinned guests.
 HOST = {"fake_vcpus": 16, "fake_memory_mb": 16384, "fake_local_gb": 200}
 STOP_WITHIN = 75.0
+RENAMED_WITHIN = 90.0
 
 
 class Cloud:
@@ -39,6 +41,7 @@ class Cloud:
         self.clocks = {name: SteppedClock(folder / name / "clock") for name in (*SERVICES, "database")}
         self.hosts = {name: name for name in SERVICES}
         self.services: dict[str, Executable] = {}
+        self._numbers = itertools.count(1)
         self.locks = {name: threading.Lock() for name in (*SERVICES, "database", "broker")}
         # Processes that must run now: any other end of theirs is a fault of ours.
         self.running: set[str] = set()
@@ -131,6 +134,23 @@ class Cloud:
             # 1: it was still starting.
             if code not in {0, 1}:
                 self.unexpected.append(f"{name} ended with {code} after SIGTERM")
+
+    def rename(self, name: str) -> None:
+        """Give the host of a stopped compute another name, as soon as that is allowed and the database answers."""
+        old, new = self.hosts[name], f"{name}-{next(self._numbers)}"
+
+        def renamed() -> bool:
+            try:
+                self.manage("host", "rename", old, new)
+            except AssertionError as error:
+                # An earlier try may have been committed though its answer was lost.
+                if f"no minova-compute on host {old}" not in str(error):
+                    return False
+            return True
+
+        wait_for(f"{old} is renamed", renamed, RENAMED_WITHIN)
+        self.hosts[name] = new
+        self.configure(name)
 
     def stop_for_a_while(self, name: str, seconds: float, wait: Callable[[float], object]) -> None:
         """SIGSTOP, and later SIGCONT."""

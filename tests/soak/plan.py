@@ -49,6 +49,7 @@ KINDS: dict[str, Kind] = {
     "kill an API": Kind(targets=APIS, length=(0.5, 5.0)),
     "stop (SIGSTOP)": Kind(targets=SERVICES, length=(1.0, 13.0)),
     "terminate (SIGTERM)": Kind(targets=SERVICES, length=(0.5, 3.0)),
+    "rename a host": Kind(targets=COMPUTES, length=(0.5, 3.0)),
     "clock of a service": Kind(targets=SERVICES, length=(3.0, 15.0), steps=(HOUR, -HOUR)),
     "clock of the database": Kind(targets=(DATABASE,), length=(3.0, 15.0), steps=(HOUR, -HOUR)),
     "restart the broker": Kind(targets=(BROKER,), length=(0.0, 4.0)),

@@ -23,6 +23,7 @@ class Striker:
             "kill": self._kill,
             "stop": self._stop,
             "terminate": self._terminate,
+            "rename": self._rename,
             "clock": self._clock,
             "restart": self._restart,
         }
@@ -64,6 +65,12 @@ class Striker:
     def _terminate(self, fault: Fault, target: str) -> None:
         self._cloud.terminate(target)
         time.sleep(fault.length)
+        self._cloud.start(target)
+
+    def _rename(self, fault: Fault, target: str) -> None:
+        self._cloud.terminate(target)
+        time.sleep(fault.length)
+        self._cloud.rename(target)
         self._cloud.start(target)
 
     def _clock(self, fault: Fault, target: str) -> None:

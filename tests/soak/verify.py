@@ -29,6 +29,8 @@ def check(session: Session, cloud: Cloud, journal: Journal) -> list[str]:
     found += [f"{server} was acknowledged and has no row" for server in sorted(known - instances.keys())]
     found += [f"{server} belongs to no request" for server in sorted(instances.keys() - known)]
     for uuid, instance in instances.items():
+        if instance.deleted_at is None and instance.vm_state == "stopped":
+            found.append(f"{uuid} is stopped and nobody stopped it")
         if instance.deleted_at is not None and uuid not in journal.delete_sent:
             found.append(f"{uuid} is gone and nobody deleted it")
         if instance.deleted_at is None and uuid in journal.deleted and instance.vm_state != "error":

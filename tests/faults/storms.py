@@ -1,0 +1,147 @@
+"""The kinds of fault, each a storm of its own: what may happen at every message and transaction, and what happens once."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from minova.objects.states import PowerState
+from tests.faults.cloud import CONTROLLERS, Cloud
+from tests.faults.world import DATABASE, Faults
+
+# Seconds of the fake clock: while faults happen, and then at most, until everything that waits is found.
+STORM, QUIET = 150.0, 1200.0
+# The quiet is looked at so often, and must be so twice in a row.
+LOOK = 60.0
+HOUR = 3600.0
+LONGER_THAN_A_BUILD = 250.0
+# An instance that is deleted is purged after so long in the storm of hosts that come back later.
+RETENTION = 200
+PURGE_INTERVAL = 600.0
+
+
+class Storm(msgspec.Struct, frozen=True, kw_only=True):
+    """`events` queues what happens once or a few times. `lasts`: until all who come back have come back."""
+
+    faults: Faults = Faults()
+    events: Callable[[Cloud], None] = lambda cloud: None
+    lasts: float = STORM * 1.3
+    overrides: dict[str, object] = {}
+    # Nothing of it is a reason for a server to end in error.
+    no_errors: bool = False
+
+
+def live(cloud: Cloud, storm: Storm, requests: int) -> None:
+    """Users come and go while the storm lasts; then it is over and everybody who died comes back."""
+    world = cloud.world
+    world.run(30.0)
+    world.faults = storm.faults
+    for number in range(1, requests + 1):
+        count = world.random.choice([1, 1, 1, 2, 5])
+        world.later(world.random.uniform(0, STORM), None, partial(cloud.create, number, count))
+        if world.random.random() < 0.5:
+            world.later(world.random.uniform(0, STORM * 1.2), None, cloud.delete_one)
+        if world.random.random() < 0.3:
+            state = world.random.choice([PowerState.SHUTDOWN, PowerState.CRASHED, PowerState.RUNNING])
+            world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.turn_one, state))
+    storm.events(cloud)
+    world.run(storm.lasts)
+    world.faults = Faults(others_first=storm.faults.others_first)
+    until, well = world.now + QUIET, 0
+    while world.now < until and well < 2:
+        world.run(LOOK)
+        well = 0 if cloud.violations() else well + 1
+
+
+def violations(cloud: Cloud, storm: Storm) -> list[str]:
+    """What is not as it must be after this storm."""
+    return cloud.violations() + (cloud.in_error() if storm.no_errors else [])
+
+
+def several_hosts(cloud: Cloud) -> None:
+    """Two hosts or all die together, twice, for a moment or for longer than a build may take."""
+    world = cloud.world
+    for moment in (world.random.uniform(10, STORM / 2), world.random.uniform(STORM / 2, STORM)):
+        names = world.random.sample(cloud.hosts, world.random.randint(2, len(cloud.hosts)))
+        away = world.random.choice([2.0, 30.0, LONGER_THAN_A_BUILD])
+        world.later(moment, None, partial(world.keep_down, names, away))
+
+
+def a_controller_for_good(cloud: Cloud) -> None:
+    """One conductor and one scheduler die and never come back."""
+    world = cloud.world
+    for names in CONTROLLERS.values():
+        name = world.random.choice(names)
+        world.later(world.random.uniform(10, STORM), None, partial(world.keep_down, [name], math.inf))
+
+
+def all_controllers(cloud: Cloud) -> None:
+    """No conductor and no scheduler for an hour."""
+    world = cloud.world
+    names = [name for kind in CONTROLLERS.values() for name in kind]
+    world.later(world.random.uniform(10, STORM), None, partial(world.keep_down, names, HOUR))
+
+
+def clock_steps(cloud: Cloud) -> None:
+    """The clocks of the database and of processes go an hour forth or back, and right again some time later."""
+    world = cloud.world
+    for name in (DATABASE, *(name for kind in CONTROLLERS.values() for name in kind), *cloud.hosts):
+        if name != DATABASE and world.random.random() < 0.5:
+            continue
+        begin = world.random.uniform(10, STORM)
+        step = world.random.choice([HOUR, -HOUR])
+        world.later(begin, None, partial(world.steps.__setitem__, name, step))
+        world.later(begin + world.random.uniform(5, 200), None, partial(world.steps.__setitem__, name, 0.0))
+
+
+def a_host_comes_back_late(cloud: Cloud) -> None:
+    """A host is away until those of its instances that were deleted meanwhile are purged."""
+    world = cloud.world
+    host = world.random.choice(cloud.hosts)
+    begin = world.random.uniform(STORM / 2, STORM)
+    world.later(begin, None, partial(world.keep_down, [host], RETENTION + 2 * PURGE_INTERVAL))
+    for moment in range(5):
+        world.later(begin + 60.0 + moment, None, partial(cloud.delete_one, host))
+
+
+def hosts_are_renamed(cloud: Cloud) -> None:
+    world = cloud.world
+    for host in world.random.sample(cloud.hosts, 2):
+        world.later(world.random.uniform(10, STORM), None, partial(cloud.rename, host, f"{host}-renamed"))
+
+
+def mixed_versions(cloud: Cloud) -> None:
+    """Services of the last release work beside the others: other ones after each quarter of the storm, at the end none."""
+    world = cloud.world
+    names = [*(name for kind in CONTROLLERS.values() for name in kind), *cloud.hosts]
+    for quarter in range(4):
+        old = set(world.random.sample(names, world.random.randint(1, 4)))
+        world.later(quarter * STORM / 4, None, partial(setattr, world, "last_release", old))
+    world.later(STORM, None, partial(setattr, world, "last_release", set[str]()))
+
+
+# Hosts with room for every server that is asked for.
+ROOMY: dict[str, object] = {"fake_vcpus": 32, "fake_memory_mb": 65536, "fake_local_gb": 1000}
+
+STORMS: dict[str, Storm] = {
+    "calm": Storm(),
+    "messages are lost": Storm(faults=Faults(lose=0.1)),
+    "casts come twice and late": Storm(faults=Faults(double=0.3, delay=0.3)),
+    "processes die": Storm(faults=Faults(kill=0.01)),
+    "all at once": Storm(faults=Faults(lose=0.05, double=0.2, delay=0.2, kill=0.005, step=0.002)),
+    "the database is away for a second": Storm(faults=Faults(database_away=0.01)),
+    "answers to commits are lost": Storm(faults=Faults(lose_commit=0.05)),
+    "several hosts die together": Storm(events=several_hosts, lasts=STORM * 1.3 + LONGER_THAN_A_BUILD),
+    "controllers die for good": Storm(events=a_controller_for_good),
+    "all controllers are dead for an hour": Storm(events=all_controllers, lasts=STORM * 1.3 + HOUR),
+    "clocks step": Storm(events=clock_steps, lasts=STORM * 1.3 + 200, overrides=ROOMY, no_errors=True),
+    "clocks step and processes die": Storm(faults=Faults(kill=0.01), events=clock_steps, lasts=STORM * 1.3 + 200),
+    "versions are mixed": Storm(faults=Faults(lose=0.02), events=mixed_versions),
+    "hosts are renamed": Storm(events=hosts_are_renamed, lasts=STORM * 1.3 + 120),
+    "a host comes back late": Storm(
+        events=a_host_comes_back_late,
+        lasts=STORM * 1.3 + RETENTION + 2 * PURGE_INTERVAL,
+        overrides={"conductor__deleted_retention": RETENTION},
+    ),
+}
