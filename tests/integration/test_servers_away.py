@@ -104,9 +104,10 @@ def test_services_wait_for_a_database_that_is_down_at_their_start(
             wait_for(f"{name} tries again", lambda name=name: tries(deployment, name, said) >= 3, 30)  # type: ignore[misc]
             lines = deployment.services[name].log.splitlines()
             assert all("trying again in" in line for line in lines if said in line)
-            assert len([line for line in lines if "WARNING" in line or "ERROR" in line]) == tries(
-                deployment, name, said
-            )
+            warnings = [line for line in lines if ("WARNING" in line or "ERROR" in line) and said not in line]
+            # What the driver says is logged once for the whole outage.
+            assert len(warnings) == 1, warnings
+            assert "refused" in warnings[0]
             assert "Traceback" not in deployment.services[name].log
     finally:
         database.start()
@@ -123,7 +124,7 @@ def test_services_wait_for_a_broker_that_is_down_at_their_start(
     try:
         deployment.start()
         for name in ("conductor", "scheduler", *HOSTS):
-            wait_for(f"{name} tries again", lambda name=name: tries(deployment, name, "refused") >= 2, 60)  # type: ignore[misc]
+            wait_for(f"{name} tries again", lambda name=name: tries(deployment, name, "refused") >= 1, 60)  # type: ignore[misc]
             assert "Traceback" not in deployment.services[name].log
     finally:
         broker.start()
