@@ -3,9 +3,10 @@
 import logging
 import random
 import socket
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
 
@@ -107,9 +108,11 @@ class Database:
         self.engine: Engine = _engine(url, pool_size, timeouts)
         self.dialect = self.engine.dialect.name
         self._reads = {"minova_reads": True, **_OF_READS.get(self.dialect, {})}
+        self._turn: AbstractContextManager[object] = nullcontext()
         if self.dialect == "sqlite":
             event.listen(self.engine, "connect", self._set_pragmas)
             event.listen(self.engine, "begin", self._begin)
+            self._turn = _writer_of(self.engine.url.database or "")
             return
         if self.engine.driver == "psycopg":
             event.listen(self.engine, "do_connect", _connect_psycopg)
@@ -152,7 +155,7 @@ class Database:
         ServiceUnavailable: the database does not answer. What was done may stand all the same, if that came to light
         at the commit.
         """
-        with self._available(), Session(self.engine, expire_on_commit=False) as session, session.begin():
+        with self._turn, self._available(), Session(self.engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     def run(self, work: Callable[[Session], T]) -> T:
@@ -236,6 +239,12 @@ class Database:
         # Writers take the lock at once: a read lock that is upgraded later ends in SQLITE_BUSY, whatever the time-out.
         reads = self._readonly or connection.get_execution_options().get("minova_reads")
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+@cache
+def _writer_of(path: str) -> AbstractContextManager[object]:
+    """Threads of one process take turns to write a SQLite file: its own lock sleeps up to 0.1 s between two looks."""
+    return threading.Lock() if path and path != ":memory:" else nullcontext()
 
 
 def is_retriable(error: DBAPIError) -> bool:

@@ -278,7 +278,8 @@ class FailureCases:
         with pytest.raises(errors.StaleAttempt):
             desk.succeed("a", uuid)
         desk.fail("a", uuid)
-        assert [build.attempt for build in desk.hosts["b"].builds] == [2]
+        # The message of the next attempt may be sent again with a repeated report, whose first answer may be lost.
+        assert {build.attempt for build in desk.hosts["b"].builds} == {2}
         assert desk.hosts["c"].builds == []
         assert desk.allocated() == {uuid: "b"}
 

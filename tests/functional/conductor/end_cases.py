@@ -100,6 +100,8 @@ class TakeOverCases:
         desk.tick(other, 5)
         assert desk.hosts["a"].builds == []
         desk.tick(other, 31)
+        # Its own lease was not renewed for as long: it gives the others time to renew theirs.
+        desk.tick(other, 3)
         assert [number for _, number, _ in desk.scheduler.asked] == [2]
         assert len(desk.hosts["a"].builds) == 2
 
@@ -148,6 +150,7 @@ class TakeOverCases:
         late()
         assert desk.hosts["a"].builds == []
         desk.tick(desk.conductor, 10)
+        desk.tick(desk.conductor, 3)
         assert len(desk.hosts["a"].builds) == 1
 
     def test_one_that_stops_gives_its_tasks_away_at_once(self, desk: Desk) -> None:
