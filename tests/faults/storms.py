@@ -133,7 +133,7 @@ STORMS: dict[str, Storm] = {
     "the database is away for a second": Storm(faults=Faults(database_away=0.01)),
     "answers to commits are lost": Storm(faults=Faults(lose_commit=0.05)),
     "several hosts die together": Storm(events=several_hosts, lasts=STORM * 1.3 + LONGER_THAN_A_BUILD),
-    "controllers die for good": Storm(events=a_controller_for_good),
+    "controllers die for good": Storm(faults=Faults(lose=0.1), events=a_controller_for_good),
     "all controllers are dead for an hour": Storm(events=all_controllers, lasts=STORM * 1.3 + HOUR),
     "clocks step": Storm(events=clock_steps, lasts=STORM * 1.3 + 200, overrides=ROOMY, no_errors=True),
     "clocks step and processes die": Storm(faults=Faults(kill=0.01), events=clock_steps, lasts=STORM * 1.3 + 200),

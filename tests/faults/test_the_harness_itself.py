@@ -9,7 +9,7 @@ import pytest
 from minova.compute.host_identity import LocalIdentity
 from minova.conductor import host_rename
 from minova.conductor.reconcile import Reconcile
-from minova.db import request_specs, tasks
+from minova.db import request_specs
 from tests.faults import cloud as clouds
 from tests.faults.cloud import Cloud
 from tests.faults.storms import STORM, STORMS, live, violations
@@ -68,11 +68,6 @@ def no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reconcile, "look_after_tasks", lambda self: None)
 
 
-def no_take_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a dead conductor left stays its own."""
-    monkeypatch.setattr(tasks, "take_over", lambda session, worker, now, most: [])
-
-
 def no_memory_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A repeated create is a new one."""
     monkeypatch.setattr(request_specs, "find_create_request", lambda session, request_uuid, project_id: None)
@@ -102,8 +97,7 @@ class _Nameless:
         ("all at once", no_recovery, "in transit"),
         ("the database is away for a second", no_recovery, "in transit"),
         ("answers to commits are lost", no_memory_of_requests, "was asked for"),
-        ("controllers die for good", no_take_over, "task left"),
-        ("processes die", no_take_over, "task left"),
+        ("controllers die for good", no_recovery, "in transit"),
         ("several hosts die together", no_recovery, "in transit"),
         ("hosts are renamed", no_identity, "domains"),
     ],
