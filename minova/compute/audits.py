@@ -1,7 +1,6 @@
 """Audits every node of the host and does what they find to be done."""
 
 import logging
-import time
 from collections.abc import Callable, Iterable
 
 from minova import errors
@@ -28,7 +27,7 @@ InBackground = Callable[[RequestContext, What, Callable[[], None]], None]
 
 class Auditor:
     """`build` takes a build message as if it came by cast; `in_background` runs what may wait for an instance's lock,
-    each thing once at a time.
+    each thing once at a time. `ticks`: this host's monotonic clock.
     """
 
     def __init__(
@@ -40,6 +39,7 @@ class Auditor:
         *,
         build: Build,
         in_background: InBackground,
+        ticks: Callable[[], float],
     ) -> None:
         self._driver = driver
         self._nodes = nodes
@@ -47,6 +47,7 @@ class Auditor:
         self._power_states = power_states
         self._build = build
         self._in_background = in_background
+        self._ticks = ticks
         self._outlived: dict[str, Outlived] = {}
         self._purged: dict[str, tuple[DomainView, ...]] = {}
         self._purged_since: dict[str, float] = {}
@@ -100,7 +101,7 @@ class Auditor:
 
     def purged(self) -> Outlived:
         """Domains of purged instances as the last audits found them, and for how many seconds this host has known of each."""
-        now = time.monotonic()
+        now = self._ticks()
         found = {domain.uuid: domain for of_node in list(self._purged.values()) for domain in of_node}
         self._purged_since = {uuid: self._purged_since.get(uuid, now) for uuid in found}
         return tuple((domain, now - self._purged_since[uuid]) for uuid, domain in found.items())

@@ -104,6 +104,7 @@ class ComputeManager:
             self._power_states,
             build=self.build_and_run_instance,
             in_background=self._remove,
+            ticks=ticks,
         )
         self._upkeep = Upkeep(
             conf,

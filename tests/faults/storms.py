@@ -142,6 +142,6 @@ STORMS: dict[str, Storm] = {
     "a host comes back late": Storm(
         events=a_host_comes_back_late,
         lasts=STORM * 1.3 + RETENTION + 2 * PURGE_INTERVAL,
-        overrides={"conductor__deleted_retention": RETENTION},
+        overrides={"conductor__deleted_retention": RETENTION, "running_deleted_instance_poll_interval": 60},
     ),
 }

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from minova.compute.host_identity import LocalIdentity
+from minova.compute.running_deleted import RunningDeleted
 from minova.conductor import host_rename
 from minova.conductor.reconcile import Reconcile
 from minova.db import request_specs
 from tests.faults import cloud as clouds
 from tests.faults.cloud import Cloud
 from tests.faults.storms import STORM, STORMS, live, violations
+from tests.faults.world import MortalDatabase
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -81,6 +83,16 @@ def no_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_rename, "rename", lambda *arguments, **options: None)
 
 
+def no_end_of_purged_guests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guests whose instances were purged run for ever."""
+    monkeypatch.setattr(RunningDeleted, "asked_of_purged", lambda self, domain, known_for: None)
+
+
+def clocks_that_run_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases and ages go by the database's wall clock."""
+    monkeypatch.setattr(MortalDatabase, "now", lambda self: self.wall())
+
+
 class _Nameless:
     """Stands in for an identity: the compute of the release before had none."""
 
@@ -100,6 +112,8 @@ class _Nameless:
         ("controllers die for good", no_recovery, "in transit"),
         ("several hosts die together", no_recovery, "in transit"),
         ("hosts are renamed", no_identity, "domains"),
+        ("a host comes back late", no_end_of_purged_guests, "domains"),
+        ("clocks step", clocks_that_run_backwards, "is in error"),
     ],
 )
 def test_a_cloud_that_is_broken_is_caught(
