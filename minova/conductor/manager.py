@@ -317,7 +317,7 @@ class ConductorManager:
     def claim_instances(
         self, ctx: RequestContext, claims: tuple[InstanceClaim, ...], node: ComputeNode
     ) -> tuple[ReportAnswer, ...]:
-        self._services.heard(node.host)
+        self._services.heard(node.host, ctx.process)
         return self._reports.claim_instances(claims, node)
 
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
@@ -341,7 +341,7 @@ class ConductorManager:
     def report_builds(
         self, ctx: RequestContext, reports: tuple[BuildReport, ...], host: str
     ) -> tuple[ReportAnswer, ...]:
-        self._services.heard(host)
+        self._services.heard(host, ctx.process)
         return self._reports.report_builds(reports, host)
 
     def build_failed(

@@ -132,7 +132,7 @@ class Services:
             self._liveness.forget()
         return self._instructions(uuid)
 
-    def heard(self, host: str, process: str | None = None) -> None:
+    def heard(self, host: str, process: str | None) -> None:
         """Any message of a host shows that its compute lives. Superseded: the sender is not the process that serves it."""
         self._processes.require(host, process)
         with self._lock:

@@ -1,0 +1,42 @@
+"""Nothing that a superseded process of a host sends counts, several claims or reports in one message neither."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from minova import errors
+from minova.contracts.conductor import ConductorApi
+from tests.fakes.identified import Machine
+from tests.functional.conductor.desk import CTX, Desk
+
+SUPERSEDED = msgspec.structs.replace(CTX, process="f0f0f0f0-0000-0000-0000-000000000000")
+# Other values of the same names, or messages that say by themselves which process they mean.
+NOT_OF_COMPUTES = {
+    "add_host_to_aggregate",
+    "remove_host_from_aggregate",
+    "service_stopped",
+    "heartbeat",
+}
+
+
+def methods_of_hosts() -> list[str]:
+    """Methods of the contract in which a compute says which host it is."""
+    found = inspect.getmembers(ConductorApi, inspect.isfunction)
+    return [
+        name
+        for name, method in found
+        if {"host", "node"} & inspect.signature(method).parameters.keys() and name not in NOT_OF_COMPUTES
+    ]
+
+
+@pytest.mark.parametrize("name", methods_of_hosts())
+def test_message_of_a_superseded_process_is_refused(desk: Desk, tmp_path: Path, name: str) -> None:
+    Machine(tmp_path, desk.conductor).boot("hv")
+    parameters = inspect.signature(getattr(ConductorApi, name)).parameters
+    values: dict[str, Any] = {key: () for key in parameters if key not in {"self", "ctx"}}
+    values |= {key: value for key, value in {"host": "hv", "node": desk.node("hv")}.items() if key in parameters}
+    with pytest.raises(errors.Superseded):
+        getattr(desk.conductor, name)(SUPERSEDED, **values)
