@@ -176,13 +176,20 @@ class HostProcesses:
                         process=identity.process,
                         process_lock=identity.lock,
                         process_place=identity.place[:255],
-                        epoch=Service.epoch + int(row.process != identity.process),
+                        epoch=row.epoch if row.process == identity.process else self._next_epoch(session, row),
                     )
             except IntegrityError:
                 raise errors.HostIdentityConflict(
                     f"The compute_id {identity.compute_id} of host {row.host} was taken by another host just now."
                 ) from None
         session.refresh(row)
+
+    @staticmethod
+    def _next_epoch(session: Session, row: Service) -> int:
+        """Higher than that of each process before. A service that was deleted and registers anew counts from 0, and its
+        node may have been written in between.
+        """
+        return max(row.epoch, hosts.last_writer_epoch(session, row.host)) + 1
 
     def entered(self, host: str, process: str | None) -> None:
         """After the commit."""

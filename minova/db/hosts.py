@@ -31,6 +31,11 @@ def nodes_of(session: Session, host: str) -> dict[str, str]:
     return {row[0]: row[1] for row in session.execute(query.order_by(ComputeNode.id))}
 
 
+def last_writer_epoch(session: Session, host: str) -> int:
+    """The highest number of a process that has written a node of this host; 0 if none has."""
+    return session.scalar(select(func.max(ComputeNode.writer_epoch)).where(ComputeNode.host == host)) or 0
+
+
 def other_host_of(session: Session, compute_id: str, host: str) -> str | None:
     """The host, other than this one, whose identity this is."""
     by_service = select(Service.host).where(Service.compute_id == compute_id, Service.host != host)
