@@ -163,7 +163,15 @@ class InstanceQueues:
             if following is None:
                 del self._queues[instance_uuid]
         if following is not None:
-            self._offer(instance_uuid, following, following.spawn)
+            self._go_on(instance_uuid, following)
+
+    def _go_on(self, instance_uuid: str, following: _Item) -> None:
+        """In this thread if no other can be had: who added the item was told that it is under way."""
+        try:
+            following.spawn(lambda: self._run(instance_uuid, following))
+        except RuntimeError as error:
+            LOG.warning("The next work of instance %s is done in this thread: %s", instance_uuid, error)
+            self._run(instance_uuid, following)
 
 
 class Workers:
