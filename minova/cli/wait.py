@@ -120,7 +120,8 @@ def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: f
             raise CliError(f"Server {server['name']} was not deleted: {fault_text(server)}")
         progress.show([server])
         if time.monotonic() >= deadline:
-            raise TimedOut(_where([server]))
+            reason = fault_text(server)
+            raise TimedOut(_where([server]) + (f": {reason.rstrip('.')}" if reason else ""))
         time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
 
 

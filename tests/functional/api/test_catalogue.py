@@ -190,6 +190,18 @@ def test_services_are_listed_with_their_state(hosts: Cloud) -> None:
     assert [one["id"] for one in hosts.get("/v2.1/os-services?host=up")["services"]] == [1]
 
 
+def test_services_that_fell_silent_together_are_in_doubt(cloud: Cloud) -> None:
+    now = time.time()
+    computes = range(1, 21)
+    cloud.conductor.add(service(99, "controller", binary="minova-conductor", topic="conductor"))
+    cloud.conductor.add(*(service(number, f"h{number}") for number in computes))
+    cloud.conductor.add(models.Heartbeat(service_id=99, last_seen=now))
+    cloud.conductor.add(*(models.Heartbeat(service_id=number, last_seen=now - 90) for number in computes))
+    services = cloud.get("/v2.1/os-services")["services"]
+    shown = {(one["binary"], one["state"], one["in_doubt"]) for one in services}
+    assert shown == {("minova-conductor", "up", False), ("minova-compute", "up", True)}
+
+
 def test_a_service_is_switched_off_and_on(hosts: Cloud) -> None:
     named = {"host": "up", "binary": "nova-compute"}
 

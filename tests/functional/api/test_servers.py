@@ -225,6 +225,18 @@ def test_a_fault_is_shown_of_servers_in_error(stocked: Cloud) -> None:
         }
 
 
+def test_a_fault_is_shown_while_a_delete_goes_on(stocked: Cloud) -> None:
+    made = stocked.make_server()
+    fault = {"code": 500, "message": "Host a could not remove the instance yet: busy", "details": ""}
+    stocked.conductor.add(models.InstanceFault(instance_uuid=made["id"], created_at=datetime(2026, 1, 31), **fault))  # noqa: DTZ001
+    stocked.conductor.edit(made["id"], vm_state="active", task_state="deleting")
+    for server in (
+        stocked.get(f"/v2.1/servers/{made['id']}")["server"],
+        stocked.get("/v2.1/servers/detail")["servers"][0],
+    ):
+        assert (server["status"], server["fault"]["message"]) == ("ACTIVE", fault["message"])
+
+
 # -- delete, console, diagnosis ------------------------------------------------------------------------------------------
 
 

@@ -273,6 +273,16 @@ def test_a_service_is_disabled_with_a_reason_and_enabled_again(cli: Cli) -> None
 
 
 @pytest.mark.usefixtures("services")
+def test_a_service_in_doubt_is_neither_up_nor_down(cli: Cli, api: ApiServer) -> None:
+    api.services[1]["in_doubt"] = True
+    rows = json.loads(cli("service", "list", "-f", "json").out)
+    assert [(row["Binary"], row["State"]) for row in rows] == [
+        ("minova-conductor", "up"),
+        ("minova-compute", "in doubt"),
+    ]
+
+
+@pytest.mark.usefixtures("services")
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -2,6 +2,7 @@
 server is the primary now, was an unexpected error, and its connections stayed in the pool.
 """
 
+import os
 import socket
 import threading
 import time
@@ -99,6 +100,21 @@ def test_an_answer_that_does_not_come_is_given_up(database: Database, hole: Blac
         assert said == "The database does not answer."
     hole.swallow = False
     ask(database)
+
+
+def test_a_peer_that_acknowledges_nothing_is_given_up_by_tcp(server: Any) -> None:
+    """The kernel does it: shown is that it was told to."""
+    database = Database(server.fresh_url(), timeouts=SHORT)
+    try:
+        with database.engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            number = driver.fileno() if database.dialect == "postgresql" else driver._sock.fileno()
+            with socket.socket(fileno=os.dup(number)) as peer:
+                assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SHORT.tcp_user_timeout * 1000
+                assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= SHORT.tcp_user_timeout
+    finally:
+        database.close()
 
 
 def test_a_statement_that_takes_too_long_is_given_up_by_the_server(server: Any) -> None:

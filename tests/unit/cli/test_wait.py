@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minova.cli.text import printable
-from minova.cli.wait import LiveProgress, Progress, failures
+from minova.cli.wait import LiveProgress, Progress, TimedOut, failures, wait_until_gone
 
 
 class Clock:
@@ -72,6 +72,30 @@ def test_failures_are_told_with_their_reason() -> None:
         "Server bad (id-bad) failed: No valid host. See 'minova server explain id-bad'.",
         "Server odd (id-odd) failed: the API gives no reason. See 'minova server explain id-odd'.",
     ]
+
+
+class Api:
+    """An API with one server, which never goes."""
+
+    def __init__(self, server: dict[str, Any]) -> None:
+        self._server = server
+
+    def impatient(self) -> "Api":
+        return self
+
+    def get(self, _path: str) -> dict[str, Any]:
+        return {"server": self._server}
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [(None, r"\)$"), ({"message": "Host a could not: busy."}, "could not: busy$")]
+)
+def test_a_delete_that_takes_too_long_says_why(fault: dict[str, str] | None, said: str) -> None:
+    stuck = {**server("web", "ACTIVE", "deleting", "a"), "OS-EXT-STS:vm_state": "active"}
+    if fault is not None:
+        stuck["fault"] = fault
+    with pytest.raises(TimedOut, match=said):
+        wait_until_gone(Api(stuck), stuck, Progress(io.StringIO()), timeout=0.0)  # type: ignore[arg-type]
 
 
 def test_names_do_not_act_on_the_terminal() -> None:
