@@ -65,7 +65,7 @@ class Hasty(threading.Event):
 
 
 class Compute:
-    """`manager` runs on `hypervisor` and asks `conductor`; `run` lets its background work happen."""
+    """`manager` runs on `hypervisor` and asks `conductor`; `run` lets its background work happen. `ticks`: its monotonic clock."""
 
     def __init__(
         self, conductor: FakeConductor | None = None, hypervisor: Hypervisor | None = None, **options: Any
@@ -75,6 +75,7 @@ class Compute:
         self.images = Shelf()
         self.queue: list[Callable[[], None]] = []
         self.conf = configured(**options)
+        self.ticks: Callable[[], float] = time.monotonic
         self.manager = self._manager()
 
     def _manager(self) -> ComputeManager:
@@ -84,6 +85,7 @@ class Compute:
             self.conductor,  # type: ignore[arg-type]  # the API's part is not there
             host=HOST,
             images=self.images,
+            ticks=lambda: self.ticks(),  # noqa: PLW0108  - tests replace it
             spawn=self.queue.append,
             stopping=Hasty(),
         )

@@ -24,10 +24,10 @@ def found(**options: Any) -> Compute:
     return compute
 
 
-def test_it_is_stopped_and_reported_and_reaped_at_a_later_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_stopped_and_reported_and_reaped_at_a_later_look() -> None:
     compute = found()
     now = [1000.0]
-    monkeypatch.setattr("minova.compute.audits.time.monotonic", lambda: now[0])
+    compute.ticks = lambda: now[0]
     work(compute, CLEAN_UP)
     assert compute.domains() == {"purged": OFF, "unknown": RUNNING, "stranger": RUNNING}
     audit = compute.conductor.audits[compute.row.uuid]
@@ -41,10 +41,10 @@ def test_it_is_stopped_and_reported_and_reaped_at_a_later_look(monkeypatch: pyte
     assert compute.domains() == {"unknown": RUNNING, "stranger": RUNNING}
 
 
-def test_it_is_not_reaped_when_a_row_turns_up_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_reaped_when_a_row_turns_up_after_all() -> None:
     compute = found()
     now = [1000.0]
-    monkeypatch.setattr("minova.compute.audits.time.monotonic", lambda: now[0])
+    compute.ticks = lambda: now[0]
     work(compute, CLEAN_UP)
     compute.boot("other")
     compute.conductor.instances["purged"] = compute.conductor.instances["other"]
