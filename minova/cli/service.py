@@ -6,13 +6,13 @@ from typing import Any
 
 from minova.cli.client import COMPUTE, Json
 from minova.cli.command import Command, Lister
-from minova.cli.errors import CliError, UsageError
+from minova.cli.errors import ApiError, CliError, UsageError
 
 COLUMNS = ("ID", "Binary", "Host", "Zone", "Status", "State", "Updated At")
 
 
 class ServiceList(Lister):
-    """List minova's services and whether they are up."""
+    """List minova's services and whether they are up; "in doubt": many fell silent together, and they count as up."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -49,8 +49,14 @@ class ServiceDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        failed = []
         for identity in parsed_args.services:
-            self.client.delete(f"{COMPUTE}/os-services/{identity}")
+            try:
+                self.client.delete(f"{COMPUTE}/os-services/{identity}")
+            except ApiError as error:
+                failed.append(f"Service {identity} was not deleted: {error}")
+        if failed:
+            raise CliError("\n".join(failed))
 
 
 class ServiceSet(Command):

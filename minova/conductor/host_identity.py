@@ -48,7 +48,7 @@ def identity_refusal(
     if given is not None and owner is not None:
         return (
             f"The compute_id {given} of this machine belongs to host {owner}, and [DEFAULT] host is now {host}. "
-            f"Set [DEFAULT] host = {owner} again, or stop all services of {owner} and run: {RENAME} {owner} {host}. "
+            f"Set [DEFAULT] host = {owner} again, or stop minova-compute and run on a controller: {RENAME} {owner} {host}. "
             f"If this machine was copied from {owner}, remove the file compute_id here."
         )
     if given is None:
@@ -56,7 +56,7 @@ def identity_refusal(
             return None
         return (
             f"Host {host} has the compute_id {known_id}, and this machine has no file compute_id. If it is the same machine, "
-            f"write {known_id} into the file; if it replaces {host}, delete the service of {host} first "
+            f"write {known_id} into the file compute_id in its [DEFAULT] state_path; if it replaces {host}, delete the service of {host} first "
             "(minova service delete); else give it another [DEFAULT] host."
         )
     if known_id is not None and known_id != given:
@@ -68,7 +68,7 @@ def identity_refusal(
         (node_uuid,) = nodes.values()
         return (
             f"The node of host {host} is {node_uuid}, and this machine's compute_id is {given}. If it is the same machine, "
-            f"write {node_uuid} into the file compute_id; else give this machine another [DEFAULT] host."
+            f"write {node_uuid} into the file compute_id in its [DEFAULT] state_path; else give this machine another [DEFAULT] host."
         )
     return None
 
@@ -79,8 +79,9 @@ def vanishing_refusal(host: str, reported: Iterable[str], held: Mapping[str, Ite
     for name, what in sorted(held.items()):
         if name not in present and (what := tuple(what)):
             return (
-                f"Node {name} of host {host} has {', '.join(what)}, and the hypervisor does not report it"
-                f"{' but ' + ', '.join(present) if present else ''}. Give the hypervisor its former host name again, or stop minova-compute and run: "
+                f"Node {name} of host {host} has {', '.join(what)}, and the hypervisor reports "
+                f"{', '.join(present) or 'no node'} instead. Give the hypervisor its former host name again, or stop "
+                "minova-compute and run on a controller: "
                 f"{RENAME} {host} {host} --node {present[0] if len(present) == 1 else 'NEW_NAME'}"
             )
     return None

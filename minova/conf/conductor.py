@@ -37,7 +37,7 @@ OPTS: list[cfg.Opt] = [
         default=1800,
         min=120,
         help="Seconds in which a scheduler must have answered for a new instance, however often it is asked; after that the "
-        "instance is in ERROR. Much longer than one question takes, so that lost messages cost time and nothing else.",
+        "instance is in ERROR. A lost question is asked again, so keep this much longer than an outage of the schedulers may last.",
     ),
     cfg.IntOpt(
         "max_concurrent_dry_runs",

@@ -41,6 +41,6 @@ OPTS: list[cfg.Opt] = [
         default=60,
         min=1,
         help="Seconds after its last heartbeat until a service counts as down. While ten services and more than a third are silent "
-        "together and nobody but conductors is heard, they are in doubt: they count as up for five times as long.",
+        "together and no service but conductors is heard, they are in doubt: they count as up for five times as long at most.",
     ),
 ]

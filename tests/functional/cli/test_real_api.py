@@ -58,8 +58,9 @@ def test_service_is_deleted_by_its_id(minova: Cli, cloud: Cloud) -> None:
         cloud.conductor.add(row)
     good(minova("service", "delete", "1"))
     assert [row["Host"] for row in shown(minova("service", "list", "-f", "json"))] == ["hv2"]
-    said = minova("service", "delete", "1")
-    assert (said.code, "Service 1 not found." in said.err) == (1, True)
+    said = minova("service", "delete", "1", "2")
+    assert (said.code, "Service 1 was not deleted: Service 1 not found." in said.err) == (1, True)
+    assert shown(minova("service", "list", "-f", "json")) == []
 
 
 def test_an_image_goes_up_whole(minova: Cli, disk: Path) -> None:
