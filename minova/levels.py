@@ -54,9 +54,10 @@ class Levels:
         return self._known.get(topic)
 
     def known(self) -> dict[str, str]:
-        """By topic, what is known or pinned: for services that have no database."""
-        found = {topic: self.of(topic) for topic in CURRENT}
-        return {topic: version for topic, version in found.items() if version is not None}
+        """By topic, what is known or pinned: for services that have no database. Of a topic without a living service it is
+        this release's own: what says nothing of versions is taken for the last release.
+        """
+        return {topic: self.of(topic) or current for topic, current in CURRENT.items()}
 
     def learn(self, versions: Mapping[str, str]) -> None:
         """What a conductor said. One of the last release, or older, says nothing of versions: then it is the oldest."""
