@@ -1,7 +1,7 @@
 """What computes ask of their nodes and instances: the audit's two calls, and the calls around them."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from minova.conductor.service_removal import remove_node
 from minova.conductor.strays import unexpected
 from minova.conductor.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.base import numbers
 from minova.db import actions, aggregates, compute_nodes, hosts, instances, moves, pci_devices, tasks
 from minova.db.models import ComputeNode as NodeRow
 from minova.objects.build import AuditInputs, HostInstances
@@ -35,10 +36,17 @@ from minova.placement import (
 
 LOG = logging.getLogger(__name__)
 
+# The first versions that know providers below a node's own. Older services would offer the same devices at the node's again,
+# find none of them, or count what instances have of them as missing.
+_KNOW_CHILDREN = {"conductor": "1.6", "scheduler": "1.2"}
+
 
 class Computes:
-    def __init__(self, worker: Worker) -> None:
+    """`levels`: the version of each contract that every service serves, by topic, where it is known."""
+
+    def __init__(self, worker: Worker, levels: Callable[[], Mapping[str, str]]) -> None:
         self._worker = worker
+        self._levels = levels
 
     # -- what a host should have -----------------------------------------------------------------------------------
 
@@ -114,6 +122,7 @@ class Computes:
 
     def finish_audit(self, node: ComputeNode, found: Sequence[Inventory], traits: Sequence[str]) -> ComputeNode:
         """Write node and inventories where they changed; free what instances held that are gone."""
+        split = self._all_know_children()
 
         def work(session: Session) -> ComputeNode:
             at, now = self._worker.at(), self._worker.now()
@@ -135,11 +144,17 @@ class Computes:
                 provider_aggregates.join(session, [row.uuid], joined)
             # Consumers before inventories: the lock order of claims.
             self._free_gone(session, row)
-            child_providers.publish(session, (root_id, row.uuid), node.hypervisor_hostname, found, now)
+            child_providers.publish(session, (root_id, row.uuid), node.hypervisor_hostname, found, now, split=split)
             published_traits.publish(session, row.uuid, traits)
             return compute_nodes.to_object(row)
 
         return self._worker.run(work)
+
+    def _all_know_children(self) -> bool:
+        levels = self._levels()
+        return all(
+            numbers(levels[topic]) >= numbers(first) for topic, first in _KNOW_CHILDREN.items() if topic in levels
+        )
 
     def _free_gone(self, session: Session, row: NodeRow) -> None:
         # What others hold, by Placement's own API, is theirs.

@@ -121,7 +121,7 @@ class ConductorManager:
         self._previews = Previews(conf, dry_runs or scheduler, self._groups)
         self._reports = BuildReports(conf, self.worker, casts, liveness)
         self._terminate = Terminate(conf, self.worker, casts, liveness)
-        self._computes = Computes(self.worker)
+        self._computes = Computes(self.worker, levels)
         self._audits = Audits(self.worker)
         self.moves = Moves(self.worker)
         self._catalogue = Catalogue(self.worker)

@@ -12,8 +12,12 @@ from minova.objects.request_spec import RequestSpec
 @contract
 class SchedulerApi(Protocol):
     TOPIC: ClassVar[str] = "scheduler"
-    VERSION: ClassVar[str] = "1.1"
-    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first", "1.1": "previews and capacity, which change nothing"}
+    VERSION: ClassVar[str] = "1.2"
+    HISTORY: ClassVar[dict[str, str]] = {
+        "1.0": "first",
+        "1.1": "previews and capacity, which change nothing",
+        "1.2": "no new call: it claims of providers below a node's own",
+    }
 
     @call
     def select_destinations(

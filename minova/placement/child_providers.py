@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
+import msgspec
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.orm import Session
 
@@ -22,6 +23,7 @@ from minova.placement.allocation_rows import Held, Holding, Key
 from minova.placement.inserts import insert_missing
 
 LOG = logging.getLogger(__name__)
+replace = msgspec.structs.replace
 # Cards are PCI devices, named as libvirt names them.
 _CARD = "_pci_"
 # Built once: every audit of every node asks it.
@@ -34,14 +36,20 @@ def child_uuid(root_uuid: str, card: str) -> str:
     return str(uuid5(UUID(root_uuid), card))
 
 
-def publish(session: Session, root: tuple[int, str], node: str, offered: Sequence[Inventory], now: Any) -> None:
+def publish(
+    session: Session, root: tuple[int, str], node: str, offered: Sequence[Inventory], now: Any, *, split: bool = True
+) -> None:
     """Make these the inventories of the node's provider and of its children. `root`: id and uuid of the node's.
+
+    Without `split` a node that has no children yet gets none: its own provider offers all.
 
     The consumers that have to move are locked before the inventories, as claims lock them. Conflict: another provider has
     the name of a child.
     """
     root_id, root_uuid = root
     known = _children(session, root_id, root_uuid)
+    if not split and not known:
+        offered = [replace(one, children=()) for one in offered]
     if known or any(one.children for one in offered):
         _publish_children(session, root_id, root_uuid, node, offered, known, now)
     inventories.set_inventories(session, root_uuid, [one for one in offered if not one.children])
