@@ -19,13 +19,13 @@ _QUIET = [*(f"{name}=WARNING" for name in _NAMES), "oslo.messaging.notification=
 # The in-memory transport of minova-standalone makes oslo.messaging warn of itself at every connection. Nothing else of
 # that logger is hidden: it also reports a broker that cannot be reached.
 _RABBIT = "oslo.messaging._drivers.impl_rabbit"
-_CALLS = "oslo.messaging._drivers.amqpdriver"
+_CALLS = "oslo_messaging._drivers.amqpdriver"
 # While the broker is away these say so for each connection, again at each try.
 _REPETITIVE = (
     _RABBIT,
     _CALLS,
     "oslo.messaging._drivers.pool",
-    "oslo.messaging._drivers.common",
+    "oslo_messaging._drivers.common",
     "amqp",
     "kombu.connection",
 )

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 from oslo_config import cfg
+from oslo_messaging._drivers import amqpdriver, common, impl_rabbit, pool
 
 from minova import log
 
@@ -33,3 +34,20 @@ def test_the_notification_driver_log_is_read_by_default() -> None:
     conf([], project="minova", default_config_files=[])
     levels = dict(each.split("=") for each in conf.default_log_levels)
     assert (levels["oslo.messaging"], levels["oslo.messaging.notification"]) == ("WARNING", "INFO")
+
+
+def test_as_many_calls_as_there_are_threads_are_no_leak(caplog: pytest.LogCaptureFixture) -> None:
+    """oslo.messaging's words of more than ten calls at the same time, which plain load makes."""
+    log.hide_what_is_of_no_use()
+    calls = amqpdriver.LOG
+    calls.warning(
+        "Number of call queues is %(n)d, greater than the warning threshold: %(t)d. There could be a leak.",
+        {"n": 11, "t": 10},
+    )
+    calls.warning("something else")
+    assert caplog.messages == ["something else"]
+
+
+def test_the_loggers_that_repeat_themselves_are_there_by_name() -> None:
+    """Some modules of oslo.messaging log below `oslo.messaging`, others below `oslo_messaging`."""
+    assert {module.LOG.name for module in (amqpdriver, common, impl_rabbit, pool)} <= {*log._REPETITIVE}
