@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.soak.plan import CI_SECONDS, CI_SEEDS
 from tests.soak.run import run
 
 pytestmark = pytest.mark.timeout(900)
 
-SEEDS = (1, 2, 3, 5, 8, 13, 21)
-SECONDS = 90.0
-
 
 def test_no_acknowledged_server_is_lost(tmp_path: Path) -> None:
-    seed = int(os.environ.get("MINOVA_SOAK_SEED") or SEEDS[datetime.now(UTC).toordinal() % len(SEEDS)])
-    print(f"seed {seed}; again: python -m tests.soak {seed} {SECONDS:.0f}")
-    report = run(seed, SECONDS, tmp_path, tell=print)
+    seed = int(os.environ.get("MINOVA_SOAK_SEED") or CI_SEEDS[datetime.now(UTC).toordinal() % len(CI_SEEDS)])
+    print(f"seed {seed}; again: python -m tests.soak {seed} {CI_SECONDS:.0f}")
+    report = run(seed, CI_SECONDS, tmp_path, tell=print)
     print(report.text)
     assert report.violations == []
     assert report.states["active"] + report.states["gone"] > 0

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.soak.plan import KINDS
+from tests.soak.plan import ALL_KINDS
 from tests.soak.run import run
 
 
@@ -19,7 +19,7 @@ def main() -> None:
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     seed, seconds, words = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
-    kinds = [kind for kind in KINDS if not words or any(word in kind for word in words)]
+    kinds = [kind for kind in ALL_KINDS if not words or any(word in kind for word in words)]
     folder = Path(tempfile.mkdtemp(prefix=f"minova-soak-{seed}-"))
     print(f"seed {seed}, {seconds:.0f} s, in {folder}", flush=True)
     report = run(seed, seconds, folder, kinds=kinds, tell=lambda line: print(line, flush=True))

@@ -3,10 +3,11 @@
 import contextlib
 import itertools
 import json
+import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,7 @@ from typing import Any, Self
 from minova.objects.states import PowerState
 from tests.cluster import wait_for
 from tests.integration.deployment import BIN, Executable
+from tests.integration.released import Release
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.private_server import free_ports
 from tests.servers.rabbitmq import RabbitMQ
@@ -29,14 +31,21 @@ BINARIES = {
 # Of one host. Four CPUs are for pinned guests.
 HOST = {"fake_vcpus": 16, "fake_memory_mb": 16384, "fake_local_gb": 200}
 STOP_WITHIN = 75.0
+# What services say when they work, and within how many seconds, with broker and database away for a part of them.
+STARTED, STARTED_WITHIN = (" started", " listens on "), 90.0
 RENAMED_WITHIN = 90.0
 
 
 class Cloud:
-    """`folder` keeps configuration, logs and the fake hypervisors' books. Services keep their names; hosts may get others."""
+    """`folder` keeps configuration, logs and the fake hypervisors' books. Services keep their names; hosts may get others.
 
-    def __init__(self, folder: Path) -> None:
+    `release`: what those named in `old` begin with, and others may go back to. The tables are always upgraded.
+    """
+
+    def __init__(self, folder: Path, release: Release | None = None, old: Collection[str] = ()) -> None:
         self.folder = folder
+        self._release = release
+        self.old = set(old)
         self._stack = contextlib.ExitStack()
         self.clocks = {name: SteppedClock(folder / name / "clock") for name in (*SERVICES, "database")}
         self.hosts = {name: name for name in SERVICES}
@@ -45,6 +54,8 @@ class Cloud:
         self.locks = {name: threading.Lock() for name in (*SERVICES, "database", "broker")}
         # Processes that must run now: any other end of theirs is a fault of ours.
         self.running: set[str] = set()
+        # Characters in each log before the process that runs wrote to it.
+        self._log_before: dict[str, int] = {}
         self.unexpected: list[str] = []
         # A process that was started by a thread dies with it (PR_SET_PDEATHSIG), so one thread that stays starts all.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="starter")
@@ -68,6 +79,9 @@ class Cloud:
         self.urls = [f"http://127.0.0.1:{port}" for port in self._ports.values()]
         for name in SERVICES:
             self.configure(name)
+        if self._release is not None:
+            # Without tables that it made itself, no service of the last release starts.
+            self.manage("db", "upgrade", release=self._release)
         self.manage("db", "upgrade")
         for name in SERVICES:
             self.start(name)
@@ -82,7 +96,7 @@ class Cloud:
     # -- services --------------------------------------------------------------------------------------------------
 
     def configure(self, name: str) -> None:
-        """Write the configuration of a service, with the name that its host has now."""
+        """Write the configuration of a service, with the name that its host has now, for the release that it is to run."""
         kind = name.partition("-")[0]
         options: dict[str, dict[str, Any]] = {
             "DEFAULT": {
@@ -104,11 +118,15 @@ class Cloud:
         if kind == "api":
             options["api"] = {"osapi_compute_listen_port": self._ports[name]}
         before = self.services.get(name)
-        self.services[name] = Executable(BINARIES[kind], self.folder / name, options, self.clocks[name].environment)
+        release = self._release if name in self.old else None
+        self.services[name] = Executable(
+            BINARIES[kind], self.folder / name, options, self.clocks[name].environment, release
+        )
         if before is not None:
             assert not before.is_running, f"{name} runs while its configuration is written"
 
     def start(self, name: str) -> None:
+        self._log_before[name] = len(self.services[name].log)
         self._starter.submit(self.services[name].start).result()
         self.running.add(name)
 
@@ -131,8 +149,8 @@ class Cloud:
             self.unexpected.append(f"{name} does not stop within {STOP_WITHIN:.0f} s of SIGTERM")
             service.kill()
         else:
-            # 1: it was still starting.
-            if code not in {0, 1}:
+            # 1: it was still starting; and before it has written anything it does not yet take signals.
+            if code not in {0, 1} and (code != -signal.SIGTERM or self._written(name)):
                 self.unexpected.append(f"{name} ended with {code} after SIGTERM")
 
     def rename(self, name: str) -> None:
@@ -152,6 +170,18 @@ class Cloud:
         self.hosts[name] = new
         self.configure(name)
 
+    def replace(self, name: str, *, old: bool) -> None:
+        """Stop a service as an operator does, start that of the last release or of the new one, and wait until it works."""
+        assert self._release is not None
+        self.terminate(name)
+        (self.old.add if old else self.old.discard)(name)
+        self.configure(name)
+        self.start(name)
+        wait_for(f"{name} has started", lambda: self._has_started(name), STARTED_WITHIN)
+
+    def conductors_are_new(self) -> bool:
+        return self.old.isdisjoint(CONDUCTORS)
+
     def stop_for_a_while(self, name: str, seconds: float, wait: Callable[[float], object]) -> None:
         """SIGSTOP, and later SIGCONT."""
         service = self.services[name]
@@ -160,6 +190,16 @@ class Cloud:
         service.signal(signal.SIGSTOP)
         wait(seconds)
         service.signal(signal.SIGCONT)
+
+    def _has_started(self, name: str) -> bool:
+        """Whether the process that runs has said so. AssertionError: it ended."""
+        service = self.services[name]
+        assert service.is_running, f"{name} ended at its start:\n{service.log[-2000:]}"
+        return any(word in self._written(name) for word in STARTED)
+
+    def _written(self, name: str) -> str:
+        """What the process that ran last has written to its log."""
+        return self.services[name].log[self._log_before[name] :]
 
     def _note_dead(self, name: str) -> None:
         if name in self.running and not self.services[name].is_running:
@@ -176,11 +216,13 @@ class Cloud:
 
     # -- what is asked of it ---------------------------------------------------------------------------------------
 
-    def manage(self, *words: str) -> str:
-        """What minova-manage prints. AssertionError: it failed."""
+    def manage(self, *words: str, release: Release | None = None) -> str:
+        """What minova-manage of the new release, or of this one, prints. AssertionError: it failed."""
         conf = self.services[CONDUCTORS[0]].conf_file
+        name = "minova-manage"
         done = subprocess.run(
-            [BIN / "minova-manage", "--config-file", str(conf), *words],
+            [*([BIN / name] if release is None else release.command(name)), "--config-file", str(conf), *words],
+            env=dict(os.environ) | (release.environment if release is not None else {}),
             capture_output=True,
             text=True,
             timeout=180,

@@ -1,6 +1,6 @@
 """Which fault comes when, drawn from the seed. Pure: the same seed and length give the same plan."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import msgspec
@@ -12,11 +12,21 @@ COMPUTES = tuple(f"compute-{number}" for number in range(1, 9))
 SERVICES = (*APIS, *CONDUCTORS, *SCHEDULERS, *COMPUTES)
 DATABASE, BROKER = "database", "broker"
 
+# Runs in CI: one of these seeds a run, for so many seconds.
+CI_SEEDS = (1, 2, 3, 5, 8, 13, 21)
+CI_SECONDS = 90.0
+
 # Seconds from one fault to the next, and from the start to the first.
 PAUSES = (1.5, 5.0)
 FIRST = 3.0
 # A restarted service needs so long before it can fail anew.
 REST = 5.0
+
+# In every second run, on average, the cloud begins as one in the middle of its upgrade: on the new tables, with all conductors
+# and some of the other services of the last release. Each is replaced after so many seconds, at most this share of the run.
+OLD_AT_START = 0.5
+UPGRADED_AFTER, UPGRADED_SHARE = (4.0, 30.0), 0.4
+OLD_BESIDE_CONDUCTORS = {APIS: (0, 2), SCHEDULERS: (0, 2), COMPUTES: (2, 8)}
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,35 +66,91 @@ KINDS: dict[str, Kind] = {
     "kill the broker": Kind(targets=(BROKER,), length=(0.0, 4.0)),
     "restart the database": Kind(targets=(DATABASE,), length=(0.0, 3.0)),
     "kill the database": Kind(targets=(DATABASE,), length=(0.0, 3.0)),
+    "upgrade computes after a rollback": Kind(targets=COMPUTES, count=(1, 4), length=(10.0, 25.0)),
+    "upgrade a scheduler after a rollback": Kind(targets=SCHEDULERS, length=(10.0, 25.0)),
+    "upgrade an API after a rollback": Kind(targets=APIS, length=(8.0, 20.0)),
 }
+# At the start of a run only, so not drawn from the deck.
+UPGRADE = "upgrade from the last release"
+ALL_KINDS = (*KINDS, UPGRADE)
+
+# What is not mixed with the last release, and why. Besides, a service has one fault at a time: one that runs the last release is
+# not killed, renamed or stepped meanwhile, because it lacks what the new release has against that (identity, monotonic time).
+#
+# - Conductors do not go back: all of the new release would have to stop first, and [upgrade_levels] be pinned in all services
+#   (docs/upgrade.md, Rollback).
+# - While one of the last release runs, the other services do not go back either: it does not correct the version with which a
+#   service of the new release has registered (docs/upgrade.md, Rollback).
+# - It also compares leases and heartbeats with the wall clock, so that steps and outages let them lapse (decision 0018), and
+#   keeps the names of services in memory, so that no host may be renamed (decision 0022).
+NOT_BESIDE_OLD_CONDUCTORS = frozenset(
+    kind
+    for kind in KINDS
+    if kind.startswith(("upgrade", "clock", "rename")) or kind.endswith(("the broker", "the database"))
+)
+# The clock of the cloud follows the wall clock until an hour after the last lease of an old conductor (decision 0018).
+NOT_AFTER_OLD_CONDUCTORS = "clock of the database"
+# A compute of the last release does not know the domains marked with a former name of its host (decision 0022).
+RENAME, ROLLBACK_OF_COMPUTES = "rename a host", "upgrade computes after a rollback"
 
 
-def plan(seed: int, seconds: float, kinds: Sequence[str] = tuple(KINDS)) -> tuple[Fault, ...]:
-    """Faults of the first `seconds`, in their order. Each kind comes once before any comes again."""
+def plan(seed: int, seconds: float, kinds: Sequence[str] = ALL_KINDS) -> tuple[Fault, ...]:
+    """Faults of the first `seconds`, in their order. Each kind comes once before any comes again, as far as it may come."""
     random = Random(f"soak {seed}")
-    free_at: dict[str, float] = {}
-    faults: list[Fault] = []
+    faults = list(_upgrade(random, seconds)) if UPGRADE in kinds and random.random() < OLD_AT_START else []
+    free_at = {target: fault.length + REST for fault in faults for target in fault.targets}
+    # From this second on every conductor is of the new release.
+    conductors_new_at = max((fault.length + REST for fault in faults if fault.targets[0] in CONDUCTORS), default=0.0)
+    drawable = sorted(set(kinds) - {UPGRADE} - ({NOT_AFTER_OLD_CONDUCTORS} if faults else set()))
+    renamed: set[str] = set()
     deck: list[str] = []
     at = FIRST
-    while True:
-        deck = deck or random.sample(sorted(kinds), len(kinds))
-        fault = _draw(random, deck.pop(), at, lambda name: free_at.get(name, 0.0) <= at)  # noqa: B023  - called at once
-        if fault is not None:
-            if fault.at + fault.length > seconds:
-                return tuple(faults)
-            faults.append(fault)
-            free_at |= dict.fromkeys(fault.targets, fault.at + fault.length + REST)
+    while drawable and at <= seconds:
+        deck = deck or random.sample(drawable, len(drawable))
+        name = _next(deck, only_beside_old=at < conductors_new_at)
+        if name is not None:
+            not_these = renamed if name == ROLLBACK_OF_COMPUTES else set()
+            free = [each for each in KINDS[name].targets if free_at.get(each, 0.0) <= at and each not in not_these]
+            fault = _draw(random, name, at, free)
+            if fault is not None:
+                if fault.at + fault.length > seconds:
+                    break
+                faults.append(fault)
+                free_at |= dict.fromkeys(fault.targets, fault.at + fault.length + REST)
+                renamed |= set(fault.targets) if name == RENAME else set()
         at += random.uniform(*PAUSES)
-        if at > seconds:
-            return tuple(faults)
+    return tuple(faults)
 
 
-def _draw(random: Random, name: str, at: float, is_free: Callable[[str], bool]) -> Fault | None:
+def of_the_last_release(faults: Sequence[Fault]) -> frozenset[str]:
+    """Services that run the last release at the start."""
+    return frozenset(target for fault in faults if fault.kind == UPGRADE for target in fault.targets)
+
+
+def _upgrade(random: Random, seconds: float) -> Iterator[Fault]:
+    """Which services begin with the last release, and when each is replaced."""
+    least, most = UPGRADED_AFTER
+    old = list(CONDUCTORS)
+    for services, count in OLD_BESIDE_CONDUCTORS.items():
+        old += random.sample(services, random.randint(*count))
+    for target in old:
+        length = random.uniform(least, max(least, min(most, UPGRADED_SHARE * seconds)))
+        yield Fault(at=0.0, kind=UPGRADE, targets=(target,), length=round(length, 1))
+
+
+def _next(deck: list[str], *, only_beside_old: bool) -> str | None:
+    """Take the next kind that may come now from the deck; None: there is none."""
+    for index in range(len(deck) - 1, -1, -1):
+        if not only_beside_old or deck[index] not in NOT_BESIDE_OLD_CONDUCTORS:
+            return deck.pop(index)
+    return None
+
+
+def _draw(random: Random, name: str, at: float, free: Sequence[str]) -> Fault | None:
     """None: too few targets have recovered from what happened to them before."""
     kind = KINDS[name]
     length, step = round(random.uniform(*kind.length), 1), random.choice(kind.steps)
     count = random.randint(*kind.count)
-    free = [target for target in kind.targets if is_free(target)]
     if len(free) < count:
         return None
     return Fault(

@@ -9,9 +9,10 @@ import msgspec
 
 from minova import errors
 from minova.db.engine import Database
+from tests.integration.released import Release
 from tests.soak.cloud import Cloud
 from tests.soak.journal import Journal
-from tests.soak.plan import KINDS, Fault, plan
+from tests.soak.plan import ALL_KINDS, Fault, of_the_last_release, plan
 from tests.soak.strike import Striker
 from tests.soak.users import PATIENCE, User
 from tests.soak.verify import check, outcome
@@ -87,12 +88,16 @@ def run(
     seconds: float,
     folder: Path,
     *,
-    kinds: Sequence[str] = tuple(KINDS),
+    kinds: Sequence[str] = ALL_KINDS,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """`folder` must be there, and keeps all that the processes write. `tell` is told each fault as it begins."""
     journal = Journal()
-    with Cloud(folder) as cloud:
+    faults = plan(seed, seconds, kinds)
+    old = of_the_last_release(faults)
+    tell(f"of the last release at the start: {', '.join(sorted(old)) or 'none'}")
+    release = Release(folder / "release") if any(fault.kind.startswith("upgrade") for fault in faults) else None
+    with Cloud(folder, release, old) as cloud:
         cloud.wait_up(UP_WITHIN)
         image = _stock(cloud, folder)
         database = Database(cloud.database_url)
@@ -102,7 +107,7 @@ def run(
             users = [User(f"user-{n}", seed, cloud.urls, image, journal, USER_PAUSE) for n in range(1, USERS + 1)]
             for user in users:
                 user.start()
-            striker = _storm(cloud, plan(seed, seconds, kinds), seconds, tell)
+            striker = _storm(cloud, faults, seconds, tell)
             tell("quiet")
             wrong, took = _quiet(cloud, database, journal, users, watch)
             with database.read() as session:

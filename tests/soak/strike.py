@@ -6,8 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from tests.cluster import wait_for
 from tests.soak.cloud import Cloud
-from tests.soak.plan import Fault
+from tests.soak.plan import NOT_BESIDE_OLD_CONDUCTORS, Fault
+
+UPGRADED_WITHIN = 90.0
 
 
 class Striker:
@@ -26,6 +29,7 @@ class Striker:
             "rename": self._rename,
             "clock": self._clock,
             "restart": self._restart,
+            "upgrade": self._upgrade,
         }
 
     def strike(self, fault: Fault) -> None:
@@ -45,6 +49,9 @@ class Striker:
 
     def _run(self, fault: Fault, target: str) -> None:
         try:
+            if fault.kind in NOT_BESIDE_OLD_CONDUCTORS:
+                # A conductor may take longer to stop than the plan expects.
+                wait_for("every conductor is upgraded", self._cloud.conductors_are_new, UPGRADED_WITHIN)
             with self._cloud.locks[target]:
                 self._acts[fault.kind.split()[0]](fault, target)
         except Exception as error:  # noqa: BLE001  - whatever it is, it is reported
@@ -72,6 +79,13 @@ class Striker:
         time.sleep(fault.length)
         self._cloud.rename(target)
         self._cloud.start(target)
+
+    def _upgrade(self, fault: Fault, target: str) -> None:
+        """It runs the last release for a while, and the new one afterwards."""
+        if target not in self._cloud.old:
+            self._cloud.replace(target, old=True)
+        time.sleep(fault.length)
+        self._cloud.replace(target, old=False)
 
     def _clock(self, fault: Fault, target: str) -> None:
         clock = self._cloud.clocks[target]

@@ -63,5 +63,5 @@ def outcome(session: Session) -> tuple[Counter[str], Counter[str]]:
         states["gone" if instance.deleted_at is not None else instance.vm_state] += 1
     broken = select(Instance.uuid).where(Instance.vm_state == "error")
     for fault in session.scalars(select(InstanceFault).where(InstanceFault.instance_uuid.in_(broken))):
-        reasons[fault.message[:90]] += 1
+        reasons[fault.message[:160]] += 1
     return states, reasons
