@@ -15,6 +15,7 @@ from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, FilterStep, ScheduleAnswer
 from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.resource_request import resource_alternatives
 from minova.placement import allocations
 from tests.functional.scheduler.cloud import named
 
@@ -75,7 +76,8 @@ class FakeScheduler(SchedulerApi):
             host=host,
             node=f"{host}-node",
             provider_uuid=named(host),
-            allocation=spec.resources,
+            # The hosts have no dedicated CPUs: a pinned guest takes shared ones there.
+            allocation=resource_alternatives(spec.flavor, spec.numa_topology)[-1],
             limits=HostLimits(memory_mb=4096.0),
         )
 

@@ -33,6 +33,8 @@ def test_a_take_over_ends_and_the_lease_is_renewed_while_messages_wait_for_the_b
     with threaded(desk, compute=lambda name: host) as other:
         desk.now += 10.0  # the first conductor is dead
         other.worker.renew()
+        desk.now += 3.0  # its own lease was not renewed for as long, so it waits for the others to renew theirs
+        other.worker.renew()
         took = threading.Thread(target=lambda: [task.work() for task in other.periodic_tasks()], daemon=True)
         took.start()
         took.join(30)
