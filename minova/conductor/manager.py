@@ -105,6 +105,7 @@ class ConductorManager:
             ticks=ticks,
             spawn=spawn,
             observe=told,
+            wait=self._stopping.wait,
         )
         casts = Casts(compute)
         down_time = float(conf.service_down_time)

@@ -38,7 +38,8 @@ class Worker:
     """`lease` in seconds. Without `spawn` it has threads of its own, of which up to `threads` wait for schedulers.
 
     `leases`: the database again, with a connection that nothing else uses, so that renewing never waits for other work.
-    `observe` sees every transaction before it begins. `ticks`: seconds, monotonic.
+    `observe` sees every transaction before it begins. `ticks`: seconds, monotonic. `wait` pauses between tries; it answers
+    whether the process stops.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Worker:
         ticks: Callable[[], float] = time.monotonic,
         spawn: Spawn | None = None,
         observe: Callable[[Session], None] | None = None,
+        wait: Callable[[float], bool] | None = None,
     ) -> None:
         self.id = str(uuid.uuid4())
         self.db = db
@@ -64,6 +66,7 @@ class Worker:
         self._ticks = ticks
         self._observe = observe
         self._stopped = threading.Event()
+        self._wait = wait or self._stopped.wait
         self._lease_lock = threading.Lock()
         self._left = False
         self._renewed_at: float | None = None
@@ -102,7 +105,11 @@ class Worker:
         `work` may have been committed before, when the connection broke at the commit. ServiceUnavailable: it is still
         away, or this worker stops.
         """
-        return retry_call(what, lambda: self.run(work), seconds=seconds, wait=self._stopped.wait)
+        return retry_call(what, lambda: self.run(work), seconds=seconds, wait=self._pause)
+
+    def _pause(self, seconds: float) -> bool:
+        """Whether this worker stops."""
+        return self._stopped.is_set() or self._wait(seconds) or self._stopped.is_set()
 
     # -- the lease -------------------------------------------------------------------------------------------------
 

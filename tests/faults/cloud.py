@@ -101,6 +101,7 @@ class Cloud:
             clock=lambda: self.world.wall(process.name),
             ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),
+            stopping=cast(threading.Event, Event(process)),
         )
 
     def _scheduler(self, process: Process) -> SchedulerManager:
