@@ -31,7 +31,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ServiceView(msgspec.Struct, frozen=True, kw_only=True):
-    """`in_doubt` is minova's own: the service counts as up, although nobody hears it."""
+    """`in_doubt` is minova's own: the service counts as up, although its heartbeats are missing."""
 
     id: int
     binary: str

@@ -25,7 +25,7 @@ class End(Enum):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What is reported to the conductor of an ended attempt, again if nobody heard it.
+    """The report of an ended attempt to the conductor; repeated until the conductor has it.
 
     `fault_of_host` False: the failure does not count against the host, for other builds may do well here.
     """

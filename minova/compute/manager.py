@@ -257,7 +257,7 @@ class ComputeManager:
                 service_context(), host=self.host, binary=BINARY, process=identity.process
             )
         except Exception as error:  # noqa: BLE001  - an older conductor, or none: nothing is lost
-            LOG.debug("No conductor was told of the stop: %s", error)
+            LOG.debug("No conductor received the message of the stop: %s", error)
 
     @property
     def failure(self) -> str | None:

@@ -7,6 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -162,7 +163,9 @@ class BuildReports:
         apply_all(session, {None: _CLAIM}, reports, at)
         # A node without an id is not tracked: its driver reports no resources.
         # Claims that a host made at once share a node.
-        nodes = sorted({id(one.node): one.node for one in reports if one.node and one.node.id}.values(), key=_id)
+        nodes = sorted(
+            {id(one.node): one.node for one in reports if one.node and one.node.id}.values(), key=attrgetter("id")
+        )
         written = [node.id for node in nodes if compute_nodes.write_usage(session, node, at)]
         claimed = instances.by_uuids(session, [one.instance_uuid for one in reports])
         changes.append(session, written, self._worker.now())
@@ -304,10 +307,6 @@ def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) 
     query = select(model.vm_state, model.attempt, model.host)
     row = session.execute(query.where(model.uuid == instance_uuid, model.deleted_at.is_(None))).one_or_none()
     return row is not None and row.vm_state != VmState.BUILDING and (row.attempt, row.host) == (attempt, host)
-
-
-def _id(node: ComputeNode) -> int:
-    return node.id
 
 
 def claim_report(one: InstanceClaim, node: ComputeNode) -> AttemptReport:

@@ -68,6 +68,11 @@ LONGEST_PAUSE = 1.0
 PING_AFTER = 2.0
 
 
+# The server's clocks as expressions, made once: nearly every write uses one.
+_WALL = EpochNow()
+_NOW = CloudNow(_WALL)
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds; the options of group [database] with the same names."""
 
@@ -123,11 +128,13 @@ class Database:
 
     def now(self) -> ColumnElement[float]:
         """The cloud clock, which leases, deadlines and heartbeats are compared with."""
-        return CloudNow(self.wall()) if self._clock is None else literal(self._clock(), Double())
+        if self._clock is not None:
+            return literal(self._clock(), Double())
+        return _NOW if self._wall is None else CloudNow(self.wall())
 
     def wall(self) -> ColumnElement[float]:
         """The server's wall clock, seconds since the epoch, for times that people read."""
-        return EpochNow() if self._wall is None else literal(self._wall(), Double())
+        return _WALL if self._wall is None else literal(self._wall(), Double())
 
     def advance_clock(self) -> None:
         """To be done by every conductor, every `clock.ADVANCE_INTERVAL` seconds and before it stamps anything.
