@@ -10,6 +10,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from minova import threads
+
+threads.use_native()
+
+import oslo_messaging  # noqa: E402
+from oslo_messaging._drivers import amqp, amqpdriver  # noqa: E402
+from oslo_messaging._drivers import common as driver_common  # noqa: E402
+
 LOG = logging.getLogger(__name__)
 LOST = "The connection to the message broker broke before the answer came"
 # What a server's answer of this error looks like on the wire.
@@ -23,6 +31,33 @@ _FAILURE = json.dumps(
         "kwargs": {},
     }
 )
+
+
+class IncomingMessage(amqpdriver.AMQPIncomingMessage):  # type: ignore[misc]
+    """A call, whose answer is sent even if an earlier answer found its queue missing.
+
+    oslo.messaging drops all answers to such a queue, unsent, for as long as it remembers that. After a restart of the broker
+    the caller makes the same queue again, often a moment later, and then waits in vain for the answer to its next call.
+    """
+
+    def reply(self, reply: Any = None, failure: Any = None) -> None:
+        """Waits for a missing queue only the first time; after that it tries once."""
+        missing = self._obsolete_reply_queues
+        with missing._lock:
+            was_missing = missing._cache.pop(self.reply_q, None) is not None
+        if not was_missing:
+            super().reply(reply, failure)
+        elif self.orig_msg_id:
+            try:
+                with self.listener.driver._get_connection(driver_common.PURPOSE_SEND) as connection:
+                    self._send_reply(connection, reply, failure)
+            except (oslo_messaging.MessageUndeliverable, amqp.AMQPDestinationNotFound):
+                missing.add(self.reply_q, self.msg_id)
+
+
+def send_answers_to_missing_queues() -> None:
+    """Let the servers of this process use `IncomingMessage`."""
+    amqpdriver.RpcAMQPListener.message_cls = IncomingMessage
 
 
 class Reconnects:

@@ -25,13 +25,13 @@ from minova.contracts.base import Method, methods_of, numbers
 from minova.levels import Levels
 from minova.log import bound_request
 from minova.outages import Outage
-from minova.reconnects import Reconnects
+from minova.reconnects import Reconnects, send_answers_to_missing_queues
 
 threads.use_native()
 
 import oslo_messaging  # noqa: E402
-from oslo_messaging._drivers import amqpdriver, impl_rabbit  # noqa: E402
 from oslo_messaging._drivers import common as driver_common  # noqa: E402
+from oslo_messaging._drivers import impl_rabbit  # noqa: E402
 from oslo_messaging._metrics import client as driver_metrics  # noqa: E402
 from oslo_messaging._tracing import client as tracing  # noqa: E402
 
@@ -56,9 +56,8 @@ cfg.set_defaults(impl_rabbit.rabbit_opts, kombu_reconnect_delay=0.2, kombu_recon
 # An answer whose queue is gone holds a thread no longer; oslo.messaging's default is 60 s. A caller that lives makes its queue anew
 # within the two seconds above, and asks again what it has lost.
 cfg.set_defaults(impl_rabbit.rabbit_opts, kombu_missing_consumer_retry_timeout=4)
-# Nor are the answers to a caller that needed longer for that thrown away for a minute.
-amqpdriver.ObsoleteReplyQueuesCache.TTL = 4
-
+# Nor are the answers to a caller that needed longer for that thrown away.
+send_answers_to_missing_queues()
 
 # What oslo.messaging's dispatcher raises in a server that does not know the version or the method.
 TOO_OLD = frozenset({"UnsupportedVersion", "NoSuchMethod"})

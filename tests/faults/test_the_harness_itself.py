@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from minova.compute import repeat
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.running_deleted import RunningDeleted
-from minova.conductor import host_rename
+from minova.conductor import host_rename, worker
 from minova.conductor.reconcile import Reconcile
 from minova.db import request_specs
 from tests.faults import cloud as clouds
@@ -70,6 +71,17 @@ def no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reconcile, "look_after_tasks", lambda self: None)
 
 
+def no_retries_and_no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the service that meets an outage tries again, nor does a conductor later on."""
+
+    def call_once(what: str, ask: Callable[[], Any], **options: object) -> Any:
+        return ask()
+
+    monkeypatch.setattr(worker, "retry_call", call_once)
+    monkeypatch.setattr(repeat, "retry_call", call_once)
+    no_recovery(monkeypatch)
+
+
 def no_memory_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A repeated create is a new one."""
     monkeypatch.setattr(request_specs, "find_create_request", lambda session, request_uuid, project_id: None)
@@ -107,7 +119,7 @@ class _Nameless:
     ("storm", "broken", "words"),
     [
         ("all at once", no_recovery, "in transit"),
-        ("the database is away for a second", no_recovery, "in transit"),
+        ("the database is away for a second", no_retries_and_no_recovery, "in transit"),
         ("answers to commits are lost", no_memory_of_requests, "was asked for"),
         ("controllers die for good", no_recovery, "in transit"),
         ("several hosts die together", no_recovery, "in transit"),

@@ -1,15 +1,20 @@
 """Calls whose answers went with a restarted broker waited for their whole time-out."""
 
+import contextlib
+import json
 import queue
 import time
+import types
+from collections.abc import Iterator
 from typing import Any
 
+import oslo_messaging
 import pytest
 from oslo_config import cfg
 from oslo_messaging._drivers import amqpdriver, impl_rabbit
 
 from minova import errors, rpc
-from minova.reconnects import Reconnects
+from minova.reconnects import IncomingMessage, Reconnects
 
 
 class Connection:
@@ -80,4 +85,42 @@ def test_a_broker_is_looked_for_often_and_an_answer_without_a_queue_is_soon_give
     assert pause < 2.0
     assert options.rabbit_retry_backoff == 0
     assert pause < options.kombu_missing_consumer_retry_timeout < 5
-    assert pause < amqpdriver.ObsoleteReplyQueuesCache.TTL < 5
+
+
+class Broker:
+    """A driver and its connection: answers to a queue that is not in `queues` are undeliverable."""
+
+    missing_destination_retry_timeout = 0.0
+
+    def __init__(self) -> None:
+        self.queues: set[str] = set()
+        self.delivered: list[Any] = []
+        self.tried = 0
+
+    @contextlib.contextmanager
+    def _get_connection(self, purpose: str) -> Iterator["Broker"]:
+        yield self
+
+    def direct_send(self, reply_queue: str, message: dict[str, Any]) -> None:
+        self.tried += 1
+        if reply_queue not in self.queues:
+            raise oslo_messaging.MessageUndeliverable(None, "", reply_queue, None)
+        self.delivered.append(json.loads(message["oslo.message"])["result"])
+
+
+def test_a_queue_that_was_missing_gets_the_answers_to_later_calls() -> None:
+    assert amqpdriver.RpcAMQPListener.message_cls is IncomingMessage
+    broker = Broker()
+    listener = types.SimpleNamespace(driver=broker)
+    missing = amqpdriver.ObsoleteReplyQueuesCache()
+
+    def answer(words: str) -> None:
+        IncomingMessage(listener, {}, None, "unique", "call", "reply_1", None, missing, None).reply(words)
+
+    answer("lost")
+    answer("lost, too")
+    assert (broker.tried, broker.delivered) == (2, []), "a caller that is gone costs one try, and no waiting"
+    broker.queues.add("reply_1")
+    answer("the first after the queue was made anew")
+    answer("the second")
+    assert broker.delivered == ["the first after the queue was made anew", "the second"]
