@@ -22,10 +22,10 @@ from minova import errors, memory_bus, metrics, threads
 from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
-from minova.levels import Levels
 from minova.log import bound_request
 from minova.outages import Outage
 from minova.reconnects import Reconnects, send_answers_to_missing_queues
+from minova.rpc_levels import Levels
 
 threads.use_native()
 

@@ -6,13 +6,13 @@ from typing import Any
 import falcon
 from oslo_config import cfg
 
-from minova.api import faults
-from minova.api.auth import authenticator
-from minova.api.call import Api
-from minova.api.image_store import ImageStore
-from minova.api.middleware import Gate
+from minova.api.http import faults
+from minova.api.http.auth import authenticator
+from minova.api.http.call import Api
+from minova.api.http.middleware import Gate
+from minova.api.http.route import add_routes
+from minova.api.image.store import ImageStore
 from minova.api.placement.app import make_app as make_placement
-from minova.api.route import add_routes
 from minova.api.routes import ROUTES
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi

@@ -2,28 +2,22 @@
 
 from typing import Any
 
-from minova.api import (
+from minova.api import versions
+from minova.api.compute import (
     aggregates,
     availability_zones,
-    diagnosis,
     extra_specs,
     flavors,
     hypervisor_overview,
     hypervisors,
-    image_data,
-    images,
-    previews,
-    server_actions,
-    server_create,
     server_groups,
-    server_view,
-    servers,
     services,
-    versions,
 )
-from minova.api.query import Page
-from minova.api.route import Route
-from minova.api.server_filter import ServersQuery
+from minova.api.compute.servers import actions, create, diagnosis, dry_run, servers, view
+from minova.api.compute.servers.filters import ServersQuery
+from minova.api.http.query import Page
+from minova.api.http.route import Route
+from minova.api.image import data, images
 
 _FLAVOR = "/v2.1/flavors/{flavor_id}"
 _SPECS = f"{_FLAVOR}/os-extra_specs"
@@ -47,23 +41,23 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/v2.1/servers",
-        handler=server_create.create,
-        body=server_create.CreateServer,
-        answer=server_create.CreatedServer,
+        handler=create.create,
+        body=create.CreateServer,
+        answer=create.CreatedServer,
         status=202,
     ),
-    Route(method="POST", path="/v2.1/servers/dry-run", handler=previews.dry_run, body=server_create.CreateServer),
+    Route(method="POST", path="/v2.1/servers/dry-run", handler=dry_run.dry_run, body=create.CreateServer),
     Route(
         method="POST",
         path="/v2.1/servers/capacity",
-        handler=previews.capacity,
-        query=previews.CapacityQuery,
-        body=previews.AskCapacity,
+        handler=dry_run.capacity,
+        query=dry_run.CapacityQuery,
+        body=dry_run.AskCapacity,
         admin=True,
     ),
-    Route(method="GET", path=_SERVER, handler=servers.show, answer=server_view.ServerView),
+    Route(method="GET", path=_SERVER, handler=servers.show, answer=view.ServerView),
     Route(method="DELETE", path=_SERVER, handler=servers.delete, status=204),
-    Route(method="POST", path=f"{_SERVER}/action", handler=server_actions.act, body=dict[str, Any]),
+    Route(method="POST", path=f"{_SERVER}/action", handler=actions.act, body=dict[str, Any]),
     Route(method="GET", path=f"{_SERVER}/diagnosis", handler=diagnosis.show),
     # -- flavors
     Route(method="GET", path="/v2.1/flavors", handler=flavors.list_flavors, query=flavors.FlavorsQuery),
@@ -126,7 +120,7 @@ ROUTES: tuple[Route, ...] = (
     Route(method="POST", path="/v2/images", handler=images.create, body=dict[str, Any], status=201),
     Route(method="GET", path=_IMAGE, handler=images.show),
     Route(method="DELETE", path=_IMAGE, handler=images.delete, status=204),
-    Route(method="PUT", path=f"{_IMAGE}/file", handler=image_data.upload, status=204, streams=True),
-    Route(method="GET", path=f"{_IMAGE}/file", handler=image_data.download, streams=True),
-    Route(method="GET", path="/v2/schemas/image", handler=image_data.schema),
+    Route(method="PUT", path=f"{_IMAGE}/file", handler=data.upload, status=204, streams=True),
+    Route(method="GET", path=f"{_IMAGE}/file", handler=data.download, streams=True),
+    Route(method="GET", path="/v2/schemas/image", handler=data.schema),
 )

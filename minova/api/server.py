@@ -5,10 +5,10 @@ import threading
 
 from oslo_config import cfg
 
-from minova.api import image_recovery
 from minova.api.app import App
-from minova.api.auth import is_loopback
-from minova.api.http_service import HttpService, Listen
+from minova.api.http.auth import is_loopback
+from minova.api.http.service import HttpService, Listen
+from minova.api.image import recovery
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class ApiService(HttpService):
 
     def start(self) -> None:
         super().start()
-        image_recovery.start(self._app.api, self._stopping)
+        recovery.start(self._app.api, self._stopping)
         api = self._conf.api
         if api.auth_strategy == "http_basic" and not api.ssl_cert_file and not is_loopback(api.osapi_compute_listen):
             LOG.warning("[api] ssl_cert_file is not set: passwords cross the network unprotected")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from minova.api import microversion
-from minova.api.call import Api, Call
+from minova.api.http import microversions
+from minova.api.http.call import Api, Call
 
 UPDATED = "2013-07-23T11:33:21Z"  # the day that Nova gives for v2.1
 MEDIA = "application/vnd.openstack.compute+json;version=2.1"
@@ -15,8 +15,8 @@ def _compute(call: Call) -> dict[str, Any]:
     return {
         "id": "v2.1",
         "status": "CURRENT",
-        "version": microversion.MAX,
-        "min_version": microversion.MIN,
+        "version": microversions.MAX,
+        "min_version": microversions.MIN,
         "updated": UPDATED,
         "links": [{"rel": "self", "href": call.url("/v2.1/")}],
     }

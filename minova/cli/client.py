@@ -19,7 +19,7 @@ from urllib3.exceptions import (
     TimeoutError,
 )
 
-from minova.cli.answers import message_of, next_marker, reason_of, without_secrets
+from minova.cli.error_text import message_of, next_marker, reason_of, without_secrets
 from minova.cli.errors import ApiError, CliError, Unreachable, UsageError
 
 COMPUTE = "/v2.1"

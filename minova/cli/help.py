@@ -5,9 +5,9 @@ from typing import Any
 
 import cliff.complete
 
-from minova.cli.command import Command
-from minova.cli.commands import SPELLINGS
+from minova.cli.base import Command
 from minova.cli.errors import UsageError
+from minova.cli.registry import SPELLINGS
 
 
 def print_help(app: Any, words: list[str]) -> int:

@@ -10,10 +10,10 @@ from typing import Any
 
 from cliff.app import App
 
-from minova.cli.commands import SPELLINGS, Commands
 from minova.cli.errors import CliError, UsageError
+from minova.cli.output.text import printable
 from minova.cli.parser import Parser, did_you_mean
-from minova.cli.text import printable
+from minova.cli.registry import SPELLINGS, Commands
 
 DEFAULT_URL = "http://127.0.0.1:8774"
 DESCRIPTION = """Run virtual machines with minova. Every name may be a name or an ID;

@@ -11,12 +11,12 @@ import msgspec
 from oslo_config import cfg
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.bench_cloud import host_records, requests
-from minova.scheduler.decision import Rules, decide
+from minova.scheduler.decide.decision import Rules, decide
+from minova.scheduler.drivers.filter_scheduler import rules_of
 from minova.scheduler.extensions import load_filters
-from minova.scheduler.filter_scheduler import rules_of
-from minova.scheduler.host_table import HostTable
-from minova.scheduler.kept_memory import keep_memory
+from minova.scheduler.hosts.table import HostTable
+from minova.scheduler.malloc import keep_memory
+from minova.simulate.bench_cloud import host_records, requests
 from minova.simulate.chains import CHAINS
 
 ALTERNATES = 2

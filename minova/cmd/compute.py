@@ -10,7 +10,7 @@ from minova import virt
 from minova.cmd import clients
 from minova.cmd.launch import launch
 from minova.compute.host_identity import LocalIdentity
-from minova.compute.images import ImageCache
+from minova.compute.images.cache import ImageCache
 from minova.compute.manager import ComputeManager
 from minova.contracts.compute import ComputeApi
 from minova.rpc import Rpc

@@ -3,7 +3,7 @@
 from oslo_config import cfg
 
 from minova.cmd import database
-from minova.conductor import host_rename
+from minova.conductor.hosts import rename
 from minova.db.schema import require_schema
 
 
@@ -14,7 +14,7 @@ def run(conf: cfg.ConfigOpts) -> None:
     try:
         require_schema(db)
         done = db.run(
-            lambda session: host_rename.rename(
+            lambda session: rename.rename(
                 session,
                 command.old,
                 command.new,

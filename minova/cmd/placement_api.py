@@ -15,8 +15,8 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import log
-from minova.api.auth import placement_authenticator
-from minova.api.http_service import HttpService, Listen
+from minova.api.http.auth import placement_authenticator
+from minova.api.http.service import HttpService, Listen
 from minova.api.placement.app import make_app
 from minova.cmd import database
 from minova.cmd.launch import launch

@@ -10,8 +10,8 @@ from minova import errors
 from minova.cmd import database
 from minova.db.engine import Database
 from minova.db.schema import require_schema
-from minova.placement import audit_gather, audit_heal
-from minova.placement.audit import Finding
+from minova.placement.audit import gather, heal
+from minova.placement.audit.judge import Finding
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,12 +43,12 @@ def run(conf: cfg.ConfigOpts) -> None:
 
 def _found(db: Database) -> Iterator[Row]:
     with db.read() as session:
-        for finding in audit_gather.findings(session):
+        for finding in gather.findings(session):
             yield _row(finding)
 
 
 def _fixed(db: Database) -> Iterator[Row]:
-    for healed in audit_heal.fix(db):
+    for healed in heal.fix(db):
         yield _row(healed.finding, healed=healed.reason is None, reason=healed.reason)
 
 

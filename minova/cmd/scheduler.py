@@ -11,7 +11,7 @@ from minova.cmd.launch import launch
 from minova.contracts.scheduler import SchedulerApi
 from minova.notifier import Notifier
 from minova.rpc import Rpc
-from minova.scheduler.kept_memory import keep_memory
+from minova.scheduler.malloc import keep_memory
 from minova.scheduler.manager import SchedulerManager
 from minova.service import Running, Service
 

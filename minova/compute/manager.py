@@ -11,18 +11,18 @@ from typing import TypeVar, cast
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.attempts import End, Outcome
-from minova.compute.audits import Auditor, What
-from minova.compute.builds import Builder, Images
+from minova.compute.conductor_retry import Repeat
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
-from minova.compute.init_host import adopt
-from minova.compute.leaving import Abandoned, Gate
-from minova.compute.monitors import Monitors
-from minova.compute.nodes import Nodes, settings_from
-from minova.compute.power_states import PowerStates
-from minova.compute.repeat import Repeat
-from minova.compute.upkeep import Upkeep
-from minova.compute.workers import Spawn, Workers
+from minova.compute.instances.abandonment import Abandoned, Gate
+from minova.compute.instances.attempts import End, Outcome
+from minova.compute.instances.builds import Builder, Images
+from minova.compute.instances.init_host import adopt
+from minova.compute.instances.power_states import PowerStates
+from minova.compute.instances.workers import Spawn, Workers
+from minova.compute.periodic.auditor import Auditor, What
+from minova.compute.periodic.periodic_tasks import Upkeep
+from minova.compute.tracker.monitors import Monitors
+from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.context import RequestContext, service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi

@@ -8,26 +8,26 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
-from minova.conductor.aggregates import Aggregates
-from minova.conductor.audits import Audits
-from minova.conductor.build_instances import BuildInstances
-from minova.conductor.build_reports import BuildReports
-from minova.conductor.bus import Bus
-from minova.conductor.casts import Casts
-from minova.conductor.catalogue import Catalogue
-from minova.conductor.computes import Computes
-from minova.conductor.groups import Groups
-from minova.conductor.liveness import Liveness
-from minova.conductor.moves import Moves
-from minova.conductor.notifications import Notifications
+from minova.conductor.catalogue.aggregates import Aggregates
+from minova.conductor.catalogue.flavors_images import Catalogue
+from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.compute_messages import Casts
+from minova.conductor.hosts.audit_results import Audits
+from minova.conductor.hosts.broker_probe import Bus
+from minova.conductor.hosts.compute_nodes import Computes
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
+from minova.conductor.notifications.instances import Notifications
 from minova.conductor.placement_audit import PlacementAudit
-from minova.conductor.previews import Previews
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.reconcile import Reconcile
-from minova.conductor.servers import Servers
-from minova.conductor.services import FLUSH_INTERVAL, Services
-from minova.conductor.terminate import Terminate
-from minova.conductor.worker import Spawn, Worker
+from minova.conductor.servers.build import BuildInstances
+from minova.conductor.servers.build_reports import BuildReports
+from minova.conductor.servers.create import Servers
+from minova.conductor.servers.dry_run import Previews
+from minova.conductor.servers.migrations import Moves
+from minova.conductor.servers.terminate import Terminate
+from minova.conductor.tasks.worker import Spawn, Worker
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi

@@ -3,10 +3,10 @@
 import logging
 from collections import Counter
 
-from minova.conductor.worker import Worker
+from minova.conductor.tasks.worker import Worker
 from minova.metrics import PLACEMENT_FINDINGS
-from minova.placement import audit_gather
-from minova.placement.audit import Kind
+from minova.placement.audit import gather
+from minova.placement.audit.judge import Kind
 
 LOG = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class PlacementAudit:
 
     def look(self) -> None:
         with self._worker.db.read() as session:
-            findings = audit_gather.findings(session)
+            findings = gather.findings(session)
         self.found = Counter(finding.kind for finding in findings)
         for kind in Kind:
             PLACEMENT_FINDINGS.labels(kind.value).set(self.found[kind])

@@ -14,9 +14,10 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.worker import Worker
+from minova.conductor.tasks.worker import Worker
 from minova.db import purge, tasks
-from minova.placement import allocations, changes
+from minova.placement import changes
+from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class Purge:
 
         def migrations(session: Session, limit: int) -> int:
             gone = purge.migrations(session, before, limit)
-            allocations.forget(session, gone)
+            claims.forget(session, gone)
             return len(gone)
 
         self._apply(
@@ -85,7 +86,7 @@ class Purge:
 
         def deleted_instances(session: Session, limit: int) -> int:
             gone = purge.deleted_instances(session, at - timedelta(seconds=deleted), limit, at)
-            allocations.forget(session, gone.consumers)
+            claims.forget(session, gone.consumers)
             return gone.instances
 
         def old_diagnoses(session: Session, limit: int) -> int:

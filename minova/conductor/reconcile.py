@@ -8,13 +8,13 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import metrics
-from minova.conductor.build_instances import BuildInstances
-from minova.conductor.build_reports import BuildReports
-from minova.conductor.casts import Casts, builds_of
-from minova.conductor.liveness import Liveness
-from minova.conductor.pools import Kind
-from minova.conductor.terminate import Terminate
-from minova.conductor.worker import Worker
+from minova.conductor.compute_messages import Casts, builds_of
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.servers.build import BuildInstances
+from minova.conductor.servers.build_reports import BuildReports
+from minova.conductor.servers.terminate import Terminate
+from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
 from minova.db import tasks
 from minova.db.models import Task

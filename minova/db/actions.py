@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.among import among
 from minova.db.chunks import chunked
+from minova.db.in_list import among
 from minova.db.models import InstanceAction, InstanceActionEvent, InstanceFault
 
 BUILD_EVENT = "build_and_run_instance"

@@ -11,23 +11,20 @@ from typing import Any
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
-    Connection,
     Double,
     case,
-    event,
     exists,
-    insert,
     literal,
     or_,
     select,
     update,
 )
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import Session
 from sqlalchemy.sql.functions import FunctionElement
 
-from minova.db.base import Base
-from minova.db.task_models import Worker
+from minova.db.models import Worker
+from minova.db.models.clock import ROW, Clock
 
 # Seconds between two advances by one conductor.
 ADVANCE_INTERVAL = 1.0
@@ -36,44 +33,6 @@ ADVANCE_INTERVAL = 1.0
 MAX_STEP = 3.0
 # Of several conductors that advance the clock at nearly the same time one is enough.
 _AT_LEAST = ADVANCE_INTERVAL / 2
-_ROW = 1
-
-
-class Clock(Base):
-    """One row, made by the migration. `wall`: the server's wall clock at the last advance, seconds since the epoch."""
-
-    __tablename__ = "clock"
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    value: Mapped[float]
-    wall: Mapped[float]
-
-
-class EpochNow(FunctionElement[float]):
-    """The server's wall clock, seconds since the epoch, moving also within a transaction. For people, and for `CloudNow`."""
-
-    inherit_cache = True
-    type = Double()
-
-
-@compiles(EpochNow, "sqlite")
-def _sqlite_now(element: Any, compiler: Any, **kw: Any) -> str:
-    return "((julianday('now') - 2440587.5) * 86400.0)"
-
-
-@compiles(EpochNow, "postgresql")
-def _postgresql_now(element: Any, compiler: Any, **kw: Any) -> str:
-    return "extract(epoch from clock_timestamp())::double precision"
-
-
-@compiles(EpochNow, "mysql")
-@compiles(EpochNow, "mariadb")
-def _mariadb_now(element: Any, compiler: Any, **kw: Any) -> str:
-    return "(unix_timestamp(sysdate(6)) + 0e0)"
-
-
-@event.listens_for(Clock.__table__, "after_create")
-def _insert_row(table: Any, connection: Connection, **_: Any) -> None:
-    connection.execute(insert(table).values(id=_ROW, value=EpochNow(), wall=EpochNow()))
 
 
 class _Greatest(FunctionElement[float]):
@@ -103,7 +62,7 @@ class CloudNow(FunctionElement[float]):
 
     def __init__(self, wall: ColumnElement[float]) -> None:
         self.wall = wall
-        value = select(Clock.value + _elapsed(wall)).where(Clock.id == _ROW).scalar_subquery()
+        value = select(Clock.value + _elapsed(wall)).where(Clock.id == ROW).scalar_subquery()
         super().__init__(value)
 
 
@@ -127,7 +86,7 @@ def advance(session: Session, wall: ColumnElement[float]) -> None:
     moved = Clock.value + _elapsed(wall)
     # In this order: MariaDB assigns from left to right, and the value needs the old wall time.
     values = [(Clock.value, case((plain, later(moved, wall)), else_=moved)), (Clock.wall, wall)]
-    statement = update(Clock).where(Clock.id == _ROW, or_(wall < Clock.wall, wall > Clock.wall + _AT_LEAST))
+    statement = update(Clock).where(Clock.id == ROW, or_(wall < Clock.wall, wall > Clock.wall + _AT_LEAST))
     session.connection().execute(statement.ordered_values(*values))
 
 

@@ -27,7 +27,8 @@ from sqlalchemy.sql import ColumnElement
 
 from minova import errors
 from minova.db import clock as clocks
-from minova.db.clock import CloudNow, EpochNow
+from minova.db.clock import CloudNow
+from minova.db.models.clock import EpochNow
 from minova.outages import Outage
 
 T = TypeVar("T")

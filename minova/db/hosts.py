@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.db import moves, tasks
+from minova.db import migrations, tasks
 from minova.db.chunks import chunked
 from minova.db.models import Allocation, ComputeNode, Instance, ResourceProvider, Service
 
@@ -66,7 +66,7 @@ def holdings(session: Session, host: str, node: str) -> tuple[str, ...]:
     )
     counts = {
         "instances": session.scalar(select(func.count(Instance.id)).where(*here)),
-        "migrations in progress": len(moves.in_progress_on(session, host, node)),
+        "migrations in progress": len(migrations.in_progress_on(session, host, node)),
         "builds": len(tasks.builds_on(session, host, node)),
         "instances with allocations": session.scalar(allocated),
     }

@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_
 from sqlalchemy.orm import Session
 
 from minova.db import pci_devices
-from minova.db.among import among
 from minova.db.chunks import chunked
+from minova.db.in_list import among
 from minova.db.models import Instance, PurgedInstance, RequestSpecRow
 from minova.objects import instance as objects
 from minova.objects.image import Image

@@ -7,9 +7,9 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, u
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
-from minova.db.among import among
 from minova.db.chunks import chunked
 from minova.db.clock import for_insert, later
+from minova.db.in_list import among
 from minova.db.models import Instance, Task, Worker
 
 # Built once: every audit of every node asks them.

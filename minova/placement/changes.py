@@ -11,8 +11,9 @@ from typing import Any
 from sqlalchemy import delete, event, func, insert, select, text
 from sqlalchemy.orm import Session, aliased
 
-from minova.db.clock import EpochNow, wall_of
+from minova.db.clock import wall_of
 from minova.db.models import ComputeNode, HostChange, ResourceProvider
+from minova.db.models.clock import EpochNow
 
 _Root = aliased(ResourceProvider)
 

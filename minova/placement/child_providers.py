@@ -17,10 +17,11 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db.models import Allocation, ResourceProvider
 from minova.objects.compute_node import Inventory
-from minova.placement import allocation_rows as rows
-from minova.placement import changes, inventories, providers
-from minova.placement.allocation_rows import Held, Holding, Key
+from minova.placement import changes
+from minova.placement.allocations import rows
+from minova.placement.allocations.rows import Held, Holding, Key
 from minova.placement.inserts import insert_missing
+from minova.placement.providers import node_inventories, nodes
 
 LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
@@ -52,7 +53,7 @@ def publish(
         offered = [replace(one, children=()) for one in offered]
     if known or any(one.children for one in offered):
         _publish_children(session, root_id, root_uuid, node, offered, known, now)
-    inventories.set_inventories(session, root_uuid, [one for one in offered if not one.children])
+    node_inventories.set_inventories(session, root_uuid, [one for one in offered if not one.children])
 
 
 def _publish_children(
@@ -75,13 +76,13 @@ def _publish_children(
     rows.lock_consumers(session, movers)
     rows.lock_inventories(session, [root_id, *ids.values()])
     for card, parts in sorted(by_card.items()):
-        inventories.set_inventories(session, child_uuid(root_uuid, card), parts)
+        node_inventories.set_inventories(session, child_uuid(root_uuid, card), parts)
     if movers:
         _move_down(session, node, root_id, sorted(ids.values()), movers, moving, now)
     for card in sorted(by_card):
         if not by_card[card] and not _is_used(session, ids[card]):
             LOG.info("Node %s has no card %s any more: its provider goes", node, card)
-            providers.delete(session, child_uuid(root_uuid, card))
+            nodes.delete(session, child_uuid(root_uuid, card))
 
 
 def _children(session: Session, root_id: int, root_uuid: str) -> dict[str, int]:

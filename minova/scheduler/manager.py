@@ -17,10 +17,10 @@ from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
-from minova.scheduler.drivers import make_driver
+from minova.scheduler.drivers.make import make_driver
+from minova.scheduler.drivers.request import refused
 from minova.scheduler.notifications import Notifications
-from minova.scheduler.preparation import Preparation
-from minova.scheduler.request import refused
+from minova.scheduler.request.process import Preparation
 from minova.service import PeriodicTask, until_available
 
 LOG = logging.getLogger(__name__)

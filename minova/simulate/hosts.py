@@ -11,7 +11,7 @@ from minova.codecs import Decoder
 from minova.objects.image_properties import read
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.pci import Pairs, PciDevicePool
-from minova.scheduler.host_record import AggregateFacts, HostRecord, ImageSupport, Metric, ServiceFacts, free_disk_mb
+from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, Metric, ServiceFacts, free_disk_mb
 from minova.simulate.scenario import Aggregate, Cell, Host, Pool, Scenario, uuid_of
 
 # The image properties that name the same three things.

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minova import errors
-from minova.compute.claims import NO_PCI, HardwareFit, hardware_fit
+from minova.compute.accounting.claim_test import NO_PCI, HardwareFit, hardware_fit
 from minova.hardware.pci_alias import Aliases
 from minova.objects.compute_node import ComputeNode
 from minova.objects.request_spec import HostLimits, RequestSpec
-from minova.scheduler.chain import Rules, candidates
-from minova.scheduler.decision import best_first, joined, limits_at
-from minova.scheduler.diagnosis import Step
+from minova.scheduler.decide.chain import Rules, candidates
+from minova.scheduler.decide.decision import best_first, joined, limits_at
+from minova.scheduler.decide.diagnosis import Step
+from minova.scheduler.decide.preselection import skips_filters
 from minova.scheduler.filters import Filter
 from minova.scheduler.filters.numa_topology import limits_of
-from minova.scheduler.gates import skips_filters
-from minova.scheduler.host_table import HostTable, Mask, Rows
+from minova.scheduler.hosts.table import HostTable, Mask, Rows
 from minova.scheduler.weights import Floats, Weigher, parts
 from minova.simulate.answers import Json, pools_told, told, topology_told, usage_told
 from minova.simulate.hosts import host_records

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any, cast
 
-from minova.compute.builds import Images
 from minova.compute.host_identity import LocalIdentity
+from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure

@@ -10,15 +10,15 @@ from sqlalchemy.orm import Session
 
 from minova import conf as configuration
 from minova import errors
-from minova.conductor.aggregates import Aggregates
-from minova.conductor.catalogue import Catalogue
-from minova.conductor.groups import Groups
-from minova.conductor.service_removal import remove_service
-from minova.conductor.worker import Worker
+from minova.conductor.catalogue.aggregates import Aggregates
+from minova.conductor.catalogue.flavors_images import Catalogue
+from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.hosts.service_removal import remove_service
+from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db import models, request_specs
-from minova.db.clock import EpochNow
 from minova.db.engine import Database
+from minova.db.models.clock import EpochNow
 from minova.objects.aggregate import Aggregate
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer

@@ -12,10 +12,10 @@ from oslo_config import cfg
 from sqlalchemy import select
 
 from minova import errors
-from minova.compute.builds import Images
 from minova.compute.host_identity import LocalIdentity
+from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
-from minova.conductor import host_rename
+from minova.conductor.hosts import rename
 from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
@@ -179,9 +179,7 @@ class Cloud:
         self.world.keep_down([old], math.inf)
         down_time = float(self._conf(old).service_down_time)
         try:
-            self.db.run(
-                lambda session: host_rename.rename(session, old, new, None, down_time=down_time, now=self.db.now())
-            )
+            self.db.run(lambda session: rename.rename(session, old, new, None, down_time=down_time, now=self.db.now()))
         except errors.Conflict:
             self.world.later(10.0, None, lambda: self.rename(old, new))
             return

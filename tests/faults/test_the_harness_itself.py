@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from minova.compute import repeat
+from minova.compute import conductor_retry
+from minova.compute.accounting.running_deleted import RunningDeleted
 from minova.compute.host_identity import LocalIdentity
-from minova.compute.running_deleted import RunningDeleted
-from minova.conductor import host_rename, worker
+from minova.conductor.hosts import rename
 from minova.conductor.reconcile import Reconcile
+from minova.conductor.tasks import worker
 from minova.db import request_specs
 from tests.faults import cloud as clouds
 from tests.faults.cloud import Cloud
@@ -78,7 +79,7 @@ def no_retries_and_no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
         return ask()
 
     monkeypatch.setattr(worker, "retry_call", call_once)
-    monkeypatch.setattr(repeat, "retry_call", call_once)
+    monkeypatch.setattr(conductor_retry, "retry_call", call_once)
     no_recovery(monkeypatch)
 
 
@@ -92,7 +93,7 @@ def no_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host is known by its name alone, and is started under another one without further ado."""
     monkeypatch.setattr(LocalIdentity, "of", None)
     monkeypatch.setattr(clouds, "LocalIdentity", lambda folder: _Nameless())
-    monkeypatch.setattr(host_rename, "rename", lambda *arguments, **options: None)
+    monkeypatch.setattr(rename, "rename", lambda *arguments, **options: None)
 
 
 def no_end_of_purged_guests(monkeypatch: pytest.MonkeyPatch) -> None:

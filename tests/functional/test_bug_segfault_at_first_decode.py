@@ -11,13 +11,13 @@ from msgspec import inspect
 
 from minova import codecs
 from minova.api.routes import ROUTES
-from minova.conductor.casts import Carried, Choice
+from minova.conductor.compute_messages import Carried, Choice
 from minova.contracts.base import methods_of
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
-from minova.db.base import Base
-from minova.db.types import StructType
+from minova.db.models import Base
+from minova.db.models.types import StructType
 
 PROCESSES = 100
 EXECUTABLES = ("api", "conductor", "scheduler", "compute", "standalone")

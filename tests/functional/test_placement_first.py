@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from minova.context import service_context
 from minova.db.models import Allocation, Instance, InstanceFault, ResourceProvider
 from minova.objects.flavor import Flavor
-from minova.placement import provider_query, traits
+from minova.placement.providers import queries, traits
 from tests.cluster import Cluster, wait_for
 
 PLAIN = Flavor(flavorid="plain", name="plain", vcpus=1, memory_mb=64, root_gb=1)
@@ -52,7 +52,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def provider_of(session: Session, host: str) -> Any:
     uuid = session.scalars(select(ResourceProvider.uuid).where(ResourceProvider.name == host)).one()
-    return provider_query.find(session, uuid)
+    return queries.find(session, uuid)
 
 
 def ended(cluster: Cluster, uuid: str) -> Instance:

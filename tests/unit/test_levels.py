@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from minova import errors, levels
-from minova.levels import CURRENT, RELEASED, Levels
+from minova import errors, rpc_levels
 from minova.objects.service import SERVICE_VERSION
+from minova.rpc_levels import CURRENT, RELEASED, Levels
 from tests.cluster import wait_for
 
 
@@ -17,9 +17,9 @@ def conf(**pins: str) -> Any:
 
 def test_services_of_the_last_release_serve_its_versions_and_newer_ones_all_that_we_know() -> None:
     for topic, version in CURRENT.items():
-        assert levels.version_of(topic, 0) == RELEASED[0][topic]
-        assert levels.version_of(topic, SERVICE_VERSION) == version
-        assert levels.version_of(topic, SERVICE_VERSION + 1) == version
+        assert rpc_levels.version_of(topic, 0) == RELEASED[0][topic]
+        assert rpc_levels.version_of(topic, SERVICE_VERSION) == version
+        assert rpc_levels.version_of(topic, SERVICE_VERSION + 1) == version
 
 
 def test_nothing_is_limited_before_anything_is_known() -> None:
@@ -64,7 +64,7 @@ def test_the_level_rises_once_the_last_old_service_is_replaced() -> None:
     known.follow(lambda: dict(lowest))
     lowest["compute"] = SERVICE_VERSION
     assert known.of("compute") == RELEASED[0]["compute"]
-    now[0] += levels.FRESH
+    now[0] += rpc_levels.FRESH
     wait_for("the new level", lambda: known.of("compute") == CURRENT["compute"], 10)
 
 
@@ -79,7 +79,7 @@ def test_a_database_that_is_away_leaves_the_level_as_it_was() -> None:
 
     known = Levels(conf(), clock=lambda: now[0])
     known.follow(read)
-    away[0], now[0] = True, levels.FRESH
+    away[0], now[0] = True, rpc_levels.FRESH
     known.of("compute")
     wait_for("the reading", lambda: len(away) > 1, 10)
     assert known.of("compute") == RELEASED[0]["compute"]

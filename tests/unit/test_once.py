@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minova.once import Once
+from minova.single_flight import Once
 
 
 class Line:

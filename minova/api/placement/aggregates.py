@@ -6,15 +6,15 @@ from sqlalchemy.orm import Session
 
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.placement.inventories import check_generation
-from minova.placement import provider_aggregates, provider_query
+from minova.placement.providers import aggregates, queries
 
 _WITH_GENERATION = (1, 19)
 
 
 def show(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        provider = provider_query.find(session, call.path["uuid"])
-        found = provider_aggregates.of_provider(session, provider.id)
+        provider = queries.find(session, call.path["uuid"])
+        found = aggregates.of_provider(session, provider.id)
     return _answer(call, found, provider.generation)
 
 
@@ -24,10 +24,10 @@ def replace(placement: Placement, call: Call) -> Answer:
     uuids = list(dict.fromkeys(str(UUID(uuid)) for uuid in asked))
 
     def work(session: Session) -> int:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         if with_generation:
             check_generation(provider, call.body["resource_provider_generation"])
-        return provider_aggregates.set_aggregates(session, provider, uuids, generation=with_generation)
+        return aggregates.set_aggregates(session, provider, uuids, generation=with_generation)
 
     return _answer(call, uuids, placement.change(work))
 

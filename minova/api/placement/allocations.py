@@ -6,8 +6,10 @@ from uuid import UUID
 
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.placement.microversion import Version
-from minova.placement import allocation_query, allocation_writes, errors, provider_query
-from minova.placement.allocation_writes import INCOMPLETE_ID, Wanted
+from minova.placement import errors
+from minova.placement.allocations import queries, writes
+from minova.placement.allocations.writes import INCOMPLETE_ID, Wanted
+from minova.placement.providers import queries as provider_queries
 
 _GENERATIONS: Version = (1, 28)
 
@@ -15,7 +17,7 @@ _GENERATIONS: Version = (1, 28)
 def show(placement: Placement, call: Call) -> Answer:
     """A consumer that holds nothing is no error: nobody can say whether there is one."""
     with placement.reads.read() as session:
-        found = allocation_query.of_consumer(session, call.path["consumer_uuid"])
+        found = queries.of_consumer(session, call.path["consumer_uuid"])
     held: dict[str, Any] = {}
     for row in found:
         of_provider = held.setdefault(row.provider_uuid, {"resources": {}, "generation": row.provider_generation})
@@ -32,8 +34,8 @@ def show(placement: Placement, call: Call) -> Answer:
 
 def of_provider(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        provider = provider_query.find(session, call.path["uuid"])
-        found = allocation_query.of_provider(session, provider.id)
+        provider = provider_queries.find(session, call.path["uuid"])
+        found = queries.of_provider(session, provider.id)
     held: dict[str, Any] = {}
     for row in found:
         of_consumer = held.setdefault(row.consumer_uuid, {"resources": {}})
@@ -55,18 +57,18 @@ def replace(placement: Placement, call: Call) -> Answer:
             one["resource_provider"]["uuid"]: {"resources": one["resources"]} for one in document["allocations"]
         }
     wanted = wanted_of({uuid: document}, call.version)
-    placement.change(lambda session: allocation_writes.replace(session, wanted))
+    placement.change(lambda session: writes.replace(session, wanted))
     return Answer(status=204)
 
 
 def replace_many(placement: Placement, call: Call) -> Answer:
     wanted = wanted_of(call.body, call.version)
-    placement.change(lambda session: allocation_writes.replace(session, wanted))
+    placement.change(lambda session: writes.replace(session, wanted))
     return Answer(status=204)
 
 
 def delete(placement: Placement, call: Call) -> Answer:
-    placement.change(lambda session: allocation_writes.remove(session, call.path["consumer_uuid"]))
+    placement.change(lambda session: writes.remove(session, call.path["consumer_uuid"]))
     return Answer(status=204)
 
 

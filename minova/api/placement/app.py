@@ -7,7 +7,7 @@ from typing import Any
 import falcon
 from oslo_config import cfg
 
-from minova.api.auth import Authenticator
+from minova.api.http.auth import Authenticator
 from minova.api.placement.call import Placement
 from minova.api.placement.faults import answer_error
 from minova.api.placement.gate import Cors, Gate

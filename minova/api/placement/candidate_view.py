@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from minova.placement.candidate_combine import Candidate
-from minova.placement.candidate_request import CandidateRequest
-from minova.placement.candidate_search import Found
-from minova.placement.candidate_tree import Node
-from minova.placement.traits import in_order
+from minova.placement.candidates.combine import Candidate
+from minova.placement.candidates.request import CandidateRequest
+from minova.placement.candidates.search import Found
+from minova.placement.candidates.tree import Node
+from minova.placement.providers.traits import in_order
 
 Version: TypeAlias = tuple[int, int]
 

@@ -8,7 +8,7 @@ import falcon
 import msgspec
 from sqlalchemy.exc import IntegrityError
 
-from minova.api.faults import RETRY_AFTER, drain, meaning
+from minova.api.http.faults import RETRY_AFTER, drain, meaning
 from minova.api.placement import microversion
 from minova.placement.errors import CONCURRENT_UPDATE, UNDEFINED, Refused
 

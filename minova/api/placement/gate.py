@@ -5,7 +5,7 @@ from typing import Any
 
 import falcon
 
-from minova.api.auth import CHALLENGE, Authenticator, Unauthenticated
+from minova.api.http.auth import CHALLENGE, Authenticator, Unauthenticated
 from minova.api.placement import microversion
 from minova.api.placement.route import require_type
 from minova.context import RequestContext, new_request_id

@@ -9,9 +9,11 @@ from sqlalchemy.orm import Session
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.placement.providers import href
 from minova.codecs import Decoder
-from minova.placement import errors, provider_inventories, provider_query
-from minova.placement.provider_inventories import Numbers
-from minova.placement.provider_query import Record
+from minova.placement import errors
+from minova.placement.providers import inventories as provider_inventories
+from minova.placement.providers import queries
+from minova.placement.providers.inventories import Numbers
+from minova.placement.providers.queries import Record
 
 _NUMBERS = Decoder(Numbers)
 
@@ -32,7 +34,7 @@ def check_generation(provider: Record, generation: int) -> None:
 
 def list_inventories(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         found = provider_inventories.of_provider(session, provider.id)
     return _all(provider.generation, {name: known.numbers for name, known in found.items()}, found.values())
 
@@ -40,7 +42,7 @@ def list_inventories(placement: Placement, call: Call) -> Answer:
 def show(placement: Placement, call: Call) -> Answer:
     name = call.path["resource_class"]
     with placement.reads.read() as session:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         found = provider_inventories.of_provider(session, provider.id).get(name)
     if found is None:
         raise errors.NotFound(f"No inventory of class {name} for {provider.uuid}")
@@ -51,7 +53,7 @@ def create(placement: Placement, call: Call) -> Answer:
     name, numbers = call.body["resource_class"], numbers_of(call.body)
 
     def work(session: Session) -> int:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         try:
             _check(call, provider, {name: numbers})
             return provider_inventories.add(session, provider, name, numbers)
@@ -69,7 +71,7 @@ def change(placement: Placement, call: Call) -> Answer:
     name, numbers = call.path["resource_class"], numbers_of(call.body)
 
     def work(session: Session) -> int:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         check_generation(provider, call.body["resource_provider_generation"])
         _check(call, provider, {name: numbers}, "Unable to update inventory for resource provider {uuid}: ")
         return provider_inventories.change(session, provider, name, numbers)
@@ -81,7 +83,7 @@ def replace(placement: Placement, call: Call) -> Answer:
     wanted = {name: numbers_of(document) for name, document in call.body["inventories"].items()}
 
     def work(session: Session) -> int:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         check_generation(provider, call.body["resource_provider_generation"])
         _check(call, provider, wanted, "Unable to update inventory for resource provider {uuid}: ")
         try:
@@ -96,7 +98,7 @@ def replace(placement: Placement, call: Call) -> Answer:
 
 def delete_all(placement: Placement, call: Call) -> Answer:
     def work(session: Session) -> None:
-        provider_inventories.replace(session, provider_query.find(session, call.path["uuid"]), {})
+        provider_inventories.replace(session, queries.find(session, call.path["uuid"]), {})
 
     placement.change(work)
     return Answer(status=204)
@@ -107,7 +109,7 @@ def delete(placement: Placement, call: Call) -> Answer:
     name = call.path["resource_class"]
 
     def work(session: Session) -> None:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         try:
             provider_inventories.remove(session, provider, name)
         except errors.Conflict as error:

@@ -4,10 +4,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from minova.api.placement.call import Answer, Call, Placement, latest
-from minova.placement import provider_query, resource_classes, traits, trees
 from minova.placement.errors import BadRequest, NotFound
-from minova.placement.provider_query import Filter, Record
-from minova.placement.query_values import read_aggregates, read_resources, read_traits
+from minova.placement.limits.query_values import read_aggregates, read_resources, read_traits
+from minova.placement.providers import queries, resource_classes, traits, trees
+from minova.placement.providers.queries import Filter, Record
 
 # What hangs below a provider, and since when.
 _BELOW = (
@@ -48,7 +48,7 @@ def list_providers(placement: Placement, call: Call) -> Answer:
             traits.require(session, {*wanted.forbidden, *(name for some in wanted.required for name in some)})
         except NotFound as error:
             raise BadRequest(f'Invalid trait(s) in "required" parameter: {error}') from None
-        found = provider_query.found(session, wanted)
+        found = queries.found(session, wanted)
     shown = {"resource_providers": [view(call, provider) for provider in found]}
     return Answer(body=shown, changed=latest(provider.updated_at for provider in found))
 
@@ -87,7 +87,7 @@ def create(placement: Placement, call: Call) -> Answer:
 
 def show(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        found = provider_query.find(session, call.path["uuid"])
+        found = queries.find(session, call.path["uuid"])
     return Answer(body=view(call, found), changed=latest([found.updated_at]))
 
 
@@ -97,7 +97,7 @@ def change(placement: Placement, call: Call) -> Answer:
     def work(session: Any) -> Record:
         return trees.change(
             session,
-            provider_query.find(session, call.path["uuid"]),
+            queries.find(session, call.path["uuid"]),
             call.body["name"],
             parent if parent is ... else _plain(parent),
             reparenting=call.version >= (1, 37),
@@ -112,7 +112,7 @@ def delete(placement: Placement, call: Call) -> Answer:
 
     def work(session: Any) -> None:
         try:
-            found = provider_query.find(session, uuid)
+            found = queries.find(session, uuid)
         except NotFound:
             raise NotFound(f"No resource provider with uuid {uuid} found for delete") from None
         trees.remove(session, found)

@@ -3,7 +3,7 @@
 from minova.api.placement.allocations import wanted_of
 from minova.api.placement.call import Answer, Call, Placement
 from minova.api.placement.inventories import numbers_of
-from minova.placement import reshape
+from minova.placement.allocations import reshape
 
 
 def change(placement: Placement, call: Call) -> Answer:

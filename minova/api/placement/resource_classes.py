@@ -6,7 +6,8 @@ from minova.api.placement import schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.placement.schemas import newest
 from minova.api.placement.validate import check
-from minova.placement import errors, resource_classes
+from minova.placement import errors
+from minova.placement.providers import resource_classes
 
 
 def _view(call: Call, name: str) -> dict[str, Any]:

@@ -9,14 +9,14 @@ import falcon
 import msgspec
 
 from minova import errors
-from minova.api.body import NotJson
+from minova.api.http.body import NotJson
 from minova.api.placement.call import CACHE_HEADERS, Answer, Call, Handler, Placement
 from minova.api.placement.microversion import MAX, Version
 from minova.api.placement.schemas import Versions
 from minova.api.placement.validate import check_query, read_body, read_query
 from minova.log import bound_request
-from minova.placement import provider_query
 from minova.placement.errors import BadRequest
+from minova.placement.providers import queries
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ def _require_provider(placement: Placement, path: dict[str, str]) -> None:
     """NotFound: whoever asks of a provider that there is not is told that first, whatever the body."""
     if "uuid" in path:
         with placement.reads.read() as session:
-            provider_query.find(session, path["uuid"])
+            queries.find(session, path["uuid"])
 
 
 def require_type(request: falcon.Request) -> None:

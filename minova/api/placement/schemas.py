@@ -6,7 +6,7 @@ The facts are those of OpenStack Placement's API reference; the newest schema th
 from typing import Any, TypeAlias
 
 from minova.api.placement.microversion import Version
-from minova.db.placement_models import MAX_INT
+from minova.db.models.placement import MAX_INT
 
 Schema: TypeAlias = dict[str, Any]
 Versions: TypeAlias = tuple[tuple[Version, Schema], ...]

@@ -7,8 +7,9 @@ from sqlalchemy.orm import Session
 from minova.api.placement import schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.placement.validate import check
-from minova.placement import errors, provider_query, traits
-from minova.placement.resource_classes import Named
+from minova.placement import errors
+from minova.placement.providers import queries, traits
+from minova.placement.providers.resource_classes import Named
 
 
 def list_traits(placement: Placement, call: Call) -> Answer:
@@ -69,14 +70,14 @@ def delete(placement: Placement, call: Call) -> Answer:
 
 def of_provider(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         found = traits.of_provider(session, provider.id)
     return _of_provider(found, provider.generation)
 
 
 def replace(placement: Placement, call: Call) -> Answer:
     def work(session: Session) -> tuple[int, list[Named]]:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         if provider.generation != call.body["resource_provider_generation"]:
             raise errors.Conflict(
                 "Resource provider's generation already changed. Please update the generation and try again.",
@@ -93,7 +94,7 @@ def replace(placement: Placement, call: Call) -> Answer:
 
 
 def delete_all(placement: Placement, call: Call) -> Answer:
-    placement.change(lambda session: traits.set_traits(session, provider_query.find(session, call.path["uuid"]), ()))
+    placement.change(lambda session: traits.set_traits(session, queries.find(session, call.path["uuid"]), ()))
     return Answer(status=204)
 
 

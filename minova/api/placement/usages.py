@@ -4,12 +4,13 @@ from typing import Any
 
 from minova import errors
 from minova.api.placement.call import Answer, Call, Placement, latest
-from minova.placement import provider_query, usages
+from minova.placement.allocations import usages
+from minova.placement.providers import queries
 
 
 def of_provider(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        provider = provider_query.find(session, call.path["uuid"])
+        provider = queries.find(session, call.path["uuid"])
         found = usages.of_provider(session, provider.id)
     return Answer(body={"resource_provider_generation": provider.generation, "usages": found}, changed=latest([]))
 

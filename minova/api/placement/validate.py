@@ -10,7 +10,7 @@ import jsonschema
 import msgspec
 from jsonschema.exceptions import best_match
 
-from minova.api.body import BodyTooLarge
+from minova.api.http.body import BodyTooLarge
 from minova.api.placement.microversion import Version
 from minova.api.placement.schemas import Schema, Versions, newest
 from minova.placement.errors import BadRequest

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minova.objects.request_spec import RequestSpec
-from minova.placement.checks import Check, at_least, at_most
-from minova.scheduler.host_table import Hosts, HostState, HostTable, Mask, Rows
-from minova.scheduler.nova_host_state import NovaHostState
+from minova.placement.limits.checks import Check, at_least, at_most
+from minova.scheduler.hosts.nova_view import NovaHostState
+from minova.scheduler.hosts.table import Hosts, HostState, HostTable, Mask, Rows
 
 __all__ = [
     "BaseHostFilter",

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator
 
 from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY
 from minova.objects.request_spec import RequestSpec
-from minova.placement.checks import at_least, at_most, below
+from minova.placement.limits.checks import at_least, at_most, below
 from minova.scheduler.filters import Check, NumericFilter
 from minova.scheduler.filters.by_name import Named, NameFilter
-from minova.scheduler.host_table import Hosts
-from minova.scheduler.malformed import Malformed
+from minova.scheduler.filters.errors import Malformed
+from minova.scheduler.hosts.table import Hosts
 
 
 class SameHostFilter(NumericFilter):

@@ -1,9 +1,9 @@
 """AggregateInstanceExtraSpecsFilter: the metadata of the host's aggregates must be as the flavor's extra specs say."""
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.aggregate_values import Aggregates, words
 from minova.scheduler.filters import ClassFilter
 from minova.scheduler.filters.extra_specs import compare
+from minova.scheduler.hosts.aggregate_values import Aggregates, words
 
 SCOPE = "aggregate_instance_extra_specs"
 

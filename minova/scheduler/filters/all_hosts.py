@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import Check, NumericFilter
-from minova.scheduler.host_table import Hosts
+from minova.scheduler.hosts.table import Hosts
 
 
 class AllHostsFilter(NumericFilter):

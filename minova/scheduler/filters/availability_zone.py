@@ -4,7 +4,7 @@ from typing import Any
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
-from minova.scheduler.host_record import AggregateFacts
+from minova.scheduler.hosts.record import AggregateFacts
 
 
 class AvailabilityZoneFilter(ClassFilter):

@@ -7,8 +7,8 @@ import numpy as np
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import Filter, Verdict, all_of
-from minova.scheduler.host_state import HostState
-from minova.scheduler.host_table import HostTable, Mask
+from minova.scheduler.hosts.state import HostState
+from minova.scheduler.hosts.table import HostTable, Mask
 
 
 class Named(NamedTuple):

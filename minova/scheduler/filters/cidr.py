@@ -7,7 +7,7 @@ import netaddr
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
-from minova.scheduler.malformed import Malformed
+from minova.scheduler.filters.errors import Malformed
 
 
 class SimpleCIDRAffinityFilter(ClassFilter):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
-from minova.scheduler.host_record import ServiceFacts
+from minova.scheduler.hosts.record import ServiceFacts
 
 
 class ComputeFilter(ClassFilter):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters.extra_specs import compare
 from minova.scheduler.filters.nova_names import OWN, SHARED, AlikeFilter, attribute, field_of
-from minova.scheduler.host_state import HostState
+from minova.scheduler.hosts.state import HostState
 
 SCOPE = "capabilities"
 ADDRESS_BITS = "hw:maxphysaddr_bits"

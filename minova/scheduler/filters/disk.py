@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.aggregate_values import AggregateNumber
 from minova.scheduler.filters import Check, NumericFilter, at_least
-from minova.scheduler.host_table import Hosts, HostState
+from minova.scheduler.hosts.aggregate_values import AggregateNumber
+from minova.scheduler.hosts.table import Hosts, HostState
 
 
 class DiskFilter(NumericFilter):

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 
-from minova.scheduler.malformed import Malformed
+from minova.scheduler.filters.errors import Malformed
 
 NUMERIC: dict[str, Callable[[float, float], bool]] = {
     "=": operator.ge,  # as in Nova: at least

@@ -10,7 +10,7 @@ from minova import errors
 from minova.objects.image_properties import ARCHITECTURES, predicates, typed
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
-from minova.scheduler.host_record import Capabilities
+from minova.scheduler.hosts.record import Capabilities
 
 COMPARE = {
     "<": operator.lt,

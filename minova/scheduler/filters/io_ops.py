@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
-from minova.placement.checks import below
-from minova.scheduler.aggregate_values import AggregateNumber
+from minova.placement.limits.checks import below
 from minova.scheduler.filters import Check, NumericFilter
-from minova.scheduler.host_table import Hosts
+from minova.scheduler.hosts.aggregate_values import AggregateNumber
+from minova.scheduler.hosts.table import Hosts
 
 
 class IoOpsFilter(NumericFilter):

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
+from minova.scheduler.filters.errors import Malformed
 from minova.scheduler.filters.nova_names import OWN, SHARED, AlikeFilter, attribute
-from minova.scheduler.host_state import HostState
-from minova.scheduler.malformed import Malformed
+from minova.scheduler.hosts.state import HostState
 
 Arguments = Sequence[Any]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
-from minova.scheduler.host_record import Metric
-from minova.scheduler.settings import ratios
+from minova.scheduler.hosts.record import Metric
+from minova.scheduler.weights.ratios import ratios
 
 
 class MetricsFilter(ClassFilter):

@@ -9,8 +9,8 @@ from netaddr import IPAddress
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import Filter, Verdict, all_of
-from minova.scheduler.host_state import HostState
-from minova.scheduler.host_table import HostTable, Mask, Rows
+from minova.scheduler.hosts.state import HostState
+from minova.scheduler.hosts.table import HostTable, Mask, Rows
 
 # Where many hosts have the same: Nova's name, and the column that tells whether they do.
 SHARED = {

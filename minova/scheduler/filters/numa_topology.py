@@ -12,7 +12,7 @@ from minova.hardware.pci_pools import Pools
 from minova.objects.numa import NUMATopology, NUMATopologyLimits
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import Filter, Verdict, all_of
-from minova.scheduler.host_table import Hosts, HostState, HostTable, Mask
+from minova.scheduler.hosts.table import Hosts, HostState, HostTable, Mask
 
 NO_THREADS = "CPU thread policy require, but the host has no hardware threads"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from minova import errors
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import Check, NumericFilter, at_least
-from minova.scheduler.host_table import Hosts
+from minova.scheduler.hosts.table import Hosts
 
 KEY = "resources:VGPU"
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.aggregate_values import AggregateNumber
-from minova.scheduler.host_table import Hosts, HostTable
+from minova.scheduler.hosts.aggregate_values import AggregateNumber
+from minova.scheduler.hosts.table import Hosts, HostTable
 
 Floats = NDArray[np.float64]
 Numbers = Floats | float

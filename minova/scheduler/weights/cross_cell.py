@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.host_table import Hosts, HostTable
+from minova.scheduler.hosts.table import Hosts, HostTable
 from minova.scheduler.weights import Weigher
 
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from minova.objects.image_properties import typed
 from minova.objects.pci import Pairs
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.host_table import Hosts, HostTable
-from minova.scheduler.settings import ratios
+from minova.scheduler.hosts.table import Hosts, HostTable
 from minova.scheduler.weights import Numbers, Weigher
+from minova.scheduler.weights.ratios import ratios
 
 
 class ImagePropertiesWeigher(Weigher):

@@ -8,12 +8,12 @@ import numpy as np
 
 from minova import errors
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.aggregate_values import AggregateNumber
-from minova.scheduler.host_record import Metric
-from minova.scheduler.host_table import Hosts, HostTable
-from minova.scheduler.per_value import PerValue
-from minova.scheduler.settings import ratios
+from minova.scheduler.hosts.aggregate_values import AggregateNumber
+from minova.scheduler.hosts.class_value_cache import PerValue
+from minova.scheduler.hosts.record import Metric
+from minova.scheduler.hosts.table import Hosts, HostTable
 from minova.scheduler.weights import Weigher
+from minova.scheduler.weights.ratios import ratios
 
 
 class ComputeHostMetricNotFound(errors.NotFound):

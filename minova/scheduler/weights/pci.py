@@ -5,8 +5,8 @@ from typing import Any
 
 from minova.objects.pci import PciDevicePool
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.host_table import Hosts
-from minova.scheduler.per_value import PerValue
+from minova.scheduler.hosts.class_value_cache import PerValue
+from minova.scheduler.hosts.table import Hosts
 from minova.scheduler.weights import Weigher
 
 # More devices than this make no difference (Nova's number).

@@ -3,7 +3,7 @@
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.host_table import Hosts
+from minova.scheduler.hosts.table import Hosts
 from minova.scheduler.weights import Weigher
 
 

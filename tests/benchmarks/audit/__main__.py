@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any, cast
 
 from minova import virt
-from minova.compute.builds import Images
+from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
 from minova.conductor.manager import ConductorManager
 from minova.context import service_context

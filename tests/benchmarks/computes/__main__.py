@@ -21,7 +21,7 @@ from sqlalchemy import text
 
 from minova.cmd import clients
 from minova.compute.manager import AUDIT_INTERVAL, BINARY
-from minova.conductor.liveness import Liveness
+from minova.conductor.hosts.liveness import Liveness
 from minova.context import service_context
 from minova.db.engine import Database
 from minova.rpc import Rpc

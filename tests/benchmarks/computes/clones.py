@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from minova.compute.resource_tracker import node_uuid
+from minova.compute.tracker.resource_tracker import node_uuid
 from minova.db import models
 from minova.db.engine import Database
 

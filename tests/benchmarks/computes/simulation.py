@@ -10,8 +10,8 @@ from typing import Any
 
 from minova import errors
 from minova.compute.manager import AUDIT_INTERVAL, BINARY
-from minova.compute.nodes import settings_from
-from minova.compute.resource_tracker import ResourceTracker
+from minova.compute.tracker.nodes import settings_from
+from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.context import service_context
 from minova.objects.service import Service
 from tests.benchmarks.computes.clones import service_uuid

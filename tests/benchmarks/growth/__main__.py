@@ -12,7 +12,7 @@ from sqlalchemy import text
 from minova.db import schema
 from minova.db.engine import Database
 from minova.db.models import Base
-from minova.scheduler.bench_cloud import host_records
+from minova.simulate.bench_cloud import host_records
 from tests.functional.conductor.desk import CTX, Desk
 from tests.functional.scheduler.cloud import fill as fill_hosts
 from tests.servers.postgresql import PostgreSQL

@@ -25,7 +25,7 @@ from falcon import testing
 from sqlalchemy import insert
 
 from minova import conf as configuration
-from minova.api.auth import placement_authenticator
+from minova.api.http.auth import placement_authenticator
 from minova.api.placement.app import make_app
 from minova.db import models, schema
 from minova.db.engine import Database

@@ -32,11 +32,11 @@ from minova.db import models
 from minova.db.engine import Database
 from minova.objects.request_spec import RequestSpec
 from minova.placement import changes
-from minova.scheduler.bench_cloud import host_records, requests
-from minova.scheduler.decision import Decision, decide
-from minova.scheduler.filter_scheduler import FilterScheduler, rules_of
-from minova.scheduler.host_source import HostSource
-from minova.scheduler.host_table import HostTable
+from minova.scheduler.decide.decision import Decision, decide
+from minova.scheduler.drivers.filter_scheduler import FilterScheduler, rules_of
+from minova.scheduler.hosts.table import HostTable
+from minova.scheduler.refresh.host_source import HostSource
+from minova.simulate.bench_cloud import host_records, requests
 from tests.functional.scheduler.cloud import fill
 from tests.servers.postgresql import PostgreSQL
 

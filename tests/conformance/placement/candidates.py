@@ -20,8 +20,8 @@ from urllib.parse import parse_qsl
 from minova.api.placement.candidate_view import body
 from minova.db.engine import Database
 from minova.db.models import Base
-from minova.placement.candidate_query import parse
-from minova.placement.candidate_search import search
+from minova.placement.candidates.query import parse
+from minova.placement.candidates.search import search
 from minova.placement.errors import BadRequest
 from tests.conformance.placement import random_clouds
 from tests.conformance.placement.minova_cloud import empty, put_cloud

@@ -6,8 +6,8 @@ import pytest
 
 from minova.db import models
 from tests.fakes.row_conductor import now
+from tests.functional.api.compute.test_aggregates import add_host
 from tests.functional.api.conftest import Cloud
-from tests.functional.api.test_aggregates import add_host
 from tests.functional.cli.conftest import Cli, good, shown
 
 CREATE = ("server", "create", "web", "--flavor", "tiny", "--image", "guest")

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from minova.cli.commands import COMMANDS
+from minova.cli.registry import COMMANDS
 from tests.fakes.api_server import ApiServer
 from tests.functional.cli.conftest import Cli
 

@@ -14,10 +14,10 @@ import msgspec
 from sqlalchemy import func, select
 
 from minova import errors
-from minova.compute.audit import fold
-from minova.compute.builds import Images
+from minova.compute.accounting.audit import fold
+from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
-from minova.compute.nodes import settings_from
+from minova.compute.tracker.nodes import settings_from
 from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.db import models

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select, update
 
-from minova.conductor.service_removal import remove_node
+from minova.conductor.hosts.service_removal import remove_node
 from minova.db import models
 from minova.objects.flavor import Flavor
 from minova.objects.migration import MigrationType

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import select
 
 from minova import errors
-from minova.compute.builds import Images
 from minova.compute.host_identity import LocalIdentity
+from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
-from minova.conductor import host_rename
+from minova.conductor.hosts import rename as host_rename
 from minova.db import models
 from minova.objects.compute_node import ComputeNode
 from tests.functional.compute.moving import FLAVORS, World, options_of

@@ -21,8 +21,9 @@ from minova.objects.migration import MigrationType
 from minova.objects.numa import NUMATopology
 from minova.objects.request_spec import Selection
 from minova.objects.resource_request import resource_alternatives
-from minova.placement import allocation_writes, audit_gather, audit_heal, node_audit
-from minova.placement.audit import Kind
+from minova.placement.allocations import writes
+from minova.placement.audit import gather, heal, node_audit
+from minova.placement.audit.judge import Kind
 from tests.functional.compute.moving import ALIAS, CTX, HOSTS, IMAGE, Machine, World, flavor
 
 EXAMPLES = int(os.environ.get("MINOVA_SEQUENCES", "100")) // 10
@@ -80,17 +81,17 @@ class Cloud(World):
 
     def findings(self) -> list[tuple[Kind, str]]:
         with self.db.read() as session:
-            return [(one.kind, one.detail) for one in audit_gather.findings(session)]
+            return [(one.kind, one.detail) for one in gather.findings(session)]
 
     def rewrite(self, uuid: str, **resources: int) -> None:
         """The instance holds this of its node, and nothing else."""
         row = next(row for row in self._instances() if row.uuid == uuid)
-        wanted = allocation_writes.Wanted(
+        wanted = writes.Wanted(
             consumer_uuid=uuid,
             allocations={self._tracker(str(row.host)).node.uuid: resources},
             consumer_type="INSTANCE",
         )
-        self.db.run(lambda session: allocation_writes.replace(session, [wanted]))
+        self.db.run(lambda session: writes.replace(session, [wanted]))
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_what_older_releases_added_is_taken_back(
         remedy = " ".join(f"{name}={amount}" for name, amount in sorted({**SIZE, **right}.items()))
         assert any(uuid in line and line.endswith(f"to hold {remedy}") for line in caplog.messages)
     else:
-        assert [(one.finding.kind, one.reason) for one in audit_heal.fix(cloud.db)] == [(Kind.WRONG_AMOUNT, None)]
+        assert [(one.finding.kind, one.reason) for one in heal.fix(cloud.db)] == [(Kind.WRONG_AMOUNT, None)]
     assert cloud.held()[uuid] == {("b", name): amount for name, amount in {**SIZE, **right}.items()}
     cloud.audit()
     assert cloud.findings() == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.compute.image_sweep import GRACE, sweep, time_in
+from minova.compute.images.sweep import GRACE, sweep, time_in
 from minova.compute.manager import ComputeManager
 from minova.objects.build import BuildMessage
 from minova.objects.flavor import Flavor

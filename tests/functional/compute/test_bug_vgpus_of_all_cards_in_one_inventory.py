@@ -14,8 +14,9 @@ from minova.db import models
 from minova.objects.compute_node import HypervisorView
 from minova.objects.migration import MigrationType
 from minova.objects.server_request import CreateServers
-from minova.placement import allocation_writes, audit_gather, audit_heal
-from minova.placement.audit import Kind
+from minova.placement.allocations import writes
+from minova.placement.audit import gather, heal
+from minova.placement.audit.judge import Kind
 from minova.placement.child_providers import child_uuid
 from tests.functional.compute.moving import CTX, HOSTS, IMAGE, Machine, World, flavor
 
@@ -76,7 +77,7 @@ class Cloud(World):
 
     def findings(self) -> list[Kind]:
         with self.db.read() as session:
-            return [one.kind for one in audit_gather.findings(session)]
+            return [one.kind for one in gather.findings(session)]
 
 
 @pytest.fixture
@@ -184,16 +185,16 @@ def test_a_card_that_is_gone_goes_once_nothing_of_it_is_held(cloud: Cloud) -> No
 
 def test_a_missing_virtual_gpu_is_restored_from_a_card(cloud: Cloud) -> None:
     (uuid,) = cloud.create(1)
-    wanted = allocation_writes.Wanted(
+    wanted = writes.Wanted(
         consumer_uuid=uuid,
         allocations={cloud._tracker("a").node.uuid: {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1}},
         consumer_type="INSTANCE",
     )
-    cloud.db.run(lambda session: allocation_writes.replace(session, [wanted]))
+    cloud.db.run(lambda session: writes.replace(session, [wanted]))
     assert cloud.held(uuid) == {}
     cloud.audit()
     assert len(cloud.held(uuid)) == 1
-    assert list(audit_heal.fix(cloud.db)) == []
+    assert list(heal.fix(cloud.db)) == []
 
 
 def test_what_people_put_below_a_node_stays(cloud: Cloud) -> None:

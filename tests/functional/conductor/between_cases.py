@@ -5,13 +5,13 @@ from typing import Any
 from sqlalchemy import Connection, event, insert, literal, select
 from sqlalchemy.orm import Session
 
-from minova.conductor.liveness import Liveness
-from minova.conductor.services import Services
-from minova.conductor.worker import Worker
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.hosts.services import Services
+from minova.conductor.tasks.worker import Worker
 from minova.db import models
-from minova.db.placement_models import ProviderTrait, Trait
+from minova.db.models import ProviderTrait, Trait
 from minova.objects.service import Service
-from minova.placement import provider_query, traits
+from minova.placement.providers import queries, traits
 from tests.functional.conductor.desk import CTX, Desk
 from tests.functional.scheduler.cloud import named
 
@@ -21,7 +21,7 @@ class BetweenCases:
         node, own, waiting = desk.audit("a"), ("HW_CPU_X86_AVX2",), [True]
 
         def of_node(session: Session) -> set[str]:
-            return {one.name for one in traits.of_provider(session, provider_query.find(session, node.uuid).id)}
+            return {one.name for one in traits.of_provider(session, queries.find(session, node.uuid).id)}
 
         def give(connection: Connection, _cursor: object, statement: str, *_more: object) -> None:
             if waiting and "FROM resource_provider_traits" in statement:

@@ -13,7 +13,8 @@ from sqlalchemy import select
 from minova import conf as configuration
 from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
-from minova.db import models, read_instances
+from minova.db import models
+from minova.db.api_queries import instances
 from minova.db.engine import Database
 from minova.notifier import Notifier
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
@@ -208,7 +209,7 @@ class Desk:
 
     def diagnosis(self, uuid: str) -> Diagnosis:
         with self.db.read() as session:
-            found = read_instances.last_diagnosis(session, uuid)
+            found = instances.last_diagnosis(session, uuid)
             assert found is not None
             return found.value
 

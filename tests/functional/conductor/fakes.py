@@ -16,7 +16,7 @@ from minova.objects.diagnosis import Diagnosis, FilterStep, ScheduleAnswer
 from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.objects.resource_request import resource_alternatives
-from minova.placement import allocations
+from minova.placement.allocations import claims as allocations
 from tests.functional.scheduler.cloud import named
 
 

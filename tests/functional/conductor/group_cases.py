@@ -13,7 +13,7 @@ from minova.hardware import errors as hardware
 from minova.objects.aggregate import Aggregate
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.numa import InstanceNUMATopology
-from minova.placement import provider_aggregates, provider_query
+from minova.placement.providers import aggregates, queries
 from tests.functional.conductor.desk import CTX, FLAVOR, Desk
 from tests.functional.scheduler.cloud import named
 
@@ -33,7 +33,7 @@ def update(desk: Desk, one: Aggregate, name: str | None = None, **metadata: str 
 
 def mirrored(desk: Desk, host: str) -> list[str]:
     with desk.db.read() as session:
-        return provider_aggregates.of_provider(session, provider_query.find(session, named(host)).id)
+        return aggregates.of_provider(session, queries.find(session, named(host)).id)
 
 
 def announced(desk: Desk, work: Any) -> list[str]:

@@ -1,13 +1,13 @@
 """The attempts that explain shows: every host that a build was tried on, in their order."""
 
-from minova.db import read_instances
-from minova.objects.unnamed import without_names
+from minova.db.api_queries import instances
+from minova.objects.redact import without_names
 from tests.functional.conductor.desk import Desk
 
 
 def attempts(desk: Desk, uuid: str) -> list[tuple[str, str | None, str | None]]:
     with desk.db.read() as session:
-        found = read_instances.attempts(session, [uuid]).get(uuid, [])
+        found = instances.attempts(session, [uuid]).get(uuid, [])
     return [(one.host, one.result, one.reason) for one in found]
 
 
@@ -26,8 +26,8 @@ def test_a_fault_can_be_told_without_its_hosts(desk: Desk) -> None:
     for number, host in enumerate("abc", start=1):
         desk.fail(host, uuid, attempt=number, reason=f"no disk on {host}-node")
     with desk.db.read() as session:
-        fault = read_instances.last_faults(session, [uuid])[uuid].message
-        names = {name for one in read_instances.attempts(session, [uuid])[uuid] for name in one.names}
+        fault = instances.last_faults(session, [uuid])[uuid].message
+        names = {name for one in instances.attempts(session, [uuid])[uuid] for name in one.names}
     assert "a: no disk on a-node; b: no disk on b-node; c: no disk on c-node" in fault
     assert without_names(fault, names).endswith("no disk on the host; no disk on the host; no disk on the host")
 

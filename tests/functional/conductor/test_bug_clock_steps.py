@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import select
 
 from minova.conductor.manager import ConductorManager
-from minova.db import clock, models, read_services, schema
+from minova.db import clock, models, schema
+from minova.db.api_queries import services
 from tests.functional.conductor.desk import CTX, Desk
 
 HOUR = 3600.0
@@ -43,7 +44,7 @@ def pass_time(
 
 def down(desk: Desk) -> set[str]:
     with desk.db.read() as session:
-        found = read_services.services(session, 60.0, desk.db)
+        found = services.services(session, 60.0, desk.db)
         return {row.host for row in found.rows if not found.is_up(row)}
 
 
@@ -118,5 +119,5 @@ def test_people_are_shown_wall_time(desk: Desk) -> None:
     desk.step = HOUR
     pass_time(desk, 21)
     with desk.db.read() as session:
-        shown = read_services.services(session, 60.0, desk.db).last_seen.values()
+        shown = services.services(session, 60.0, desk.db).last_seen.values()
     assert all(desk.now + desk.step - 10 <= at <= desk.now + desk.step for at in shown)

@@ -3,7 +3,7 @@
 import pytest
 
 from minova.conductor.manager import ConductorManager
-from minova.conductor.worker import GRACE, Worker
+from minova.conductor.tasks.worker import GRACE, Worker
 from tests.functional.conductor.desk import CTX, Desk, request
 
 

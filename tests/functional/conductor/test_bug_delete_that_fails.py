@@ -2,7 +2,7 @@
 
 from sqlalchemy import select
 
-from minova.conductor.terminate import ASK_AGAIN, LONGEST_PAUSE, pause_after
+from minova.conductor.servers.terminate import ASK_AGAIN, LONGEST_PAUSE, pause_after
 from minova.db import models
 from tests.functional.conductor.desk import CTX, Desk
 

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select, update
 
-from minova.api.server_view import status_of
+from minova.api.compute.servers.view import status_of
 from minova.db import models
 from minova.objects.states import PowerState
 from tests.functional.conductor.desk import CTX, Desk

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.conductor.casts import FIRST_PAUSE, LONGEST_PAUSE, Unsent
+from minova.conductor.compute_messages import FIRST_PAUSE, LONGEST_PAUSE, Unsent
 from minova.db import schema
 from tests.functional.conductor.desk import Desk
 

@@ -10,15 +10,16 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor import build_instances, notifications
-from minova.conductor.batches import together_or_alone
-from minova.conductor.endings import fail_builds
-from minova.conductor.payloads import instance_info
+from minova.conductor.notifications import instances
+from minova.conductor.notifications.payloads import instance_info
+from minova.conductor.servers import build as build_instances
+from minova.conductor.servers.finish import fail_builds
+from minova.conductor.tasks.batches import together_or_alone
 from minova.db import models, node_audits, schema
 from minova.db import purge as db_purge
 from minova.objects.node_audit import NodeAudit
 from tests.functional.conductor.desk import CTX, START, Desk, request
-from tests.functional.conductor.test_notifications import Open, names, open_desk
+from tests.functional.conductor.notifications.test_instances import Open, names, open_desk
 
 __all__ = ["open_desk"]
 KINDS = [RuntimeError("boom"), errors.Conflict("boom"), IntegrityError("boom", None, Exception("boom"))]
@@ -118,7 +119,7 @@ def test_a_notification_that_cannot_be_made_fails_neither_its_transaction_nor_ot
             raise RuntimeError("boom")
         return instance_info(instance, *more)
 
-    monkeypatch.setattr(notifications, "instance_info", failing)
+    monkeypatch.setattr(instances, "instance_info", failing)
     uuids = desk.create(2)
     assert [desk.instance(uuid).vm_state for uuid in uuids] == ["building", "building"]
     assert [event for _, event in names(desk)] == ["create.start"]

@@ -1,7 +1,7 @@
 """An asking of the scheduler that was overtaken by a newer one of the same tasks."""
 
 from minova import errors
-from minova.conductor.service_removal import remove_node
+from minova.conductor.hosts.service_removal import remove_node
 from tests.functional.conductor.desk import CTX, Desk, request
 
 

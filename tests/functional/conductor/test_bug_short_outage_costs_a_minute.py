@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.build_instances import SCHEDULE_WAIT
+from minova.conductor.servers.build import SCHEDULE_WAIT
 from minova.db import schema
 from minova.db.engine import Database
 from tests.functional.conductor.desk import CTX, START, Desk, request

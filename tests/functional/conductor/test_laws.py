@@ -14,7 +14,7 @@ from sqlalchemy import event, select
 from minova import errors
 from minova.db import models, schema
 from minova.objects.build import BuildMessage
-from minova.placement import audit_gather
+from minova.placement.audit import gather
 from tests.functional.conductor.desk import CTX, Desk, request
 
 STEPS = 25
@@ -153,7 +153,7 @@ class Tasks(RuleBasedStateMachine):
     @invariant()
     def nothing_under_way_confuses_the_audit_of_placement(self) -> None:
         with self.desk.db.read() as session:
-            assert audit_gather.findings(session) == []
+            assert gather.findings(session) == []
 
 
 def test_laws_of_tasks() -> None:
@@ -226,7 +226,7 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
         live(desk, story)
         left.clear()
         with desk.db.read() as session:
-            assert audit_gather.findings(session) == []
+            assert gather.findings(session) == []
         # Its successor, the client that asks again, and the hosts, which repeat what nobody has heard.
         desk.conductor = desk.start("one")
         again = desk.conductor.create_servers(CTX, request=asked).instance_uuids

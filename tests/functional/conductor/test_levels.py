@@ -4,9 +4,9 @@ from sqlalchemy import update
 
 from minova.db import services
 from minova.db.models import Service
-from minova.levels import CURRENT
 from minova.objects.service import SERVICE_VERSION
 from minova.objects.service import Service as ServiceObject
+from minova.rpc_levels import CURRENT
 from tests.functional.conductor.desk import CTX, Desk
 from tests.functional.scheduler.cloud import named
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from minova.conductor.placement_audit import TOLD, PlacementAudit
-from minova.conductor.worker import Worker
+from minova.conductor.tasks.worker import Worker
 from minova.db.engine import Database
 from minova.metrics import REGISTRY
-from minova.placement.audit import Kind
+from minova.placement.audit.judge import Kind
 from tests.functional.placement.cases import claim, claim_of, held, hosts
 from tests.functional.scheduler.cloud import fresh, named
 

@@ -10,8 +10,10 @@ from minova.db import models
 from minova.db.engine import Database
 from minova.objects.compute_node import Inventory
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.placement import allocation_writes, audit_gather, audit_heal, child_providers
-from minova.placement.audit import Kind
+from minova.placement import child_providers
+from minova.placement.allocations import writes
+from minova.placement.audit import gather, heal
+from minova.placement.audit.judge import Kind
 from tests.functional.placement.cases import claim, claim_of, held, hosts, on, release
 from tests.functional.scheduler.cloud import SEEN, add_instance, books, inventories_of, named, unbalanced
 
@@ -38,12 +40,12 @@ def give(db: Database, name: str, host: str, kind: str | None = "INSTANCE", **re
     before: dict[str, dict[str, int]] = {}
     for (other, resource_class), used in held(db, name).items():
         before.setdefault(named(f"node {other}"), {})[resource_class] = used
-    wanted = allocation_writes.Wanted(
+    wanted = writes.Wanted(
         consumer_uuid=named(name),
         allocations=before | {named(f"node {host}"): resources or OF_FLAVOR},
         consumer_type=kind,
     )
-    db.run(lambda session: allocation_writes.replace(session, [wanted]))
+    db.run(lambda session: writes.replace(session, [wanted]))
 
 
 def task_for(db: Database, name: str, step: str = "build") -> None:
@@ -65,7 +67,7 @@ def task_for(db: Database, name: str, step: str = "build") -> None:
 
 def found(db: Database) -> list[tuple[Kind, str]]:
     with db.read() as session:
-        return [(finding.kind, finding.detail) for finding in audit_gather.findings(session)]
+        return [(finding.kind, finding.detail) for finding in gather.findings(session)]
 
 
 def kinds(db: Database) -> list[Kind]:
@@ -74,8 +76,8 @@ def kinds(db: Database) -> list[Kind]:
 
 def fix(db: Database) -> list[tuple[Kind, str | None]]:
     """What was healed, and why not; doing it again changes nothing but what cannot be healed."""
-    healed = [(one.finding.kind, one.reason) for one in audit_heal.fix(db)]
-    again = [(one.finding.kind, one.reason) for one in audit_heal.fix(db)]
+    healed = [(one.finding.kind, one.reason) for one in heal.fix(db)]
+    again = [(one.finding.kind, one.reason) for one in heal.fix(db)]
     assert again == [(kind, reason) for kind, reason in healed if reason is not None]
     return healed
 
@@ -251,9 +253,9 @@ class AuditCases:
         hosts(db, "a", "b")
         boot(db, "one", "a", allocated="b")
         with db.read() as session:
-            (finding,) = audit_gather.findings(session)
+            (finding,) = gather.findings(session)
         task_for(db, "one", "delete")
-        db.run(lambda session: audit_heal.heal(session, finding, db.now()))
+        db.run(lambda session: heal.heal(session, finding, db.now()))
         assert held(db, "one") == on("b", **OF_FLAVOR)
 
     def test_nothing_of_an_instance_itself_changes(self, db: Database) -> None:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from minova import errors
 from minova.db.engine import Database
-from minova.placement import allocation_writes, allocations, audit_gather
+from minova.placement.allocations import claims, writes
+from minova.placement.audit import gather
 from tests.functional.placement.cases import claim_of, hosts, release
 from tests.functional.scheduler.cloud import books, fresh, named, unbalanced
 
@@ -42,7 +43,7 @@ def race(url: str, *, processes: int, steps: int, killed: int, providers: int = 
     hosts(db, *names, vcpus=VCPUS, memory_mb=65536, local_gb=1000)
     for number, name in enumerate(names):
         first = [claim_of(f"c{number * CONSUMERS_OF_A_PROVIDER + i}", name, VCPU=2) for i in range(3)]
-        assert db.run(lambda session, first=first: allocations.claim(session, first)) == {}  # type: ignore[misc]
+        assert db.run(lambda session, first=first: claims.claim(session, first)) == {}  # type: ignore[misc]
     begun = time.monotonic()
     command = [sys.executable, "-m", "tests.functional.placement.brim", url, "--steps", str(steps // processes)]
     command += ["--providers", str(providers), "--worker"]
@@ -58,7 +59,7 @@ def race(url: str, *, processes: int, steps: int, killed: int, providers: int = 
     assert [process.returncode for process in running[killed:]] == [0] * (processes - killed), complaints
     assert not unbalanced(books(db))
     with db.read() as session:
-        assert audit_gather.wrong_books(session) == []
+        assert gather.wrong_books(session) == []
     db.close()
     return Outcome(sum(int(output.split()[-1]) for output, _ in ended), killed, seconds)
 
@@ -95,7 +96,7 @@ def _claim(db: Database, rng: random.Random, step: int, providers: int) -> int:
         for name in _names(rng, providers)
     ]
     try:
-        return len(wants) - len(db.run(lambda session: allocations.claim(session, wants)))
+        return len(wants) - len(db.run(lambda session: claims.claim(session, wants)))
     except errors.StaleClaim:
         return 0
 
@@ -104,11 +105,11 @@ def _write(db: Database, rng: random.Random, step: int, providers: int) -> int:
     """As somebody over HTTP: over several providers, all or none."""
     uuids = [named(f"node h{number}") for number in rng.sample(range(providers), 2)]
     wanted = [
-        allocation_writes.Wanted(consumer_uuid=named(name), allocations={uuid: {"VCPU": 1} for uuid in uuids})
+        writes.Wanted(consumer_uuid=named(name), allocations={uuid: {"VCPU": 1} for uuid in uuids})
         for name in _names(rng, providers)
     ]
     try:
-        db.run(lambda session: allocation_writes.replace(session, wanted))
+        db.run(lambda session: writes.replace(session, wanted))
     except errors.Conflict:
         return 0
     return len(wanted)

@@ -8,10 +8,10 @@ import pytest
 
 from minova.api.placement.candidate_view import body
 from minova.db.engine import Database
-from minova.placement.candidate_combine import Candidate
-from minova.placement.candidate_query import parse
-from minova.placement.candidate_request import CandidateRequest
-from minova.placement.candidate_search import Found, search
+from minova.placement.candidates.combine import Candidate
+from minova.placement.candidates.query import parse
+from minova.placement.candidates.request import CandidateRequest
+from minova.placement.candidates.search import Found, search
 from minova.placement.errors import BadRequest
 from tests.conformance.placement import random_clouds
 from tests.conformance.placement.minova_cloud import empty, put_cloud

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models
 from minova.db.engine import Database
-from minova.placement import allocations
+from minova.placement.allocations import claims as allocations
 from tests.functional.placement.cases import claim_of, hosts, release
 from tests.functional.placement.group_cases import add_group
 

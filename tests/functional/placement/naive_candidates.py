@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from minova.placement.candidate_request import CandidateRequest, Group
+from minova.placement.candidates.request import CandidateRequest, Group
 from tests.conformance.placement.random_clouds import SHARES
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from minova.placement.provider_inventories import Numbers
+from minova.placement.providers.inventories import Numbers
 
 # What a change comes to: done, or the kind of its refusal.
 DONE, CONFLICT, BAD, NOT_FOUND = "done", "Conflict", "BadRequest", "NotFound"

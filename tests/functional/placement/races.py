@@ -5,7 +5,7 @@ import sys
 
 from minova import errors
 from minova.db.engine import Database
-from minova.placement import allocations
+from minova.placement.allocations import claims as allocations
 from tests.functional.placement.cases import claim_of, hosts, release
 
 HOSTS = tuple(f"h{number}" for number in range(4))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from minova import errors
-from minova.placement import allocations
+from minova.placement.allocations import claims as allocations
 from tests.functional.placement.cases import claim, claim_of, hosts, release
 from tests.functional.scheduler.cloud import books, fresh, named
 

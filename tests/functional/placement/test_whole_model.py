@@ -13,16 +13,9 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db import models
 from minova.db.engine import Database
-from minova.placement import (
-    allocation_writes,
-    allocations,
-    provider_aggregates,
-    provider_inventories,
-    provider_query,
-    traits,
-    trees,
-)
-from minova.placement.provider_inventories import Numbers
+from minova.placement.allocations import claims, writes
+from minova.placement.providers import aggregates, inventories, queries, traits, trees
+from minova.placement.providers.inventories import Numbers
 from tests.conformance.placement.minova_cloud import empty
 from tests.functional.placement.candidate_cases import asked, find, text
 from tests.functional.placement.naive_candidates import Naive
@@ -91,19 +84,19 @@ class Model(RuleBasedStateMachine):
             return
 
         def work(session: Session) -> None:
-            trees.change(session, provider_query.find(session, name), f"named {name}", parent, reparenting=True)
+            trees.change(session, queries.find(session, name), f"named {name}", parent, reparenting=True)
 
         assert self.outcome(work) == self.naive.move(name, parent)
 
     @rule(name=provider, sure=stale)
     def remove(self, name: str, sure: bool) -> None:
         if self.there(name) and sure:
-            found = self.outcome(lambda session: trees.remove(session, provider_query.find(session, name)))
+            found = self.outcome(lambda session: trees.remove(session, queries.find(session, name)))
             assert found == self.naive.remove(name)
 
     @rule(name=provider, wanted=st.dictionaries(st.sampled_from(CLASSES), numbers), old=stale)
     def set_inventories(self, name: str, wanted: dict[str, Numbers], old: bool) -> None:
-        found = self.change(name, old, lambda session, of: provider_inventories.replace(session, of, wanted))
+        found = self.change(name, old, lambda session, of: inventories.replace(session, of, wanted))
         assert found in (None, self.there(name) and self.naive.set_inventories(name, wanted, stale=old))
 
     @rule(name=provider, wanted=st.sets(st.sampled_from(TRAITS)), old=stale)
@@ -114,7 +107,7 @@ class Model(RuleBasedStateMachine):
     @rule(name=provider, wanted=st.sets(st.sampled_from(AGGREGATES)), old=stale)
     def set_aggregates(self, name: str, wanted: set[str], old: bool) -> None:
         def work(session: Session, of: Any) -> None:
-            provider_aggregates.set_aggregates(session, of, wanted, generation=True)
+            aggregates.set_aggregates(session, of, wanted, generation=True)
 
         found = self.change(name, old, work)
         assert found in (None, self.there(name) and self.naive.set_aggregates(name, wanted, stale=old))
@@ -125,8 +118,8 @@ class Model(RuleBasedStateMachine):
             return None
 
         def by_generation(session: Session) -> None:
-            record = provider_query.find(session, name)
-            work(session, provider_query.Record(**_fields(record) | {"generation": record.generation - old}))
+            record = queries.find(session, name)
+            work(session, queries.Record(**_fields(record) | {"generation": record.generation - old}))
 
         return self.outcome(by_generation)
 
@@ -138,28 +131,27 @@ class Model(RuleBasedStateMachine):
         if old:
             seen = {name: (generation or 0) + 5 for name, generation in seen.items()}
         rows = [
-            allocation_writes.Wanted(consumer_uuid=name, allocations=held, generation=seen[name])
-            for name, held in wanted.items()
+            writes.Wanted(consumer_uuid=name, allocations=held, generation=seen[name]) for name, held in wanted.items()
         ]
-        found = self.outcome(lambda session: allocation_writes.replace(session, rows))
+        found = self.outcome(lambda session: writes.replace(session, rows))
         assert found == self.naive.put(wanted, seen)
 
     @rule(name=consumer)
     def delete(self, name: str) -> None:
-        assert self.outcome(lambda session: allocation_writes.remove(session, name)) == self.naive.delete(name)
+        assert self.outcome(lambda session: writes.remove(session, name)) == self.naive.delete(name)
 
     @rule(name=consumer, at=provider, wanted=resources)
     def claim(self, name: str, at: str, wanted: dict[str, int]) -> None:
         if not self.there(at):
             return
         number = self.naive.rows.get(name, (0, 0))[1] + 1
-        one = allocations.Claim(consumer_uuid=name, claim_no=number, provider_uuid=at, resources=wanted)
-        refused = self.db.run(lambda session: allocations.claim(session, [one]))
+        one = claims.Claim(consumer_uuid=name, claim_no=number, provider_uuid=at, resources=wanted)
+        refused = self.db.run(lambda session: claims.claim(session, [one]))
         assert (not refused) == self.naive.claim(name, at, wanted)
 
     @rule(name=consumer)
     def release(self, name: str) -> None:
-        self.db.run(lambda session: allocations.release(session, [name]))
+        self.db.run(lambda session: claims.release(session, [name]))
         self.naive.release(name)
 
     # -- looks -----------------------------------------------------------------------------------------------------
@@ -194,12 +186,12 @@ class Model(RuleBasedStateMachine):
             assert {row[0]: (row[1], row[2]) for row in rows} == self.naive.rows
 
 
-def _fields(record: provider_query.Record) -> dict[str, Any]:
+def _fields(record: queries.Record) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__struct_fields__}
 
 
 def _providers(session: Session) -> dict[str, tuple[str | None, str, int]]:
-    found = provider_query.found(session, provider_query.Filter())
+    found = queries.found(session, queries.Filter())
     return {record.uuid: (record.parent_uuid, record.root_uuid, record.generation) for record in found}
 
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from minova import conf as configuration
-from minova.api.auth import placement_authenticator
+from minova.api.http.auth import placement_authenticator
 from minova.api.placement.app import make_app
 from minova.db.engine import Database
 from minova.db.models import Base

@@ -10,7 +10,7 @@ import pytest
 
 from minova import conf as configuration
 from minova import errors
-from minova.api.auth import placement_authenticator
+from minova.api.http.auth import placement_authenticator
 from tests.functional.placement_api.conftest import Room
 from tests.functional.scheduler.cloud import named
 

@@ -19,8 +19,9 @@ from minova.db.engine import Database
 from minova.objects.compute_node import Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.request_spec import RequestSpec
-from minova.placement import changes, inventories, providers
-from minova.scheduler.host_record import AggregateFacts, HostRecord, RoomFacts
+from minova.placement import changes
+from minova.placement.providers import node_inventories, nodes
+from minova.scheduler.hosts.record import AggregateFacts, HostRecord, RoomFacts
 
 NAMES = UUID("00000000-0000-4000-8000-000000000000")
 SEEN = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
@@ -91,8 +92,8 @@ def add_host(
     )
     session.add(made)
     session.flush()
-    providers.ensure(session, made.uuid, name)
-    inventories.set_inventories(session, made.uuid, inventories_of(made))
+    nodes.ensure(session, made.uuid, name)
+    node_inventories.set_inventories(session, made.uuid, inventories_of(made))
     if announce:
         changes.append(session, [made.id], now)
     return made.id

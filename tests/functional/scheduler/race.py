@@ -22,8 +22,8 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from minova.conductor.servers import spec_of
-from minova.db import groups, models, request_specs
+from minova.conductor.servers.create import spec_of
+from minova.db import models, request_specs, server_groups
 from minova.db.engine import Database
 from minova.hardware.numa_fit import NoFit, fit_topology
 from minova.hardware.numa_usage import with_instance
@@ -32,9 +32,10 @@ from minova.objects.flavor import Flavor
 from minova.objects.numa import NUMACell, NUMATopology
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import ServerRequest
-from minova.placement import audit_gather, inventories
+from minova.placement.audit import gather
+from minova.placement.providers import node_inventories
+from minova.scheduler.drivers.request import UNCLAIMED
 from minova.scheduler.manager import SchedulerManager
-from minova.scheduler.request import UNCLAIMED
 from tests.functional.placement.group_cases import add_group
 from tests.functional.scheduler.asking import manager_of
 from tests.functional.scheduler.cloud import CTX, SEEN, add_host, add_instance, books, fresh, named, unbalanced
@@ -132,7 +133,7 @@ def _add_host(session: Session, host: str, *, with_cells: bool) -> None:
     if with_cells:
         rooms = {"VCPU": 64, "PCPU": 2 * CELL_CPUS, "MEMORY_MB": sizes["memory_mb"], "DISK_GB": 500}
         wanted = [Inventory(resource_class=name, total=total, max_unit=total) for name, total in rooms.items()]
-        inventories.set_inventories(session, named(f"node {host}"), wanted)
+        node_inventories.set_inventories(session, named(f"node {host}"), wanted)
 
 
 def _cell(index: int) -> NUMACell:
@@ -178,7 +179,7 @@ def _ask(manager: SchedulerManager, db: Database, wish: Wish) -> Said:
     spec = request_of(wish)
     if wish.group is not None:
         with db.read() as session:
-            group = groups.of_instance(session, uuid_of(wish))
+            group = server_groups.of_instance(session, uuid_of(wish))
         spec = msgspec.structs.replace(spec, instance_group=group)
     answer = manager.select_destinations(CTX, spec, (uuid_of(wish),), 1, 2)
     if answer.selections:
@@ -232,7 +233,7 @@ def race(url: str, *, schedulers: int, requests: int) -> Outcome:
 def _check(db: Database, requests: int, said: Mapping[str, Said]) -> None:
     assert not unbalanced(books(db))
     with db.read() as session:
-        assert audit_gather.wrong_books(session) == []
+        assert gather.wrong_books(session) == []
         provider, allocation = models.ResourceProvider, models.Allocation
         query = select(allocation.consumer_uuid, provider.name).join(provider, provider.id == allocation.provider_id)
         held = {(uuid, name) for uuid, name in session.execute(query.distinct())}

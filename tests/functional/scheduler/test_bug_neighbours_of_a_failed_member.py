@@ -10,10 +10,10 @@ from sqlalchemy.exc import IntegrityError
 from minova import errors
 from minova.db.engine import Database
 from minova.objects.diagnosis import ScheduleAnswer
-from minova.scheduler import claims, settle
-from minova.scheduler.claims import Decided
+from minova.scheduler.drivers import claim_loop, claim_writes
+from minova.scheduler.drivers.claim_writes import Decided
+from minova.scheduler.drivers.request import Request, answer
 from minova.scheduler.manager import SchedulerManager
-from minova.scheduler.request import Request, answer
 from tests.functional.placement.cases import held
 from tests.functional.scheduler.asking import ask, hosts, manager_of
 from tests.functional.scheduler.cloud import books, unbalanced, uuids
@@ -78,14 +78,14 @@ def inject(
 ) -> None:
     """The error meets each attempt to do this for one of these requests."""
     if where == "write":
-        write = claims.write
+        write = claim_writes.write
 
         def failing_write(db: Database, decided: Sequence[Decided]) -> None:
             if any(fails(request, bad) for request, _ in decided):
                 raise error
             write(db, decided)
 
-        monkeypatch.setattr(claims, "write", failing_write)
+        monkeypatch.setattr(claim_writes, "write", failing_write)
     elif where == "decide":
         settler = manager.driver._settler
         decide = settler._decide
@@ -103,7 +103,7 @@ def inject(
                 raise error
             return answer(request, *more)
 
-        monkeypatch.setattr(settle, "answer", failing_answer)
+        monkeypatch.setattr(claim_loop, "answer", failing_answer)
 
 
 def test_with_the_database_away_a_batch_does_not_wait_for_it_once_for_each_member(
@@ -118,7 +118,7 @@ def test_with_the_database_away_a_batch_does_not_wait_for_it_once_for_each_membe
         tried.append(len(decided))
         raise errors.ServiceUnavailable("The database does not answer")
 
-    monkeypatch.setattr(claims, "write", away)
+    monkeypatch.setattr(claim_writes, "write", away)
     found = batch_of(manager, 20)
     assert all(isinstance(error, errors.ServiceUnavailable) for error in found.values())
     assert tried == [20, 1, 1]

@@ -10,8 +10,8 @@ from sqlalchemy import delete, event, insert, select, update
 
 from minova.db import models
 from minova.db.engine import Database
-from minova.scheduler.change_feed import COUNT_FIRST, ChangeFeed
-from minova.scheduler.feed_gaps import LIFETIME, MAX_RANGES
+from minova.scheduler.refresh.change_feed import COUNT_FIRST, ChangeFeed
+from minova.scheduler.refresh.feed_gaps import LIFETIME, MAX_RANGES
 from tests.functional.scheduler.asking import ask, hosts, manager_of
 from tests.functional.scheduler.cloud import flavor, put_host, spec_of
 from tests.functional.scheduler.test_refresh import Clock, source_of

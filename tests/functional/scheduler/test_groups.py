@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from minova.db import groups
+from minova.db import server_groups
 from minova.db.engine import Database
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.instance_group import InstanceGroup
@@ -23,7 +23,7 @@ def group_of(db: Database, policy: str, members: int, **rules: int) -> InstanceG
             add_instance(session, named(name))
     add_group(db, "g", policy, *names, **rules)
     with db.read() as session:
-        group = groups.of_instance(session, named(names[0]))
+        group = server_groups.of_instance(session, named(names[0]))
     assert group is not None
     return group
 
@@ -80,7 +80,7 @@ def test_one_request_for_several_members(db: Database, policy: str) -> None:
             add_instance(session, named(name))
     add_group(db, "g", policy, *names)
     with db.read() as session:
-        group = groups.of_instance(session, named(names[0]))
+        group = server_groups.of_instance(session, named(names[0]))
     answer = ask(manager_of(db), 3, spec=spec_of(instance_group=group))
     assert len({selections[0].host for selections in answer.selections}) == (3 if policy == "anti-affinity" else 1)
 

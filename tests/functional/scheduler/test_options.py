@@ -20,7 +20,8 @@ from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.image import Image
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.request_spec import Retry
-from minova.placement import allocations, changes
+from minova.placement import changes
+from minova.placement.allocations import claims
 from minova.scheduler.filters import BaseHostFilter
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.cases import held
@@ -39,7 +40,7 @@ def drawn(db: Database, times: int, **options: Any) -> Counter[str]:
     found: Counter[str] = Counter()
     for number in range(times):
         found.update(chosen(ask(manager, prefix=f"r{len(options)}-{number}")))
-        db.run(lambda session, n=number: allocations.release(session, uuids(1, f"r{len(options)}-{n}")))  # type: ignore[misc]
+        db.run(lambda session, n=number: claims.release(session, uuids(1, f"r{len(options)}-{n}")))  # type: ignore[misc]
     return found
 
 

@@ -9,7 +9,7 @@ from minova import errors
 from minova.db import models
 from minova.db.engine import Database
 from minova.objects.instance_group import InstanceGroup
-from minova.scheduler.driver import Driver
+from minova.scheduler.drivers.base import Driver
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.scheduler.asking import ask, hosts, manager_of
 from tests.functional.scheduler.cloud import CTX, books, flavor, named, spec_of, uuids

@@ -16,11 +16,13 @@ from sqlalchemy.orm import Session
 from minova.db import models
 from minova.db.engine import Database
 from minova.objects.pci import InstancePCIRequest
-from minova.placement import allocations, changes, inventories, providers
+from minova.placement import changes
+from minova.placement.allocations import claims
 from minova.placement.changes import EVERY_NODE
-from minova.scheduler.bench_cloud import host_records, requests, topology
-from minova.scheduler.host_source import COMPARE_INTERVAL, HostSource
-from minova.scheduler.host_table import HostTable
+from minova.placement.providers import node_inventories, nodes
+from minova.scheduler.hosts.table import HostTable
+from minova.scheduler.refresh.host_source import COMPARE_INTERVAL, HostSource
+from minova.simulate.bench_cloud import host_records, requests, topology
 from tests.functional.placement.cases import claim, claim_of, held
 from tests.functional.scheduler.cloud import (
     SEEN,
@@ -121,7 +123,7 @@ class Cloud(RuleBasedStateMachine):
                 add_host(session, host, now=self.clock.now, service=known is None, announce=False, memory_mb=memory_mb)
             else:
                 node.memory_mb, node.generation = memory_mb, node.generation + 1
-                inventories.set_inventories(session, node.uuid, inventories_of(node))
+                node_inventories.set_inventories(session, node.uuid, inventories_of(node))
 
         self.change(work, host)
 
@@ -159,7 +161,7 @@ class Cloud(RuleBasedStateMachine):
     @rule(host=hosts)
     def a_node_goes(self, host: str) -> None:
         def work(session: Session) -> None:
-            providers.delete(session, named(f"node {host}"))
+            nodes.delete(session, named(f"node {host}"))
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == host))
 
         self.change(work, host)
@@ -213,7 +215,7 @@ class Cloud(RuleBasedStateMachine):
 
         def work(session: Session) -> None:
             session.execute(statement)
-            allocations.release(session, [uuid])
+            claims.release(session, [uuid])
 
         self.change(work, host or "")
 

@@ -12,7 +12,8 @@ from minova.db import models
 from minova.db.engine import Database
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
-from minova.placement import allocations, changes
+from minova.placement import changes
+from minova.placement.allocations import claims
 from minova.scheduler.filters import BaseHostFilter
 from tests.functional.placement.cases import claim, claim_of, held
 from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
@@ -138,7 +139,7 @@ def test_what_was_released_can_be_given_again(db: Database) -> None:
     manager = manager_of(db)
     ask(manager, prefix="first")
     assert ask(manager, prefix="second").selections == ()
-    db.run(lambda session: allocations.release(session, uuids(1, "first")))
+    db.run(lambda session: claims.release(session, uuids(1, "first")))
     assert chosen(ask(manager, prefix="second", claim_no=2)) == ["h0"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.compute.images import ImageCache
+from minova.compute.images.cache import ImageCache
 from tests.functional.virt.image_server import ImageServer
 from tests.functional.virt.test_image_cache import DATA, conf, files, image
 

@@ -15,8 +15,8 @@ import pytest
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova.compute.image_sweep import sweep
-from minova.compute.images import ImageCache
+from minova.compute.images.cache import ImageCache
+from minova.compute.images.sweep import sweep
 from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable
 from minova.objects.image import Image
 from tests.functional.virt.image_server import ImageServer

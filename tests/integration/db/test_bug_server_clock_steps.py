@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import select, text
 
 from minova.conductor.manager import ConductorManager
-from minova.db import clock, models, read_services, schema, tasks
+from minova.db import clock, models, schema, tasks
+from minova.db.api_queries import services
 from minova.db.engine import Database
 from minova.objects.service import Service
 from tests.cluster import configure
@@ -66,7 +67,7 @@ def test_a_step_of_the_server_costs_one_interval(
                 task.work()
         assert abs(now(db) - before) < 60
         with db.read() as session:
-            found = read_services.services(session, 60.0, db)
+            found = services.services(session, 60.0, db)
             assert (found.down, found.in_doubt) == (frozenset(), frozenset())
             assert session.scalar(select(models.Worker.lease_until > db.now()))
     assert db.run(lambda session: tasks.take_over(session, named("another"), db.now(), 10)) == []

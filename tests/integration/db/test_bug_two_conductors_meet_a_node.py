@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.conductor.audits import Audits
-from minova.conductor.worker import Worker
+from minova.conductor.hosts.audit_results import Audits
+from minova.conductor.tasks.worker import Worker
 from minova.db import models, node_audits, schema
 from minova.db.engine import Database
 from minova.objects.node_audit import NodeAudit

@@ -6,9 +6,9 @@ import pytest
 
 from minova.db import schema
 from tests.functional.conductor import test_bug_late_save as order
-from tests.functional.conductor import test_host_rename as names
-from tests.functional.conductor import test_service_removal as removal
 from tests.functional.conductor.desk import Desk
+from tests.functional.conductor.hosts import test_rename as names
+from tests.functional.conductor.hosts import test_service_removal as removal
 
 
 @pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])

@@ -8,7 +8,7 @@ from oslo_messaging.notify import _impl_test
 from minova.db import schema
 from minova.notifier import Notifier
 from tests.functional.conductor.desk import CTX, Desk
-from tests.functional.conductor.test_notifications import told
+from tests.functional.conductor.notifications.test_instances import told
 from tests.unit.test_notifier import conf_of
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from minova.db import models
 from minova.db.engine import Database
 from minova.placement import changes
-from minova.scheduler.change_feed import ChangeFeed
+from minova.scheduler.refresh.change_feed import ChangeFeed
 from tests.functional.placement.cases import RefusedBatch, claim_of, hosts, refuse
 from tests.functional.scheduler.cloud import fresh
 from tests.functional.scheduler.test_bug_unused_feed_numbers import feed_queries

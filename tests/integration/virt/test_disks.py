@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from minova.compute.images import ImageCache
+from minova.compute.images.cache import ImageCache
 from minova.errors import DiskFull, HypervisorUnavailable, ImageUnacceptable
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image

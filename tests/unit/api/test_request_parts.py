@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.api import auth, microversion
-from minova.api.body import decode
-from minova.api.images import any_of
-from minova.api.middleware import canonical, project_of
-from minova.api.place import Place, place_of
-from minova.api.query import page_size
+from minova.api.compute.servers.zone_target import Place, place_of
+from minova.api.http import auth, microversions
+from minova.api.http.body import decode
+from minova.api.http.middleware import canonical, project_of
+from minova.api.http.query import page_size
+from minova.api.image.images import any_of
 from minova.codecs import Decoder
 
 RESOURCES = frozenset({"servers", "flavors", "os-services"})
@@ -71,15 +71,15 @@ VERSIONS: dict[tuple[str | None, str | None], str] = {
 
 @pytest.mark.parametrize(("headers", "expected"), VERSIONS.items())
 def test_the_version_that_headers_ask_for(headers: tuple[str | None, str | None], expected: str) -> None:
-    assert microversion.asked(*headers) == expected
+    assert microversions.asked(*headers) == expected
 
 
 @pytest.mark.parametrize(
     ("version", "error"),
     [
-        ("2.2", microversion.NotServed),
-        ("3.0", microversion.NotServed),
-        ("2.0", microversion.NotServed),
+        ("2.2", microversions.NotServed),
+        ("3.0", microversions.NotServed),
+        ("2.0", microversions.NotServed),
         ("two", errors.BadRequest),
         ("2", errors.BadRequest),
         ("2.01", errors.BadRequest),
@@ -87,7 +87,7 @@ def test_the_version_that_headers_ask_for(headers: tuple[str | None, str | None]
 )
 def test_a_version_that_is_not_served(version: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        microversion.check(version)
+        microversions.check(version)
 
 
 PLACES = {

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from minova.cmd import manage
-from minova.scheduler.kept_memory import keep_memory
+from minova.scheduler.malloc import keep_memory
 
 REQUESTS = ["plain", "zone-group", "pinned-1", "pinned-2"]
 

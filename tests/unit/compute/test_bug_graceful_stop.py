@@ -7,7 +7,7 @@ import pytest
 from minova.objects.image import Image
 from minova.objects.states import VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, until
-from tests.unit.compute.test_workers import threaded
+from tests.unit.compute.instances.test_workers import threaded
 
 IMAGE = Image(id="an-image", status="active", disk_format="raw")
 

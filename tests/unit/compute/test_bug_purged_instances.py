@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from minova.compute.running_deleted import RunningDeleted
+from minova.compute.accounting.running_deleted import RunningDeleted
 from minova.objects.compute_node import DomainView
 from minova.objects.states import PowerState
 from tests.fakes.computes import NODE, Compute
-from tests.unit.compute.test_upkeep import work
+from tests.unit.compute.periodic.test_periodic_tasks import work
 
 RUNNING, OFF = PowerState.RUNNING, PowerState.SHUTDOWN
 CLEAN_UP = "cleanup_running_deleted_instances"

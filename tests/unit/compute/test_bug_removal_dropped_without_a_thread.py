@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from minova.compute.workers import Workers
+from minova.compute.instances.workers import Workers
 
 Work = Callable[[], None]
 

@@ -1,9 +1,9 @@
 """A removal that waits for a build was asked for again and again, until every thread for removals waited with it."""
 
-from minova.compute.workers import REMOVALS
+from minova.compute.instances.workers import REMOVALS
 from minova.objects.states import VmState
 from tests.fakes.computes import CTX, NODE, until
-from tests.unit.compute.test_workers import Gate, boot, threaded
+from tests.unit.compute.instances.test_workers import Gate, boot, threaded
 
 
 def test_a_removal_asked_for_many_times_holds_up_no_other() -> None:

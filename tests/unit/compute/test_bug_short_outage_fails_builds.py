@@ -3,7 +3,7 @@
 import pytest
 
 from minova import errors
-from minova.compute.repeat import PATIENCE, Repeat
+from minova.compute.conductor_retry import PATIENCE, Repeat
 from minova.objects.states import VmState
 from minova.retry import FIRST_PAUSE, LONGEST_PAUSE, retry_call
 from tests.fakes.computes import Compute

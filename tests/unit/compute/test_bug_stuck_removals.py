@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from minova import errors
-from minova.compute import workers
-from minova.compute.workers import REMOVALS, InstanceQueues
+from minova.compute.instances import workers
+from minova.compute.instances.workers import REMOVALS, InstanceQueues
 from minova.objects.image import Image
 from minova.objects.states import VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, until
-from tests.unit.compute.test_workers import boot, threaded
+from tests.unit.compute.instances.test_workers import boot, threaded
 
 IMAGE = Image(id="an-image", status="active", disk_format="raw")
 STUCK = [f"stuck-{number}" for number in range(REMOVALS)]

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minova import errors
-from minova.compute import usage
-from minova.compute.audit import bare_node
-from minova.compute.nodes import settings_from
-from minova.compute.resource_tracker import ResourceTracker, node_uuid
+from minova.compute.accounting import usage
+from minova.compute.accounting.audit import bare_node
+from minova.compute.tracker.nodes import settings_from
+from minova.compute.tracker.resource_tracker import ResourceTracker, node_uuid
 from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
 from minova.objects.request_spec import HostLimits

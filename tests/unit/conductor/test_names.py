@@ -1,6 +1,6 @@
 import pytest
 
-from minova.conductor.servers import hostname_of, instance_row, spec_of
+from minova.conductor.servers.create import hostname_of, instance_row, spec_of
 from tests.functional.conductor.desk import CTX, request
 
 UUID = "0f5f9d1c-0000-4000-8000-000000000001"

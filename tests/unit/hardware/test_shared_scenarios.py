@@ -15,7 +15,7 @@ from minova.hardware.pci_alias import parse_aliases
 from minova.hardware.pci_pools import shortage
 from minova.objects.numa import NUMATopologyLimits
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.host_record import HostRecord
+from minova.scheduler.hosts.record import HostRecord
 from minova.simulate.hosts import host_records
 from minova.simulate.requests import request_spec
 from minova.simulate.scenario import Scenario, read

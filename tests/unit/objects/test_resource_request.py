@@ -12,8 +12,8 @@ from minova.hardware.numa_constraints import numa_constraints
 from minova.objects.flavor import Flavor
 from minova.objects.request_spec import RequestSpec
 from minova.objects.resource_request import claimed_as, resource_alternatives
-from minova.placement.audit import Consumer, Holding, Instance, Kind, Offer, judge, known_alternatives
-from minova.scheduler.request_filter import Options, shaped
+from minova.placement.audit.judge import Consumer, Holding, Instance, Kind, Offer, judge, known_alternatives
+from minova.scheduler.request.filters import Options, shaped
 
 SIZE = {"MEMORY_MB": 512, "DISK_GB": 1}
 

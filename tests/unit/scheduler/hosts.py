@@ -8,8 +8,8 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance_group import POLICIES, InstanceGroup
 from minova.objects.request_spec import Destination, RequestSpec, Retry
-from minova.scheduler.host_record import AggregateFacts, HostRecord, ImageSupport, Metric, RoomFacts, ServiceFacts
-from minova.scheduler.host_table import HostTable
+from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, Metric, RoomFacts, ServiceFacts
+from minova.scheduler.hosts.table import HostTable
 from tests.unit.hardware import guests
 
 QEMU = ImageSupport(

@@ -9,7 +9,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.host_record import AggregateFacts
+from minova.scheduler.hosts.record import AggregateFacts
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "name", "extra_specs")
 

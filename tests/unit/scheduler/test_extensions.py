@@ -3,8 +3,8 @@
 import pytest
 
 from minova import errors
+from minova.scheduler.drivers.filter_scheduler import FilterScheduler
 from minova.scheduler.extensions import DRIVERS, find, load_filters, load_weighers
-from minova.scheduler.filter_scheduler import FilterScheduler
 from minova.scheduler.filters import PerHostFilter
 from minova.scheduler.weights import PerHostWeigher
 from tests.functional.scheduler.cloud import conf_of
@@ -70,7 +70,7 @@ def test_multipliers_are_options() -> None:
 
 def test_the_driver_by_name_and_by_path() -> None:
     assert find(DRIVERS, "filter_scheduler", "o") is FilterScheduler
-    assert find(DRIVERS, "minova.scheduler.filter_scheduler.FilterScheduler", "o") is FilterScheduler
+    assert find(DRIVERS, "minova.scheduler.drivers.filter_scheduler.FilterScheduler", "o") is FilterScheduler
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from minova.scheduler.filters.core import CoreFilter
 from minova.scheduler.filters.disk import DiskFilter
 from minova.scheduler.filters.image_properties import ImagePropertiesFilter
 from minova.scheduler.filters.ram import RamFilter
-from minova.scheduler.host_record import ImageSupport, ServiceFacts
+from minova.scheduler.hosts.record import ImageSupport, ServiceFacts
 from tests.unit.scheduler.hosts import CONF, Options, record, spec_of, table_of, zone
 
 Case = tuple[type[Filter], str, dict[str, Any], dict[str, Any], str | None]

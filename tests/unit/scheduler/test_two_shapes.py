@@ -9,7 +9,7 @@ from stevedore import ExtensionManager
 
 from minova.hardware.numa_counts import counts_of, needs_of
 from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
-from minova.scheduler.decision import Rules, best_first, decide
+from minova.scheduler.decide.decision import Rules, best_first, decide
 from minova.scheduler.extensions import FILTERS, WEIGHERS
 from minova.scheduler.filters import Filter
 from minova.scheduler.filters.availability_zone import AvailabilityZoneFilter
@@ -19,8 +19,8 @@ from minova.scheduler.filters.disk import DiskFilter
 from minova.scheduler.filters.image_properties import ImagePropertiesFilter
 from minova.scheduler.filters.numa_topology import limits_of, misfit
 from minova.scheduler.filters.ram import RamFilter
-from minova.scheduler.host_record import CLASS_COLUMNS, FLOAT_COLUMNS, WHOLE_COLUMNS, HostRecord
-from minova.scheduler.numa_columns import NumaColumns
+from minova.scheduler.hosts.numa_columns import NumaColumns
+from minova.scheduler.hosts.record import CLASS_COLUMNS, FLOAT_COLUMNS, WHOLE_COLUMNS, HostRecord
 from minova.scheduler.weights import Weigher
 from minova.scheduler.weights.cpu import CPUWeigher
 from minova.scheduler.weights.disk import DiskWeigher

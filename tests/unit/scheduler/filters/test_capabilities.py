@@ -9,8 +9,8 @@ import pytest
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from minova.scheduler.filters.extra_specs import match
-from minova.scheduler.host_record import ImageSupport, ServiceFacts
-from minova.scheduler.host_state import HostState
+from minova.scheduler.hosts.record import ImageSupport, ServiceFacts
+from minova.scheduler.hosts.state import HostState
 from tests.unit.scheduler.filters.cases import Case, check, each, error_of
 from tests.unit.scheduler.hosts import record, table_of
 from tests.unit.scheduler.requests import options, request

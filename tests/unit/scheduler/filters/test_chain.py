@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from minova.scheduler.decision import Decision, decide
-from minova.scheduler.filter_scheduler import rules_of
-from minova.scheduler.malformed import Malformed
+from minova.scheduler.decide.decision import Decision, decide
+from minova.scheduler.drivers.filter_scheduler import rules_of
+from minova.scheduler.filters.errors import Malformed
 from tests.unit.scheduler.hosts import record, table_of, uuids
 from tests.unit.scheduler.requests import options, request
 

@@ -6,7 +6,7 @@ from minova import errors
 from minova.scheduler.extensions import load_filters
 from minova.scheduler.filters.image_properties import ImagePropertiesFilter, version_text
 from minova.scheduler.filters.metrics import MetricsFilter
-from minova.scheduler.host_record import ImageSupport, Metric
+from minova.scheduler.hosts.record import ImageSupport, Metric
 from tests.unit.scheduler.filters.cases import Case, check, each, error_of
 from tests.unit.scheduler.requests import options, request
 

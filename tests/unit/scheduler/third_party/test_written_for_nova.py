@@ -10,9 +10,9 @@ import pytest
 
 from minova import errors
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.decision import Decision, decide
-from minova.scheduler.filter_scheduler import rules_of
-from minova.scheduler.host_record import HostRecord
+from minova.scheduler.decide.decision import Decision, decide
+from minova.scheduler.drivers.filter_scheduler import rules_of
+from minova.scheduler.hosts.record import HostRecord
 from tests.unit.scheduler.hosts import record, table_of, uuids
 from tests.unit.scheduler.requests import aggregates, options, request
 from tests.unit.scheduler.third_party.acme_scheduler import ReservedRamFilter

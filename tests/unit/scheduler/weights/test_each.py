@@ -8,7 +8,7 @@ import pytest
 from minova.objects.image_properties import InvalidImageProperty
 from minova.objects.pci import PciDevicePool
 from minova.objects.request_spec import Destination
-from minova.scheduler.host_record import ImageSupport, Metric
+from minova.scheduler.hosts.record import ImageSupport, Metric
 from minova.scheduler.weights import Weigher, parts
 from minova.scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
 from minova.scheduler.weights.build_failure import BuildFailureWeigher

@@ -1,0 +1,174 @@
+"""`/os-aggregates`: hosts with metadata in common, and by them availability zones."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+
+from minova import errors
+from minova.api.http import names, times
+from minova.api.http.call import Api, Call
+from minova.codecs import Decoder
+from minova.db import aggregates
+from minova.objects.aggregate import ZONE, Aggregate
+
+Host = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-._]{1,255}$")]
+Key = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-_:. ]{1,255}$")]
+Value = Annotated[str, msgspec.Meta(max_length=255)]
+
+
+class NewAggregate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    availability_zone: str | None = None
+
+
+class CreateAggregate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    aggregate: NewAggregate
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nova takes null for the zone here, and then says that a zone cannot be taken away."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    availability_zone: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class UpdateAggregate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    aggregate: Changes
+
+
+class OneHost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    host: Host
+
+
+class Metadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is null is unset."""
+
+    metadata: dict[Key, Value | None]
+
+
+class AggregateBrief(msgspec.Struct, frozen=True, kw_only=True):
+    """As a creation answers. `deleted` and `deleted_at` stand where Nova has them."""
+
+    id: int
+    name: str
+    availability_zone: str | None
+    created_at: str | None
+    updated_at: str | None
+    deleted: bool = False
+    deleted_at: None = None
+
+
+class AggregateView(AggregateBrief, frozen=True, kw_only=True):
+    hosts: tuple[str, ...]
+    metadata: dict[str, str]
+
+
+def list_aggregates(api: Api, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        return {"aggregates": [view(one) for one in aggregates.all_of(session).values()]}
+
+
+def show(api: Api, call: Call) -> dict[str, Any]:
+    wanted = _id(call)
+    with api.db.read() as session:
+        found = aggregates.all_of(session).get(wanted)
+    if found is None:
+        raise errors.NotFound(f"Aggregate {wanted} could not be found.")
+    return {"aggregate": view(found)}
+
+
+def create(api: Api, call: Call) -> dict[str, Any]:
+    asked: NewAggregate = call.body.aggregate
+    name = names.checked("Aggregate name", asked.name)
+    metadata = {} if asked.availability_zone is None else {ZONE: _zone(asked.availability_zone)}
+    made = api.conductor.create_aggregate(call.ctx, name=name, metadata=metadata)
+    return {"aggregate": AggregateBrief(**_brief(made))}
+
+
+def update(api: Api, call: Call) -> dict[str, Any]:
+    asked: Changes = call.body.aggregate
+    wanted = _id(call)
+    if asked.name is msgspec.UNSET and asked.availability_zone is msgspec.UNSET:
+        raise errors.BadRequest("Invalid input for aggregate: it needs a name or an availability_zone.")
+    name = None if isinstance(asked.name, msgspec.UnsetType) else names.checked("Aggregate name", asked.name.strip())
+    zone = asked.availability_zone
+    metadata = {} if isinstance(zone, msgspec.UnsetType) else {ZONE: zone if zone is None else _zone(zone)}
+    changed = api.conductor.update_aggregate(call.ctx, aggregate_id=wanted, name=name, metadata=metadata)
+    return {"aggregate": view(changed)}
+
+
+def delete(api: Api, call: Call) -> None:
+    api.conductor.delete_aggregate(call.ctx, aggregate_id=_id(call))
+
+
+def act(api: Api, call: Call) -> dict[str, Any]:
+    """The body's one key is the action. BadRequest: no such action, or not one."""
+    if len(call.body) != 1:
+        raise errors.BadRequest("Malformed request body: it must hold one action.")
+    ((name, arguments),) = call.body.items()
+    if name not in _ACTIONS:
+        raise errors.BadRequest(f"There is no such action: {name[:64]}. There are {', '.join(_ACTIONS)}.")
+    decoder, work = _ACTIONS[name]
+    wanted = _id(call)
+    try:
+        asked = decoder.from_builtins(arguments)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
+    return {"aggregate": view(work(api, call, wanted, asked))}
+
+
+def _add_host(api: Api, call: Call, aggregate_id: int, asked: OneHost) -> Aggregate:
+    return api.conductor.add_host_to_aggregate(call.ctx, aggregate_id=aggregate_id, host=asked.host)
+
+
+def _remove_host(api: Api, call: Call, aggregate_id: int, asked: OneHost) -> Aggregate:
+    return api.conductor.remove_host_from_aggregate(call.ctx, aggregate_id=aggregate_id, host=asked.host)
+
+
+def _set_metadata(api: Api, call: Call, aggregate_id: int, asked: Metadata) -> Aggregate:
+    zone = asked.metadata.get(ZONE)
+    if zone:
+        _zone(zone)
+    return api.conductor.update_aggregate(call.ctx, aggregate_id=aggregate_id, name=None, metadata=asked.metadata)
+
+
+_ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Api, Call, int, Any], Aggregate]]] = {
+    "add_host": (Decoder(OneHost), _add_host),
+    "remove_host": (Decoder(OneHost), _remove_host),
+    "set_metadata": (Decoder(Metadata), _set_metadata),
+}
+
+
+def view(one: Aggregate) -> AggregateView:
+    return AggregateView(**_brief(one), hosts=one.hosts, metadata=one.metadata)
+
+
+def _brief(one: Aggregate) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "name": one.name,
+        "availability_zone": one.zone,
+        "created_at": times.microseconds(one.created_at),
+        "updated_at": times.microseconds(one.updated_at),
+    }
+
+
+def _zone(name: str) -> str:
+    """A colon in it would part a zone from a host when a server is created."""
+    names.checked("Availability zone", name)
+    if ":" in name:
+        raise errors.BadRequest(f"Availability zone is not valid: {name} has a colon.")
+    return name
+
+
+def _id(call: Call) -> int:
+    """BadRequest: it is no number."""
+    wanted = call.path["aggregate_id"]
+    if not re.fullmatch(r"-?[0-9]{1,18}", wanted):
+        raise errors.BadRequest(f"Invalid input for the ID of an aggregate: {wanted[:64]} is not a whole number.")
+    # The database's largest: no aggregate has a larger one.
+    if not 0 <= int(wanted) <= 0x7FFFFFFF:
+        raise errors.NotFound(f"Aggregate {wanted} could not be found.")
+    return int(wanted)

@@ -1,0 +1,184 @@
+"""`/flavors`: what sizes there are."""
+
+import re
+import uuid
+from typing import Annotated, Any
+
+import msgspec
+
+from minova import errors
+from minova.api.http import links, names
+from minova.api.http.call import Api, Call
+from minova.api.http.query import Page, page_size
+from minova.db.api_queries import flavors
+from minova.objects.flavor import Flavor
+
+# Nova's largest: what a signed 32 bit column holds.
+Size = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=0x7FFFFFFF)]
+Factor = Annotated[float, msgspec.Meta(gt=0, le=3.40282e38)]
+SpecKey = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-_:. ]{1,255}$")]
+SpecValue = Annotated[str, msgspec.Meta(max_length=255)]
+FLAVOR_ID = re.compile(r"[\w.\- ]{1,255}", re.ASCII)
+
+
+class NewFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`ram` and `swap` in MB, disks in GB. `extra_specs` are minova's own here: OpenStack sets them by a second request."""
+
+    name: str
+    ram: AtLeastOne
+    vcpus: AtLeastOne
+    disk: Size
+    id: str | int | None = None
+    swap: Size | None = 0
+    rxtx_factor: Factor | None = 1.0
+    ephemeral: Size = msgspec.field(name="OS-FLV-EXT-DATA:ephemeral", default=0)
+    is_public: bool = msgspec.field(name="os-flavor-access:is_public", default=True)
+    extra_specs: dict[SpecKey, SpecValue] = {}
+
+
+class CreateFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    flavor: NewFlavor
+
+
+class FlavorsQuery(Page, frozen=True, kw_only=True):
+    is_public: str | None = None
+    min_ram: int | None = msgspec.field(name="minRam", default=None)
+    min_disk: int | None = msgspec.field(name="minDisk", default=None)
+    sort_key: str = "flavorid"
+    sort_dir: str = "asc"
+
+
+class FlavorBrief(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    links: tuple[links.Link, ...]
+
+
+class FlavorView(FlavorBrief, frozen=True, kw_only=True):
+    """`extra_specs` are Nova's since 2.61: shown always here, so that no client must ask once more for each flavor."""
+
+    ram: int
+    disk: int
+    vcpus: int
+    swap: int | str
+    ephemeral: int = msgspec.field(name="OS-FLV-EXT-DATA:ephemeral")
+    disabled: bool = msgspec.field(name="OS-FLV-DISABLED:disabled")
+    is_public: bool = msgspec.field(name="os-flavor-access:is_public")
+    rxtx_factor: float
+    extra_specs: dict[str, str]
+
+
+def visible(flavor: Flavor | None, call: Call) -> Flavor | None:
+    """Private flavors are for administrators, until projects can be given access."""
+    return flavor if flavor is not None and (flavor.is_public or call.ctx.is_admin) else None
+
+
+def find(api: Api, call: Call, flavorid: str) -> Flavor:
+    with api.db.read() as session:
+        flavor = visible(flavors.flavor(session, flavorid), call)
+    if flavor is None:
+        raise errors.NotFound(f"Flavor {flavorid} could not be found.")
+    return flavor
+
+
+def list_flavors(api: Api, call: Call) -> dict[str, Any]:
+    return _page(api, call, detailed=False)
+
+
+def list_detail(api: Api, call: Call) -> dict[str, Any]:
+    return _page(api, call, detailed=True)
+
+
+def show(api: Api, call: Call) -> dict[str, Any]:
+    return {"flavor": view(call, find(api, call, call.path["flavor_id"]))}
+
+
+def create(api: Api, call: Call) -> dict[str, Any]:
+    asked: NewFlavor = call.body.flavor
+    flavor = Flavor(
+        flavorid=_flavorid(asked.id),
+        name=names.checked("Flavor name", asked.name),
+        vcpus=asked.vcpus,
+        memory_mb=asked.ram,
+        root_gb=asked.disk,
+        ephemeral_gb=asked.ephemeral,
+        swap=asked.swap or 0,
+        rxtx_factor=asked.rxtx_factor or 1.0,
+        is_public=asked.is_public,
+        extra_specs=asked.extra_specs,
+    )
+    return {"flavor": view(call, api.conductor.create_flavor(call.ctx, flavor=flavor))}
+
+
+def delete(api: Api, call: Call) -> None:
+    find(api, call, call.path["flavor_id"])
+    api.conductor.delete_flavor(call.ctx, flavorid=call.path["flavor_id"])
+
+
+def _flavorid(asked: str | int | None) -> str:
+    if asked is None or asked == "auto":
+        return str(uuid.uuid4())
+    wanted = str(asked)
+    if not FLAVOR_ID.fullmatch(wanted) or wanted != wanted.strip():
+        raise errors.BadRequest(
+            "Invalid input for field flavor.id: 1 to 255 letters, digits, spaces, or any of . - _ are allowed."
+        )
+    return wanted
+
+
+def _page(api: Api, call: Call, *, detailed: bool) -> dict[str, Any]:
+    query: FlavorsQuery = call.query
+    with api.db.read() as session:
+        found = [one for one in flavors.flavors(session) if _asked_for(one, call)]
+    found.sort(key=_sort_key(query), reverse=query.sort_dir == "desc")
+    if query.marker is not None:
+        ids = [one.flavorid for one in found]
+        if query.marker not in ids:
+            raise errors.BadRequest(f"marker [{query.marker}] not found")
+        found = found[ids.index(query.marker) + 1 :]
+    size = page_size(query.limit, api.conf.api.max_limit)
+    show_one = view if detailed else brief
+    answer: dict[str, Any] = {"flavors": [show_one(call, one) for one in found[:size]]}
+    if 0 < size < len(found):
+        answer["flavors_links"] = links.next_page(call, found[size - 1].flavorid)
+    return answer
+
+
+def _sort_key(query: FlavorsQuery) -> Any:
+    fields = {"flavorid": "flavorid", "id": "flavorid", "name": "name", "memory_mb": "memory_mb", "vcpus": "vcpus"}
+    fields |= {"root_gb": "root_gb", "ephemeral_gb": "ephemeral_gb", "swap": "swap"}
+    if query.sort_key not in fields or query.sort_dir not in ("asc", "desc"):
+        raise errors.BadRequest(f"Flavors cannot be sorted by {query.sort_key} {query.sort_dir}.")
+    field = fields[query.sort_key]
+    return lambda flavor: (getattr(flavor, field), flavor.flavorid)
+
+
+def _asked_for(flavor: Flavor, call: Call) -> bool:
+    query: FlavorsQuery = call.query
+    asked = (query.is_public or "true").lower()
+    if not call.ctx.is_admin:
+        asked = "true"
+    public = asked == "none" or flavor.is_public == (asked in ("true", "t", "1", "yes", "on", "y"))
+    return public and flavor.memory_mb >= (query.min_ram or 0) and flavor.root_gb >= (query.min_disk or 0)
+
+
+def brief(call: Call, flavor: Flavor) -> FlavorBrief:
+    return FlavorBrief(id=flavor.flavorid, name=flavor.name, links=links.of_thing(call, "flavors", flavor.flavorid))
+
+
+def view(call: Call, flavor: Flavor) -> FlavorView:
+    return FlavorView(
+        id=flavor.flavorid,
+        name=flavor.name,
+        links=links.of_thing(call, "flavors", flavor.flavorid),
+        ram=flavor.memory_mb,
+        disk=flavor.root_gb,
+        vcpus=flavor.vcpus,
+        swap=flavor.swap or "",
+        ephemeral=flavor.ephemeral_gb,
+        disabled=flavor.disabled,
+        is_public=flavor.is_public,
+        rxtx_factor=flavor.rxtx_factor,
+        extra_specs=flavor.extra_specs,
+    )

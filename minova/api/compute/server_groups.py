@@ -1,0 +1,121 @@
+"""`/os-server-groups`: servers that are to stand together, or apart."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from minova import errors
+from minova.api.http import names
+from minova.api.http.call import Api, Call
+from minova.api.http.query import page_size
+from minova.db import server_groups
+from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
+
+Policy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=0x7FFFFFFF)]
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    max_server_per_host: AtLeastOne | msgspec.UnsetType = msgspec.UNSET
+
+
+class NewGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`policies` is a list of one; `policy` and `rules` are Nova's since 2.64, and taken here always."""
+
+    name: str
+    policies: Annotated[list[Policy], msgspec.Meta(min_length=1, max_length=1)] | msgspec.UnsetType = msgspec.UNSET
+    policy: Policy | msgspec.UnsetType = msgspec.UNSET
+    rules: Rules | msgspec.UnsetType = msgspec.UNSET
+
+
+class CreateGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    server_group: NewGroup
+
+
+class GroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    all_projects: str | None = None
+    limit: int | None = None
+    offset: int = 0
+
+
+class GroupView(msgspec.Struct, frozen=True, kw_only=True):
+    """`metadata` is empty, as in Nova. `project_id` and `user_id` are Nova's since 2.13, `policy` and `rules` since 2.64."""
+
+    id: str
+    name: str
+    policies: tuple[str, ...]
+    metadata: dict[str, str] = {}
+    members: tuple[str, ...]
+    project_id: str
+    user_id: str
+    policy: str
+    rules: dict[str, int]
+
+
+def list_groups(api: Api, call: Call) -> dict[str, Any]:
+    """Of every project only for administrators; others get their own, as in Nova."""
+    query: GroupsQuery = call.query
+    if query.offset < 0:
+        raise errors.BadRequest(f"offset must not be negative, and is {query.offset}.")
+    every = query.all_projects is not None and call.ctx.is_admin
+    size = page_size(query.limit, api.conf.api.max_limit)
+    with api.db.read() as session:
+        found = server_groups.all_of(session, None if every else call.ctx.project_id, query.offset, size)
+    return {"server_groups": [view(one) for one in found]}
+
+
+def show(api: Api, call: Call) -> dict[str, Any]:
+    return {"server_group": view(_find(api, call, "show"))}
+
+
+def create(api: Api, call: Call) -> dict[str, Any]:
+    asked: NewGroup = call.body.server_group
+    name = names.checked("Server group name", asked.name)
+    policy, most = _policy(asked)
+    made = api.conductor.create_server_group(call.ctx, name=name, policy=policy, max_server_per_host=most)
+    return {"server_group": view(made)}
+
+
+def delete(api: Api, call: Call) -> None:
+    api.conductor.delete_server_group(call.ctx, group_uuid=_find(api, call, "delete").uuid)
+
+
+def _policy(asked: NewGroup) -> tuple[str, int | None]:
+    """The policy, and its members for a host."""
+    if isinstance(asked.policies, msgspec.UnsetType) == isinstance(asked.policy, msgspec.UnsetType):
+        raise errors.BadRequest("Invalid input for server_group: it needs either policies, a list of one, or policy.")
+    if isinstance(asked.policy, msgspec.UnsetType):
+        if not isinstance(asked.rules, msgspec.UnsetType):
+            raise errors.BadRequest("Invalid input for server_group: rules go with policy, not with policies.")
+        assert not isinstance(asked.policies, msgspec.UnsetType)
+        return asked.policies[0], None
+    if isinstance(asked.rules, msgspec.UnsetType) or isinstance(asked.rules.max_server_per_host, msgspec.UnsetType):
+        return asked.policy, None
+    if asked.policy != ANTI_AFFINITY:
+        raise errors.BadRequest(f"Only {ANTI_AFFINITY} policy supports rules.")
+    return asked.policy, asked.rules.max_server_per_host
+
+
+def _find(api: Api, call: Call, what: str) -> InstanceGroup:
+    """Forbidden: another project's."""
+    wanted = call.path["group_id"]
+    with api.db.read() as session:
+        found = server_groups.find(session, wanted) if len(wanted) <= 36 else None
+    if found is None:
+        raise errors.NotFound(f"Instance group {wanted[:255]} could not be found.")
+    if found.project_id != call.ctx.project_id and not call.ctx.is_admin:
+        raise errors.Forbidden(f"Policy does not allow os_compute_api:os-server-groups:{what} to be performed.")
+    return found
+
+
+def view(group: InstanceGroup) -> GroupView:
+    return GroupView(
+        id=group.uuid,
+        name=group.name,
+        policies=(group.policy,),
+        members=group.members,
+        project_id=group.project_id,
+        user_id=group.user_id,
+        policy=group.policy,
+        rules=group.rules,
+    )

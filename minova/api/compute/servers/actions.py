@@ -1,0 +1,46 @@
+"""`POST /servers/{id}/action`: the body's one key is the action."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.servers import servers
+from minova.api.http.call import Api, Call
+from minova.codecs import Decoder
+
+
+class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`length` in lines; None or -1: all."""
+
+    length: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+
+
+_CONSOLE_OUTPUT = Decoder(ConsoleOutput, strict=False)
+
+
+def act(api: Api, call: Call) -> Any:
+    """BadRequest: no such action, or not one."""
+    if len(call.body) != 1:
+        raise errors.BadRequest("Malformed request body: it must hold one action.")
+    ((name, arguments),) = call.body.items()
+    if name != "os-getConsoleOutput":
+        raise errors.BadRequest(f"There is no such action: {name[:64]}. minova serves os-getConsoleOutput so far.")
+    try:
+        asked = _CONSOLE_OUTPUT.from_builtins(arguments)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
+    return {"output": console_output(api, call, asked.length)}
+
+
+def console_output(api: Api, call: Call, length: int | None) -> str:
+    """Conflict: the server has no host yet."""
+    with api.db.read() as session:
+        row = servers.find(call, session)
+    if row.host is None:
+        raise errors.Conflict(f"Instance {row.uuid} is not ready: it has no host yet.")
+    if length == 0:
+        return ""
+    lines = None if length in (None, -1) else length
+    output: str = api.compute(row.host).get_console_output(call.ctx, instance_uuid=row.uuid, tail_length=lines)
+    return output

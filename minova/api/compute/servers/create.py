@@ -1,0 +1,259 @@
+"""`POST /servers`: what may be asked, whether it fits together, and the request to the conductor."""
+
+import hashlib
+import re
+import uuid
+from typing import Annotated, Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute import flavors
+from minova.api.compute.servers.scheduler_hints import checked_hints, group_of
+from minova.api.compute.servers.zone_target import place_of
+from minova.api.http import links, names
+from minova.api.http.call import Api, Call
+from minova.api.image import images
+from minova.codecs import parse_json
+from minova.db import server_groups
+from minova.db.api_queries import availability_zones, instances
+from minova.db.api_queries import flavors as read_flavors
+from minova.db.api_queries import images as read_images
+from minova.hardware.demands import demands_of
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.server_request import CreatedServers, CreateServers
+from minova.virt.image_format import unfit
+
+REQUEST_UUID = "X-Minova-Request-UUID"
+# Beyond, one transaction and one scheduling decision would take too long for the client to wait for.
+MOST_SERVERS = 1000
+METADATA_ITEMS = 128  # Nova's default quota
+METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Text255 = Annotated[str, msgspec.Meta(max_length=255)]
+
+
+class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields from `user_data` on are taken only with values that change nothing: see `_refuse_unserved`."""
+
+    name: str
+    flavor_ref: str | int = msgspec.field(name="flavorRef")
+    image_ref: str = msgspec.field(name="imageRef", default="")
+    min_count: Count | None = None
+    max_count: Count | None = None
+    return_reservation_id: bool = False
+    availability_zone: str | None = None
+    availability_zone_old: str | None = msgspec.field(name="os-availability-zone:availability_zone", default=None)
+    metadata: dict[str, Text255] = {}
+    user_data: str | None = None
+    config_drive: bool | None = None
+    key_name: str | None = None
+    networks: list[dict[str, Any]] | str | None = None
+    security_groups: list[dict[str, Any]] | None = None
+    block_device_mapping: list[dict[str, Any]] | None = None
+    block_device_mapping_v2: list[dict[str, Any]] | None = None
+    personality: list[dict[str, Any]] | None = None
+    admin_password: str | None = msgspec.field(name="adminPass", default=None)
+    disk_config: str = msgspec.field(name="OS-DCF:diskConfig", default="MANUAL")
+    access_ipv4: str = msgspec.field(name="accessIPv4", default="")
+    access_ipv6: str = msgspec.field(name="accessIPv6", default="")
+
+
+class CreateServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    server: NewServer
+    hints: dict[str, Any] | None = msgspec.field(name="os:scheduler_hints", default=None)
+    hints_old: dict[str, Any] | None = msgspec.field(name="OS-SCH-HNT:scheduler_hints", default=None)
+
+
+class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
+    """Without `adminPass`, as Nova answers with `enable_instance_password = False`: no password is set in the guest."""
+
+    id: str
+    links: tuple[links.Link, ...]
+    disk_config: str = msgspec.field(name="OS-DCF:diskConfig", default="MANUAL")
+    security_groups: tuple[dict[str, str], ...] = ({"name": "default"},)
+
+
+def create(api: Api, call: Call) -> dict[str, Any]:
+    """Repeated with the same X-Minova-Request-UUID and body, it answers what it made the first time."""
+    asked: NewServer = call.body.server
+    request_uuid, body_hash = _identity(call)
+    made = _made_before(api, call, request_uuid, body_hash) if request_uuid else None
+    if made is None:
+        made = api.conductor.create_servers(call.ctx, request=request_of(api, call, asked, request_uuid, body_hash))
+    if asked.return_reservation_id:
+        return {"reservation_id": made.reservation_id}
+    first = made.instance_uuids[0]
+    call.response.set_header("Location", call.url(f"/v2.1/servers/{first}"))
+    return {"server": CreatedServer(id=first, links=links.of_thing(call, "servers", first))}
+
+
+def _identity(call: Call) -> tuple[str | None, str]:
+    """The client's own UUID, and a hash that tells a repetition from another request: the order of keys is no difference."""
+    canonical = msgspec.json.encode(parse_json(call.raw), order="deterministic")
+    body_hash = hashlib.sha256(canonical).hexdigest()
+    given = call.request.get_header(REQUEST_UUID)
+    if not given:
+        return None, body_hash
+    try:
+        return str(uuid.UUID(given)), body_hash
+    except ValueError:
+        raise errors.BadRequest(f"{REQUEST_UUID}: '{given[:64]}' is not a UUID.") from None
+
+
+def _made_before(api: Api, call: Call, request_uuid: str, body_hash: str) -> CreatedServers | None:
+    """So that a repetition is answered although its flavor or image has gone meanwhile. The conductor looks again."""
+    with api.db.read() as session:
+        row = instances.create_request(session, request_uuid, call.ctx.project_id)
+    if row is None:
+        return None
+    if row.body_hash != body_hash:
+        raise errors.Conflict(f"{REQUEST_UUID} {request_uuid} was used before for another request.")
+    return CreatedServers(reservation_id=row.reservation_id, instance_uuids=tuple(row.instance_uuids))
+
+
+def request_of(
+    api: Api, call: Call, asked: NewServer, request_uuid: str | None = None, body_hash: str = ""
+) -> CreateServers:
+    """What is asked, checked. Forbidden, BadRequest: it may not or cannot be."""
+    least, most = _counts(asked)
+    return CreateServers(
+        **wanted(api, call, asked),
+        name=_name(asked, most),
+        min_count=least,
+        max_count=most,
+        request_uuid=request_uuid,
+        body_hash=body_hash,
+        metadata=_metadata(asked.metadata),
+    )
+
+
+def wanted(api: Api, call: Call, asked: NewServer, *, any_image: bool = False) -> dict[str, Any]:
+    """What decides where it goes, checked: fields of ServerRequest. `any_image`: without imageRef it is of any."""
+    place = place_of(asked.availability_zone or asked.availability_zone_old)
+    if place.forced and not call.ctx.is_admin:
+        raise errors.Forbidden(
+            "Policy does not allow os_compute_api:servers:create:forced_host to be performed: "
+            "only administrators may name a host in availability_zone."
+        )
+    flavor, image = _flavor_and_image(api, call, asked, any_image)
+    faults = unfit(image, flavor) if image is not None else ()
+    if image is not None and faults:
+        raise errors.BadRequest(
+            f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
+        )
+    demands_of(flavor, image, api.conf.pci.alias)  # whose errors are the asker's
+    _check_zone(api, place.zone if not place.forced else None)
+    _refuse_unserved(asked)
+    return {
+        "flavor": flavor,
+        "image": image,
+        "availability_zone": place.zone,
+        "force_host": place.host,
+        "force_node": place.node,
+        "scheduler_hints": _hints(api, call),
+    }
+
+
+def _counts(asked: NewServer) -> tuple[int, int]:
+    least = asked.min_count or 1
+    most = asked.max_count or least
+    if least > most:
+        raise errors.BadRequest(f"min_count must be <= max_count, and {least} is more than {most}.")
+    if most > MOST_SERVERS:
+        raise errors.Forbidden(f"Quota exceeded for instances: requested {most}, but one request makes {MOST_SERVERS}.")
+    return least, most
+
+
+def _name(asked: NewServer, most: int) -> str:
+    name = names.checked("Server name", asked.name)
+    longest = names.LONGEST - (len(f"-{most}") if most > 1 else 0)
+    if len(name) > longest:
+        raise errors.BadRequest(f"Server name is not valid: with the numbers of {most} servers it is too long.")
+    return name
+
+
+def _flavor_and_image(api: Api, call: Call, asked: NewServer, any_image: bool) -> tuple[Flavor, Image | None]:
+    flavorid = str(asked.flavor_ref).rstrip("/").rpartition("/")[2]
+    image_id = asked.image_ref.rstrip("/").rpartition("/")[2]
+    if not image_id and not any_image:
+        raise errors.BadRequest("imageRef is missing: booting from a volume is not served yet, so give an image.")
+    with api.db.read() as session:
+        flavor = flavors.visible(read_flavors.flavor(session, flavorid), call)
+        image = images.visible(read_images.image(session, image_id), call) if image_id else None
+    if flavor is None:
+        raise errors.BadRequest(f"Invalid flavorRef provided: flavor {flavorid[:255]} could not be found.")
+    if image_id:
+        _check_image(image, image_id)
+    return flavor, image
+
+
+def _check_image(image: Image | None, image_id: str) -> None:
+    if image is None:
+        raise errors.BadRequest(f"Can not find requested image: {image_id}.")
+    if image.status != "active":
+        raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
+
+
+def _check_zone(api: Api, zone: str | None) -> None:
+    if zone is None:
+        return
+    with api.db.read() as session:
+        there = availability_zones.is_available(session, zone, api.conf.scheduler.default_availability_zone)
+    if not there:
+        raise errors.BadRequest(f"The requested availability zone is not available: {zone[:255]}.")
+
+
+def _hints(api: Api, call: Call) -> dict[str, Any]:
+    """BadRequest: malformed ones, or a server group that is not there or another project's."""
+    hints = checked_hints(call.body.hints or call.body.hints_old or {})
+    wanted = group_of(hints)
+    if wanted is None:
+        return {key: value for key, value in hints.items() if key != "group"}
+    with api.db.read() as session:
+        group = server_groups.find(session, wanted)
+    if group is None or (group.project_id != call.ctx.project_id and not call.ctx.is_admin):
+        raise errors.BadRequest(f"Instance group {wanted} could not be found.")
+    return {**hints, "group": wanted}
+
+
+def _metadata(metadata: dict[str, str]) -> dict[str, str]:
+    if len(metadata) > METADATA_ITEMS:
+        raise errors.Forbidden(f"Maximum number of metadata items exceeds {METADATA_ITEMS}.")
+    for key in metadata:
+        if not METADATA_KEY.fullmatch(key):
+            raise errors.BadRequest(
+                "Invalid input for field server.metadata: keys are 1 to 255 letters, digits, spaces, or any of - _ : ."
+            )
+    return metadata
+
+
+def _refuse_unserved(asked: NewServer) -> None:
+    """What cannot be done yet is refused, never dropped in silence; what asks for nothing is fine."""
+    unserved = {
+        "networks": asked.networks not in (None, [], "none", "auto"),
+        "security_groups": any(group != {"name": "default"} for group in asked.security_groups or []),
+        "block_device_mapping": bool(asked.block_device_mapping),
+        "block_device_mapping_v2": any(not _is_the_image(asked, one) for one in asked.block_device_mapping_v2 or []),
+        # No guest could read these: it has neither a config drive nor a metadata service.
+        "user_data": bool(asked.user_data),
+        "config_drive": asked.config_drive is True,
+        "personality": bool(asked.personality),
+        "adminPass": asked.admin_password is not None,
+        "key_name": asked.key_name is not None,
+        "accessIPv4": bool(asked.access_ipv4),
+        "accessIPv6": bool(asked.access_ipv6),
+        "OS-DCF:diskConfig AUTO": asked.disk_config != "MANUAL",
+    }
+    refused = [name for name, is_asked in unserved.items() if is_asked]
+    if refused:
+        raise errors.BadRequest(f"Not served yet: {', '.join(refused)}. Ask again without.")
+
+
+def _is_the_image(asked: NewServer, mapping: dict[str, Any]) -> bool:
+    """Clients spell out the root disk that a server has anyway."""
+    plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": asked.image_ref}
+    rest = {key: value for key, value in mapping.items() if key != "delete_on_termination"}
+    return rest == plain and mapping.get("delete_on_termination", True) is True

@@ -1,0 +1,59 @@
+"""`GET /servers/{id}/diagnosis`, minova's own: why the scheduler put a server where it is, or nowhere."""
+
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.servers import servers
+from minova.api.http import times
+from minova.api.http.call import Api, Call
+from minova.db.api_queries import instances
+from minova.db.api_queries.instances import Attempt
+from minova.objects.diagnosis import Diagnosis, LostHost
+from minova.objects.redact import without_names
+
+# Stands for what only administrators may see, so that it is still counted.
+_SOMEWHERE = LostHost(host="", node="", reason="")
+
+
+def show(api: Api, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        found = instances.last_diagnosis(session, row.uuid)
+        attempts = instances.attempts(session, [row.uuid]).get(row.uuid, ())
+    if found is None:
+        raise errors.NotFound(
+            f"There is no Diagnosis of instance {row.uuid}: it was not scheduled, or that is too long ago."
+        )
+    diagnosis: dict[str, Any] = msgspec.to_builtins(told(call, found.value, row.uuid))
+    return {"diagnosis": diagnosis | {"attempts": [_attempt(call, one) for one in attempts]}}
+
+
+def told(call: Call, diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
+    """Whole for administrators."""
+    return diagnosis if call.ctx.is_admin else counts_only(diagnosis, own_uuid)
+
+
+def counts_only(diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
+    """For people without the admin role: how many hosts, but neither their names nor other people's servers."""
+    return msgspec.structs.replace(
+        diagnosis,
+        instance_uuids=() if own_uuid is None else (own_uuid,),
+        steps=tuple(msgspec.structs.replace(step, lost=()) for step in diagnosis.steps),
+        weighed=(),
+        selected=(),
+        conflicts=(_SOMEWHERE,) * len(diagnosis.conflicts),
+    )
+
+
+def _attempt(call: Call, one: Attempt) -> dict[str, Any]:
+    admin = call.ctx.is_admin
+    reason = one.reason or ""
+    return {
+        "host": one.host if admin else "",
+        "result": one.result,
+        "reason": reason if admin else without_names(reason, one.names),
+        "started_at": times.microseconds(one.started_at),
+        "finished_at": times.microseconds(one.finished_at),
+    }

@@ -1,0 +1,48 @@
+"""`POST /servers/dry-run` and `POST /servers/capacity`, minova's own: where servers would go, and how many more fit."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from minova.api.compute.servers.create import CreateServer, NewServer, request_of, wanted
+from minova.api.compute.servers.diagnosis import told
+from minova.api.http.call import Api, Call
+from minova.objects.server_request import ServerRequest
+
+# Of one host. Nobody has so many servers on one; but for a flavor of no size there is no end.
+DEFAULT_LIMIT = 1000
+
+
+class AnyServer(NewServer, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As a server to be created, but it needs no name; without an image it is asked for whatever image."""
+
+    name: str = ""
+
+
+class AskCapacity(CreateServer, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    server: AnyServer
+
+
+class CapacityQuery(msgspec.Struct, frozen=True, kw_only=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = DEFAULT_LIMIT
+
+
+def dry_run(api: Api, call: Call) -> dict[str, Any]:
+    """The checks of a creation, then the scheduler's answer; nothing is written."""
+    request = request_of(api, call, call.body.server)
+    answer = api.conductor.preview_servers(call.ctx, request=request)
+    diagnosis = told(call, msgspec.structs.replace(answer.diagnosis, instance_uuids=()))
+    reason = None if answer.selections else answer.diagnosis.summary()
+    return {
+        "dry_run": {
+            "fits": bool(answer.selections),
+            "count": request.max_count,
+            "reason": reason,
+            "diagnosis": diagnosis,
+        }
+    }
+
+
+def capacity(api: Api, call: Call) -> dict[str, Any]:
+    request = ServerRequest(**wanted(api, call, call.body.server, any_image=True))
+    return {"capacity": api.conductor.capacity(call.ctx, request=request, limit=call.query.limit)}

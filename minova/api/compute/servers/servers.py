@@ -1,0 +1,93 @@
+"""`/servers`: list, show, delete; `create` has a file of its own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute.servers import filters
+from minova.api.compute.servers.view import ServerView, brief, shows_fault, view
+from minova.api.http import links
+from minova.api.http.call import Api, Call
+from minova.api.http.query import page_size
+from minova.db import models
+from minova.db.api_queries import availability_zones, instances
+from minova.objects.redact import without_names
+
+
+def list_servers(api: Api, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        rows, more = _rows(api, call, session)
+    return _page(call, [brief(call, row) for row in rows], rows, more)
+
+
+def list_detail(api: Api, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        rows, more = _rows(api, call, session)
+        shown = _views(api, call, session, rows)
+    return _page(call, shown, rows, more)
+
+
+def show(api: Api, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        row = find(call, session)
+        return {"server": _views(api, call, session, [row])[0]}
+
+
+def delete(api: Api, call: Call) -> None:
+    with api.db.read() as session:
+        row = find(call, session)
+    api.conductor.delete_server(call.ctx, instance_uuid=row.uuid)
+
+
+def find(call: Call, session: Session) -> models.Instance:
+    """The server in the path, if the asker may see it. NotFound otherwise: others' servers do not exist for them."""
+    wanted = call.path["server_id"]
+    row = None
+    if len(wanted) <= 36:
+        row = instances.instance(session, wanted, None if call.ctx.is_admin else call.ctx.project_id)
+    if row is None:
+        raise errors.NotFound(f"Instance {wanted[:255]} could not be found.")
+    return row
+
+
+def _rows(api: Api, call: Call, session: Session) -> tuple[Sequence[models.Instance], bool]:
+    """A page of rows, and whether more follow."""
+    query: filters.ServersQuery = call.query
+    size = page_size(query.limit, api.conf.api.max_limit)
+    wanted = filters.wanted(query, call.ctx.project_id, is_admin=call.ctx.is_admin)
+    order = filters.order(query)
+    if wanted is None or size == 0:
+        return [], False
+    try:
+        zone = api.conf.scheduler.default_availability_zone
+        rows = instances.instances(session, wanted, order, query.marker, size + 1, zone)
+    except LookupError:
+        raise errors.BadRequest(f"marker [{query.marker}] not found") from None
+    return rows[:size], len(rows) > size
+
+
+def _page(call: Call, shown: list[Any], rows: Sequence[models.Instance], more: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {"servers": shown}
+    if more:
+        answer["servers_links"] = links.next_page(call, rows[-1].uuid)
+    return answer
+
+
+def _views(api: Api, call: Call, session: Session, rows: Sequence[models.Instance]) -> list[ServerView]:
+    broken = [row.uuid for row in rows if shows_fault(row)]
+    faults = instances.last_faults(session, broken)
+    if not call.ctx.is_admin:
+        _hide_hosts(session, faults)
+    zones = availability_zones.by_host(session, {row.host for row in rows if row.host is not None})
+    default = api.conf.scheduler.default_availability_zone
+    return [view(call, row, faults.get(row.uuid), zones.get(row.host or "", default)) for row in rows]
+
+
+def _hide_hosts(session: Session, faults: Mapping[str, models.InstanceFault]) -> None:
+    """A fault tells of the hosts where a build was tried: their names are for administrators."""
+    for uuid, attempts in instances.attempts(session, faults.keys()).items():
+        fault = faults[uuid]
+        session.expunge(fault)
+        fault.message = without_names(fault.message, {name for one in attempts for name in one.names})

@@ -1,0 +1,45 @@
+"""Links of OpenStack's answers."""
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+import msgspec
+
+from minova.api.http.call import Call
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    rel: str
+    href: str
+    type: str | None = None
+
+
+def of_thing(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
+    """Where a server or flavor is: with the API's version, and without."""
+    return (
+        Link(rel="self", href=call.url(f"/v2.1/{kind}/{identity}")),
+        Link(rel="bookmark", href=call.url(f"/{kind}/{identity}")),
+    )
+
+
+def bookmark(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
+    return (Link(rel="bookmark", href=call.url(f"/{kind}/{identity}")),)
+
+
+def next_page(call: Call, marker: str) -> tuple[Link, ...]:
+    return (Link(rel="next", href=call.url(next_path(call, marker))),)
+
+
+def next_path(call: Call, marker: str) -> str:
+    """This request again, beginning after `marker`."""
+    pairs: list[tuple[str, str]] = []
+    for key, value in call.request.params.items():
+        values: Sequence[str] = value if isinstance(value, list) else [value]
+        pairs += [(key, one) for one in values if key != "marker"]
+    return f"{call.request.path}?{urlencode([*pairs, ('marker', marker)])}"
+
+
+def first_path(call: Call) -> str:
+    """This request again, from the beginning."""
+    path = next_path(call, "").rpartition("marker=")[0]
+    return path.rstrip("?&")

@@ -1,0 +1,184 @@
+"""`/v2/images/{id}/file`: the bytes, streamed in and out."""
+
+import logging
+from collections.abc import Iterator
+from typing import IO, Any
+
+import falcon
+import msgspec
+
+from minova import errors
+from minova.api.http.call import Api, Call
+from minova.api.image import images
+from minova.api.image.store import CHUNK_BYTES, Digest, Upload
+from minova.context import RequestContext
+from minova.objects.image import Image
+from minova.virt import image_format
+
+LOG = logging.getLogger(__name__)
+
+OCTETS = "application/octet-stream"
+HASH = "sha256"
+# How often the conductor is told that the bytes are there. Each time takes until the call's time-out.
+TELLINGS = 3
+
+
+class WrongMedia(errors.MinovaError):
+    code = 415
+
+
+class ClientGone(errors.BadRequest):
+    """The upload ended before its announced length. Nobody is there to read this."""
+
+
+class OutOfRange(errors.MinovaError):
+    code = 416
+
+
+def upload(api: Api, call: Call) -> None:
+    """queued -> saving -> active. Whatever goes wrong: queued again, and no bytes are left."""
+    image = images.own(images.find(api, call), call)
+    _check_ready(image, call)
+    with api.images.begin(image.id) as coming:
+        saving = msgspec.structs.replace(image, status="saving")
+        api.conductor.update_image(call.ctx, image=saving, expected_status="queued")
+        try:
+            _take(api, call, image, coming)
+        except BaseException:
+            coming.keep = not requeue(api, call.ctx, image)
+            raise
+
+
+def _take(api: Api, call: Call, image: Image, coming: Upload) -> None:
+    digest = coming.write(chunks(call.request))
+    facts = image_format.inspect(coming.path, image.disk_format or "")
+    coming.commit()
+    active = msgspec.structs.replace(
+        image,
+        status="active",
+        size=digest.size,
+        virtual_size=facts.virtual_size,
+        checksum=digest.md5,
+        os_hash_algo=HASH,
+        os_hash_value=digest.sha256,
+    )
+    _tell(api, call.ctx, active, digest)
+
+
+def _check_ready(image: Image, call: Call) -> None:
+    if (call.request.content_type or OCTETS).partition(";")[0].strip().lower() != OCTETS:
+        raise WrongMedia(f"Content-Type must be {OCTETS}.")
+    if image.status != "queued":
+        raise errors.Conflict(f"Image {image.id} takes no data: its status is {image.status}, not queued.")
+    if image.disk_format is None or image.container_format is None:
+        raise errors.BadRequest(f"Properties disk_format and container_format of image {image.id} must be set first.")
+
+
+def _tell(api: Api, ctx: RequestContext, active: Image, digest: Digest) -> None:
+    """Repeated while the answer is lost: a repetition that meets the image active with these bytes has been heard before."""
+    for telling in range(1, TELLINGS + 1):
+        try:
+            api.conductor.update_image(ctx, image=active, expected_status="saving")
+            return
+        except errors.NotFound:
+            # Deleted while it came: whoever did that found no bytes yet.
+            api.images.delete(active.id)
+            raise
+        except errors.ServiceUnavailable:
+            if telling == TELLINGS:
+                raise
+        except errors.Conflict:
+            if telling == 1:
+                raise
+            return
+
+
+def requeue(api: Api, ctx: RequestContext, image: Image) -> bool:
+    """Whether the image is certainly no longer `saving`."""
+    queued = msgspec.structs.replace(image, status="queued")
+    try:
+        api.conductor.update_image(ctx, image=queued, expected_status="saving")
+    except (errors.Conflict, errors.NotFound):
+        return True
+    except Exception as error:  # noqa: BLE001  - whatever it is, the image is found again later
+        LOG.warning("Image %s stays in status saving for now: %s", image.id, error)
+        return False
+    return True
+
+
+def chunks(request: falcon.Request) -> Iterator[bytes]:
+    """The body as it comes. ClientGone: it ends early."""
+    expected, size = request.content_length, 0
+    while True:
+        try:
+            chunk = request.stream.read(CHUNK_BYTES)
+        except (OSError, ValueError) as error:
+            raise ClientGone(f"The upload was broken off: {error}") from None
+        if not chunk:
+            break
+        size += len(chunk)
+        yield chunk
+    if expected is not None and size < expected:
+        raise ClientGone(f"The upload was broken off after {size} of {expected} bytes.")
+
+
+def download(api: Api, call: Call) -> None:
+    """204 while there are no bytes; with a Range header one part of them."""
+    image = images.find(api, call)
+    response = call.response
+    if image.status != "active":
+        response.status = falcon.HTTP_204
+        return
+    size = image.size or 0
+    start, end = _range(call.request, size)
+    file = api.images.open(image.id)
+    file.seek(start)
+    response.content_type = OCTETS
+    response.set_header("Accept-Ranges", "bytes")
+    if (start, end) != (0, size):
+        response.status = falcon.HTTP_206
+        response.set_header("Content-Range", f"bytes {start}-{end - 1}/{size}")
+    elif image.checksum:
+        response.set_header("Content-MD5", image.checksum)
+    response.set_stream(_Part(file, end - start), end - start)
+
+
+def _range(request: falcon.Request, size: int) -> tuple[int, int]:
+    """Half open. A range that cannot be read asks for everything, as RFC 9110 has it."""
+    try:
+        asked = request.range
+    except falcon.HTTPError:
+        return 0, size
+    if asked is None or request.range_unit != "bytes":
+        return 0, size
+    first, last = asked
+    if first < 0:
+        start, end = max(size + first, 0), size
+    else:
+        start, end = first, size if last < 0 else min(last + 1, size)
+    if start >= end:
+        raise OutOfRange(f"The range lies outside of the {size} bytes of this image.")
+    return start, end
+
+
+class _Part:
+    """`left` bytes of a file, in chunks; closed by the server at the end."""
+
+    def __init__(self, file: IO[bytes], left: int) -> None:
+        self._file = file
+        self._left = left
+
+    def read(self, amount: int | None = None, /) -> bytes:
+        wanted = min(self._left, max(amount or 0, CHUNK_BYTES))
+        data = self._file.read(wanted)
+        self._left -= len(data)
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def schema(api: Api, call: Call) -> dict[str, Any]:
+    """So much of the Image API's schemas that clients find the fields they know."""
+    fields = {key: {"type": ["null", "string"]} for key in ("id", "name", "status", "disk_format", "container_format")}
+    return {"name": "image", "properties": fields, "additionalProperties": {"type": "string"}}

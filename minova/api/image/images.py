@@ -1,0 +1,278 @@
+"""`/v2/images`: the records of images. Their bytes have a file of their own."""
+
+import csv
+import uuid
+from collections.abc import Sequence
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from minova import errors
+from minova.api.http import links, names, times
+from minova.api.http.call import Api, Call
+from minova.api.http.query import Page, page_size
+from minova.codecs import Decoder
+from minova.db.api_queries import images
+from minova.objects.image import Image
+
+PAGE = 25  # the Image API's, when no limit is asked for
+TAGS = 128
+PROPERTIES = 128
+Visibility = Literal["public", "private", "shared", "community"]
+Size = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
+Tag = Annotated[str, msgspec.Meta(max_length=255)]
+READ_ONLY = frozenset(
+    ("status", "created_at", "updated_at", "checksum", "os_hash_algo", "os_hash_value", "size", "virtual_size")
+) | frozenset(("self", "file", "schema", "direct_url", "locations", "stores"))
+# Which disk formats an instance can boot from, and in which they must be: nothing else could be checked.
+DISK_FORMATS = ("qcow2", "raw")
+CONTAINER_FORMATS = ("bare",)
+
+
+class NewImage(msgspec.Struct, frozen=True, kw_only=True):
+    """`min_disk` in GB, `min_ram` in MB. What else the body has is a property, and must be a string."""
+
+    id: str | None = None
+    name: str | None = None
+    visibility: Visibility = "shared"
+    protected: bool = False
+    os_hidden: bool = False
+    owner: str | None = None
+    tags: tuple[Tag, ...] = ()
+    disk_format: str | None = None
+    container_format: str | None = None
+    min_disk: Size = 0
+    min_ram: Size = 0
+
+
+_NEW_IMAGE = Decoder(NewImage, strict=False)
+
+
+class ImagesQuery(Page, frozen=True, kw_only=True):
+    name: str | None = None
+    status: str | None = None
+    visibility: str | None = None
+    owner: str | None = None
+    disk_format: str | None = None
+    container_format: str | None = None
+    id: str | None = None
+    tag: tuple[str, ...] = ()
+    protected: bool | None = None
+    os_hidden: bool = False
+    size_min: int | None = None
+    size_max: int | None = None
+    sort: str | None = None
+    sort_key: tuple[str, ...] = ()
+    sort_dir: tuple[str, ...] = ()
+
+
+def list_images(api: Api, call: Call) -> dict[str, Any]:
+    query: ImagesQuery = call.query
+    size = page_size(PAGE if query.limit is None else query.limit, api.conf.api.max_limit)
+    with api.db.read() as session:
+        try:
+            found = images.images(
+                session, order(query), query.marker, names=any_of(query.name), statuses=any_of(query.status)
+            )
+            page = list(islice((one for one in found if _asked_for(one, call)), size + 1))
+        except LookupError:
+            raise errors.BadRequest(f"marker {query.marker} could not be found") from None
+    answer: dict[str, Any] = {
+        "images": [view(one) for one in page[:size]],
+        "first": links.first_path(call),
+        "schema": "/v2/schemas/images",
+    }
+    if 0 < size < len(page):
+        answer["next"] = links.next_path(call, page[size - 1].id)
+    return answer
+
+
+def show(api: Api, call: Call) -> dict[str, Any]:
+    return view(find(api, call))
+
+
+def create(api: Api, call: Call) -> dict[str, Any]:
+    image = _new(call)
+    made = view(api.conductor.create_image(call.ctx, image=image))
+    call.response.set_header("Location", call.url(f"/v2/images/{image.id}"))
+    return made
+
+
+def delete(api: Api, call: Call) -> None:
+    """The record first: bytes without a record harm nobody."""
+    image = own(find(api, call), call)
+    if image.protected:
+        raise errors.Forbidden(f"Image {image.id} is protected and cannot be deleted.")
+    api.conductor.delete_image(call.ctx, image_id=image.id)
+    api.images.delete(image.id)
+
+
+def find(api: Api, call: Call) -> Image:
+    """The image in the path. NotFound: none, or none that the asker may see."""
+    wanted = call.path["image_id"]
+    with api.db.read() as session:
+        image = visible(images.image(session, wanted), call)
+    if image is None:
+        raise errors.NotFound(f"No image found with ID {wanted[:255]}.")
+    return image
+
+
+def visible(image: Image | None, call: Call) -> Image | None:
+    if image is None or call.ctx.is_admin or image.visibility in ("public", "community"):
+        return image
+    return image if image.owner == call.ctx.project_id else None
+
+
+def own(image: Image, call: Call) -> Image:
+    """Forbidden: one may see it, but it is somebody else's."""
+    if not call.ctx.is_admin and image.owner != call.ctx.project_id:
+        raise errors.Forbidden(f"Image {image.id} belongs to another project.")
+    return image
+
+
+def order(query: ImagesQuery) -> list[tuple[str, bool]]:
+    """(key, whether descending), from `sort=name:asc,created_at` or from sort_key and sort_dir."""
+    if query.sort is not None:
+        if query.sort_key or query.sort_dir:
+            raise errors.BadRequest("Give sort, or sort_key and sort_dir, not both.")
+        pairs = [part.strip().partition(":")[::2] for part in query.sort.split(",")]
+    else:
+        directions = query.sort_dir or ("desc",)
+        keys = query.sort_key or ("created_at",)
+        pairs = [(key, directions[min(number, len(directions) - 1)]) for number, key in enumerate(keys)]
+    for key, direction in pairs:
+        if key not in images.SORT_KEYS or direction not in ("", "asc", "desc"):
+            raise errors.BadRequest(f"Images cannot be sorted by {key} {direction}.")
+    return [(key, direction != "asc") for key, direction in pairs]
+
+
+def any_of(asked: str | None) -> tuple[str, ...] | None:
+    """The values that a filter takes: one, or several as `in:one,"two, three"`. None: any."""
+    if asked is None or not asked.startswith("in:"):
+        return None if asked is None else (asked,)
+    return tuple(next(csv.reader([asked.removeprefix("in:")]), []))
+
+
+def _asked_for(image: Image, call: Call) -> bool:
+    query: ImagesQuery = call.query
+    among = [
+        (any_of(query.id), image.id),
+        (any_of(query.disk_format), image.disk_format),
+        (any_of(query.container_format), image.container_format),
+    ]
+    wanted: list[tuple[Any, Any]] = [
+        (query.owner, image.owner),
+        (query.protected, image.protected),
+        (query.os_hidden, image.os_hidden),
+    ]
+    return (
+        _listed(image, call)
+        and all(values is None or value in values for values, value in among)
+        and all(asked in (None, value) for asked, value in wanted)
+        and set(query.tag) <= set(image.tags)
+        and (query.size_min is None or (image.size or 0) >= query.size_min)
+        and (query.size_max is None or (image.size or 0) <= query.size_max)
+    )
+
+
+def _listed(image: Image, call: Call) -> bool:
+    """Community images are found only by those who ask for them."""
+    asked: str | None = call.query.visibility
+    if asked not in (None, "all", image.visibility):
+        return False
+    if asked is None and image.visibility == "community" and image.owner != call.ctx.project_id:
+        return False
+    return visible(image, call) is not None
+
+
+def _new(call: Call) -> Image:
+    body: dict[str, Any] = call.body
+    for key in READ_ONLY & body.keys():
+        raise errors.Forbidden(f"Attribute '{key}' is read-only.")
+    known = set(NewImage.__struct_fields__)
+    try:
+        asked = _NEW_IMAGE.from_builtins({key: value for key, value in body.items() if key in known})
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Provided object does not match schema 'image': {error}") from None
+    if asked.visibility == "public":
+        call.require_admin("publicize_image")
+    if asked.owner not in (None, call.ctx.project_id):
+        call.require_admin("making an image for another owner")
+    return Image(
+        id=_new_id(asked.id),
+        name=None if asked.name is None else names.checked("Image name", asked.name),
+        disk_format=_one_of("disk_format", asked.disk_format, DISK_FORMATS),
+        container_format=_one_of("container_format", asked.container_format, CONTAINER_FORMATS),
+        min_disk=asked.min_disk,
+        min_ram=asked.min_ram,
+        visibility=asked.visibility,
+        protected=asked.protected,
+        os_hidden=asked.os_hidden,
+        owner=asked.owner or call.ctx.project_id,
+        tags=_tags(asked.tags),
+        properties=_properties({key: value for key, value in body.items() if key not in known}),
+    )
+
+
+def _new_id(asked: str | None) -> str:
+    if asked is None:
+        return str(uuid.uuid4())
+    try:
+        return str(uuid.UUID(asked))
+    except ValueError:
+        raise errors.BadRequest("An image's id must be a UUID.") from None
+
+
+def _one_of(field: str, value: str | None, served: Sequence[str]) -> str | None:
+    if value is not None and value not in served:
+        raise errors.BadRequest(f"{field} '{value[:64]}' is not served; served are: {', '.join(served)}.")
+    return value
+
+
+def _tags(tags: tuple[str, ...]) -> tuple[str, ...]:
+    if len(tags) > TAGS:
+        raise errors.BadRequest(f"An image may have {TAGS} tags.")
+    return tuple(dict.fromkeys(tags))
+
+
+def _properties(found: dict[str, Any]) -> dict[str, str]:
+    if len(found) > PROPERTIES:
+        raise errors.BadRequest(f"An image may have {PROPERTIES} properties.")
+    for key, value in found.items():
+        fault = names.fault_of(key)
+        if fault:
+            raise errors.BadRequest(f"The name of a property is not valid: {fault}.")
+        if not isinstance(value, str):
+            raise errors.BadRequest(f"Property '{key}' must be a string.")
+    return found
+
+
+def view(image: Image) -> dict[str, Any]:
+    """As the Image API has it: a flat document, with the properties beside the fields."""
+    assert image.created_at is not None
+    return {
+        **image.properties,
+        "id": image.id,
+        "name": image.name,
+        "status": image.status,
+        "visibility": image.visibility,
+        "protected": image.protected,
+        "os_hidden": image.os_hidden,
+        "owner": image.owner,
+        "tags": image.tags,
+        "disk_format": image.disk_format,
+        "container_format": image.container_format,
+        "min_disk": image.min_disk,
+        "min_ram": image.min_ram,
+        "size": image.size,
+        "virtual_size": image.virtual_size,
+        "checksum": image.checksum,
+        "os_hash_algo": image.os_hash_algo,
+        "os_hash_value": image.os_hash_value,
+        "created_at": times.seconds(image.created_at),
+        "updated_at": times.seconds(image.updated_at or image.created_at),
+        "self": f"/v2/images/{image.id}",
+        "file": f"/v2/images/{image.id}/file",
+        "schema": "/v2/schemas/image",
+    }

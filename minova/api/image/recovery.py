@@ -1,0 +1,32 @@
+"""Finds images whose upload has died, and makes them ready to be uploaded again."""
+
+import logging
+import threading
+
+from minova import errors
+from minova.api.http.call import Api
+from minova.api.image.data import requeue
+from minova.context import service_context
+from minova.db.api_queries import images
+from minova.service import PeriodicTask, run_periodic
+
+LOG = logging.getLogger(__name__)
+
+INTERVAL = 60.0  # seconds
+
+
+def start(api: Api, stopping: threading.Event) -> None:
+    """At once, and every minute: also an upload that could not reach the conductor leaves its image behind."""
+    task = PeriodicTask(name="image recovery", interval=INTERVAL, work=lambda: recover(api), at_once=True)
+    threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True).start()
+
+
+def recover(api: Api) -> None:
+    """Every abandoned upload: its image is queued again, its file removed."""
+    for image_id, path in api.images.abandoned():
+        with api.db.read() as session:
+            image = images.image(session, image_id)
+        if image is not None and image.status == "saving" and not requeue(api, service_context(), image):
+            raise errors.ServiceUnavailable(f"image {image_id} is still in status saving")
+        path.unlink(missing_ok=True)
+        LOG.info("Removed the broken upload %s", path.name)

@@ -1,0 +1,122 @@
+"""What commands are made of: cliff's bases, without their searches through every installed package."""
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import cliff.command
+import cliff.lister
+import cliff.show
+from cliff._argparse import SmartHelpFormatter
+from cliff.columns import FormattableColumn
+from cliff.formatters.commaseparated import CSVLister
+from cliff.formatters.json_format import JSONFormatter
+from cliff.formatters.shell import ShellFormatter
+from cliff.formatters.value import ValueFormatter
+from cliff.formatters.yaml_format import YAMLFormatter
+
+from minova.cli.output.table import Table
+from minova.cli.output.text import printable
+from minova.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from minova.cli.client import Client
+
+
+class Formatter:
+    """What cliff expects of a formatter found as an extension."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+
+class Formatters:
+    """What cliff expects of an extension manager: a fixed table in its place."""
+
+    def __init__(self, **formatters: Any) -> None:
+        self._formatters = {name: Formatter(obj) for name, obj in formatters.items()}
+
+    def names(self) -> list[str]:
+        return list(self._formatters)
+
+    def __iter__(self) -> Iterator[Formatter]:
+        return iter(self._formatters.values())
+
+    def __getitem__(self, name: str) -> Formatter:
+        return self._formatters[name]
+
+
+class Command(cliff.command.Command):
+    """`exit_code` may be set by a command that shows something and has failed all the same."""
+
+    exit_code = 0
+
+    @property
+    def client(self) -> "Client":
+        client: Client = self.app.client  # type: ignore[attr-defined]
+        return client
+
+    def _load_hooks(self) -> None:
+        self._hooks = []
+
+    def get_epilog(self) -> str:
+        return self._epilog or ""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return Parser(
+            description=self.get_description(),
+            epilog=self.get_epilog(),
+            prog=prog_name,
+            formatter_class=SmartHelpFormatter,
+        )
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        return super().run(parsed_args) or self.exit_code
+
+
+class Lister(cliff.lister.Lister, Command):
+    def _load_formatter_plugins(self) -> Any:
+        return Formatters(
+            csv=CSVLister(),
+            json=JSONFormatter(),
+            table=Table(),
+            value=ValueFormatter(),
+            yaml=YAMLFormatter(),
+        )
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        return super().run(parsed_args) or self.exit_code
+
+
+class ShowOne(cliff.show.ShowOne, Command):
+    def _load_formatter_plugins(self) -> Any:
+        return Formatters(
+            json=JSONFormatter(),
+            shell=ShellFormatter(),
+            table=Table(),
+            value=ValueFormatter(),
+            yaml=YAMLFormatter(),
+        )
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        return super().run(parsed_args) or self.exit_code
+
+
+class KeyValues(FormattableColumn[dict[str, Any]]):
+    """A mapping: `key='value', ...` for people, itself for programs."""
+
+    def human_readable(self) -> str:
+        return printable(", ".join(f"{key}={_in_words(value)}" for key, value in sorted(self._value.items())))
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{key}={_in_words(one)}" for key, one in sorted(value.items())) + ")"
+    return " ".join(map(str, value)) if isinstance(value, list) else f"'{value}'"
+
+
+class Words(FormattableColumn[list[Any]]):
+    """A list: `a, b` for people, itself for programs."""
+
+    def human_readable(self) -> str:
+        return ", ".join(str(word) for word in self._value)

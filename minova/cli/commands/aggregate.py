@@ -1,0 +1,200 @@
+"""`minova aggregate ...`: hosts with metadata in common, and by them availability zones."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minova.cli import find
+from minova.cli.base import Command, KeyValues, Lister, ShowOne, Words
+from minova.cli.client import COMPUTE, Json
+from minova.cli.errors import UsageError
+from minova.cli.parser import key_value
+
+AGGREGATES = f"{COMPUTE}/os-aggregates"
+ZONE = "availability_zone"
+COLUMNS = ("ID", "Name", "Availability Zone", "Hosts", "Properties")
+Shown = tuple[Sequence[str], Iterable[Any]]
+
+
+class AggregateCreate(ShowOne):
+    """Create an aggregate: hosts with properties in common, or a zone."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME")
+        _add_changes(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        aggregate: Json = {"name": parsed_args.name}
+        if parsed_args.zone is not None:
+            aggregate[ZONE] = parsed_args.zone
+        made = self.client.post(AGGREGATES, {"aggregate": aggregate})["aggregate"]
+        if parsed_args.property:
+            made = _act(self, made, "set_metadata", metadata=dict(parsed_args.property))
+        return self.dict2columns(fields(made))
+
+
+class AggregateList(Lister):
+    """List aggregates with their hosts."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        found = self.client.get(AGGREGATES)["aggregates"]
+        return COLUMNS, [tuple(fields(one)[column.lower().replace(" ", "_")] for column in COLUMNS) for one in found]
+
+
+class AggregateShow(ShowOne):
+    """Show an aggregate."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _with_aggregate(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        return self.dict2columns(fields(find.aggregate(self.client, parsed_args.aggregate)))
+
+
+class AggregateSet(Command):
+    """Set an aggregate's name, zone or properties."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _with_aggregate(super().get_parser(prog_name))
+        parser.add_argument("--name", help="its new name")
+        _add_changes(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        changes = {key: value for key, value in (("name", parsed_args.name), (ZONE, parsed_args.zone)) if value}
+        if not changes and not parsed_args.property:
+            raise UsageError("Say what to set: --name, --zone or --property.")
+        aggregate = find.aggregate(self.client, parsed_args.aggregate)
+        if changes:
+            self.client.put(f"{AGGREGATES}/{aggregate['id']}", {"aggregate": changes})
+        if parsed_args.property:
+            _act(self, aggregate, "set_metadata", metadata=dict(parsed_args.property))
+
+
+class AggregateUnset(Command):
+    """Unset properties of an aggregate."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _with_aggregate(super().get_parser(prog_name))
+        parser.add_argument(
+            "--property", action="append", required=True, metavar="KEY", help="property to unset; may be repeated"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        aggregate = find.aggregate(self.client, parsed_args.aggregate)
+        _act(self, aggregate, "set_metadata", metadata=dict.fromkeys(parsed_args.property))
+
+
+class AggregateDelete(Command):
+    """Delete aggregates that have no hosts."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "aggregates", nargs="+", metavar="AGGREGATE", help="name or ID; if one is unknown, none goes"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        found = {one["id"] for one in [find.aggregate(self.client, name) for name in parsed_args.aggregates]}
+        for identity in sorted(found):
+            self.client.delete(f"{AGGREGATES}/{identity}")
+
+
+class _Hosts(ShowOne):
+    _action = ""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _with_aggregate(super().get_parser(prog_name))
+        parser.add_argument(
+            "host", metavar="HOST", help="the host of a compute service, as 'minova service list' has it"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        aggregate = find.aggregate(self.client, parsed_args.aggregate)
+        return self.dict2columns(fields(_act(self, aggregate, self._action, host=parsed_args.host)))
+
+
+class AggregateAddHost(_Hosts):
+    """Add a host to an aggregate, and by that to its zone."""
+
+    _action = "add_host"
+
+
+class AggregateRemoveHost(_Hosts):
+    """Remove a host from an aggregate."""
+
+    _action = "remove_host"
+
+
+class ZoneList(Lister):
+    """List availability zones."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--long", action="store_true", help="also their hosts and services (administrators)")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        path = f"{COMPUTE}/os-availability-zone"
+        columns = ("Zone Name", "Zone Status")
+        found = self.client.get(f"{path}/detail" if parsed_args.long else path)["availabilityZoneInfo"]
+        if not parsed_args.long:
+            return columns, [_zone(one) for one in found]
+        rows: list[tuple[Any, ...]] = []
+        for one in found:
+            hosts = one.get("hosts") or {"": {"": {}}}
+            for host, services in sorted(hosts.items()):
+                rows += [(*_zone(one), host, binary, _service(said)) for binary, said in sorted(services.items())]
+        return (*columns, "Host Name", "Service Name", "Service Status"), rows
+
+
+def _zone(zone: Json) -> tuple[str, str]:
+    return zone["zoneName"], "available" if zone["zoneState"]["available"] else "not available"
+
+
+def _service(said: Json) -> str:
+    if not said:
+        return ""
+    up = "up" if said.get("available") else "down"
+    return f"{'enabled' if said.get('active') else 'disabled'}, {up} {said.get('updated_at') or ''}".rstrip()
+
+
+def fields(aggregate: Json) -> dict[str, Any]:
+    """By the names of OpenStack's client. The zone is a property, too, and shown once."""
+    metadata = {key: value for key, value in (aggregate.get("metadata") or {}).items() if key != ZONE}
+    return {
+        "id": aggregate["id"],
+        "name": aggregate["name"],
+        "availability_zone": aggregate.get(ZONE),
+        "hosts": Words(aggregate.get("hosts") or []),
+        "properties": KeyValues(metadata),
+        "created_at": aggregate.get("created_at"),
+        "updated_at": aggregate.get("updated_at"),
+    }
+
+
+def _with_aggregate(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("aggregate", metavar="AGGREGATE", help="name or ID")
+    return parser
+
+
+def _add_changes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--zone", metavar="ZONE", help="makes its hosts the hosts of this availability zone")
+    parser.add_argument(
+        "--property",
+        type=key_value,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="metadata, which filters look at; may be repeated",
+    )
+
+
+def _act(command: Command, aggregate: Json, action: str, **arguments: Any) -> Json:
+    path = f"{AGGREGATES}/{aggregate['id']}/action"
+    return dict(command.client.post(path, {action: arguments})["aggregate"])

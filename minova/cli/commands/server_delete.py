@@ -1,0 +1,70 @@
+"""`minova server delete`."""
+
+import argparse
+import sys
+
+from minova.cli import find
+from minova.cli.base import Command
+from minova.cli.client import COMPUTE, Client, Json, part
+from minova.cli.errors import ApiError, CliError
+from minova.cli.parser import seconds
+from minova.cli.wait import Progress, TimedOut, wait_until_gone
+
+
+class ServerDelete(Command):
+    """Delete servers: their guests, disks and allocations."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("servers", nargs="+", metavar="SERVER", help="name or ID; if one is unknown, none goes")
+        parser.add_argument("--wait", action="store_true", help="until they are gone")
+        parser.add_argument(
+            "--timeout",
+            type=seconds,
+            default=300.0,
+            metavar="SECONDS",
+            help="how long --wait waits (default: 300)",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        found = {server["id"]: server for server in find_all(self.client, parsed_args.servers)}
+        for uuid in found:
+            self._delete(uuid)
+        if parsed_args.wait:
+            progress = Progress.on(sys.stderr)
+            for server in found.values():
+                self._wait(server, progress, parsed_args.timeout)
+
+    def _delete(self, uuid: str) -> None:
+        try:
+            self.client.delete(f"{COMPUTE}/servers/{part(uuid)}")
+        except ApiError as error:
+            if error.status != 404:  # somebody else was faster
+                raise
+
+    def _wait(self, server: Json, progress: Progress, timeout: float) -> None:
+        try:
+            wait_until_gone(self.client, server, progress, timeout)
+        except TimedOut as late:
+            raise CliError(f"Waited {timeout:g} s: {late}. It goes on being deleted.") from None
+        except KeyboardInterrupt:
+            print("\nStopped waiting: the servers go on being deleted.", file=sys.stderr)
+            raise
+
+
+def find_all(client: Client, names: list[str]) -> list[Json]:
+    """Every one, or an error that names each that is not there: nothing is half-done."""
+    found, missing = [], []
+    for name in names:
+        try:
+            found.append(find.server(client, name))
+        except ApiError:
+            raise
+        except CliError as error:
+            missing.append(error)
+    if missing:
+        if len(missing) == 1 and len(names) == 1:
+            raise missing[0]
+        raise CliError("\n".join(str(error) for error in missing) + "\nNothing was deleted.")
+    return found

@@ -1,0 +1,92 @@
+"""`minova server group create|list|show|delete`: servers that are to stand together, or apart."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minova.cli import find
+from minova.cli.base import Command, KeyValues, Lister, ShowOne, Words
+from minova.cli.client import COMPUTE, Json, part
+from minova.cli.parser import positive
+
+GROUPS = f"{COMPUTE}/os-server-groups"
+POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
+COLUMNS = ("ID", "Name", "Policy", "Rules", "Members")
+Shown = tuple[Sequence[str], Iterable[Any]]
+
+
+class ServerGroupCreate(ShowOne):
+    """Create a server group."""
+
+    _description = """Create a server group. Servers join it when they are created (server create --group).
+With affinity all of them are on one host, with anti-affinity each is on another; the soft ones do so as far as they can."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("--policy", choices=POLICIES, default="affinity", help="default: affinity")
+        parser.add_argument(
+            "--max-server-per-host", type=positive, metavar="N", help="with anti-affinity: N servers on a host, not 1"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        group: Json = {"name": parsed_args.name, "policy": parsed_args.policy}
+        if parsed_args.max_server_per_host is not None:
+            group["rules"] = {"max_server_per_host": parsed_args.max_server_per_host}
+        return self.dict2columns(fields(self.client.post(GROUPS, {"server_group": group})["server_group"]))
+
+
+class ServerGroupList(Lister):
+    """List server groups with their servers."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--all-projects", action="store_true", help="of every project (administrators)")
+        parser.add_argument("--long", action="store_true", help="also whose they are")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        columns = (*COLUMNS, "Project ID", "User ID") if parsed_args.long else COLUMNS
+        names = [column.lower().replace(" ", "_") for column in columns]
+        found = find.server_groups(self.client, every=parsed_args.all_projects)
+        return columns, [tuple(fields(one)[name] for name in names) for one in found]
+
+
+class ServerGroupShow(ShowOne):
+    """Show a server group."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("group", metavar="GROUP", help="name or ID")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        return self.dict2columns(fields(find.server_group(self.client, parsed_args.group)))
+
+
+class ServerGroupDelete(Command):
+    """Delete server groups; their servers stay where they are."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("groups", nargs="+", metavar="GROUP", help="name or ID; if one is unknown, none goes")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        found = {one["id"] for one in [find.server_group(self.client, name) for name in parsed_args.groups]}
+        for identity in sorted(found):
+            self.client.delete(f"{GROUPS}/{part(identity)}")
+
+
+def fields(group: Json) -> dict[str, Any]:
+    """By the names of OpenStack's client; `policies` is a list of one before microversion 2.64."""
+    return {
+        "id": group["id"],
+        "name": group["name"],
+        "policy": group.get("policy") or next(iter(group.get("policies") or []), None),
+        "rules": KeyValues(group.get("rules") or {}),
+        "members": Words(group.get("members") or []),
+        "project_id": group.get("project_id"),
+        "user_id": group.get("user_id"),
+    }

@@ -1,0 +1,104 @@
+"""`minova service list|delete|set`."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minova.cli.base import Command, Lister
+from minova.cli.client import COMPUTE, Json
+from minova.cli.errors import ApiError, CliError, UsageError
+
+COLUMNS = ("ID", "Binary", "Host", "Zone", "Status", "State", "Updated At")
+
+
+class ServiceList(Lister):
+    """List minova's services and whether they are up; "in doubt": many fell silent together, and they count as up."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--host", help="only on this host")
+        parser.add_argument("--service", metavar="BINARY", help="only this kind, such as minova-compute")
+        parser.add_argument(
+            "--long", action="store_true", help="also why one is disabled, and whether it is forced down"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        found = self.client.pages(
+            f"{COMPUTE}/os-services", "services", host=parsed_args.host, binary=parsed_args.service
+        )
+        if not parsed_args.long:
+            return COLUMNS, [_row(service) for service in found]
+        more = ("Disabled Reason", "Forced Down")
+        return COLUMNS + more, [
+            (*_row(service), service.get("disabled_reason"), service.get("forced_down")) for service in found
+        ]
+
+
+class ServiceDelete(Command):
+    """Remove services for good: stop their processes first, or they register anew."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "services",
+            nargs="+",
+            metavar="ID",
+            help="as 'minova service list' has it; a compute must have no instances",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        failed = []
+        for identity in parsed_args.services:
+            try:
+                self.client.delete(f"{COMPUTE}/os-services/{identity}")
+            except ApiError as error:
+                failed.append(f"Service {identity} was not deleted: {error}")
+        if failed:
+            raise CliError("\n".join(failed))
+
+
+class ServiceSet(Command):
+    """Enable or disable a service: a disabled compute gets no new servers."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host", metavar="HOST")
+        parser.add_argument(
+            "binary", metavar="BINARY", nargs="?", default="minova-compute", help="default: minova-compute"
+        )
+        switch = parser.add_mutually_exclusive_group(required=True)
+        switch.add_argument("--enable", action="store_true")
+        switch.add_argument("--disable", action="store_true")
+        parser.add_argument("--disable-reason", metavar="REASON", help="for other people; only with --disable")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if parsed_args.enable and parsed_args.disable_reason:
+            raise UsageError("--disable-reason goes with --disable.")
+        host, binary = parsed_args.host, parsed_args.binary
+        every = self.client.get(f"{COMPUTE}/os-services")["services"]
+        if not any(one["host"] == host and one["binary"] == binary for one in every):
+            raise CliError(f"There is no {binary} on host '{host}'. 'minova service list' shows what there is.")
+        body = {"host": host, "binary": binary}
+        if parsed_args.enable:
+            what = "enable"
+        elif parsed_args.disable_reason:
+            what = "disable-log-reason"
+            body["disabled_reason"] = parsed_args.disable_reason
+        else:
+            what = "disable"
+        self.client.put(f"{COMPUTE}/os-services/{what}", body)
+
+
+def _row(service: Json) -> tuple[Any, ...]:
+    return (
+        service.get("id"),
+        service["binary"],
+        service["host"],
+        service.get("zone"),
+        service["status"],
+        "in doubt" if service.get("in_doubt") else service["state"],
+        service.get("updated_at"),
+    )

@@ -1,0 +1,59 @@
+"""How a Diagnosis looks: the filters in their order, who was lost and why, the weights of the best, what was tried."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from minova.cli.client import Json
+from minova.cli.output.report import Part
+
+# So many lost hosts speak for themselves.
+FEW = 10
+
+
+def parts(diagnosis: Json) -> list[Part]:
+    steps = diagnosis.get("steps", [])
+    filters = [(step["name"], step["before"], step["after"], step["before"] - step["after"]) for step in steps]
+    lacking = [
+        (step["name"], what, count)
+        for step in steps
+        if step["before"] - step["after"] > FEW or not step.get("lost")
+        for what, count in step.get("lacking", {}).items()
+    ]
+    lost = [
+        (host["host"], host["node"], step["name"], host["reason"]) for step in steps for host in step.get("lost", [])
+    ]
+    weighed = diagnosis.get("weighed", [])
+    weighers = sorted({name for host in weighed for name, share in host.get("weights", {}).items() if share})
+    weights = [
+        (host["host"], host["node"], _rounded(host["weight"]))
+        + tuple(_rounded(host.get("weights", {}).get(name)) for name in weighers)
+        for host in weighed
+    ]
+    return [
+        Part("Filters, in their order", ("Filter", "Before", "After", "Lost"), filters),
+        Part("What the lost hosts lack", ("Filter", "Lack", "Hosts"), lacking),
+        Part("Hosts that were lost", ("Host", "Node", "Filter", "Reason"), lost),
+        Part("Weights of the best, by weigher", ("Host", "Node", "Weight", *weighers), weights),
+        _conflicts(diagnosis.get("conflicts", [])),
+        _attempts(diagnosis.get("attempts", [])),
+    ]
+
+
+def _conflicts(conflicts: Iterable[Json]) -> Part:
+    rows = [(number, one["host"], one["reason"]) for number, one in enumerate(conflicts, start=1)]
+    return Part("Chosen before, when another request was faster", ("Time", "Host", "Reason"), rows)
+
+
+def _attempts(attempts: Iterable[Json]) -> Part:
+    rows = [
+        (number, one["host"], one["result"] or "goes on", one["reason"]) for number, one in enumerate(attempts, start=1)
+    ]
+    return Part("Attempts to build", ("Attempt", "Host", "Result", "Reason"), rows)
+
+
+def place(host: Any, node: Any) -> str:
+    return str(host) if host == node else f"{host} ({node})"
+
+
+def _rounded(weight: float | None) -> str:
+    return "" if weight is None else f"{weight + 0.0:.4g}"

@@ -1,0 +1,109 @@
+"""What is on a hypervisor, in lines for people and as it is for programs."""
+
+from typing import Any
+
+from cliff.columns import FormattableColumn
+
+from minova.cli.client import Json
+from minova.cli.output.text import printable
+
+
+class Lines(FormattableColumn[Any]):
+    """A list or mapping for programs; one line of each item for people."""
+
+    def human_readable(self) -> str:
+        items = self._value.items() if isinstance(self._value, dict) else self._value
+        return "\n".join(printable(self.line(item)) for item in items)
+
+    def line(self, item: Any) -> str:
+        return str(item)
+
+
+class Cells(Lines):
+    def line(self, item: Json) -> str:
+        told = [f"cell {item['id']}: memory {item['memory_mb_used']} of {item['memory_mb']} MB"]
+        if item["shared_cpus"]:
+            told.append(f"shared CPUs {cpus(item['shared_cpus'])} with {item['shared_vcpus_used']} vCPUs")
+        told.append(f"pinned CPUs {cpus(item['pinned_cpus'])}, free {cpus(item['free_cpus'])}")
+        return "; ".join([*told, *map(_pages, item["pages"])])
+
+
+def _pages(pages: Json) -> str:
+    kept = f", {pages['reserved']} kept" if pages["reserved"] else ""
+    return f"{pages['size_kb']} KiB pages: {pages['used']} of {pages['total']} used{kept}"
+
+
+class Pools(Lines):
+    def line(self, item: Json) -> str:
+        return f"{_kind(item)}: {item['count']} free{_tags(item)}"
+
+
+class Devices(Lines):
+    """`servers`: names by id. A device of a server that has none there is shown with the server's id."""
+
+    def __init__(self, devices: Any, servers: dict[str, str]) -> None:
+        super().__init__(devices)
+        self._servers = servers
+
+    def line(self, item: Json) -> str:
+        owner = item["instance_uuid"]
+        whose = f" by {self._servers.get(owner, owner)}" if owner else ""
+        return f"{item['address']} {_kind(item)}: {item['status']}{whose}"
+
+
+class Servers(Lines):
+    def line(self, item: Json) -> str:
+        doing = f" ({item['task_state']})" if item["task_state"] else ""
+        size = f"{item['vcpus']} vCPUs, {item['memory_mb']} MB, {item['disk_gb']} GB"
+        return f"{item['id']} {item['name']}: {item['status']}{doing}, {size}"
+
+
+class Moves(Lines):
+    def line(self, item: Json) -> str:
+        way = f"{item['source_node']} to {item['dest_node']}"
+        return f"{item['server_id']}: {item['migration_type']} from {way}, {item['status']}"
+
+
+class Corrections(Lines):
+    """Figures, and allocations: of these is told in words what was wrong with them, and what was done."""
+
+    def line(self, item: Json) -> str:
+        if item["figure"] == "allocations":
+            return f"allocations: {item['kept']}: {item['found']}"
+        return f"{item['figure']}: was {item['kept']}, is {item['found']}"
+
+    def human_readable(self) -> str:
+        return super().human_readable() or "nothing"
+
+
+class Orphans(Lines):
+    def line(self, item: tuple[str, int]) -> str:
+        return f"{item[0]}: {item[1]} MB"
+
+
+def of_audit(audit: Json, prefix: str = "") -> Json:
+    """Rows of an audit: always what it corrected, the rest where there is any."""
+    told: Json = {f"{prefix}corrected": Corrections(audit["corrected"])}
+    lists = {"conflicts": Lines, "orphans": Orphans, "strays": Lines, "power_states": Lines}
+    told.update({f"{prefix}{name}": kind(audit[name]) for name, kind in lists.items() if audit.get(name)})
+    return told
+
+
+def cpus(numbers: list[int]) -> str:
+    """`0-3,7`, or `none`."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs) or "none"
+
+
+def _kind(item: Json) -> str:
+    cell = "" if item["numa_node"] is None else f" of cell {item['numa_node']}"
+    return f"{item['vendor_id']}:{item['product_id']} {item['dev_type']}{cell}"
+
+
+def _tags(item: Json) -> str:
+    return "".join(f", {name}={value}" for name, value in item["tags"])

@@ -1,0 +1,155 @@
+"""How a server looks to people: the fields of `show` and the columns of `list`."""
+
+from typing import Any
+
+from cliff.columns import FormattableColumn
+
+from minova.cli.base import KeyValues, Words
+from minova.cli.client import COMPUTE, IMAGE, Client, Json, part
+from minova.cli.errors import ApiError
+from minova.cli.output.text import printable
+
+POWER_STATES = {0: "NOSTATE", 1: "Running", 3: "Paused", 4: "Shutdown", 6: "Crashed", 7: "Suspended"}
+
+STATE = "OS-EXT-STS:vm_state"
+TASK_STATE = "OS-EXT-STS:task_state"
+POWER_STATE = "OS-EXT-STS:power_state"
+HOST = "OS-EXT-SRV-ATTR:host"
+NODE = "OS-EXT-SRV-ATTR:hypervisor_hostname"
+DOMAIN = "OS-EXT-SRV-ATTR:instance_name"
+ZONE = "OS-EXT-AZ:availability_zone"
+LAUNCHED = "OS-SRV-USG:launched_at"
+
+EXTENDED = (ZONE, HOST, NODE, DOMAIN, POWER_STATE, TASK_STATE, STATE, LAUNCHED)
+
+
+def fault_text(server: Json) -> str | None:
+    """Why a server is in ERROR, in the words of the service that gave up."""
+    fault = server.get("fault")
+    return str(fault.get("message") or f"code {fault.get('code')}") if fault else None
+
+
+class Power(FormattableColumn[int | None]):
+    """A word for people, Nova's number for programs."""
+
+    def human_readable(self) -> str:
+        return "N/A" if self._value is None else POWER_STATES.get(self._value, str(self._value))
+
+
+def networks(server: Json) -> dict[str, list[str]]:
+    """Addresses by network name."""
+    addresses = server.get("addresses") or {}
+    return {name: [str(port.get("addr")) for port in ports] for name, ports in addresses.items()}
+
+
+class Names:
+    """Names of flavors and images by ID, asked for at most once each; a thing that is gone shows its ID."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._flavors: dict[str, str] | None = None
+        self._images: dict[str, str] | None = None
+
+    def flavor(self, server: Json) -> str:
+        flavor = server.get("flavor") or {}
+        if "original_name" in flavor:  # servers carry their flavor since microversion 2.47
+            return str(flavor["original_name"])
+        if self._flavors is None:
+            every = self._client.pages(f"{COMPUTE}/flavors", "flavors", is_public="None")
+            self._flavors = {one["id"]: one["name"] for one in every}
+        return self._flavors.get(str(flavor.get("id", "")), str(flavor.get("id", "")))
+
+    def image(self, server: Json) -> str:
+        image = server.get("image") or {}
+        if not image:
+            return "N/A (booted from volume)"
+        if self._images is None:
+            every = self._client.pages(f"{IMAGE}/images", "images")
+            self._images = {one["id"]: one["name"] or "" for one in every}
+        return self._images.get(image["id"]) or str(image["id"])
+
+
+class OneServer(Names):
+    """The same for one server: its flavor and image are asked for alone, however many there are."""
+
+    def flavor(self, server: Json) -> str:
+        flavor = server.get("flavor") or {}
+        if "original_name" in flavor:
+            return str(flavor["original_name"])
+        return self._named(f"{COMPUTE}/flavors/", "flavor", str(flavor.get("id", "")))
+
+    def image(self, server: Json) -> str:
+        image = server.get("image") or {}
+        return self._named(f"{IMAGE}/images/", None, image["id"]) if image else "N/A (booted from volume)"
+
+    def _named(self, path: str, key: str | None, identity: str) -> str:
+        try:
+            found = self._client.get(path + part(identity))
+        except ApiError:
+            return identity
+        name = (found[key] if key else found).get("name")
+        return f"{name} ({identity})" if name else identity
+
+
+def fields(server: Json, names: Names) -> dict[str, Any]:
+    """All of one server, in the order of `show`: what OpenStack's client shows, by its names."""
+    shown: dict[str, Any] = {
+        "id": server["id"],
+        "name": server.get("name"),
+        "status": server.get("status"),
+        **{name: server[name] for name in EXTENDED if name in server},
+        POWER_STATE: Power(server.get(POWER_STATE)),
+        "addresses": KeyValues({name: ", ".join(found) for name, found in networks(server).items()}),
+        "flavor": names.flavor(server),
+        "image": names.image(server),
+        "key_name": server.get("key_name"),
+        "config_drive": server.get("config_drive"),
+        "properties": KeyValues(server.get("metadata") or {}),
+        "project_id": server.get("tenant_id"),
+        "user_id": server.get("user_id"),
+        "hostId": server.get("hostId"),
+        "created": server.get("created"),
+        "updated": server.get("updated"),
+    }
+    if server.get("description") is not None:
+        shown["description"] = server["description"]
+    if server.get("status") in {"BUILD", "ACTIVE"} and "progress" in server:
+        shown["progress"] = server["progress"]
+    if server.get("fault"):
+        shown["fault"] = Fault(server["fault"])
+    return shown
+
+
+class Fault(KeyValues):
+    """The reason for people; code, message and time for programs."""
+
+    def human_readable(self) -> str:
+        return printable(str(self._value.get("message") or f"code {self._value.get('code')}"))
+
+
+COLUMNS = ("ID", "Name", "Status", "Task State", "Host", "Image", "Flavor")
+LONG_COLUMNS = ("Power State", "Networks", "Availability Zone", "Node", "Created", "Properties")
+
+
+def row(server: Json, names: Names, *, long: bool) -> tuple[Any, ...]:
+    short = (
+        server["id"],
+        server["name"],
+        server["status"],
+        server.get(TASK_STATE),
+        server.get(HOST),
+        names.image(server),
+        names.flavor(server),
+    )
+    if not long:
+        return short
+    addresses = [address for found in networks(server).values() for address in found]
+    return (
+        *short,
+        Power(server.get(POWER_STATE)),
+        Words(addresses),
+        server.get(ZONE),
+        server.get(NODE),
+        server.get("created"),
+        KeyValues(server.get("metadata") or {}),
+    )

@@ -1,0 +1,211 @@
+"""What an audit finds: the node's usage from scratch, and what is amiss. Pure.
+
+driver's view + what the database knows ----> node row, and what to do:
+                                              destroy strays, begin lost builds, report power states
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from minova.compute.accounting import node_usage, usage
+from minova.compute.accounting.inventories import Ratios, Reserved, inventories_of, ratios_for
+from minova.compute.accounting.migrations import holds_resources, sides_held
+from minova.compute.accounting.node_usage import Books, HeldSide
+from minova.compute.accounting.running_deleted import RunningDeleted
+from minova.compute.accounting.usage import Held, Overhead
+from minova.hardware import pci_devices
+from minova.hardware.errors import CPUPinningInvalid, CPUPinningUnknown
+from minova.objects.build import AuditInputs, BuildMessage
+from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.objects.node_audit import Drift, NodeAudit
+from minova.objects.power_rules import must_stop
+from minova.objects.states import PowerState, VmState
+
+_PINNING = (CPUPinningInvalid, CPUPinningUnknown)
+replace = msgspec.structs.replace
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says of every node of a host. `packing`: fill up used NUMA cells first."""
+
+    host: str
+    host_ip: str | None = None
+    reserved: Reserved = Reserved()
+    ratios: Ratios = Ratios()
+    packing: bool = False
+    running_deleted: RunningDeleted = RunningDeleted()
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """An audit's result: new books, which leave domains alone that no row knows, and what is to be done.
+
+    `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise.
+    `restored`: allocations that were put right. `strays`: domains to destroy; they count as in use until they are gone.
+    `purged`: our domains of instances that were purged. `outlived`: our domains of deleted instances, and for how many seconds those are deleted.
+    `power_states` are the rows' states of instances of which the hypervisor says otherwise. `to_stop` are domains of
+    instances that must not run (`objects.power_rules`), and the states of their rows.
+    """
+
+    books: Books
+    inventories: tuple[Inventory, ...]
+    conflicts: tuple[str, ...] = ()
+    drift: tuple[Drift, ...] = ()
+    restored: tuple[Drift, ...] = ()
+    strays: tuple[DomainView, ...]
+    outlived: tuple[tuple[DomainView, float], ...] = ()
+    purged: tuple[DomainView, ...] = ()
+    attempts: tuple[BuildMessage, ...]
+    power_states: dict[str, PowerState]
+    to_stop: tuple[tuple[DomainView, VmState], ...] = ()
+
+    @property
+    def told(self) -> NodeAudit:
+        """As people read it."""
+        return NodeAudit(
+            corrected=self.drift + self.restored,
+            conflicts=self.conflicts,
+            orphans={uuid: self.books.orphans[uuid] for uuid in sorted(self.books.orphans)},
+            strays=tuple(domain.uuid for domain in (*self.strays, *self.purged)),
+            power_states=tuple(sorted(self.power_states)),
+        )
+
+
+def fold(
+    view: HypervisorView,
+    inputs: AuditInputs,
+    settings: NodeSettings,
+    *,
+    new_uuid: str,
+    overhead: Callable[[Flavor], Overhead],
+    failed_builds: int = 0,
+    metrics: tuple[dict[str, Any], ...] = (),
+) -> Finding:
+    """`new_uuid` is the node's if it has no row yet; `overhead` answers for a flavor what the hypervisor adds."""
+    held = [
+        Held(instance=one, usage=usage.usage_of(one.flavor, overhead(one.flavor), one.numa_topology))
+        for one in inputs.instances
+        if holds_resources(one, settings.host, view.hypervisor_hostname)
+    ]
+    moved = {one.uuid: one for one in inputs.moved}
+    sides = sides_held(inputs.migrations, moved, settings.host, view.hypervisor_hostname)
+    expected = {one.instance.uuid for one in held} | {message.instance.uuid for message in inputs.attempts}
+    expected |= {side.migration.instance_uuid for side in sides.values()}
+    orphans = {domain.uuid: domain.memory_mb for domain in view.domains if domain.uuid not in expected}
+    known = inputs.node.pci_devices if inputs.node is not None else ()
+    devices = pci_devices.kept_for(pci_devices.reconciled(known, view.pci_devices), expected)
+    bare = replace(bare_node(view, inputs.node, settings, new_uuid, failed_builds), metrics=metrics)
+    node = node_usage.with_devices(bare, devices)
+    opened = node_usage.Books(
+        node=usage.with_memory(node, sum(orphans.values())), reserved=settings.reserved, orphans=orphans
+    )
+    opened, pinned_twice = _entered(opened, held, [node_usage.held_side(side, overhead) for side in sides.values()])
+    return Finding(
+        books=opened,
+        conflicts=(*pinned_twice, *inputs.conflicts, *oversized((one.instance for one in held), view.domains)),
+        restored=inputs.restored,
+        inventories=inventories_of(view, opened.node, settings.reserved, settings.ratios),
+        strays=tuple(domain for domain in view.domains if _to_destroy(domain, inputs, settings.running_deleted)),
+        outlived=tuple(
+            (domain, inputs.deleted[domain.uuid])
+            for domain in view.domains
+            if domain.ours and domain.uuid in inputs.deleted
+        ),
+        purged=tuple(domain for domain in view.domains if domain.ours and domain.uuid in inputs.purged),
+        attempts=inputs.attempts,
+        power_states=differing((one.instance for one in held), view.domains),
+        to_stop=to_stop((one.instance for one in held), view.domains),
+    )
+
+
+def _to_destroy(domain: DomainView, inputs: AuditInputs, policy: RunningDeleted) -> bool:
+    if domain.uuid not in inputs.strays or not domain.ours:
+        return False
+    return domain.uuid not in inputs.deleted or policy.reaps(inputs.deleted[domain.uuid])
+
+
+def _entered(opened: Books, held: Iterable[Held], sides: Iterable[HeldSide]) -> tuple[Books, tuple[str, ...]]:
+    """All of them in the books. One whose CPUs another has too counts without its cells: an audit must come to an end."""
+    conflicts = []
+    for one in held:
+        try:
+            opened = node_usage.with_instance(opened, one)
+        except _PINNING as error:
+            conflicts.append(f"instance {one.instance.uuid} has what another has: {error}")
+            opened = node_usage.with_instance(opened, replace(one, usage=replace(one.usage, numa=None)))
+    for side in sides:
+        try:
+            opened = node_usage.with_side(opened, side)
+        except _PINNING as error:
+            conflicts.append(f"migration {side.side.migration.uuid} holds what another has: {error}")
+            opened = node_usage.with_side(opened, replace(side, usage=replace(side.usage, numa=None)))
+    return opened, tuple(conflicts)
+
+
+def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> dict[str, PowerState]:
+    """The rows' states of idle instances whose domain is in another, or is missing."""
+    seen = {domain.uuid: domain.power_state for domain in domains}
+    return {
+        instance.uuid: instance.power_state
+        for instance in instances
+        if instance.task_state is None and seen.get(instance.uuid, PowerState.NOSTATE) != instance.power_state
+    }
+
+
+def to_stop(instances: Iterable[Instance], domains: Iterable[DomainView]) -> tuple[tuple[DomainView, VmState], ...]:
+    """Domains of idle instances that this host must stop, with the states of their rows."""
+    ours = {domain.uuid: domain for domain in domains if domain.ours}
+    return tuple(
+        (ours[one.uuid], one.vm_state)
+        for one in instances
+        if one.task_state is None
+        and one.uuid in ours
+        and must_stop(one.vm_state, PowerState(ours[one.uuid].power_state))
+    )
+
+
+def oversized(instances: Iterable[Instance], domains: Iterable[DomainView]) -> list[str]:
+    """Idle instances whose domain has more memory than their row counts: what others may claim is not free."""
+    has = {domain.uuid: domain.memory_mb for domain in domains}
+    return [
+        f"the domain of instance {one.uuid} has {has[one.uuid]} MB, its flavor {one.flavor.memory_mb} MB"
+        for one in instances
+        if one.task_state is None and has.get(one.uuid, 0) > one.flavor.memory_mb
+    ]
+
+
+def bare_node(
+    view: HypervisorView, row: ComputeNode | None, settings: NodeSettings, new_uuid: str, failed_builds: int
+) -> ComputeNode:
+    """The node with what the host keeps for itself, and no instance yet. What only the row knows is kept."""
+    reserved = settings.reserved
+    cpu, ram, disk = ratios_for(settings.ratios, row)
+    return ComputeNode(
+        uuid=row.uuid if row is not None else new_uuid,
+        id=row.id if row is not None else 0,
+        generation=row.generation if row is not None else 0,
+        host=settings.host,
+        host_ip=settings.host_ip,
+        hypervisor_hostname=view.hypervisor_hostname,
+        vcpus=view.vcpus,
+        memory_mb=view.memory_mb,
+        local_gb=view.local_gb,
+        vcpus_used=reserved.vcpus,
+        memory_mb_used=reserved.memory_mb,
+        local_gb_used=reserved.disk_gb,
+        free_ram_mb=view.memory_mb - reserved.memory_mb,
+        free_disk_gb=view.local_gb - reserved.disk_gb,
+        disk_available_least=view.disk_available_least,
+        hypervisor_type=view.hypervisor_type,
+        hypervisor_version=view.hypervisor_version,
+        cpu_info=view.cpu_info,
+        supported_instances=view.supported_instances,
+        numa_topology=view.numa_topology,
+        cpu_allocation_ratio=cpu,
+        ram_allocation_ratio=ram,
+        disk_allocation_ratio=disk,
+        stats=usage.empty_stats(failed_builds),
+    )

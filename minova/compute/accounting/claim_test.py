@@ -1,0 +1,175 @@
+"""Does a request still fit on this node? Pure: the limits that the scheduler sent against the usage kept here."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from minova.compute.accounting.usage import Usage
+from minova.hardware import pci_devices, pci_pools
+from minova.hardware.errors import PciDeviceRequestFailed
+from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
+from minova.objects.compute_node import ComputeNode
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.pci import InstancePCIRequest
+from minova.objects.request_spec import HostLimits
+
+# Nova's words.
+NO_NUMA = "Requested instance NUMA topology cannot fit the given host NUMA topology"
+NO_NUMA_WITH_PCI = (
+    "Requested instance NUMA topology together with requested PCI devices cannot fit the given host NUMA topology"
+)
+NO_PCI = "Claim pci failed"
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource of a claim. `limit` None means unlimited."""
+
+    kind: str
+    unit: str
+    total: int
+    used: int
+    requested: int
+    limit: float | None
+
+    @property
+    def reason(self) -> str | None:
+        """Why it does not fit, or nothing."""
+        if self.limit is None:
+            return None
+        free = self.limit - self.used
+        if self.requested <= free:
+            return None
+        return f"Free {self.kind} {free:.2f} {self.unit} < requested {self.requested} {self.unit}"
+
+    def lines(self) -> tuple[str, ...]:
+        """What the log says of it, in Nova's words."""
+        total = f"Total {self.kind}: {self.total} {self.unit}, used: {self.used:.2f} {self.unit}"
+        if self.limit is None:
+            return total, f"{self.kind} limit not specified, defaulting to unlimited"
+        free = self.limit - self.used
+        return total, f"{self.kind} limit: {self.limit:.2f} {self.unit}, free: {free:.2f} {self.unit}"
+
+
+def checks_of(node: ComputeNode, wanted: Usage, limits: HostLimits) -> tuple[Check, ...]:
+    """One Check for each of memory, disk and vcpu. `node` is as it was before the claim."""
+    return (
+        Check(
+            kind="memory",
+            unit="MB",
+            total=node.memory_mb,
+            used=node.memory_mb_used,
+            requested=wanted.memory_mb,
+            limit=limits.memory_mb,
+        ),
+        Check(
+            kind="disk",
+            unit="GB",
+            total=node.local_gb,
+            used=node.local_gb_used,
+            requested=wanted.disk_gb,
+            limit=limits.disk_gb,
+        ),
+        Check(
+            kind="vcpu",
+            unit="VCPU",
+            total=node.vcpus,
+            used=node.vcpus_used,
+            requested=wanted.vcpus,
+            limit=limits.vcpu,
+        ),
+    )
+
+
+class HardwareFit(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a guest's cells would go on this node; None for a guest without, or a node that tells no cells."""
+
+    numa_topology: InstanceNUMATopology | None = None
+    reasons: tuple[str, ...] = ()
+
+
+def hardware_fit(
+    node: ComputeNode,
+    wanted: InstanceNUMATopology | None,
+    requests: Sequence[InstancePCIRequest],
+    limits: HostLimits,
+    *,
+    packing: bool = False,
+) -> HardwareFit:
+    """The NUMA and PCI tests of a claim; each reason is in Nova's words, and in brackets what is short.
+
+    As in Nova a node that tells no cells takes every guest: the scheduler has seen to it.
+    """
+    pci = PciNeeds(pools=node.pci_device_pools, requests=tuple(requests))
+    reasons = []
+    fitted = None
+    if wanted is not None and node.numa_topology is not None:
+        found = fit_topology(node.numa_topology, wanted, limits=limits.numa_topology, pci=pci, packing=packing)
+        if isinstance(found, NoFit):
+            reasons.append(f"{NO_NUMA_WITH_PCI if requests else NO_NUMA} ({found.reason})")
+        else:
+            fitted = found
+    short = pci_pools.shortage(pci.pools, pci.requests)
+    if short is not None:
+        reasons.append(f"{NO_PCI} ({short})")
+    return HardwareFit(numa_topology=fitted, reasons=tuple(reasons))
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim asks for. `usage` without cells; `numa_topology` as asked, not fitted yet."""
+
+    usage: Usage
+    numa_topology: InstanceNUMATopology | None = None
+    pci_requests: tuple[InstancePCIRequest, ...] = ()
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a claim: the fitted cells and {address of a device: request it serves}; or why not.
+
+    `refused` has the kinds of resource that are short, `lines` what the log says.
+    """
+
+    numa_topology: InstanceNUMATopology | None = None
+    devices: dict[str, str | None] = {}
+    reason: str | None = None
+    refused: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bool = False) -> Fit:
+    """All five tests; every reason is told, not only the first."""
+    checks = checks_of(node, demand.usage, limits)
+    hardware = hardware_fit(node, demand.numa_topology, demand.pci_requests, limits, packing=packing)
+    short = tuple(check for check in checks if check.reason is not None)
+    lines = tuple(line for check in checks for line in check.lines())
+    devices, unmet = _devices_for(node, demand, hardware)
+    unfit = (*hardware.reasons, *unmet)
+    reason = reasons_against(checks, unfit)
+    if reason is not None:
+        return Fit(
+            reason=reason,
+            refused=tuple(check.kind for check in short)
+            + tuple("pci" if reason.startswith(NO_PCI) else "numa" for reason in unfit),
+            lines=lines,
+        )
+    # A node that tells no cells takes the guest as it asks.
+    fitted = hardware.numa_topology or demand.numa_topology
+    return Fit(numa_topology=fitted, devices=devices, lines=lines)
+
+
+def _devices_for(
+    node: ComputeNode, demand: Demand, hardware: HardwareFit
+) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """The devices of the claim, or why there are none: pools do not tell that a PF goes with its VFs."""
+    if hardware.reasons or not demand.pci_requests:
+        return {}, ()
+    cells = pci_pools.cells_of(node.numa_topology, hardware.numa_topology)
+    try:
+        return pci_devices.chosen(node.pci_devices, demand.pci_requests, cells), ()
+    except PciDeviceRequestFailed as error:
+        return {}, (f"{NO_PCI} ({error})",)
+
+
+def reasons_against(checks: Iterable[Check], hardware: Iterable[str] = ()) -> str | None:
+    """Every reason against the claim, those of its `HardwareFit` too, joined; nothing when it fits."""
+    reasons = [check.reason for check in checks if check.reason is not None]
+    return "; ".join((*reasons, *hardware)) or None

@@ -1,0 +1,63 @@
+"""Base images that no disk stands on any more are removed from the cache (`[image_cache]`)."""
+
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Container
+from pathlib import Path
+
+from minova.compute.images.cache import locked, mark_file
+
+LOG = logging.getLogger(__name__)
+# Seconds from the fetching of a base until the disk on it is surely made: qemu-img may take two minutes.
+GRACE = 300.0
+_DIGEST = re.compile(r"([0-9a-f]{64,128})(\.json|\.part|\.json\.part)?")
+
+
+def sweep(folder: Path, in_use: Container[str], minimum_age: float, now: float) -> tuple[str, ...]:
+    """Remove bases and leavings of downloads that nobody has asked for in `minimum_age` seconds; answers which.
+
+    `in_use` are names of bases, read before this is called: what was fetched since is too young to go.
+    """
+    if not folder.exists():
+        return ()
+    names = {match[1] for path in folder.iterdir() if (match := _DIGEST.fullmatch(path.name))}
+    removed = []
+    for name in sorted(names):
+        if name in in_use:
+            continue
+        with locked(folder, name):
+            age = now - _last_asked(folder / name)
+            if age < max(minimum_age, GRACE):
+                LOG.debug("Base image %s was asked for %.0f s ago and is kept", name, age)
+                continue
+            _remove(folder / name)
+        LOG.info("Removed base image %s: no disk stands on it, and it was not asked for in %.0f s", name, age)
+        removed.append(name)
+    return tuple(removed)
+
+
+def time_in(folder: Path) -> float:
+    """The time by the file system's clock, which dates the files: hosts that share the folder may disagree."""
+    if not folder.exists():
+        return 0.0
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".clock-") as probe:
+        return os.fstat(probe.fileno()).st_mtime
+
+
+def _files(path: Path) -> tuple[Path, ...]:
+    mark = mark_file(path)
+    part = path.with_name(f"{path.name}.part")
+    # The base last: if that fails, the rest is found again by its name.
+    return (mark, mark.with_suffix(".json.part"), part, path)
+
+
+def _last_asked(path: Path) -> float:
+    """The newest time of its files: the mark is touched whenever the image is asked for."""
+    return max((file.stat().st_mtime for file in _files(path) if file.exists()), default=0.0)
+
+
+def _remove(path: Path) -> None:
+    for file in _files(path):
+        file.unlink(missing_ok=True)

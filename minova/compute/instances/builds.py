@@ -1,0 +1,301 @@
+"""How an instance is built here, and how it is removed.
+
+claim -> image -> disks and domain -> domain runs -> build_succeeded
+  any error: domain removed, claim given back -> build_failed (or nothing, when the attempt is stale)
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from minova import errors, metrics
+from minova.compute.conductor_retry import Repeat
+from minova.compute.instances.attempts import Attempts, End, Outcome
+from minova.compute.instances.domains import Domains
+from minova.compute.instances.report_queue import ReportQueue
+from minova.compute.tracker.nodes import Nodes
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.objects.build import BuildMessage
+from minova.objects.compute_node import DomainView
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.power_rules import must_stop
+from minova.objects.states import PowerState, TaskState, VmState
+from minova.virt.driver import Driver, RowHost
+from minova.virt.image_format import inspect, unfit
+
+LOG = logging.getLogger(__name__)
+# Seconds that a removal repeats its report; afterwards the conductor asks for the removal again.
+REMOVAL_PATIENCE = 60.0
+
+
+class Images(Protocol):
+    """Where base images come from."""
+
+    def fetch(self, image: Image, check: Callable[[], None] = ...) -> Path:
+        """The file of the checked image. ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none.
+
+        `check` is called again and again while it waits; what that raises ends the wait.
+        """
+        ...
+
+
+class Builder:
+    """Builds and removes instances, one thing at a time for each instance. `check` ends a build that waits: it raises."""
+
+    def __init__(
+        self,
+        host: str,
+        driver: Driver,
+        conductor: ConductorApi,
+        images: Images,
+        nodes: Nodes,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        check: Callable[[], None] = lambda: None,
+        repeat: Repeat | None = None,
+    ) -> None:
+        self.attempts = Attempts()
+        self._check = check
+        # {instance uuid: its last attempt when its removal was asked for}
+        self._cancelled: dict[str, int] = {}
+        self.domains = Domains(driver)
+        self._reports = ReportQueue(host, conductor, repeat)
+        self._host = host
+        self._driver = driver
+        self._conductor = conductor
+        self._images = images
+        self._nodes = nodes
+        self._clock = clock
+        self._repeat = repeat or Repeat()
+
+    # -- build -----------------------------------------------------------------------------------------------------
+
+    def build(self, ctx: RequestContext, message: BuildMessage) -> None:
+        """Build and report. Call it once for each attempt that `attempts.begin` called new."""
+        instance_uuid = message.instance.uuid
+        with self.domains.locked(instance_uuid):
+            outcome = self._outcome(ctx, message)
+            self.attempts.end(instance_uuid, message.attempt, message.node, outcome)
+            self._report(ctx, message, outcome)
+
+    def cancel(self, instance_uuid: str) -> None:
+        """The instance is to be removed: its build ends at its next step, and stops waiting for its image."""
+        attempt = self.attempts.latest(instance_uuid)
+        if attempt is not None:
+            self._cancelled[instance_uuid] = attempt
+
+    def _require_wanted(self, message: BuildMessage) -> None:
+        self._check()
+        if self._cancelled.get(message.instance.uuid, -1) >= message.attempt:
+            raise errors.StaleAttempt(f"instance {message.instance.uuid} is being deleted")
+
+    def report(self, ctx: RequestContext, message: BuildMessage) -> None:
+        """Say again how an attempt ended: the conductor has not heard of it."""
+        with self.domains.locked(message.instance.uuid):
+            outcome = self.attempts.outcome(message.instance.uuid, message.attempt)
+            if outcome is not None:
+                self._report(ctx, message, outcome)
+
+    def _outcome(self, ctx: RequestContext, message: BuildMessage) -> Outcome:
+        instance_uuid, attempt = message.instance.uuid, message.attempt
+        begun = self._clock()
+        try:
+            with metrics.timed(metrics.BUILD_SECONDS):
+                power_state = self._build(ctx, message)
+        except errors.StaleAttempt as error:
+            LOG.info("Attempt %d of instance %s is not ours any more: %s", attempt, instance_uuid, error)
+            return Outcome(end=End.STALE)
+        except errors.MinovaError as error:
+            LOG.warning("Attempt %d of instance %s failed: %s", attempt, instance_uuid, error)
+            return failed(error)
+        except Exception as error:
+            LOG.exception("Attempt %d of instance %s failed", attempt, instance_uuid)
+            return Outcome(end=End.FAILED, reason=str(error) or type(error).__name__)
+        LOG.info("Took %.2f seconds to build instance %s", self._clock() - begun, instance_uuid)
+        return Outcome(end=End.SUCCEEDED, power_state=power_state)
+
+    def _build(self, ctx: RequestContext, message: BuildMessage) -> PowerState:
+        self._require_wanted(message)
+        tracker = self._nodes.tracker(message.node)
+        known = tracker.holds(message.instance.uuid)
+        if known is not None and known.vm_state is not VmState.BUILDING:
+            raise errors.StaleAttempt(f"instance {known.uuid} is {known.vm_state} here")
+        # As it was asked for: an attempt before this one may have fitted it to another host.
+        wanted = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
+        with tracker.instance_claim(ctx, wanted, message.attempt, message.limits) as claim:
+            try:
+                return self._spawn(ctx, message, claim.instance)
+            except BaseException:
+                # Before the claim is given back: what the domain takes must be free by then.
+                self.clean_up(ctx, message.instance.uuid)
+                raise
+
+    def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance) -> PowerState:
+        # The claim has noted that image and disks come first, and that this attempt is ours.
+        path = self._image_path(instance, lambda: self._require_wanted(message))
+        self._require_wanted(message)
+        self.domains.reused(instance.uuid)
+        self._driver.prepare(instance, message.node, message.attempt, path)
+        self._require_wanted(message)
+        self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
+        return self._driver.start(instance)
+
+    def _image_path(self, instance: Instance, check: Callable[[], None]) -> Path | None:
+        if not self._driver.needs_image():
+            return None
+        image = instance.image
+        if image is None:
+            raise errors.ImageUnacceptable(f"Instance {instance.uuid} names no image, and this host needs one")
+        refuse(unfit(image, instance.flavor), image)  # by its record, before anything is fetched
+        path = self._images.fetch(image, check)
+        facts = inspect(path, image.disk_format)
+        refuse(unfit(image, instance.flavor, facts.virtual_size), image)
+        return path
+
+    # -- reports ---------------------------------------------------------------------------------------------------
+
+    def _report(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
+        """Nothing is lost when no conductor answers: the attempt stays open there, and an audit says it again."""
+        try:
+            if outcome.end is End.SUCCEEDED:
+                self._succeeded(ctx, message, outcome)
+            elif outcome.end is End.FAILED:
+                self._failed(ctx, message, outcome)
+        except errors.StaleAttempt as error:
+            LOG.info("Instance %s was given up meanwhile and is removed: %s", message.instance.uuid, error)
+            stale = Outcome(end=End.STALE)
+            self.attempts.end(message.instance.uuid, message.attempt, message.node, stale)
+            if self.clean_up(ctx, message.instance.uuid):
+                self._nodes.release(ctx, message.instance.uuid)
+        except Exception as error:  # noqa: BLE001  - whatever came back, the audit goes on from here
+            LOG.warning("How the build of %s ended is said again by an audit: %s", message.instance.uuid, error)
+
+    def _succeeded(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
+        self._reports.succeed(ctx, message.instance.uuid, message.attempt, outcome.power_state)
+        tracker = self._nodes.tracker(message.node)
+        tracker.count_build(succeeded=True)
+        held = tracker.holds(message.instance.uuid)
+        if held is not None:
+            tracker.note(
+                msgspec.structs.replace(held, vm_state=VmState.ACTIVE, task_state=None, power_state=outcome.power_state)
+            )
+
+    def _failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
+        self._repeat(
+            "build_failed",
+            lambda: self._conductor.build_failed(
+                ctx,
+                instance_uuid=message.instance.uuid,
+                attempt=message.attempt,
+                host=self._host,
+                reason=outcome.reason,
+                retriable=outcome.retriable,
+            ),
+        )
+        # An audit between the clean-up and this report took it in again from the row.
+        self._nodes.release(ctx, message.instance.uuid)
+        for tracker in self._nodes.trackers():
+            if tracker.nodename == message.node and outcome.fault_of_host:
+                tracker.count_build(succeeded=False)
+
+    # -- removal ---------------------------------------------------------------------------------------------------
+
+    def terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """Remove domain and disks, give back what it held, report. Raises what the driver raises: it is asked again."""
+        with self.domains.locked(instance_uuid):
+            self.domains.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
+            self._nodes.release(ctx, instance_uuid)
+            self._repeat(
+                "instance_deleted",
+                lambda: self._conductor.instance_deleted(ctx, instance_uuid=instance_uuid, host=self._host),
+                REMOVAL_PATIENCE,
+            )
+            # An audit between the two took it in again from the row.
+            self._nodes.release(ctx, instance_uuid)
+            self._cancelled.pop(instance_uuid, None)
+            LOG.info("Instance %s is removed", instance_uuid)
+
+    def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """Try again to remove what could not be removed, unless a build has made it anew."""
+        with self.domains.locked(instance_uuid):
+            if instance_uuid in self.domains.left() and self.clean_up(ctx, instance_uuid):
+                self._nodes.release(ctx, instance_uuid)
+
+    def remove_stray(self, ctx: RequestContext, instance_uuid: str, attempt: int | None) -> None:
+        """Remove a domain that must not be here, unless a later attempt has begun here since it was found."""
+        with self.domains.locked(instance_uuid):
+            if self.attempts.newer(instance_uuid, attempt):
+                return
+            LOG.info("Removing domain of instance %s, which must not run here", instance_uuid)
+            if self.clean_up(ctx, instance_uuid):
+                self._nodes.release(ctx, instance_uuid)
+
+    def remove_purged(self, ctx: RequestContext, domain: DomainView) -> None:
+        """Remove the domain of an instance that was purged, if the database still has no row of it."""
+        with self.domains.locked(domain.uuid):
+            if domain.uuid in self._conductor.hosts_of_instances(ctx, instance_uuids=(domain.uuid,)):
+                LOG.error("Instance %s counts as purged and has a row: its domain is left as it is", domain.uuid)
+            elif self.clean_up(ctx, domain.uuid):
+                self._nodes.release(ctx, domain.uuid)
+
+    def clean_up(self, ctx: RequestContext, instance_uuid: str) -> bool:
+        """Remove domain and disks, or only the domain where the disks are another host's. Whether it is done.
+
+        Whose the disks are is asked now: since the work began the instance may have gone to another host.
+        """
+        return self.domains.try_destroy(instance_uuid, self._row(ctx, instance_uuid))
+
+    def _row(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
+        try:
+            found = self._conductor.hosts_of_instances(ctx, instance_uuids=(instance_uuid,))
+        except errors.MinovaError as error:  # an older conductor cannot be asked at all
+            LOG.warning("Which host instance %s is on could not be asked: %s", instance_uuid, error)
+            return RowHost(known=False)
+        return RowHost(host=found.get(instance_uuid))
+
+    def _row_of_removal(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
+        """The conductor has asked this host. Where others share the disks, that may have been long ago."""
+        here = RowHost(host=self._host)
+        if not self._driver.shares_disks():
+            return here
+        row = self._row(ctx, instance_uuid)
+        return row if row.host is not None else here
+
+    def stop_stray(self, domain: DomainView) -> None:
+        """Stop a domain that must not run here and keep its disks, unless a later attempt has begun here meanwhile."""
+        with self.domains.locked(domain.uuid):
+            if not self.attempts.newer(domain.uuid, domain.attempt):
+                self._driver.power_off(domain.uuid)
+
+    def stop_again(self, domain: DomainView, vm_state: VmState) -> None:
+        """Stop a domain that must not run, if that still holds."""
+        with self.domains.locked(domain.uuid):
+            state = self._driver.power_state(domain.uuid)
+            if (
+                state is not None
+                and must_stop(vm_state, state)
+                and not self.attempts.newer(domain.uuid, domain.attempt)
+            ):
+                self._driver.power_off(domain.uuid)
+
+
+def failed(error: errors.MinovaError) -> Outcome:
+    """What is said of an attempt that ended so. That conductor, broker or image service are away is no fault of this host."""
+    return Outcome(
+        end=End.FAILED,
+        reason=str(error),
+        retriable=not isinstance(error, errors.ImageUnacceptable),
+        fault_of_host=not isinstance(error, errors.ServiceUnavailable),
+    )
+
+
+def refuse(reasons: tuple[str, ...], image: Image) -> None:
+    """ImageUnacceptable, if there is any reason."""
+    if reasons:
+        raise errors.ImageUnacceptable(f"Image {image.id} does not fit the flavor: {'; '.join(reasons)}")

@@ -1,0 +1,206 @@
+"""The threads of a compute: builds are bounded, removals do not wait for them, and nothing waits in a thread for its turn."""
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from minova.compute.instances.abandonment import Abandoned
+from minova.single_flight import Once
+
+LOG = logging.getLogger(__name__)
+Work = Callable[[], None]
+Spawn = Callable[[Work], None]
+
+REMOVALS = 10
+# Seconds after which a removal counts as stuck: it no longer keeps others from being begun.
+STUCK_AFTER = 20.0
+
+
+class Pool:
+    """Runs up to `size` pieces of work at the same time, each in a thread of its own; 0 is unlimited.
+
+    Work that runs longer than `stuck_after` seconds no longer counts. An error that work lets through is logged. The threads
+    are daemons: the process may end while they work.
+    """
+
+    def __init__(self, name: str, size: int, stuck_after: float = math.inf) -> None:
+        self._name = name
+        self._size = size or math.inf
+        self._stuck_after = stuck_after
+        self._waiting: deque[Work] = deque()
+        self._running: dict[object, float] = {}
+        self._changed = threading.Condition()
+        self._look_again: threading.Timer | None = None
+        self._stopped = False
+
+    def spawn(self, work: Work) -> None:
+        """After `stop` nothing is begun: the next start finds what is open. RuntimeError: no thread can be had."""
+        with self._changed:
+            if self._stopped:
+                return
+            self._waiting.append(work)
+            try:
+                self._begin()
+            except RuntimeError:
+                if work in self._waiting:
+                    self._waiting.remove(work)
+                    raise
+
+    def stop(self, until: float) -> int:
+        """Begin nothing more, and wait until then (`time.monotonic`) for what runs. Answers how many still run."""
+        with self._changed:
+            self._stopped = True
+            self._waiting.clear()
+            left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
+            self._changed.wait_for(lambda: not self._running, left)
+            return len(self._running)
+
+    def _begin(self) -> None:
+        """Begin what may begin now. The lock is held."""
+        now = time.monotonic()
+        while self._waiting and self._fresh(now) < self._size:
+            token, work = object(), self._waiting[0]
+            threading.Thread(target=self._run, args=(token, work), name=self._name, daemon=True).start()
+            # The thread waits for the lock before it says that it has ended.
+            self._running[token] = now
+            self._waiting.popleft()
+        if self._waiting and self._look_again is None and self._stuck_after < math.inf:
+            self._look_again = threading.Timer(self._until_stuck(now), self._look)
+            self._look_again.daemon = True
+            self._look_again.start()
+
+    def _fresh(self, now: float) -> int:
+        return sum(now - begun < self._stuck_after for begun in self._running.values())
+
+    def _until_stuck(self, now: float) -> float:
+        ages = [now - begun for begun in self._running.values()]
+        return max(0.01, min(self._stuck_after - age for age in ages if age < self._stuck_after))
+
+    def _look(self) -> None:
+        with self._changed:
+            self._look_again = None
+            before = len(self._running)
+            self._begin()
+            if len(self._running) > before:
+                LOG.warning("%s: %d run, some for more than %g s", self._name, len(self._running), self._stuck_after)
+
+    def _run(self, token: object, work: Work) -> None:
+        try:
+            work()
+        except Abandoned:
+            LOG.info("%s: work is left as it is, for the next start", self._name)
+        except BaseException:
+            LOG.exception("Error in %s", self._name)
+        finally:
+            with self._changed:
+                self._running.pop(token, None)
+                self._changed.notify_all()
+                if not self._stopped:
+                    self._begin()
+
+
+class _Item(msgspec.Struct, eq=False):
+    spawn: Spawn
+    work: Work
+    begun: bool = False
+
+
+class InstanceQueues:
+    """Work for one instance is done piece by piece, in the order in which it came.
+
+    Only the first piece of an instance is handed to its pool; so none holds a thread while it waits for another.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[str, deque[_Item]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, instance_uuid: str, spawn: Spawn, work: Work) -> None:
+        """Raises what `spawn` raises, if it is this one's turn."""
+        item = _Item(spawn, work)
+        with self._lock:
+            queue = self._queues.setdefault(instance_uuid, deque())
+            queue.append(item)
+            first = len(queue) == 1
+        if first:
+            self._offer(instance_uuid, item, spawn)
+
+    def hurry(self, instance_uuid: str, spawn: Spawn) -> None:
+        """What waits for a thread gets one of `spawn`, too; the first of the two that is free does it."""
+        with self._lock:
+            queue = self._queues.get(instance_uuid)
+            item = queue[0] if queue and not queue[0].begun else None
+        if item is not None:
+            spawn(lambda: self._run(instance_uuid, item))
+
+    def _offer(self, instance_uuid: str, item: _Item, spawn: Spawn) -> None:
+        try:
+            spawn(lambda: self._run(instance_uuid, item))
+        except BaseException:
+            self._done(instance_uuid)
+            raise
+
+    def _run(self, instance_uuid: str, item: _Item) -> None:
+        with self._lock:
+            if item.begun:
+                return
+            item.begun = True
+        try:
+            item.work()
+        finally:
+            self._done(instance_uuid)
+
+    def _done(self, instance_uuid: str) -> None:
+        with self._lock:
+            queue = self._queues[instance_uuid]
+            queue.popleft()
+            following = queue[0] if queue else None
+            if following is None:
+                del self._queues[instance_uuid]
+        if following is not None:
+            self._go_on(instance_uuid, following)
+
+    def _go_on(self, instance_uuid: str, following: _Item) -> None:
+        """In this thread if no other can be had: who added the item was told that it is under way."""
+        try:
+            following.spawn(lambda: self._run(instance_uuid, following))
+        except RuntimeError as error:
+            LOG.warning("The next work of instance %s is done in this thread: %s", instance_uuid, error)
+            self._run(instance_uuid, following)
+
+
+class Workers:
+    """Where builds and removals run: pools of this host, or `spawn` when it is given."""
+
+    def __init__(self, max_concurrent_builds: int, spawn: Spawn | None) -> None:
+        self._builds = Pool("builds", max_concurrent_builds)
+        self._removals = Pool("removals", REMOVALS, STUCK_AFTER)
+        self._queues = InstanceQueues()
+        self._for_builds: Spawn = spawn or self._builds.spawn
+        self._for_removals: Spawn = spawn or self._removals.spawn
+        # A removal that waits for its turn is asked for again meanwhile.
+        self._once = Once(self._for_removals)
+
+    def build(self, instance_uuid: str, work: Work) -> None:
+        self._queues.add(instance_uuid, self._for_builds, work)
+
+    def remove(self, what: tuple[str, str], work: Work) -> None:
+        """`what`: the kind of work and its instance. The same is under way once at a time."""
+        self._once(what, work, lambda whole: self._queues.add(what[1], self._for_removals, whole))
+
+    def hurry(self, instance_uuid: str) -> None:
+        """A build that waits for a thread, and that has been cancelled, ends in a thread of removals."""
+        self._queues.hurry(instance_uuid, self._for_removals)
+
+    def stop(self, seconds: float) -> int:
+        """Begin nothing more, and wait so many seconds for what runs. Answers how many pieces of work still run."""
+        until = time.monotonic() + seconds
+        # Both refuse new work before either is waited for.
+        self._removals.stop(0.0)
+        still = self._builds.stop(until)
+        return still + self._removals.stop(until)

@@ -1,0 +1,149 @@
+"""Audits every node of the host and does what they find to be done."""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from minova import errors
+from minova.compute.accounting.audit import Finding
+from minova.compute.instances.attempts import End
+from minova.compute.instances.builds import Builder
+from minova.compute.instances.power_states import PowerStates
+from minova.compute.tracker.nodes import Nodes
+from minova.context import RequestContext
+from minova.objects.build import BuildMessage
+from minova.objects.compute_node import DomainView
+from minova.objects.node_audit import NodeAudit
+from minova.objects.states import VmState
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+
+Outlived = tuple[tuple[DomainView, float], ...]
+Build = Callable[[RequestContext, BuildMessage], None]
+# The kind of work and its instance; the same is under way once at a time.
+What = tuple[str, str]
+InBackground = Callable[[RequestContext, What, Callable[[], None]], None]
+
+
+class Auditor:
+    """`build` takes a build message as if it came by cast; `in_background` runs what may wait for an instance's lock,
+    each thing once at a time. `ticks`: this host's monotonic clock.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        nodes: Nodes,
+        builder: Builder,
+        power_states: PowerStates,
+        *,
+        build: Build,
+        in_background: InBackground,
+        ticks: Callable[[], float],
+    ) -> None:
+        self._driver = driver
+        self._nodes = nodes
+        self._builder = builder
+        self._power_states = power_states
+        self._build = build
+        self._in_background = in_background
+        self._ticks = ticks
+        self._outlived: dict[str, Outlived] = {}
+        self._purged: dict[str, tuple[DomainView, ...]] = {}
+        self._purged_since: dict[str, float] = {}
+
+    def update_available_resource(self, ctx: RequestContext) -> tuple[Exception, ...]:
+        """Audit each node. A node's failure is logged, and is no other node's; answers the failures."""
+        if not self._driver.reports_resources:
+            return ()
+        try:
+            available = self._driver.available_nodes()
+        except errors.HypervisorUnavailable as error:
+            LOG.warning("Resources cannot be updated: %s", error)
+            return (error,)
+        failures: list[Exception] = []
+        in_rows: set[str] = set()
+        for nodename in available:
+            try:
+                in_rows.update(self._audit(ctx, nodename, available)[1])
+            except errors.HostIdentityConflict as error:
+                LOG.error("Node %s is not audited: %s", nodename, error)
+                failures.append(error)
+            except (errors.ServiceUnavailable, errors.HypervisorUnavailable) as error:
+                LOG.warning("Error updating resources for node %s: %s", nodename, error)
+                failures.append(error)
+            except Exception as error:
+                LOG.exception("Error updating resources for node %s", nodename)
+                failures.append(error)
+        self._outlived = {name: found for name, found in self._outlived.items() if name in available}
+        try:
+            self._nodes.drop_vanished(ctx, available, in_rows)
+        except errors.HostIdentityConflict as error:
+            LOG.error("No node is deleted: %s", error)
+            failures.append(error)
+        for instance_uuid in self._builder.domains.left():
+            self._in_background(
+                ctx,
+                ("left", instance_uuid),
+                lambda uuid=instance_uuid: self._builder.remove_left(ctx, uuid),  # type: ignore[misc]
+            )
+        return tuple(failures)
+
+    def audit_node(self, ctx: RequestContext, nodename: str) -> NodeAudit:
+        """One node's audit, for whoever asks for it now. Raises what fails. Conflict: nothing is tracked here."""
+        if not self._driver.reports_resources:
+            raise errors.Conflict(f"Node {nodename} is not audited: its driver reports no resources.")
+        return self._audit(ctx, nodename)[0].told
+
+    def outlived(self) -> Outlived:
+        """Domains of deleted instances as the last audits found them, and for how many seconds those were deleted then."""
+        return tuple(one for of_node in list(self._outlived.values()) for one in of_node)
+
+    def purged(self) -> Outlived:
+        """Domains of purged instances as the last audits found them, and for how many seconds this host has known of each."""
+        now = self._ticks()
+        found = {domain.uuid: domain for of_node in list(self._purged.values()) for domain in of_node}
+        self._purged_since = {uuid: self._purged_since.get(uuid, now) for uuid in found}
+        return tuple((domain, now - self._purged_since[uuid]) for uuid, domain in found.items())
+
+    def _audit(
+        self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()
+    ) -> tuple[Finding, tuple[str, ...]]:
+        finding, host_nodes = self._nodes.tracker(nodename).update_available_resource(ctx, available)
+        self._outlived[nodename] = finding.outlived
+        self._purged[nodename] = finding.purged
+        self._heal_attempts(ctx, nodename, finding)
+        for domain in finding.strays:
+            self._in_background(
+                ctx,
+                (f"stray {domain.attempt}", domain.uuid),
+                lambda one=domain: self._builder.remove_stray(ctx, one.uuid, one.attempt),  # type: ignore[misc]
+            )
+        self._power_states.compare(finding.power_states, self._driver.power_state)
+        self.stop_domains(ctx, finding.to_stop)
+        return finding, host_nodes
+
+    def stop_domains(self, ctx: RequestContext, found: Iterable[tuple[DomainView, VmState]]) -> None:
+        """Stop domains that run though their instances are stopped; what was seen is looked at again just before."""
+        for domain, vm_state in found:
+            LOG.warning("Instance %s is %s and its domain is not: stopping it", domain.uuid, vm_state)
+            self._in_background(
+                ctx,
+                ("stop", domain.uuid),
+                lambda one=domain, state=vm_state: self._builder.stop_again(one, state),  # type: ignore[misc]
+            )
+
+    def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:
+        """Begin builds whose cast was lost; say again how those ended whose report was lost."""
+        attempts = self._builder.attempts
+        attempts.forget_ended(nodename, {message.instance.uuid for message in finding.attempts})
+        for message in finding.attempts:
+            outcome = attempts.outcome(message.instance.uuid, message.attempt)
+            if outcome is None:
+                self._build(ctx, message)
+            elif outcome.end in {End.SUCCEEDED, End.FAILED}:
+                self._in_background(
+                    ctx,
+                    (f"report {message.attempt}", message.instance.uuid),
+                    lambda one=message: self._builder.report(ctx, one),  # type: ignore[misc]
+                )

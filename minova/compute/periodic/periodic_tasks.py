@@ -1,0 +1,131 @@
+"""What a compute does from time to time so that nothing is left behind: nobody waits for any of it."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from oslo_config import cfg
+
+from minova import metrics
+from minova.compute.accounting.audit import differing, to_stop
+from minova.compute.images.sweep import sweep, time_in
+from minova.compute.instances.builds import Builder
+from minova.compute.instances.power_states import PowerStates
+from minova.compute.periodic.auditor import Auditor, InBackground
+from minova.compute.tracker.nodes import running_deleted_from
+from minova.context import service_context
+from minova.contracts.conductor import ConductorApi
+from minova.objects.compute_node import DomainView
+from minova.service import PeriodicTask
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+# Nova's, of a periodic task whose interval is 0.
+DEFAULT_INTERVAL = 60.0
+
+
+class Upkeep:
+    """Options that may change while it runs are read each time. `in_background` runs what may wait for an instance's lock."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        driver: Driver,
+        conductor: ConductorApi,
+        builder: Builder,
+        auditor: Auditor,
+        power_states: PowerStates,
+        *,
+        host: str,
+        in_background: InBackground,
+    ) -> None:
+        self._conf = conf
+        self._driver = driver
+        self._conductor = conductor
+        self._builder = builder
+        self._auditor = auditor
+        self._power_states = power_states
+        self._host = host
+        self._in_background = in_background
+
+    def periodic_tasks(self) -> Sequence[PeriodicTask]:
+        """Those that the options switch on."""
+        conf = self._conf
+        tasks = []
+        if conf.sync_power_state_interval >= 0:
+            every = conf.sync_power_state_interval or DEFAULT_INTERVAL
+            tasks.append(PeriodicTask(name="sync_power_states", interval=every, work=self.sync_power_states))
+        if conf.running_deleted_instance_poll_interval:
+            tasks.append(
+                PeriodicTask(
+                    name="cleanup_running_deleted_instances",
+                    interval=conf.running_deleted_instance_poll_interval,
+                    work=self.cleanup_running_deleted_instances,
+                    at_once=True,
+                )
+            )
+        if conf.image_cache.manager_interval >= 0:
+            every = conf.image_cache.manager_interval or DEFAULT_INTERVAL
+            tasks.append(PeriodicTask(name="run_image_cache_manager", interval=every, work=self.clean_image_cache))
+        return tasks
+
+    # -- power states ----------------------------------------------------------------------------------------------
+
+    def sync_power_states(self) -> None:
+        """Tell the conductor of instances that are in another state than their rows say. Audits do so for their node."""
+        ctx = service_context()
+        known = self._conductor.instances_of_host(ctx, host=self._host)
+        domains = self._driver.domains()
+        ours = sum(domain.ours for domain in domains)
+        if ours != len(known.instances):
+            LOG.warning(
+                "While synchronizing instance power states, found %d instances in the database and %d instances on the "
+                "hypervisor.",
+                len(known.instances),
+                ours,
+            )
+        self._power_states.compare(differing(known.instances, domains), self._driver.power_state)
+        self._auditor.stop_domains(ctx, to_stop(known.instances, domains))
+
+    # -- domains of deleted instances ------------------------------------------------------------------------------
+
+    def cleanup_running_deleted_instances(self) -> None:
+        """Audit, which removes what is to be reaped, and log or stop the other domains that have outlived their instances."""
+        policy, ctx = running_deleted_from(self._conf), service_context()
+        if policy.action == "noop":
+            return
+        self._auditor.update_available_resource(ctx)
+        for domain, known_for in self._auditor.purged():
+            self._clean_up_purged(domain, policy.asked_of_purged(domain, known_for))
+        for domain, seconds in self._auditor.outlived():
+            action = policy.asked_of(domain, seconds)
+            if action is None:
+                continue
+            metrics.OUTLIVED.labels(action).inc()
+            LOG.warning("Instance %s is deleted, and its domain %s is still here: %s", domain.uuid, domain.name, action)
+            if action == "shutdown":
+                self._in_background(ctx, ("stop", domain.uuid), lambda one=domain: self._builder.stop_stray(one))  # type: ignore[misc]
+
+    def _clean_up_purged(self, domain: DomainView, action: str | None) -> None:
+        if action is None:
+            return
+        metrics.OUTLIVED.labels(action).inc()
+        LOG.warning("Instance %s was purged, and its domain %s is still here: %s", domain.uuid, domain.name, action)
+        ctx = service_context()
+        if action == "shutdown":
+            self._in_background(ctx, ("stop", domain.uuid), lambda: self._builder.stop_stray(domain))
+        elif action == "reap":
+            self._in_background(ctx, ("purged", domain.uuid), lambda: self._builder.remove_purged(ctx, domain))
+
+    # -- the image cache -------------------------------------------------------------------------------------------
+
+    def clean_image_cache(self) -> None:
+        """Remove bases that no disk of this host stands on, once they are old enough."""
+        options = self._conf.image_cache
+        if not options.remove_unused_base_images:
+            return
+        folder = Path(self._conf.instances_path) / self._conf.image_cache_subdirectory_name
+        in_use = self._driver.bases_in_use()
+        now = time_in(folder)
+        removed = sweep(folder, in_use, options.remove_unused_original_minimum_age_seconds, now)
+        metrics.BASES_REMOVED.inc(len(removed))

@@ -1,0 +1,100 @@
+"""Resources held on a node for something that is under way: leaving the `with` by an exception gives them back."""
+
+import logging
+from types import TracebackType
+from typing import Protocol, Self
+
+import msgspec
+
+from minova import errors, metrics
+from minova.compute.accounting.claim_test import Demand, Fit, fit_of
+from minova.context import RequestContext
+from minova.objects.compute_node import ComputeNode
+from minova.objects.instance import Instance
+from minova.objects.migration import Migration
+from minova.objects.request_spec import HostLimits
+
+LOG = logging.getLogger(__name__)
+
+
+def tested(node: ComputeNode, instance_uuid: str, demand: Demand, limits: HostLimits, *, packing: bool) -> Fit:
+    """How the demand fits what is free of the node, told in the log and counted. ComputeResourcesUnavailable: not at all."""
+    # oslo.log puts it before the message, as in Nova's log.
+    of_instance = {"instance_uuid": instance_uuid}
+    wanted = demand.usage
+    LOG.info(
+        "Attempting claim: memory %d MB, disk %d GB, vcpus %d CPU",
+        wanted.memory_mb,
+        wanted.disk_gb,
+        wanted.vcpus,
+        extra=of_instance,
+    )
+    fit = fit_of(node, demand, limits, packing=packing)
+    for line in fit.lines:
+        LOG.info(line, extra=of_instance)
+    for kind in fit.refused:
+        metrics.CLAIMS.labels("refused", kind).inc()
+    if fit.reason is not None:
+        raise errors.ComputeResourcesUnavailable(f"Insufficient compute resources: {fit.reason}")
+    metrics.CLAIMS.labels("granted", "").inc()
+    LOG.info("Claim successful on node %s", node.hypervisor_hostname, extra=of_instance)
+    return fit
+
+
+class Holder(Protocol):
+    """Where it is held: a ResourceTracker."""
+
+    def release(self, ctx: RequestContext, instance_uuid: str) -> None: ...
+
+    def note_move(self, ctx: RequestContext, instance: Instance, migration: Migration) -> None: ...
+
+
+class Claim:
+    """An instance's; `instance` is as the conductor made it with the claim."""
+
+    def __init__(self, tracker: Holder, ctx: RequestContext, instance: Instance) -> None:
+        self.instance = instance
+        self._tracker = tracker
+        self._ctx = ctx
+
+    def abort(self) -> None:
+        LOG.debug("Aborting claim of instance %s", self.instance.uuid)
+        self._tracker.release(self._ctx, self.instance.uuid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.abort()
+
+
+class NopClaim(Claim):
+    """With a driver that reports no resources nothing is held."""
+
+    def abort(self) -> None:
+        pass
+
+
+class MoveClaim(Claim):
+    """The destination's of a resize, migration or evacuation; `migration` is as the conductor made it with the claim.
+
+    It stays until the move is confirmed, reverted or fails.
+    """
+
+    def __init__(self, tracker: Holder, ctx: RequestContext, instance: Instance, migration: Migration) -> None:
+        super().__init__(tracker, ctx, instance)
+        self.migration = migration
+
+    def abort(self) -> None:
+        LOG.debug("Aborting move claim of instance %s", self.instance.uuid)
+        self._tracker.note_move(self._ctx, self.instance, msgspec.structs.replace(self.migration, status="error"))
+
+
+class NopMoveClaim(MoveClaim):
+    """As NopClaim."""
+
+    def abort(self) -> None:
+        pass

@@ -1,0 +1,155 @@
+"""The ResourceTrackers of a host: one for each node of its driver, made on first use."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.compute.accounting.audit import NodeSettings
+from minova.compute.accounting.inventories import Ratios, Reserved, require_room
+from minova.compute.accounting.running_deleted import RunningDeleted
+from minova.compute.conductor_retry import Repeat
+from minova.compute.tracker.monitors import Metrics, nothing_monitored
+from minova.compute.tracker.resource_tracker import ResourceTracker, WriteOrder
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+MB_IN_GB = 1024
+
+
+def settings_from(conf: cfg.ConfigOpts, host: str) -> NodeSettings:
+    """What the configuration says of the nodes of this host."""
+    return NodeSettings(
+        host=host,
+        host_ip=str(conf.my_ip),
+        reserved=Reserved(
+            memory_mb=conf.reserved_host_memory_mb,
+            disk_gb=-(-conf.reserved_host_disk_mb // MB_IN_GB),
+            vcpus=conf.reserved_host_cpus,
+        ),
+        ratios=Ratios(
+            cpu=conf.cpu_allocation_ratio,
+            ram=conf.ram_allocation_ratio,
+            disk=conf.disk_allocation_ratio,
+            initial_cpu=conf.initial_cpu_allocation_ratio,
+            initial_ram=conf.initial_ram_allocation_ratio,
+            initial_disk=conf.initial_disk_allocation_ratio,
+        ),
+        packing=conf.compute.packing_host_numa_cells_allocation_strategy,
+        running_deleted=running_deleted_from(conf),
+    )
+
+
+def running_deleted_from(conf: cfg.ConfigOpts) -> RunningDeleted:
+    return RunningDeleted(
+        action=conf.running_deleted_instance_action,
+        timeout=conf.running_deleted_instance_timeout,
+        looks=conf.running_deleted_instance_poll_interval > 0,
+        interval=conf.running_deleted_instance_poll_interval,
+    )
+
+
+class Nodes:
+    """Safe for threads."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        driver: Driver,
+        conductor: ConductorApi,
+        monitored: Callable[[str], Metrics] = nothing_monitored,
+        repeat: Repeat | None = None,
+    ) -> None:
+        self._settings = settings
+        self._driver = driver
+        self._conductor = conductor
+        self._monitored = monitored
+        self._repeat = repeat or Repeat()
+        self._trackers: dict[str, ResourceTracker] = {}
+        # They outlive the trackers: numbers of a process never begin anew.
+        self._orders: dict[str, WriteOrder] = {}
+        self._compute_id: str | None = None
+        self._epoch = 0
+        self._lock = threading.Lock()
+
+    def require_room(self, settings: NodeSettings | None = None) -> None:
+        """For the start, or for other settings. InvalidConfiguration: a node is smaller than what is reserved of it."""
+        if self._driver.reports_resources:
+            for nodename in self._driver.available_nodes():
+                require_room(self._driver.host_view(nodename), (settings or self._settings).reserved)
+
+    def tracker(self, nodename: str) -> ResourceTracker:
+        """NotFound: the driver does not report this node."""
+        with self._lock:
+            known = self._trackers.get(nodename)
+        if known is not None:
+            return known
+        available = self._driver.available_nodes()
+        if nodename not in available:
+            raise errors.NotFound(f"Node {nodename} is not one of host {self._settings.host}")
+        with self._lock:
+            order = self._orders.setdefault(nodename, WriteOrder())
+            order.epoch = self._epoch
+            made = ResourceTracker(
+                self._settings,
+                nodename,
+                self._driver,
+                self._conductor,
+                self._monitored,
+                self._repeat,
+                order=order,
+                # Of several nodes no one can have the host's.
+                compute_id=self._compute_id if len(available) == 1 else None,
+            )
+            return self._trackers.setdefault(nodename, made)
+
+    def registered(self, compute_id: str | None, epoch: int) -> None:
+        """The host's identity, and the number of this process among those of the host."""
+        with self._lock:
+            self._compute_id, self._epoch = compute_id, epoch
+            for order in self._orders.values():
+                order.epoch = epoch
+
+    def reconfigure(self, settings: NodeSettings) -> None:
+        """Reserved amounts, ratios and so on, from the next audits on. Errors as `require_room`; then all stays as it was."""
+        self.require_room(settings)
+        with self._lock:
+            self._settings = settings
+        for tracker in self.trackers():
+            tracker.reconfigure(settings)
+
+    def trackers(self) -> tuple[ResourceTracker, ...]:
+        """Those in use."""
+        with self._lock:
+            return tuple(self._trackers.values())
+
+    def release(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """Wherever the instance is in the books, as held or as an orphan: it is there no more."""
+        for tracker in self.trackers():
+            tracker.release(ctx, instance_uuid)
+
+    def save(self, ctx: RequestContext) -> None:
+        """Write the rows whose usage changed since they were written."""
+        for tracker in self.trackers():
+            tracker.save(ctx)
+
+    def drop_vanished(self, ctx: RequestContext, available: Iterable[str], in_rows: Iterable[str]) -> None:
+        """Forget what the driver no longer reports: rows and providers through the conductor, then the trackers.
+
+        HostIdentityConflict: one of them holds something; then all of them stay.
+        """
+        remaining = set(available)
+        with self._lock:
+            gone = (set(self._trackers) | set(in_rows)) - remaining
+        if not gone:
+            return
+        for nodename in sorted(gone):
+            LOG.info("Deleting orphan compute node %s of host %s", nodename, self._settings.host)
+        self._conductor.delete_compute_nodes(ctx, host=self._settings.host, nodes=tuple(sorted(gone)))
+        with self._lock:
+            for nodename in gone:
+                self._trackers.pop(nodename, None)

@@ -1,0 +1,405 @@
+"""The books of one hypervisor node: claims and audits under one lock, the node's row written through the conductor."""
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from minova import errors, metrics
+from minova.batch_queue import BatchQueue, Ticket
+from minova.compute.accounting import node_usage as steps
+from minova.compute.accounting import usage
+from minova.compute.accounting.audit import Finding, NodeSettings, fold
+from minova.compute.accounting.claim_test import Demand
+from minova.compute.accounting.drift import drift_of, edited, with_own_devices
+from minova.compute.accounting.migrations import side_of
+from minova.compute.accounting.node_usage import Books, HeldSide
+from minova.compute.accounting.usage import Held, usage_of
+from minova.compute.conductor_retry import Repeat
+from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, NopMoveClaim, tested
+from minova.compute.tracker.monitors import Metrics, nothing_monitored
+from minova.compute.tracker.resource_view import checked, log_final_view, log_finding, log_hypervisor_view
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.hardware import pci_devices
+from minova.objects.build import InstanceClaim, refusal
+from minova.objects.compute_node import ComputeNode
+from minova.objects.instance import Instance
+from minova.objects.migration import Migration
+from minova.objects.request_spec import HostLimits
+from minova.objects.states import TaskState, VmState
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+replace = msgspec.structs.replace
+
+# Claims in one message.
+MOST_TOGETHER = 64
+
+
+class WriteOrder:
+    """Numbers what this process writes of one node, so that a write that comes late cannot undo a newer one.
+
+    Used under the tracker's lock. `epoch` comes with the registration; 0 while the conductors do not count.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self._number = 0
+        self._acknowledged = 0
+
+    def stamped(self, node: ComputeNode) -> ComputeNode:
+        if not self.epoch:
+            return node
+        self._number += 1
+        return replace(node, writer_epoch=self.epoch, write_number=self._number, acknowledged=self._acknowledged)
+
+    def acknowledge(self, node: ComputeNode) -> None:
+        """This stamped node was written, or came after a later write."""
+        self._acknowledged = node.write_number
+
+
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim that waits for the lock."""
+
+    ctx: RequestContext
+    instance: Instance
+    attempt: int
+    limits: HostLimits
+
+    def as_message(self, claimed: Instance) -> InstanceClaim:
+        return InstanceClaim(
+            ctx=self.ctx, instance_uuid=claimed.uuid, attempt=self.attempt, numa_topology=claimed.numa_topology
+        )
+
+
+class ResourceTracker:
+    """One node's. `compute_id`: the uuid of the node if it has no row yet; None: made of its names. Methods that change the books take the lock, and none of them is called from within another."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        nodename: str,
+        driver: Driver,
+        conductor: ConductorApi,
+        monitored: Callable[[str], Metrics] = nothing_monitored,
+        repeat: Repeat | None = None,
+        *,
+        order: WriteOrder | None = None,
+        compute_id: str | None = None,
+    ) -> None:
+        self._order = order or WriteOrder()
+        self._compute_id = compute_id
+        self.nodename = nodename
+        self._settings = settings
+        self._driver = driver
+        self._conductor = conductor
+        self._monitored = monitored
+        self._repeat = repeat or Repeat()
+        self._lock = threading.Lock()
+        self._claims: BatchQueue[_Asked, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
+        self._failed_builds = 0
+        self._books: Books | None = None
+        self._saved: ComputeNode | None = None  # the row as last written; None when that is not known
+
+    @property
+    def node(self) -> ComputeNode | None:
+        """The node as it is kept now; nothing before the first audit."""
+        return self._books.node if self._books is not None else None
+
+    def holds(self, instance_uuid: str) -> Instance | None:
+        """The instance as known here, if it holds resources."""
+        held = self._books.held.get(instance_uuid) if self._books is not None else None
+        return held.instance if held is not None else None
+
+    def reconfigure(self, settings: NodeSettings) -> None:
+        """From the next claim or audit on; one that goes on ends as it began."""
+        with self._lock:
+            self._settings = settings
+
+    # -- the audit -------------------------------------------------------------------------------------------------
+
+    def update_available_resource(
+        self, ctx: RequestContext, host_nodes: tuple[str, ...] = ()
+    ) -> tuple[Finding, tuple[str, ...]]:
+        """Compute the usage anew and write it: two calls to the conductor, the lock held from before the first.
+
+        `host_nodes`: all that the driver reports; empty when they are not known. Answers what was found, and every node that
+        the database has of this host. The books are right even when
+        the last write fails.
+        """
+        LOG.debug("Auditing locally available compute resources for node %s", self.nodename)
+        view = replace(checked(self._driver.host_view(self.nodename)), host_nodes=host_nodes)
+        log_hypervisor_view(view)
+        with self._lock, metrics.timed(metrics.AUDIT_SECONDS):
+            inputs = self._conductor.begin_audit(ctx, host=self._settings.host, view=view)
+            finding = fold(
+                view,
+                with_own_devices(inputs, self._saved),
+                self._settings,
+                new_uuid=self._new_uuid,
+                overhead=self._driver.overhead,
+                failed_builds=self._failed_builds,
+                metrics=self._monitored(self.nodename),
+            )
+            before, written = self._books, self._saved
+            self._books, self._saved = finding.books, None
+            # Other reserved amounts since then are the operator's wish, no drift.
+            kept = steps.with_reserved(before, finding.books.reserved).node if before else inputs.node
+            drift = drift_of(kept, finding.books.node)
+            finding = replace(finding, drift=drift + edited(written, inputs.node, finding.books.node))
+            sent = self._order.stamped(finding.books.node)
+            row = self._conductor.finish_audit(
+                ctx, node=sent, inventories=finding.inventories, traits=view.traits, found=finding.told
+            )
+            self._order.acknowledge(sent)
+            self._saved = replace(finding.books.node, id=row.id, generation=row.generation)
+            self._books = replace(finding.books, node=self._saved)
+            log_final_view(self._saved)
+        log_finding(self.nodename, finding, before)
+        return finding, inputs.host_nodes
+
+    # -- claims ----------------------------------------------------------------------------------------------------
+
+    def instance_claim(self, ctx: RequestContext, instance: Instance, attempt: int, limits: HostLimits) -> Claim:
+        """Test against the limits and write the claim, under the lock. Claims that wait for it are written together.
+
+        ComputeResourcesUnavailable: it does not fit. StaleAttempt: this attempt is no longer this host's.
+        ServiceUnavailable: no conductor answers. After each of them the books are as they were.
+        """
+        asked = _Asked(ctx=ctx, instance=instance, attempt=attempt, limits=limits)
+        if not self._driver.reports_resources:
+            return NopClaim(self, ctx, self._write_claim(asked, instance, self._untracked()))
+        return Claim(self, ctx, self._claims.ask(asked))
+
+    def _serve_claims(self, tickets: Sequence[Ticket[_Asked, Instance]]) -> None:
+        with self._lock:
+            try:
+                if len(tickets) > 1 and self._claim_together(tickets):
+                    return
+            except errors.PeerTooOld as error:
+                LOG.debug("Claims are written one by one: %s", error)
+            for ticket in tickets:
+                self._claim_alone(ticket)
+
+    def _claim_alone(self, ticket: Ticket[_Asked, Instance]) -> None:
+        try:
+            after, claimed = self._with_claim(self._audited(), ticket.asked)
+            made = self._written(after.node, lambda node: self._write_claim(ticket.asked, claimed, node))
+        except Exception as error:  # noqa: BLE001  - its caller gets it
+            ticket.served(error)
+            return
+        self._books, self._saved = after, after.node
+        ticket.served(self._noted(made))
+
+    def _claim_together(self, tickets: Sequence[Ticket[_Asked, Instance]]) -> bool:
+        """Whether all could be asked for in one message: the first that does not fit is refused alone, with its reason."""
+        books, claims = self._audited(), []
+        try:
+            for ticket in tickets:
+                books, claimed = self._with_claim(books, ticket.asked)
+                claims.append(ticket.asked.as_message(claimed))
+        except errors.MinovaError:
+            return False
+        write = lambda node: self._repeat(  # noqa: E731
+            "claim_instances",
+            lambda: self._conductor.claim_instances(tickets[0].asked.ctx, claims=tuple(claims), node=node),
+        )
+        answers = self._written(books.node, write)
+        self._books, self._saved = books, books.node
+        for ticket, answer in zip(tickets, answers, strict=True):
+            refused = refusal(answer)
+            if refused is None:
+                assert answer.instance is not None
+                ticket.served(self._noted(answer.instance))
+                continue
+            # The row counts it; the next `save` writes the node without it.
+            uuid = ticket.asked.instance.uuid
+            self._books = steps.with_freed(steps.without_instance(self._books, uuid), uuid)
+            ticket.served(refused)
+        return True
+
+    def _write_claim(self, asked: _Asked, claimed: Instance, node: ComputeNode) -> Instance:
+        return self._repeat(
+            "claim_instance",
+            lambda: self._conductor.claim_instance(
+                asked.ctx,
+                instance_uuid=claimed.uuid,
+                attempt=asked.attempt,
+                node=node,
+                numa_topology=claimed.numa_topology,
+            ),
+        )
+
+    def _noted(self, made: Instance) -> Instance:
+        """The instance as the conductor has written it, with its devices, in the books too."""
+        assert self._books is not None
+        made = replace(made, pci_devices=pci_devices.owned_by(self._books.node.pci_devices, made.uuid))
+        self._books = steps.noted(self._books, made)
+        return made
+
+    def _with_claim(self, books: Books, asked: _Asked) -> tuple[Books, Instance]:
+        """The books with the claim, and the instance as it is then. ComputeResourcesUnavailable: it does not fit."""
+        instance = asked.instance
+        # A build begun again after a restart is in the books already: its claim takes that one's place.
+        free = steps.with_freed(steps.without_instance(books, instance.uuid), instance.uuid)
+        demand = Demand(
+            usage=self._usage(instance),
+            numa_topology=instance.numa_topology,
+            pci_requests=instance.pci_requests,
+        )
+        fit = tested(free.node, instance.uuid, demand, asked.limits, packing=self._settings.packing)
+        if instance.host or instance.node:
+            LOG.warning(
+                "Instance %s already has host %s and node %s when it is claimed",
+                instance.uuid,
+                instance.host,
+                instance.node,
+            )
+        # As the conductor will make it with the claim, so that its row is counted right at once.
+        claimed = replace(
+            instance,
+            host=self._settings.host,
+            node=self.nodename,
+            vm_state=VmState.BUILDING,
+            task_state=TaskState.BLOCK_DEVICE_MAPPING,
+            numa_topology=fit.numa_topology,
+        )
+        held = Held(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
+        after = steps.with_instance(steps.with_claimed(free, instance.uuid, fit.devices), held)
+        return steps.with_allocated(after, instance.uuid), claimed
+
+    def move_claim(
+        self, ctx: RequestContext, instance: Instance, migration: Migration, limits: HostLimits
+    ) -> MoveClaim:
+        """Nova's resize_claim, rebuild_claim and live_migration_claim: hold here what the migration's new side takes.
+
+        Errors as `instance_claim`; StaleAttempt: the migration is over, or another host's.
+        """
+
+        def write(claimed: Migration, node: ComputeNode) -> Migration:
+            return self._repeat("claim_move", lambda: self._conductor.claim_move(ctx, migration=claimed, node=node))
+
+        here = replace(migration, dest_compute=self._settings.host, dest_node=self.nodename)
+        if not self._driver.reports_resources:
+            return NopMoveClaim(self, ctx, instance, write(here, self._untracked()))
+        with self._lock:
+            return MoveClaim(self, ctx, instance, self._claim_move(instance, here, limits, write))
+
+    def _claim_move(
+        self,
+        instance: Instance,
+        migration: Migration,
+        limits: HostLimits,
+        write: Callable[[Migration, ComputeNode], Migration],
+    ) -> Migration:
+        free = steps.without_side(self._audited(), migration.uuid)
+        free = steps.with_freed(free, instance.uuid, pci_devices.CLAIMED)
+        demand = Demand(
+            usage=usage_of(migration.new_flavor, self._driver.overhead(migration.new_flavor)),
+            numa_topology=migration.new_numa_topology,
+            pci_requests=migration.new_pci_requests,
+        )
+        fit = tested(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
+        fitted = replace(migration, status="pre-migrating", new_numa_topology=fit.numa_topology)
+        side = side_of(fitted, False, self._settings.host, self.nodename)
+        assert side is not None
+        held = HeldSide(side=side, usage=replace(demand.usage, numa=fit.numa_topology))
+        after = steps.with_side(steps.with_claimed(free, instance.uuid, fit.devices), held)
+        made = self._written(after.node, lambda node: write(fitted, node))
+        self._books, self._saved = after, after.node
+        return made
+
+    def _written(self, node: ComputeNode, write: Callable[[ComputeNode], T]) -> T:
+        sent = self._order.stamped(node)
+        try:
+            made = write(sent)
+        except errors.ServiceUnavailable:
+            self._saved = None  # it may have been written all the same
+            raise
+        self._order.acknowledge(sent)
+        return made
+
+    def _audited(self) -> Books:
+        if self._books is None:
+            raise errors.ComputeResourcesUnavailable(f"Node {self.nodename} has not been audited yet")
+        return self._books
+
+    def _usage(self, instance: Instance) -> usage.Usage:
+        return usage_of(instance.flavor, self._driver.overhead(instance.flavor))
+
+    def _untracked(self) -> ComputeNode:
+        return ComputeNode(uuid=self._new_uuid, host=self._settings.host, hypervisor_hostname=self.nodename)
+
+    @property
+    def _new_uuid(self) -> str:
+        return self._compute_id or node_uuid(self._settings.host, self.nodename)
+
+    # -- between audits --------------------------------------------------------------------------------------------
+
+    def release(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """The instance or orphan holds nothing here any more. A row that cannot be written now is written later."""
+        self._change(ctx, lambda books: steps.with_freed(steps.without_instance(books, instance_uuid), instance_uuid))
+
+    def note_move(self, ctx: RequestContext, instance: Instance, migration: Migration) -> None:
+        """A move took a step, or has ended: confirmed, reverted, failed. Both are as the conductor has them now."""
+        place = (self._settings.host, self.nodename)
+        self._change(ctx, lambda books: steps.after_move(books, instance, migration, place, self._driver.overhead))
+
+    def note(self, instance: Instance) -> None:
+        """A held instance changed its state. The row follows with the next `save`."""
+        with self._lock:
+            if self._books is not None:
+                self._books = steps.noted(self._books, instance)
+
+    def count_build(self, succeeded: bool) -> None:
+        """Builds failed in a row are in the stats; a success begins anew, as in Nova."""
+        with self._lock:
+            self._failed_builds = 0 if succeeded else self._failed_builds + 1
+            if self._books is not None:
+                node = usage.with_failed_builds(self._books.node, self._failed_builds)
+                self._books = replace(self._books, node=node)
+
+    def save(self, ctx: RequestContext) -> None:
+        """Write the row if it differs from what was written last."""
+        with self._lock:
+            self._save(ctx)
+
+    def _change(self, ctx: RequestContext, change: Callable[[Books], Books]) -> None:
+        with self._lock:
+            before = self._books
+            if before is None:
+                return
+            self._books = change(before)
+            if self._books == before:
+                return
+            try:
+                self._save(ctx)
+            except errors.MinovaError as error:
+                LOG.warning("Node %s is written later: %s", self.nodename, error)
+
+    def _save(self, ctx: RequestContext) -> None:
+        node = self.node
+        if node is None or node.id == 0 or node == self._saved:
+            return
+        assert self._books is not None
+        self._saved = None
+        try:
+            sent = self._order.stamped(node)
+            row = self._conductor.save_compute_node(ctx, node=sent)
+            self._order.acknowledge(sent)
+        except errors.NotFound as error:
+            LOG.warning("The next audit makes the row of node %s again: %s", self.nodename, error)
+            self._books = replace(self._books, node=replace(node, id=0))
+            return
+        self._saved = replace(node, id=row.id, generation=row.generation)
+        self._books = replace(self._books, node=self._saved)
+
+
+def node_uuid(host: str, nodename: str) -> str:
+    """The UUID of a node without a row: the same each time, so that a first audit may be repeated."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:compute_node:{host}:{nodename}"))

@@ -1,0 +1,79 @@
+"""The driver's view of a node, checked field by field; and what the log says of an audit, in Nova's words."""
+
+import logging
+
+import msgspec
+
+from minova import metrics
+from minova.codecs import Decoder
+from minova.compute.accounting.audit import Finding
+from minova.compute.accounting.node_usage import Books
+from minova.hardware import pci_devices
+from minova.objects.compute_node import ComputeNode, HypervisorView
+
+_VIEW = Decoder(HypervisorView)
+LOG = logging.getLogger(__name__)
+
+
+def checked(view: HypervisorView) -> HypervisorView:
+    """What the driver reports, with every field of its type. ValueError names the field that is not."""
+    try:
+        return _VIEW.from_builtins(msgspec.to_builtins(view))
+    except msgspec.ValidationError as error:
+        raise ValueError(f"The driver's view of node {view.node}: {error}") from None
+
+
+def log_hypervisor_view(view: HypervisorView) -> None:
+    LOG.debug(
+        "Hypervisor resource view: name=%s free_ram=%dMB free_disk=%dGB free_vcpus=%d domains=%d pci_devices=%d",
+        view.hypervisor_hostname,
+        view.memory_mb - view.memory_mb_used,
+        view.local_gb - view.local_gb_used,
+        view.vcpus,
+        len(view.domains),
+        len(view.pci_devices),
+    )
+
+
+def log_final_view(node: ComputeNode) -> None:
+    LOG.info(
+        "Final resource view: name=%s phys_ram=%dMB used_ram=%dMB phys_disk=%dGB used_disk=%dGB "
+        "total_vcpus=%d used_vcpus=%d pci_pools=%d stats=%s",
+        node.hypervisor_hostname,
+        node.memory_mb,
+        node.memory_mb_used,
+        node.local_gb,
+        node.local_gb_used,
+        node.vcpus,
+        node.vcpus_used,
+        len(node.pci_device_pools),
+        node.stats,
+    )
+
+
+def log_finding(nodename: str, finding: Finding, before: Books | None) -> None:
+    """What of an audit people should know, once: new orphans, conflicts, and figures that it corrected."""
+    known = before.orphans if before is not None else {}
+    for orphan, memory_mb in sorted(finding.books.orphans.items()):
+        if orphan not in known:
+            LOG.warning("Domain %s on node %s holds %d MB for no instance of this host", orphan, nodename, memory_mb)
+    for address, owner in sorted(_removed(finding.books) - (_removed(before) if before is not None else set())):
+        LOG.warning(
+            "PCI device %s on node %s is gone or no longer in device_spec: instance %s has it", address, nodename, owner
+        )
+    for conflict in finding.conflicts:
+        LOG.error("Node %s: %s", nodename, conflict)
+    # The first audit of a process corrects nothing: it had kept nothing yet.
+    for one in finding.drift if before is not None else ():
+        metrics.DRIFT.labels(one.figure).inc()
+        LOG.warning("The audit of node %s corrected %s", nodename, one)
+    for one in finding.restored:
+        metrics.DRIFT.labels(one.figure).inc()
+        LOG.warning("The audit of node %s restored %s: %s: %s", nodename, one.figure, one.kept, one.found)
+    for instance_uuid, state in finding.power_states.items():
+        LOG.info("Instance %s on node %s is no longer %s, as its row says", instance_uuid, nodename, state.name)
+
+
+def _removed(books: Books) -> set[tuple[str, str | None]]:
+    """Devices that the host has no more, and who has them."""
+    return {(one.address, one.instance_uuid) for one in books.node.pci_devices if one.status == pci_devices.REMOVED}

@@ -1,0 +1,163 @@
+"""Host aggregates, and by them availability zones. A host is in one zone at most, and no instance changes its zone by this."""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.hosts.liveness import COMPUTE
+from minova.conductor.tasks.worker import Worker
+from minova.db import aggregates, compute_nodes, instances, services
+from minova.objects.aggregate import ZONE, Aggregate, zone_of
+from minova.placement import changes
+from minova.placement.providers import aggregates as provider_aggregates
+
+
+class Aggregates:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def create(self, name: str, metadata: dict[str, str]) -> Aggregate:
+        """Conflict: the name is taken."""
+
+        def work(session: Session) -> Aggregate:
+            return aggregates.add(session, str(uuid.uuid4()), name, metadata, self._worker.at())
+
+        return self._named(name, work)
+
+    def update(self, aggregate_id: int, name: str | None, metadata: Mapping[str, str | None]) -> Aggregate:
+        """BadRequest: its hosts cannot change their zone so."""
+        at = self._worker.at()
+
+        def work(session: Session) -> Aggregate:
+            known = aggregates.all_of(session, lock=True)
+            before = _found(known, aggregate_id)
+            after = msgspec.structs.replace(
+                before,
+                name=before.name if name is None else name,
+                metadata=changed(before.metadata, metadata),
+                updated_at=at,
+            )
+            fault = zone_change_fault(before, after, known.values(), lambda: instances.count_on(session, before.hosts))
+            if fault:
+                raise errors.BadRequest(f"Cannot update aggregate {aggregate_id}: {fault}.")
+            aggregates.change(session, aggregate_id, after.name, after.metadata, at)
+            self._announce(session, after.hosts)
+            return after
+
+        return self._named(name or "", work)
+
+    def delete(self, aggregate_id: int) -> None:
+        """BadRequest: it has hosts."""
+
+        def work(session: Session) -> None:
+            found = _found(aggregates.all_of(session, lock=True), aggregate_id)
+            if found.hosts:
+                raise errors.BadRequest(
+                    f"Cannot remove aggregate {aggregate_id}: it is not empty, and has {', '.join(found.hosts[:10])}."
+                )
+            aggregates.remove(session, aggregate_id)
+
+        self._worker.run(work)
+
+    def add_host(self, aggregate_id: int, host: str) -> Aggregate:
+        """NotFound: no such compute host. Conflict: it is in already, or would change its zone."""
+
+        def work(session: Session) -> Aggregate:
+            known = aggregates.all_of(session, lock=True)
+            found = _found(known, aggregate_id)
+            if services.find(session, host, COMPUTE) is None:
+                raise errors.NotFound(f"Compute host {host} could not be found.")
+            if host in found.hosts:
+                raise errors.Conflict(f"Aggregate {aggregate_id} already has host {host}.")
+            fault = entry_fault(found, host, known.values(), lambda: instances.count_on(session, [host]))
+            if fault:
+                raise errors.Conflict(f"Cannot add host to aggregate {aggregate_id}: {fault}.")
+            aggregates.add_host(session, aggregate_id, host)
+            provider_aggregates.join(session, self._announce(session, [host]), [found.uuid])
+            return msgspec.structs.replace(found, hosts=tuple(sorted({*found.hosts, host})))
+
+        return self._worker.run(work)
+
+    def remove_host(self, aggregate_id: int, host: str) -> Aggregate:
+        """NotFound: it is not in it. Conflict: its instances would change their zone."""
+
+        def work(session: Session) -> Aggregate:
+            known = aggregates.all_of(session, lock=True)
+            found = _found(known, aggregate_id)
+            if host not in found.hosts:
+                raise errors.NotFound(f"Cannot remove host {host} from aggregate {aggregate_id}: it is not in it.")
+            others = [one for one in known.values() if one.id != aggregate_id]
+            if found.zone and zone_of(host, others) != found.zone and (count := instances.count_on(session, [host])):
+                raise errors.Conflict(
+                    f"Cannot remove host from aggregate {aggregate_id}: "
+                    f"{_moving(host, count, found.zone, zone_of(host, others))}."
+                )
+            aggregates.remove_host(session, aggregate_id, host)
+            provider_aggregates.leave(session, self._announce(session, [host]), found.uuid)
+            return msgspec.structs.replace(found, hosts=tuple(one for one in found.hosts if one != host))
+
+        return self._worker.run(work)
+
+    def _announce(self, session: Session, hosts: Iterable[str]) -> list[str]:
+        """What host tables show of these hosts has changed; answers the uuids of their nodes."""
+        nodes = compute_nodes.of_hosts(session, sorted(hosts))
+        changes.append(session, nodes, self._worker.now())
+        return sorted(nodes.values())
+
+    def _named(self, name: str, work: Callable[[Session], Aggregate]) -> Aggregate:
+        try:
+            return self._worker.run(work)
+        except IntegrityError:
+            raise errors.Conflict(f"Aggregate {name} already exists.") from None
+
+
+def changed(metadata: Mapping[str, str], changes_: Mapping[str, str | None]) -> dict[str, str]:
+    """With these set, and those that are None unset."""
+    return {key: value for key, value in {**metadata, **changes_}.items() if value is not None}
+
+
+def zone_change_fault(
+    before: Aggregate, after: Aggregate, known: Iterable[Aggregate], instances_there: Callable[[], int]
+) -> str | None:
+    """Why an aggregate's zone cannot change so, as in Nova; `instances_there` counts those on its hosts."""
+    if after.zone == before.zone and (ZONE in after.metadata) == (ZONE in before.metadata):
+        return None
+    if not after.zone:
+        return "its availability_zone cannot be taken away or be empty"
+    others = [one for one in known if one.id != before.id]
+    taken = {zone for host in before.hosts if (zone := zone_of(host, others)) and zone != after.zone}
+    if taken:
+        return f"one or more of its hosts are already in availability zone {', '.join(sorted(taken))}"
+    if instances_there():
+        return "there are instances on its hosts, whose availability zone would change"
+    return None
+
+
+def entry_fault(
+    aggregate: Aggregate, host: str, known: Iterable[Aggregate], instances_there: Callable[[], int]
+) -> str | None:
+    """Why a host cannot come into an aggregate with a zone, as in Nova."""
+    zone = zone_of(host, known)
+    if not aggregate.zone or zone == aggregate.zone:
+        return None
+    if zone is not None:
+        return f"the host is already in availability zone {zone}, and the aggregate's is {aggregate.zone}"
+    count = instances_there()
+    return _moving(host, count, zone, aggregate.zone) if count else None
+
+
+def _moving(host: str, count: int, zone: str | None, to: str | None) -> str:
+    return (
+        f"host {host} has {count} instance{'' if count == 1 else 's'}, whose availability zone would change "
+        f"from {zone or 'the default one'} to {to or 'the default one'}"
+    )
+
+
+def _found(known: Mapping[int, Aggregate], aggregate_id: int) -> Aggregate:
+    if aggregate_id not in known:
+        raise errors.NotFound(f"Aggregate {aggregate_id} could not be found.")
+    return known[aggregate_id]

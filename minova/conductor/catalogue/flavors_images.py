@@ -1,0 +1,86 @@
+"""Flavors and images."""
+
+from collections.abc import Mapping
+
+import msgspec
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.tasks.worker import Worker
+from minova.db import flavors, images
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+
+
+class Catalogue:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def create_flavor(self, flavor: Flavor) -> Flavor:
+        """BadRequest: it has no size. Conflict: name or id is taken."""
+        if min(flavor.vcpus, flavor.memory_mb) < 1 or min(flavor.root_gb, flavor.ephemeral_gb, flavor.swap) < 0:
+            raise errors.BadRequest(
+                f"Flavor {flavor.name!r} needs at least 1 vCPU and 1 MB of memory, and disks of 0 or more"
+            )
+        try:
+            self._worker.run(lambda session: flavors.add(session, flavor, self._worker.at()))
+        except IntegrityError:
+            raise errors.Conflict(
+                f"Flavor with name {flavor.name!r} or id {flavor.flavorid!r} exists already"
+            ) from None
+        return flavor
+
+    def delete_flavor(self, flavorid: str) -> None:
+        if not self._worker.run(lambda session: flavors.remove(session, flavorid)):
+            raise errors.NotFound(f"Flavor {flavorid} could not be found.")
+
+    def update_extra_specs(self, flavorid: str, changes: Mapping[str, str | None]) -> Flavor:
+        """NotFound: no such flavor, or none such of it to be unset."""
+
+        def work(session: Session) -> Flavor:
+            found = flavors.locked(session, flavorid)
+            if found is None:
+                raise errors.NotFound(f"Flavor {flavorid} could not be found.")
+            for key, value in changes.items():
+                if value is None and key not in found.extra_specs:
+                    raise errors.NotFound(f"Flavor {flavorid} has no extra specs with key {key}.")
+            kept = {key: value for key, value in {**found.extra_specs, **changes}.items() if value is not None}
+            made = msgspec.structs.replace(found, extra_specs=kept)
+            flavors.replace(session, made)
+            return made
+
+        return self._worker.run(work)
+
+    def create_image(self, image: Image) -> Image:
+        """Conflict: its id is taken."""
+        try:
+            return self._worker.run(lambda session: images.add(session, image, self._worker.at()))
+        except IntegrityError:
+            raise errors.Conflict(f"Image {image.id} exists already") from None
+
+    def update_image(self, image: Image, expected_status: str) -> Image:
+        """NotFound, or Conflict: it is in another status."""
+
+        def work(session: Session) -> Image:
+            made = images.replace(session, image, expected_status, self._worker.at())
+            if made is not None:
+                return made
+            found = images.find(session, image.id)
+            if found is None:
+                raise errors.NotFound(f"Image {image.id} could not be found.")
+            raise errors.Conflict(f"Image {image.id} is {found.status}, not {expected_status}")
+
+        return self._worker.run(work)
+
+    def delete_image(self, image_id: str) -> None:
+        """Forbidden: it is protected."""
+
+        def work(session: Session) -> None:
+            found = images.find(session, image_id)
+            if found is not None and found.protected:
+                raise errors.Forbidden(f"Image {image_id} is protected and cannot be deleted.")
+            if not images.remove(session, image_id):
+                raise errors.NotFound(f"Image {image_id} could not be found.")
+
+        self._worker.run(work)

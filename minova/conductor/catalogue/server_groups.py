@@ -1,0 +1,100 @@
+"""Server groups: made and removed, and read into a request just before the scheduler is asked."""
+
+import uuid
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+
+from minova import errors
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.db import server_groups
+from minova.objects.instance_group import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    POLICIES,
+    SOFT_AFFINITY,
+    SOFT_ANTI_AFFINITY,
+    InstanceGroup,
+)
+from minova.objects.request_spec import RequestSpec
+
+HINT = "group"
+# What serves each policy: an option, and what of it.
+_SERVED_BY = {
+    AFFINITY: ("enabled_filters", "ServerGroupAffinityFilter"),
+    ANTI_AFFINITY: ("enabled_filters", "ServerGroupAntiAffinityFilter"),
+    SOFT_AFFINITY: ("weight_classes", "ServerGroupSoftAffinityWeigher"),
+    SOFT_ANTI_AFFINITY: ("weight_classes", "ServerGroupSoftAntiAffinityWeigher"),
+}
+# Nova's words for every weigher, and ours.
+_ALL = ("all", "nova.scheduler.weights.all_weighers")
+
+
+class Groups:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
+        self._conf = conf
+        self._worker = worker
+
+    def create(self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None) -> InstanceGroup:
+        """BadRequest: no such policy, or a rule that is not the policy's."""
+        if policy not in POLICIES:
+            raise errors.BadRequest(f"Server group policy {policy!r} is none of {', '.join(POLICIES)}.")
+        if max_server_per_host is not None and policy != ANTI_AFFINITY:
+            raise errors.BadRequest(f"Only the policy {ANTI_AFFINITY} supports rules, and {policy} was asked for.")
+        group = InstanceGroup(
+            uuid=str(uuid.uuid4()),
+            name=name,
+            policy=policy,
+            max_server_per_host=max_server_per_host,
+            project_id=ctx.project_id,
+            user_id=ctx.user_id,
+        )
+        self._worker.run(lambda session: server_groups.add(session, group, self._worker.at()))
+        return group
+
+    def delete(self, group_uuid: str) -> None:
+        """NotFound. Its servers stay where they are."""
+        if not self._worker.run(lambda session: server_groups.remove(session, group_uuid)):
+            raise errors.NotFound(f"Instance group {group_uuid} could not be found.")
+
+    def read_into(self, spec: RequestSpec, instance_uuid: str) -> RequestSpec:
+        """With the group of one of its instances as it is now; one that has been deleted meanwhile holds nobody any more.
+
+        UnsupportedPolicyException: nothing that this cloud's scheduler runs serves its policy.
+        """
+        if not spec.get_scheduler_hint(HINT):
+            return spec
+        with self._worker.db.read() as session:
+            found = server_groups.of_instance(session, instance_uuid)
+        return self._served(spec, found)
+
+    def read_for_nobody(self, spec: RequestSpec) -> RequestSpec:
+        """The same for a request that makes no instances. BadRequest: no such group."""
+        wanted = spec.get_scheduler_hint(HINT)
+        if not wanted:
+            return spec
+        with self._worker.db.read() as session:
+            found = server_groups.as_it_is(session, wanted)
+        if found is None:
+            raise errors.BadRequest(f"Server group {wanted} could not be found.")
+        return self._served(spec, found)
+
+    def _served(self, spec: RequestSpec, group: InstanceGroup | None) -> RequestSpec:
+        if group is not None:
+            require_served(group.policy, self._conf.filter_scheduler)
+        return msgspec.structs.replace(spec, instance_group=group)
+
+
+def require_served(policy: str, options: Any) -> None:
+    """UnsupportedPolicyException: the filter or weigher of this policy is not configured, as Nova has it."""
+    if policy not in _SERVED_BY:
+        raise errors.UnsupportedPolicyException(f"Server group policy {policy!r} is not supported.")
+    option, name = _SERVED_BY[policy]
+    configured = {one.rpartition(".")[2].rpartition(":")[2] for one in getattr(options, option)}
+    every = option == "weight_classes" and not configured.isdisjoint(word.rpartition(".")[2] for word in _ALL)
+    if name not in configured and not every:
+        raise errors.UnsupportedPolicyException(
+            f"Server group policy {policy} is not supported: {name} is not in [filter_scheduler] {option}."
+        )

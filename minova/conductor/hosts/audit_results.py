@@ -1,0 +1,59 @@
+"""When nodes were audited and what that found: gathered in memory, and written once a second for all of them."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy.exc import IntegrityError
+
+from minova.conductor.tasks.batches import together_or_alone
+from minova.conductor.tasks.worker import Worker
+from minova.db import node_audits
+from minova.objects.node_audit import NodeAudit
+
+LOG = logging.getLogger(__name__)
+# Of one flush. Each time it finds what the others have committed meanwhile.
+TRIES = 5
+
+
+class Audits:
+    """Safe for threads. What a conductor that dies has not written yet, the node's next audit brings again."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._ended: dict[int, tuple[datetime, NodeAudit]] = {}
+        self._lock = threading.Lock()
+
+    def ended(self, node_id: int, found: NodeAudit) -> None:
+        with self._lock:
+            self._ended[node_id] = (self._worker.at(), found)
+
+    def _write(self, ended: Mapping[int, tuple[datetime, NodeAudit]]) -> None:
+        """Another conductor may insert the first audit of a node at the same time, or delete the node: then it is tried again."""
+        for _ in range(TRIES - 1):
+            try:
+                return self._worker.run(lambda session: node_audits.write(session, ended))
+            except IntegrityError as error:
+                LOG.debug("Audits are written again: %s", error.orig)
+        return self._worker.run(lambda session: node_audits.write(session, ended))
+
+    def flush(self) -> None:
+        with self._lock:
+            ended, self._ended = self._ended, {}
+        if not ended:
+            return
+
+        def write(some: Mapping[int, tuple[datetime, NodeAudit]]) -> None:
+            self._write(some)
+
+        try:
+            failed = together_or_alone("Results of audits", ended, write)
+        except BaseException:
+            with self._lock:
+                self._ended = {**ended, **self._ended}
+            raise
+        for node_id, error in failed.items():
+            LOG.error(
+                "The result of the audit of node %d is dropped, its next audit brings another: %s", node_id, error
+            )

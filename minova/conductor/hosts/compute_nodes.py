@@ -1,0 +1,229 @@
+"""What computes ask of their nodes and instances: the audit's two calls, and the calls around them."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.compute_messages import builds_of
+from minova.conductor.hosts.identity import require_nodes_stay, require_same_node
+from minova.conductor.hosts.service_removal import remove_node
+from minova.conductor.hosts.unexpected_domains import unexpected
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.base import numbers
+from minova.db import actions, aggregates, compute_nodes, hosts, instances, migrations, pci_devices, tasks
+from minova.db.models import ComputeNode as NodeRow
+from minova.objects.build import AuditInputs, HostInstances
+from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.instance import Instance
+from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
+from minova.objects.states import PowerState, VmState
+from minova.placement import changes, child_providers
+from minova.placement.allocations import claims
+from minova.placement.audit import node_audit
+from minova.placement.providers import aggregates as provider_aggregates
+from minova.placement.providers import node_inventories, published_traits
+from minova.placement.providers import nodes as providers
+
+LOG = logging.getLogger(__name__)
+
+# The first versions that know providers below a node's own. Older services would offer the same devices at the node's again,
+# find none of them, or count what instances have of them as missing.
+_KNOW_CHILDREN = {"conductor": "1.6", "scheduler": "1.2"}
+
+
+class Computes:
+    """`levels`: the version of each contract that every service serves, by topic, where it is known."""
+
+    def __init__(self, worker: Worker, levels: Callable[[], Mapping[str, str]]) -> None:
+        self._worker = worker
+        self._levels = levels
+
+    # -- what a host should have -----------------------------------------------------------------------------------
+
+    def instances_of_host(self, host: str) -> HostInstances:
+        with self._worker.db.read() as session:
+            return HostInstances(
+                instances=tuple(instances.holding(session, host)),
+                attempts=tuple(build.message for build in builds_of(session, tasks.builds_on(session, host))),
+            )
+
+    def hosts_of_instances(self, uuids: Sequence[str]) -> dict[str, str | None]:
+        with self._worker.db.read() as session:
+            return instances.row_hosts(session, uuids)
+
+    def begin_audit(self, host: str, view: HypervisorView) -> AuditInputs:
+        nodename = view.hypervisor_hostname
+        with self._worker.db.read() as session:
+            row = compute_nodes.find(session, host, nodename)
+            if row is None:
+                require_same_node(session, host, view)
+            open_builds = tasks.builds_on(session, host, nodename)
+            moving = migrations.in_progress_on(session, host, nodename)
+            amiss = unexpected(session, host, view.domains)
+            gone, at = instances.deleted_at(session, amiss.strays), self._worker.at()
+            held = tuple(instances.holding(session, host, nodename))
+            no_row = instances.without_row(session, _unheld(view, held))
+            suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
+            inputs = AuditInputs(
+                node=self._known_node(session, row) if row is not None else None,
+                instances=held,
+                migrations=moving,
+                moved=tuple(instances.by_uuids(session, [one.instance_uuid for one in moving]).values())
+                if moving
+                else (),
+                attempts=tuple(build.message for build in builds_of(session, open_builds)),
+                strays=amiss.strays,
+                deleted={uuid: (at - since).total_seconds() for uuid, since in gone.items()},
+                host_nodes=compute_nodes.names_of(session, host),
+                purged=tuple(uuid for uuid, purged in no_row.items() if purged),
+                conflicts=tuple(
+                    f"the domain of instance {uuid} bears the mark of this host, and the database has never heard of it: it is left "
+                    "as it is"
+                    for uuid, purged in no_row.items()
+                    if not purged
+                )
+                + tuple(
+                    f"the domain of instance {uuid} is here, but its row says host {where}: both are left as they are"
+                    for uuid, where in sorted(amiss.misplaced.items())
+                ),
+            )
+        return inputs if suspects is None or inputs.node is None else self._restored(inputs, inputs.node, suspects)
+
+    @staticmethod
+    def _known_node(session: Session, row: NodeRow) -> ComputeNode:
+        """With the allocation ratios of its inventories: what is set through Placement comes before what the row says."""
+        node = compute_nodes.to_object(row, pci_devices.of_node(session, row.id))
+        ratios = node_inventories.ratios_of(session, row.uuid)
+        return msgspec.structs.replace(
+            node,
+            cpu_allocation_ratio=ratios.get("VCPU", node.cpu_allocation_ratio),
+            ram_allocation_ratio=ratios.get("MEMORY_MB", node.ram_allocation_ratio),
+            disk_allocation_ratio=ratios.get("DISK_GB", node.disk_allocation_ratio),
+        )
+
+    def _restored(self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str]) -> AuditInputs:
+        """After what the instances hold of the node was put right, and what of that could not be."""
+        done, left = node_audit.restore(self._worker.run, self._worker.now(), node.uuid, suspects)
+        for one in done:
+            LOG.warning("Node %s: %s", node.hypervisor_hostname, one)
+        return msgspec.structs.replace(inputs, restored=done, conflicts=(*inputs.conflicts, *left))
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def finish_audit(self, node: ComputeNode, found: Sequence[Inventory], traits: Sequence[str]) -> ComputeNode:
+        """Write node and inventories where they changed; free what instances held that are gone."""
+        split = self._all_know_children()
+
+        def work(session: Session) -> ComputeNode:
+            at, now = self._worker.at(), self._worker.now()
+            row, made = compute_nodes.ensure(session, node, at)
+            if compute_nodes.is_stale(row, node):
+                LOG.info("Ignoring a late audit of node %s of host %s", node.hypervisor_hostname, node.host)
+                return compute_nodes.to_object(row)
+            if row.hypervisor_hostname != node.hypervisor_hostname:
+                require_nodes_stay(session, node.host, [row.hypervisor_hostname], [node.hypervisor_hostname])
+                row.hypervisor_hostname = node.hypervisor_hostname
+            changed = compute_nodes.write_if_changed(session, row, node, at) or made
+            if changed:
+                changes.append(session, [row.id], now)
+            # An audit that finds nothing changed writes nothing, unless a write from before it may still come.
+            if changed or node.acknowledged != node.write_number - 1 or row.writer_epoch != node.writer_epoch:
+                compute_nodes.note_write(session, row, node)
+            root_id = providers.ensure(session, row.uuid, node.hypervisor_hostname)
+            if made and (joined := aggregates.uuids_of_host(session, row.host)):
+                provider_aggregates.join(session, [row.uuid], joined)
+            # Consumers before inventories: the lock order of claims.
+            self._free_gone(session, row)
+            child_providers.publish(session, (root_id, row.uuid), node.hypervisor_hostname, found, now, split=split)
+            published_traits.publish(session, row.uuid, traits)
+            return compute_nodes.to_object(row)
+
+        return self._worker.run(work)
+
+    def _all_know_children(self) -> bool:
+        levels = self._levels()
+        return all(
+            numbers(levels[topic]) >= numbers(first) for topic, first in _KNOW_CHILDREN.items() if topic in levels
+        )
+
+    def _free_gone(self, session: Session, row: NodeRow) -> None:
+        # What others hold, by Placement's own API, is theirs.
+        gone = node_audit.holders_gone(session, row.uuid)
+        if gone:
+            LOG.info("Freeing on node %s what instances held that are gone: %s", row.hypervisor_hostname, gone)
+            claims.release(session, gone, self._worker.now())
+
+    def save_compute_node(self, node: ComputeNode) -> ComputeNode:
+        """NotFound: the node has no row; an audit makes it. One that comes after a later write changes nothing."""
+
+        def work(session: Session) -> ComputeNode:
+            written = compute_nodes.write_usage(session, node, self._worker.at())
+            row = compute_nodes.find(session, node.host, node.hypervisor_hostname)
+            if row is None:
+                raise errors.NotFound(f"Compute node {node.hypervisor_hostname} of {node.host} could not be found.")
+            if not written:
+                LOG.info("Ignoring a late save of node %s of host %s", node.hypervisor_hostname, node.host)
+                return compute_nodes.to_object(row)
+            changes.append(session, [row.id], self._worker.now())
+            return compute_nodes.to_object(row)
+
+        return self._worker.run(work)
+
+    def delete_compute_nodes(self, host: str, nodes: Sequence[str]) -> None:
+        """Rows and providers go, with what was allocated there. What is not there is fine.
+
+        HostIdentityConflict: one of them holds something; then all of them stay.
+        """
+
+        def work(session: Session) -> None:
+            require_nodes_stay(session, host, nodes, set(hosts.nodes_of(session, host)) - set(nodes))
+            for nodename in nodes:
+                remove_node(session, host, nodename, self._worker.now())
+
+        self._worker.run(work)
+
+    # -- power states ----------------------------------------------------------------------------------------------
+
+    def report_power_states(self, ctx: RequestContext, host: str, states: Mapping[str, int]) -> None:
+        """Guests that have shut themselves down are stopped from now on, as in Nova, with a `stop` among their actions.
+
+        Instances of other hosts, those that have a task, and states that do not exist are left alone.
+        """
+        valid = {uuid: PowerState(state) for uuid, state in states.items() if state in [*PowerState]}
+        off = [uuid for uuid, state in valid.items() if state in OFF]
+
+        def work(session: Session) -> None:
+            at = self._worker.at()
+            self._stop_by_itself(session, ctx, host, off, at)
+            instances.set_power_states(session, host, valid, at)
+
+        if valid:
+            self._worker.run(work)
+
+    def _stop_by_itself(
+        self, session: Session, ctx: RequestContext, host: str, off: Sequence[str], at: datetime
+    ) -> None:
+        found = instances.idle_in(session, host, off, STOPS_BY_ITSELF) if off else []
+        if not found:
+            return
+        uuids = [uuid for uuid, _, _ in found]
+        LOG.warning("Stopped, because their guests on %s have shut themselves down: %s", host, ", ".join(uuids))
+        before = [(state, None) for state in STOPS_BY_ITSELF]
+        instances.move(session, uuids, before, (VmState.STOPPED, None), updated_at=at)
+        action: dict[str, Any] = {"action": "stop", "request_id": ctx.request_id, "start_time": at}
+        rows = [
+            {"instance_uuid": uuid, "project_id": project_id, "user_id": user_id, **action}
+            for uuid, project_id, user_id in found
+        ]
+        actions.end(session, list(actions.begin(session, rows).values()), at, event=False)
+
+
+def _unheld(view: HypervisorView, held: Sequence[Instance]) -> set[str]:
+    """Domains with the mark of their host that no row places there."""
+    return {domain.uuid for domain in view.domains if domain.ours} - {one.uuid for one in held}

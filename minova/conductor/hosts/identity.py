@@ -1,0 +1,285 @@
+"""Which compute may speak for a host: the machine whose identity the host has, and of its processes one at a time.
+
+registers -> identity agrees? no -> HostIdentityConflict: the compute ends, and says what to do
+          -> another process? lives -> HostInUse: the compute tries again
+                              gone  -> take over: epoch + 1; what the earlier process still sends is Superseded
+"""
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+from sqlalchemy import ColumnElement, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.hosts.liveness import COMPUTE
+from minova.db import hosts, services
+from minova.db.engine import Database
+from minova.db.models import Service
+from minova.objects.compute_node import HypervisorView
+from minova.objects.service import HostIdentity
+
+LOG = logging.getLogger(__name__)
+
+# How long after its last message a conductor takes a process for the one that serves its host, as a share of
+# service_down_time. Below 1: a process that another one may have replaced for its silence is looked up again.
+FRESH_SHARE = 3 / 4
+RENAME = "minova-manage host rename"
+
+
+# -- decisions ---------------------------------------------------------------------------------------------------------
+
+
+def identity_refusal(
+    host: str,
+    identity: HostIdentity,
+    *,
+    known_id: str | None,
+    nodes: Mapping[str, str],
+    owner: str | None,
+) -> str | None:
+    """Why this identity is not the host's. `known_id`: the identity that the host has; `nodes`: {name: uuid} of its rows;
+    `owner`: another host that has this identity.
+    """
+    given = identity.compute_id
+    if given is not None and owner is not None:
+        return (
+            f"The compute_id {given} of this machine belongs to host {owner}, and [DEFAULT] host is now {host}. "
+            f"Set [DEFAULT] host = {owner} again, or stop minova-compute and run on a controller: {RENAME} {owner} {host}. "
+            f"If this machine was copied from {owner}, remove the file compute_id here."
+        )
+    if given is None:
+        if known_id is None:
+            return None
+        return (
+            f"Host {host} has the compute_id {known_id}, and this machine has no file compute_id. If it is the same machine, "
+            f"write {known_id} into the file compute_id in its [DEFAULT] state_path; if it replaces {host}, delete the service of {host} first "
+            "(minova service delete); else give it another [DEFAULT] host."
+        )
+    if known_id is not None and known_id != given:
+        return (
+            f"Host {host} has the compute_id {known_id}, and this machine's is {given}. Give this machine another [DEFAULT] "
+            f"host; if it replaces {host}, delete the service of {host} first (minova service delete)."
+        )
+    if known_id is None and len(nodes) == 1 and given not in nodes.values():
+        (node_uuid,) = nodes.values()
+        return (
+            f"The node of host {host} is {node_uuid}, and this machine's compute_id is {given}. If it is the same machine, "
+            f"write {node_uuid} into the file compute_id in its [DEFAULT] state_path; else give this machine another [DEFAULT] host."
+        )
+    return None
+
+
+def vanishing_refusal(host: str, reported: Iterable[str], held: Mapping[str, Iterable[str]]) -> str | None:
+    """Why nodes must not vanish. `held`: {name: what it holds} of nodes that hold something; `reported`: by the driver."""
+    present = sorted(reported)
+    for name, what in sorted(held.items()):
+        if name not in present and (what := tuple(what)):
+            return (
+                f"Node {name} of host {host} has {', '.join(what)}, and the hypervisor reports "
+                f"{', '.join(present) or 'no node'} instead. Give the hypervisor its former host name again, or stop "
+                "minova-compute and run on a controller: "
+                f"{RENAME} {host} {host} --node {present[0] if len(present) == 1 else 'NEW_NAME'}"
+            )
+    return None
+
+
+def suggested_id(nodes: Mapping[str, str], new: str) -> str:
+    """The identity of a host that has none: its node's uuid, as in Nova, or a new one."""
+    return next(iter(nodes.values())) if len(nodes) == 1 else new
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def require_nodes_stay(session: Session, host: str, names: Iterable[str], reported: Iterable[str]) -> None:
+    """HostIdentityConflict: one of the nodes holds something and is not reported."""
+    present = set(reported)
+    held = {name: hosts.holdings(session, host, name) for name in names if name not in present}
+    refusal = vanishing_refusal(host, present, held)
+    if refusal is not None:
+        raise errors.HostIdentityConflict(refusal)
+
+
+def require_same_node(session: Session, host: str, view: HypervisorView) -> None:
+    """For a node without a row. HostIdentityConflict: it is a node of this host under another name, for that one holds
+    something and is not reported, or its instances run here.
+    """
+    others = hosts.nodes_of(session, host)
+    if not others:
+        return
+    if view.host_nodes:
+        require_nodes_stay(session, host, others, view.host_nodes)
+        return
+    # An older compute: the domains show it.
+    running = hosts.nodes_with(session, host, [domain.uuid for domain in view.domains])
+    require_nodes_stay(session, host, running, [view.hypervisor_hostname])
+
+
+class HostProcesses:
+    """Safe for threads. `clock` in seconds, monotonic while the process lives."""
+
+    def __init__(self, db: Database, *, down_time: float, clock: Callable[[], float]) -> None:
+        self._db = db
+        self._down_time = down_time
+        self._fresh = down_time * FRESH_SHARE
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[float, str | None]] = {}  # host: until when, process
+        self._unchecked: dict[str, str] = {}  # host: process that beat
+
+    # -- registration ----------------------------------------------------------------------------------------------
+
+    def admit(
+        self, session: Session, host: str, identity: HostIdentity | None, now: ColumnElement[float]
+    ) -> str | None:
+        """Before the service's row is touched: may this compute register? Answers the compute_id that a host without one
+        shall take; the compute writes it to its disk and registers again.
+
+        HostIdentityConflict, HostInUse.
+        """
+        row = hosts.service_of(session, host, COMPUTE)
+        if identity is None:
+            self._warn(session, row, now)
+            return None
+        nodes = hosts.nodes_of(session, host)
+        refusal = identity_refusal(
+            host,
+            identity,
+            known_id=row.compute_id if row is not None else None,
+            nodes=nodes,
+            owner=hosts.other_host_of(session, identity.compute_id, host) if identity.compute_id else None,
+        )
+        if refusal is not None:
+            raise errors.HostIdentityConflict(refusal)
+        if row is not None:
+            self._require_no_other(session, row, identity, now)
+        if identity.nodes:
+            require_nodes_stay(session, host, nodes, identity.nodes)
+        return suggested_id(nodes, str(uuid.uuid4())) if identity.compute_id is None else None
+
+    def enter(self, session: Session, row: Service, identity: HostIdentity | None) -> None:
+        """Note the process in the service's row, which `admit` has locked."""
+        if identity is None:
+            # An older release: what it sends cannot be told apart.
+            if row.process_place is not None:
+                services.change(session, row.id, process=None, process_lock=None, process_place=None)
+        elif row.process != identity.process or row.compute_id != identity.compute_id:
+            try:
+                with session.begin_nested():
+                    services.change(
+                        session,
+                        row.id,
+                        compute_id=identity.compute_id,
+                        process=identity.process,
+                        process_lock=identity.lock,
+                        process_place=identity.place[:255],
+                        epoch=row.epoch if row.process == identity.process else self._next_epoch(session, row),
+                    )
+            except IntegrityError:
+                raise errors.HostIdentityConflict(
+                    f"The compute_id {identity.compute_id} of host {row.host} was taken by another host just now."
+                ) from None
+        session.refresh(row)
+
+    @staticmethod
+    def _next_epoch(session: Session, row: Service) -> int:
+        """Higher than that of each process before. A service that was deleted and registers anew counts from 0, and its
+        node may have been written in between.
+        """
+        return max(row.epoch, hosts.last_writer_epoch(session, row.host)) + 1
+
+    def entered(self, host: str, process: str | None) -> None:
+        """After the commit."""
+        with self._lock:
+            self._known[host] = (self._clock() + self._fresh, process)
+
+    def leave(self, session: Session, host: str, process: str) -> None:
+        """The process has ended by itself: another one may come."""
+        statement = update(Service).where(Service.host == host, Service.binary == COMPUTE, Service.process == process)
+        # Its place stays: it tells a process that has ended from one that never said who it is.
+        session.connection().execute(statement.values(process=None, process_lock=None))
+
+    def _require_no_other(
+        self, session: Session, row: Service, identity: HostIdentity, now: ColumnElement[float]
+    ) -> None:
+        if row.process is None or row.process == identity.process:
+            return
+        if identity.lock is not None and (row.compute_id, row.process_lock) == (identity.compute_id, identity.lock):
+            LOG.info("Host %s: %s takes over from %s, which has ended", row.host, identity.place, row.process_place)
+            return
+        silence = self._silence(session, row, now)
+        if silence is None or silence > self._down_time:
+            LOG.warning("Host %s: %s takes over from %s, which is silent", row.host, identity.place, row.process_place)
+            return
+        raise errors.HostInUse(
+            f"Host {row.host} is served by minova-compute at {row.process_place}, heard {max(0.0, silence):.0f} s ago. "
+            f"Give this one ({identity.place}) another [DEFAULT] host, or stop that one"
+        )
+
+    def _warn(self, session: Session, row: Service | None, now: ColumnElement[float]) -> None:
+        if row is None or row.process is None:
+            return
+        silence = self._silence(session, row, now)
+        if silence is not None and silence <= self._down_time:
+            LOG.warning(
+                "Host %s: a minova-compute of an older release registers, which may run beside the one at %s",
+                row.host,
+                row.process_place,
+            )
+
+    @staticmethod
+    def _silence(session: Session, row: Service, now: ColumnElement[float]) -> float | None:
+        return services.silence_of(session, row.id, now)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def require(self, host: str, process: str | None) -> None:
+        """Superseded: the host is served by another process than the sender. Without a sender: an older release."""
+        if process is None:
+            return
+        if self._serves(host, process) is True:
+            return
+        with self._db.read() as session:
+            row = services.find(session, host, COMPUTE)
+        serving = row.process if row is not None else None
+        if serving is None:
+            return
+        self.entered(host, serving)
+        if serving != process:
+            raise errors.Superseded(
+                f"Host {host} is served by minova-compute at {row.process_place if row is not None else '?'} now"
+            )
+
+    def require_later(self, host: str, process: str | None) -> None:
+        """As `require`, for beats, which are many: one of a process that is not known is looked up with the next flush."""
+        if process is None:
+            return
+        serves = self._serves(host, process)
+        if serves is False:
+            self.require(host, process)
+        elif serves is None:
+            with self._lock:
+                self._unchecked[host] = process
+
+    def superseded(self, session: Session) -> set[str]:
+        """Hosts whose unknown beats since the last time came from a process that does not serve them."""
+        with self._lock:
+            unchecked, self._unchecked = self._unchecked, {}
+        serving = hosts.processes_of(session, unchecked, COMPUTE)
+        for host, process in serving.items():
+            self.entered(host, process)
+        return {host for host, process in serving.items() if process != unchecked[host]}
+
+    def _serves(self, host: str, process: str) -> bool | None:
+        """None: not known. A message of the process that is known to serve the host keeps it known."""
+        with self._lock:
+            until, known = self._known.get(host, (0.0, None))
+            if known is None or self._clock() >= until:
+                return None
+            if known == process:
+                self._known[host] = (self._clock() + self._fresh, process)
+            return known == process

@@ -1,0 +1,57 @@
+"""Which hosts cannot be counted on now, read from heartbeats at most every other second."""
+
+import threading
+from collections.abc import Callable
+
+from sqlalchemy.orm import Session
+
+from minova.db.api_queries import services
+from minova.db.engine import Database
+
+COMPUTE = "minova-compute"
+# Seconds that an answer stands.
+FRESH = 2.0
+
+
+class Liveness:
+    """Safe for threads. It reads in transactions of its own, so it must not be asked, nor told to forget, inside of one that
+    holds what others wait for: it would wait for a connection that those others hold.
+    """
+
+    def __init__(self, db: Database, *, down_time: float, clock: Callable[[], float]) -> None:
+        self._db = db
+        self._down_time = down_time
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._down: frozenset[str] = frozenset()
+        self._known: frozenset[str] = frozenset()
+
+    def forget(self) -> None:
+        """A service was switched, and that is committed: look anew."""
+        with self._lock:
+            self._until = 0.0
+
+    def down_hosts(self) -> frozenset[str]:
+        """Hosts whose compute is silent, forced down, or says that it cannot work."""
+        self._refresh()
+        return self._down
+
+    def able_hosts(self) -> frozenset[str]:
+        """Hosts whose compute is known and not down."""
+        self._refresh()
+        return self._known - self._down
+
+    def _refresh(self) -> None:
+        with self._lock:
+            if self._clock() < self._until:
+                return
+            with self._db.read() as session:
+                self._known, self._down = self._read(session)
+            self._until = self._clock() + FRESH
+
+    def _read(self, session: Session) -> tuple[frozenset[str], frozenset[str]]:
+        found = services.services(session, self._down_time, self._db)
+        computes = [row for row in found.rows if row.binary == COMPUTE]
+        down = frozenset(row.host for row in computes if not found.is_up(row))
+        return frozenset(row.host for row in computes), down

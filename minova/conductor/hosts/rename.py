@@ -1,0 +1,211 @@
+"""Give a compute host another name: every row that names it changes in one transaction."""
+
+from collections.abc import Mapping
+
+import msgspec
+from sqlalchemy import ColumnElement, delete, or_, select, update
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.compute_messages import Choice, choice_of
+from minova.conductor.hosts.liveness import COMPUTE
+from minova.db import hosts, services
+from minova.db.models import (
+    AggregateHost,
+    ComputeNode,
+    Instance,
+    Migration,
+    RequestSpecRow,
+    ResourceProvider,
+    Service,
+    Task,
+)
+from minova.objects.migration import Migration as MigrationObject
+from minova.objects.request_spec import RequestSpec
+from minova.placement import changes
+from minova.placement.providers import nodes as providers
+
+replace = msgspec.structs.replace
+
+
+class Renaming(msgspec.Struct, frozen=True, kw_only=True):
+    """`nodes`: {old name: new name} of every node of the host, changed or not."""
+
+    old: str
+    new: str
+    nodes: Mapping[str, str]
+
+    def place(self, host: str | None, node: str | None) -> tuple[str | None, str | None]:
+        """Host and node as they are called from now on."""
+        if host != self.old:
+            return host, node
+        return self.new, self.nodes.get(node, node) if node is not None else None
+
+
+def node_names(old: str, new: str, nodes: list[str], given: str | None) -> dict[str, str]:
+    """How the nodes of a renamed host are called. `given`: the name of its only node.
+
+    A node that was named as its host follows it, with its domain if it has one; others keep their names.
+    BadRequest: a name is given for one of several nodes.
+    """
+    if given is not None:
+        if len(nodes) != 1:
+            raise errors.BadRequest(f"--node: host {old} has {len(nodes)} nodes; it is for hosts with one.")
+        return {nodes[0]: given}
+    found = {}
+    for name in nodes:
+        short, dot, domain = name.partition(".")
+        found[name] = new if name == old else f"{new}{dot}{domain}" if short == old and dot else name
+    return found
+
+
+def rename(
+    session: Session, old: str, new: str, node: str | None, *, down_time: float, now: ColumnElement[float]
+) -> Renaming:
+    """NotFound: there is no such host. Conflict: its compute is up, or a name is taken."""
+    service = hosts.service_of(session, old, COMPUTE)
+    if service is None:
+        raise errors.NotFound(f"There is no minova-compute on host {old}.")
+    _require_stopped(session, service, down_time, now)
+    names = list(hosts.nodes_of(session, old))
+    renaming = Renaming(old=old, new=new, nodes=node_names(old, new, names, node))
+    _require_free(session, renaming)
+    _rename_service(session, service, renaming)
+    _rename_nodes(session, renaming)
+    _rename_instances(session, renaming)
+    _rename_migrations(session, renaming)
+    _rename_tasks(session, renaming)
+    _rename_in_aggregates(session, renaming)
+    # Host tables know hosts by name in many places: they are read anew.
+    changes.append(session, [changes.EVERY_NODE], now)
+    return renaming
+
+
+def _require_stopped(session: Session, service: Service, down_time: float, now: ColumnElement[float]) -> None:
+    # A process that has said goodbye leaves its place and no process.
+    stopped = service.process is None and service.process_place is not None
+    silence = services.silence_of(session, service.id, now)
+    if stopped or service.forced_down or silence is None or silence > down_time:
+        return
+    raise errors.Conflict(
+        f"minova-compute of host {service.host} was heard {max(0.0, silence):.0f} s ago. Stop it first; if it was killed, wait "
+        f"until it counts as down (service_down_time: {down_time:.0f} s)."
+    )
+
+
+def _require_free(session: Session, renaming: Renaming) -> None:
+    if renaming.new != renaming.old and (
+        hosts.service_of(session, renaming.new, COMPUTE) is not None or hosts.nodes_of(session, renaming.new)
+    ):
+        raise errors.Conflict(
+            f"There is a host {renaming.new} already. If it is left over from a start under that name, delete its service "
+            "first: minova service delete."
+        )
+    wanted = [name for before, name in renaming.nodes.items() if name != before]
+    own = select(ComputeNode.uuid).where(ComputeNode.host == renaming.old)
+    taken = session.scalar(
+        select(ResourceProvider.name).where(ResourceProvider.name.in_(wanted), ResourceProvider.uuid.not_in(own))
+    )
+    if taken is not None or len(set(renaming.nodes.values())) != len(renaming.nodes):
+        raise errors.Conflict(f"Another resource provider is named {taken or wanted[0]} already.")
+
+
+def _rename_service(session: Session, service: Service, renaming: Renaming) -> None:
+    former = [name for name in service.former_hosts or [] if name != renaming.new]
+    if renaming.new != renaming.old and renaming.old not in former:
+        former.append(renaming.old)
+    services.change(session, service.id, host=renaming.new, former_hosts=former)
+
+
+def _rename_nodes(session: Session, renaming: Renaming) -> None:
+    for before, after in renaming.nodes.items():
+        row = session.scalar(
+            select(ComputeNode)
+            .where(ComputeNode.host == renaming.old, ComputeNode.hypervisor_hostname == before)
+            .with_for_update()
+        )
+        assert row is not None
+        row.host, row.hypervisor_hostname = renaming.new, after
+        row.generation += 1
+        session.flush()
+        providers.ensure(session, row.uuid, after)
+
+
+def _rename_instances(session: Session, renaming: Renaming) -> None:
+    """Deleted ones, too: their domains may be left."""
+    on_host = Instance.host == renaming.old
+    for before, after in renaming.nodes.items():
+        session.connection().execute(update(Instance).where(on_host, Instance.node == before).values(node=after))
+    session.connection().execute(update(Instance).where(on_host).values(host=renaming.new))
+
+
+def _rename_migrations(session: Session, renaming: Renaming) -> None:
+    """Ended ones, too: by them a domain that is left over is known."""
+    named = or_(Migration.source_compute == renaming.old, Migration.dest_compute == renaming.old)
+    for row in session.scalars(select(Migration).where(named).with_for_update()):
+        value: MigrationObject = row.value
+        source_compute, source_node = renaming.place(value.source_compute, value.source_node)
+        dest_compute, dest_node = renaming.place(value.dest_compute, value.dest_node)
+        row.value = replace(
+            value,
+            source_compute=source_compute or "",
+            source_node=source_node or "",
+            dest_compute=dest_compute,
+            dest_node=dest_node,
+        )
+        row.source_compute, row.source_node = row.value.source_compute, row.value.source_node
+        row.dest_compute, row.dest_node = dest_compute, dest_node
+    session.flush()
+
+
+def _rename_tasks(session: Session, renaming: Renaming) -> None:
+    """Tasks that wait for the host, and builds that may still go there, with what was asked for them."""
+    reservations = set()
+    for task in session.scalars(select(Task).order_by(Task.instance_uuid).with_for_update()):
+        task.host, task.node = renaming.place(task.host, task.node)
+        if task.kind == "build":
+            reservations.add(task.reservation_id)
+            before = choice_of(task)
+            after = _renamed_choice(before, renaming)
+            if after != before:
+                task.payload = msgspec.to_builtins(after)
+    for reservation_id in sorted(reservations):
+        row = session.get(RequestSpecRow, reservation_id)
+        if row is not None and (spec := _renamed_spec(row.spec, renaming)) != row.spec:
+            row.spec = spec
+    session.flush()
+
+
+def _renamed_choice(choice: Choice, renaming: Renaming) -> Choice:
+    alternates = []
+    for one in choice.alternates:
+        host, node = renaming.place(one.host, one.node)
+        alternates.append(replace(one, host=host or "", node=node or ""))
+    tried = tuple(renaming.place(host, node) for host, node in choice.tried)
+    return replace(choice, alternates=tuple(alternates), tried=tuple((host or "", node or "") for host, node in tried))
+
+
+def _renamed_spec(spec: RequestSpec, renaming: Renaming) -> RequestSpec:
+    def named(found: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(renaming.new if host == renaming.old else host for host in found)
+
+    destination = spec.requested_destination
+    if destination is not None and destination.host == renaming.old:
+        destination = replace(destination, host=renaming.new)
+    return replace(
+        spec,
+        requested_destination=destination,
+        force_hosts=named(spec.force_hosts),
+        ignore_hosts=named(spec.ignore_hosts),
+    )
+
+
+def _rename_in_aggregates(session: Session, renaming: Renaming) -> None:
+    if renaming.new == renaming.old:
+        return
+    table = AggregateHost
+    joined = select(table.aggregate_id).where(table.host == renaming.new)
+    ids = list(session.scalars(joined))
+    connection = session.connection()
+    connection.execute(delete(table).where(table.host == renaming.old, table.aggregate_id.in_(ids)))
+    connection.execute(update(table).where(table.host == renaming.old).values(host=renaming.new))

@@ -1,0 +1,58 @@
+"""Removing a service for good, with Nova's rules; with a compute everything goes that its host was known by."""
+
+import logging
+
+from sqlalchemy import ColumnElement, delete
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.hosts.liveness import COMPUTE
+from minova.db import compute_nodes, hosts, instances, migrations, services, tasks
+from minova.db.models import AggregateHost, Service
+from minova.placement import changes
+from minova.placement.allocations import claims
+from minova.placement.providers import nodes as providers
+
+LOG = logging.getLogger(__name__)
+
+
+def remove_service(session: Session, service_uuid: str, now: ColumnElement[float]) -> tuple[str, str]:
+    """Answers its host and binary. NotFound: no such service. Conflict: its host has instances, migrations or builds."""
+    row = services.by_uuid(session, service_uuid)
+    if row is None:
+        raise errors.NotFound(f"Service {service_uuid} not found.")
+    if row.binary == COMPUTE:
+        names = list(hosts.nodes_of(session, row.host))
+        _require_unused(session, row.host, names)
+        for name in names:
+            remove_node(session, row.host, name, now)
+        session.connection().execute(delete(AggregateHost).where(AggregateHost.host == row.host))
+    LOG.info("Deleting the service %s of host %s", row.binary, row.host)
+    session.connection().execute(delete(Service).where(Service.id == row.id))
+    return row.host, row.binary
+
+
+def remove_node(session: Session, host: str, name: str, now: ColumnElement[float]) -> None:
+    """The node's row and provider, with what is allocated there. A node that is not there is fine."""
+    row = compute_nodes.find(session, host, name, lock=True)
+    if row is None:
+        return
+    LOG.info("Deleting compute node %s of host %s", name, host)
+    changes.append(session, [row.id], now)
+    claims.release(session, claims.consumers_of(session, row.uuid), now)
+    providers.delete(session, row.uuid)
+    compute_nodes.remove(session, row)
+
+
+def _require_unused(session: Session, host: str, nodes: list[str]) -> None:
+    if instances.count_on(session, [host]):
+        raise errors.Conflict(
+            "Unable to delete compute service that is hosting instances. Migrate or delete the instances first."
+        )
+    if any(migrations.in_progress_on(session, host, name) for name in nodes):
+        raise errors.Conflict(
+            "Unable to delete compute service that has in-progress migrations. Complete the migrations or delete the "
+            "instances first."
+        )
+    if tasks.builds_on(session, host) or any(hosts.holdings(session, host, name) for name in nodes):
+        raise errors.Conflict("Unable to delete compute service on which instances are being built. Try again later.")

@@ -1,0 +1,308 @@
+"""Services: who is there, who has been heard, and who says that it cannot work."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.hosts.identity import HostProcesses
+from minova.conductor.hosts.liveness import COMPUTE, Liveness
+from minova.conductor.hosts.service_removal import remove_service
+from minova.conductor.tasks.worker import Worker
+from minova.db import services, tasks
+from minova.db.models import Service
+from minova.objects import service as objects
+from minova.placement import changes
+
+LOG = logging.getLogger(__name__)
+
+FLUSH_INTERVAL = 1.0
+# Heartbeats that one conductor takes in a second at most. When there are more of them for each living conductor, each service is
+# told to beat less often, down to twice in service_down_time: where that is still too often, there must be more conductors.
+MOST_BEATS, LEAST_BEATS = 300, 2
+# And so many hosts audit a second at most, for each of its nodes with two calls and some twenty statements.
+MOST_AUDITS = 40
+# Seconds between countings of the services.
+COUNT_INTERVAL = 60.0
+# Seconds between this conductor's own beats, and between looks at what other conductors have written: at most, and as a
+# share of service_down_time, so that a short one finds nobody dead for want of them.
+OWN_INTERVAL, OWN_SHARE = 5.0, 1 / 4
+# Seconds without any beat written by any conductor after which the pause is nobody's silence: likewise.
+PAUSE, PAUSE_SHARE = 15.0, 3 / 4
+
+Key = tuple[str, str]
+
+
+class Services:
+    """Beats are gathered in memory and written once a second, in one statement."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        liveness: Liveness,
+        *,
+        own: objects.Service,
+        clock: Callable[[], float],
+        bus_works: Callable[[], bool] = lambda: True,
+        levels: Callable[[], dict[str, str]] = dict,
+    ) -> None:
+        self._report_interval = float(conf.report_interval)
+        down_time = float(conf.service_down_time)
+        self._longest_interval = down_time / LEAST_BEATS
+        self._own_interval = min(OWN_INTERVAL, down_time * OWN_SHARE)
+        # Not shorter than what lies between two flushes even when all is well.
+        self._longest_pause = max(2 * FLUSH_INTERVAL, min(PAUSE, down_time * PAUSE_SHARE))
+        self._worker = worker
+        self._liveness = liveness
+        self._own = own
+        self._clock = clock
+        self._bus_works = bus_works
+        self._processes = HostProcesses(worker.db, down_time=down_time, clock=clock)
+        self._levels = levels
+        self._lock = threading.Lock()
+        self._known: dict[Key, tuple[int, str]] = {}  # (host, binary): id, uuid
+        self._heard: dict[Key, bool] = {}  # whether the service itself said that it can work
+        self._reasons: dict[int, str] = {}
+        self._counted_at = float("-inf")
+        self._own_beat_at = float("-inf")
+        self._wrote_at = float("-inf")
+        self._count = 1
+        self._conductors = 1
+        self._cannot_write = False
+
+    # -- what services say -----------------------------------------------------------------------------------------
+
+    def register_service(self, service: objects.Service) -> objects.ServiceInstructions:
+        """HostIdentityConflict, HostInUse: see the contract."""
+        if service.binary != COMPUTE:
+            row = self._worker.run(lambda session: self._ensure(session, service))
+            return self._registered(row)
+        identity = service.identity
+
+        def work(session: Session) -> tuple[Service | None, str | None]:
+            suggested = self._processes.admit(session, service.host, identity, self._worker.now())
+            if suggested is not None:
+                return None, suggested
+            made = self._ensure(session, service)
+            self._processes.enter(session, made, identity)
+            return made, None
+
+        entered, suggested = self._worker.run(work)
+        if entered is None:
+            return msgspec.structs.replace(self._instructions(""), compute_id=suggested)
+        self._processes.entered(entered.host, entered.process)
+        return self._registered(entered)
+
+    def _registered(self, row: Service) -> objects.ServiceInstructions:
+        self._learn(row)
+        self._liveness.forget()
+        return msgspec.structs.replace(
+            self._instructions(row.uuid), former_hosts=tuple(row.former_hosts or ()), epoch=row.epoch
+        )
+
+    def service_stopped(self, host: str, binary: str, process: str) -> None:
+        """The next process of the host need not wait until this one counts as dead."""
+        if binary == COMPUTE:
+            self._worker.run(lambda session: self._processes.leave(session, host, process))
+
+    def heartbeat(
+        self, host: str, binary: str, down_reason: str | None, process: str | None = None
+    ) -> objects.ServiceInstructions:
+        """NotFound: it never registered. Superseded: another process serves the host. A change of `down_reason` is written
+        at once.
+
+        ServiceUnavailable: this conductor cannot write now; the service beats again soon, and another may hear it.
+        """
+        service_id, uuid = self._find(host, binary)
+        if binary == COMPUTE:
+            self._processes.require_later(host, process)
+        with self._lock:
+            self._heard[host, binary] = down_reason is None
+            if self._cannot_write:
+                raise errors.ServiceUnavailable("This conductor cannot write heartbeats now.")
+            as_known = self._reasons.get(service_id) == down_reason
+        if not as_known:
+            self._worker.run(lambda session: self._set_reason(session, service_id, host, down_reason))
+            self._liveness.forget()
+        return self._instructions(uuid)
+
+    def heard(self, host: str, process: str | None) -> None:
+        """Any message of a host shows that its compute lives. Superseded: the sender is not the process that serves it."""
+        self._processes.require(host, process)
+        with self._lock:
+            self._heard.setdefault((host, COMPUTE), False)
+
+    def update_service(
+        self, service_uuid: str, disabled: bool | None, disabled_reason: str | None, forced_down: bool | None
+    ) -> objects.Service:
+        """NotFound: no such service."""
+
+        def work(session: Session) -> objects.Service:
+            row = services.by_uuid(session, service_uuid)
+            if row is None:
+                raise errors.NotFound(f"Service {service_uuid} could not be found.")
+            if disabled is not None:
+                row.disabled = disabled
+            if disabled is False:
+                row.disabled_reason = None
+            elif disabled_reason is not None:
+                row.disabled_reason = disabled_reason
+            if forced_down is not None:
+                row.forced_down = forced_down
+            row.updated_at = self._worker.at()
+            session.flush()
+            self._announce(session, row.host)
+            return services.to_object(row, services.last_seen(session).get(row.id))
+
+        changed = self._worker.run(work)
+        self._liveness.forget()
+        return changed
+
+    def delete_service(self, service_uuid: str) -> None:
+        """NotFound, Conflict: see the contract."""
+        host, binary = self._worker.run(lambda session: remove_service(session, service_uuid, self._worker.now()))
+        with self._lock:
+            self._known.pop((host, binary), None)
+            self._heard.pop((host, binary), None)
+        self._liveness.forget()
+
+    # -- once a second ---------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write who was heard since the last time; now and then this conductor itself, which nobody else hears.
+
+        While the bus is broken it does not count itself as heard, for then everybody else would seem to fall silent.
+        """
+        own_turn = self._clock() - self._own_beat_at >= self._own_interval and self._bus_works()
+        with self._lock:
+            heard, self._heard = self._heard, {}
+        if not heard and not own_turn:
+            return
+        try:
+            revived = self._worker.run(lambda session: self._write(session, heard, own_turn))
+        except BaseException:
+            with self._lock:
+                self._heard = {**heard, **self._heard}
+                self._cannot_write = True
+            raise
+        self._cannot_write = False
+        self._wrote_at = self._clock()
+        if own_turn:
+            self._own_beat_at = self._wrote_at
+        if revived:
+            self._liveness.forget()
+
+    def _write(self, session: Session, heard: dict[Key, bool], own_turn: bool) -> bool:
+        """Whether more than its beat says that somebody lives."""
+        now, revived = self._worker.now(), False
+        superseded = self._processes.superseded(session)
+        told = [key for key in heard if key[1] != COMPUTE or key[0] not in superseded]
+        ids = {self._known[key][0] for key in told if self._look_up(session, key)}
+        if own_turn or self._clock() - self._wrote_at > self._longest_pause:
+            revived = self._skip_pause(session, now)
+        if own_turn:
+            revived |= self._withdraw_reasons(session, heard)
+            ids.add(self._own_id(session, now))
+        # Another conductor may have deleted or renamed a service, or a tool may have.
+        some_are_gone = services.set_last_seen(session, ids, now) < len(ids)
+        if some_are_gone or self._clock() - self._counted_at >= COUNT_INTERVAL:
+            self._counted_at = self._clock()
+            self._relearn(session)
+            self._conductors = max(1, tasks.count_living(session, now))
+        return revived
+
+    def _relearn(self, session: Session) -> None:
+        """Which services there are: one that is gone is told so by its next beat, and registers anew."""
+        rows = services.keys(session)
+        with self._lock:
+            self._known = {(host, binary): (service_id, uuid) for service_id, uuid, host, binary in rows}
+        self._count = len(rows)
+
+    def _skip_pause(self, session: Session, now: ColumnElement[float]) -> bool:
+        """While no conductor could write or hear, no service could be heard: nobody may look silent for that. Whether so
+        it was.
+        """
+        pause = services.seconds_since_last_beat(session, now)
+        if pause <= self._longest_pause:
+            return False
+        LOG.info("No heartbeat could be written for %.0f s, which counts as nobody's silence", pause)
+        services.skip_time(session, pause - FLUSH_INTERVAL, now)
+        return True
+
+    def _withdraw_reasons(self, session: Session, heard: dict[Key, bool]) -> bool:
+        """Another conductor wrote that a service cannot work, and this one hears that it can. Whether there were such."""
+        self._reasons = services.down_reasons(session)
+        able = [
+            key for key, works in heard.items() if works and key in self._known and self._known[key][0] in self._reasons
+        ]
+        for key in able:
+            self._set_reason(session, self._known[key][0], key[0], None)
+        return bool(able)
+
+    def _own_id(self, session: Session, now: ColumnElement[float]) -> int:
+        own = (self._own.host, self._own.binary)
+        if own not in self._known:
+            self._learn(self._ensure(session, self._own))
+        return self._known[own][0]
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _ensure(self, session: Session, service: objects.Service) -> Service:
+        at = self._worker.at()
+        row = services.ensure(session, service, at, self._worker.now())
+        told = {"topic": service.topic, "version": service.version, "down_reason": service.down_reason}
+        if any(getattr(row, name) != value for name, value in told.items()):
+            services.change(session, row.id, updated_at=at, **told)
+        # The host's nodes may have been left out of host tables for want of a service.
+        self._announce(session, row.host)
+        return row
+
+    def _find(self, host: str, binary: str) -> tuple[int, str]:
+        known = self._known.get((host, binary))
+        if known is None:
+            with self._worker.db.read() as session:
+                row = services.find(session, host, binary)
+            if row is None:
+                raise errors.NotFound(f"Service {binary} of host {host} has not registered")
+            known = self._learn(row)
+        return known
+
+    def _look_up(self, session: Session, key: Key) -> bool:
+        if key not in self._known:
+            row = services.find(session, *key)
+            if row is not None:
+                self._learn(row)
+        return key in self._known
+
+    def _learn(self, row: Service) -> tuple[int, str]:
+        with self._lock:
+            self._known[row.host, row.binary] = (row.id, row.uuid)
+            return row.id, row.uuid
+
+    def _set_reason(self, session: Session, service_id: int, host: str, reason: str | None) -> None:
+        LOG.info("Compute of host %s: %s", host, f"cannot work: {reason}" if reason else "works again")
+        services.change(session, service_id, down_reason=reason and reason[:255], updated_at=self._worker.at())
+        self._announce(session, host)
+        self._reasons = {k: v for k, v in self._reasons.items() if k != service_id} | (
+            {service_id: reason} if reason is not None else {}
+        )
+
+    def _announce(self, session: Session, host: str) -> None:
+        changes.append(session, services.node_ids(session, host), self._worker.now())
+
+    def _instructions(self, uuid: str) -> objects.ServiceInstructions:
+        interval = max(
+            self._report_interval, min(self._count / (MOST_BEATS * self._conductors), self._longest_interval)
+        )
+        return objects.ServiceInstructions(
+            service_uuid=uuid,
+            heartbeat_interval=interval,
+            audit_interval=self._count / (MOST_AUDITS * self._conductors),
+            levels=self._levels(),
+        )

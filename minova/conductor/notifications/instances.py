@@ -1,0 +1,127 @@
+"""Tells the world what happens to instances, in Nova's `compute.instance.*` notifications, once it is committed.
+
+A transaction gathers what there is to tell: changes of state by themselves, and what is noted beside them. Just before
+the commit the instances are read, and after it the notices go out. With no driver configured nothing of this happens.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from oslo_config import cfg
+from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from minova.conductor.notifications.payloads import fault, image_name, instance_info, scheduling_failed, state_change
+from minova.db import instances, request_specs
+from minova.db.instances import MOVES, Move
+from minova.log import bound_context
+from minova.notifier import Notice, Notifier
+from minova.objects import instance as objects
+from minova.objects.states import TaskState, VmState
+
+LOG = logging.getLogger(__name__)
+
+NOTED = "instance_notes"
+# What is noted beside the changes of state; BUILD_FAILED is told as the conductor's own failure, as in Nova.
+CREATE_START, CREATE_ERROR, BUILD_FAILED = "create.start", "create.error", "build_instances"
+# What a change of state to these is called.
+_DELETED, _ACTIVE = VmState.DELETED, (VmState.ACTIVE, None)
+
+
+class Note(NamedTuple):
+    """`host` is where it happens, which the instance's own row may not say yet, or no more."""
+
+    uuid: str
+    event: str
+    host: str | None
+    kind: str = ""
+    reason: str = ""
+
+
+def note(
+    session: Session, what: str, uuids: Collection[str], host: str | None = None, kind: str = "", reason: str = ""
+) -> None:
+    """Say it after the commit, if anybody is to be told."""
+    if NOTED in session.info:
+        session.info[NOTED].extend(Note(uuid, what, host, kind, reason) for uuid in uuids)
+
+
+class Notifications:
+    """`observe` a transaction, and what it did to instances is told. `clock`: seconds since the epoch."""
+
+    def __init__(self, conf: cfg.ConfigOpts, notifier: Notifier, *, host: str, clock: Callable[[], float]) -> None:
+        self._notifier = notifier
+        self._host = host
+        self._clock = clock
+        self._images_url = conf.glance.endpoint_override
+        self._on = conf.notifications.notify_on_state_change
+
+    @property
+    def observe(self) -> Callable[[Session], None] | None:
+        """None: nobody is to be told."""
+        return self._observe if self._notifier.enabled else None
+
+    def _observe(self, session: Session) -> None:
+        session.info.update({MOVES: [], NOTED: []})
+        made: list[Notice] = []
+        event.listen(session, "before_commit", lambda one: made.extend(self._made(one)), once=True)
+        event.listen(session, "after_commit", lambda _: self._notifier.send(*made), once=True)
+
+    def _made(self, session: Session) -> Iterator[Notice]:
+        moves: list[Move] = session.info[MOVES]
+        notes: list[Note] = session.info[NOTED]
+        uuids = {move.uuid for move in moves} | {one.uuid for one in notes}
+        known = instances.by_uuids(session, uuids)
+        for one in notes:
+            yield from self._guarded(one.uuid, lambda one=one: [self._noted(session, one, known[one.uuid])])  # type: ignore[misc]
+        for move in moves:
+            yield from self._guarded(move.uuid, lambda move=move: self._moved(move, known[move.uuid]))  # type: ignore[misc]
+
+    def _guarded(self, uuid: str, make: Callable[[], Iterable[Notice]]) -> list[Notice]:
+        """Nothing where it cannot be made: neither what it tells of nor other notices may fail for that."""
+        try:
+            return [*make()]
+        except SQLAlchemyError:
+            raise  # the transaction itself is broken
+        except Exception:
+            LOG.exception("A notification of instance %s cannot be made", uuid)
+            return []
+
+    def _noted(self, session: Session, one: Note, instance: objects.Instance) -> Notice:
+        if one.event == BUILD_FAILED:
+            spec, _ = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
+            payload = scheduling_failed(instance, spec, one.event, one.reason)
+            return self._notice(f"compute_task.{self._host}", "compute_task.build_instances", payload, "error")
+        info = instance_info(instance, self._images_url)
+        if one.event == CREATE_ERROR:
+            return self._of_instance(one.event, one.host, info | fault(one.kind, one.reason), "error")
+        return self._of_instance(one.event, one.host, info | {"image_name": image_name(instance)})
+
+    def _moved(self, move: Move, instance: objects.Instance) -> Iterator[Notice]:
+        info = instance_info(instance, self._images_url)
+        before, after = move.before, move.after
+        if after == _ACTIVE and before is not None and before[0] is VmState.BUILDING:
+            yield self._of_instance("create.end", instance.host, info | {"message": "Success"})
+        elif after[1] is TaskState.DELETING and before is not None and before[1] is not TaskState.DELETING:
+            yield self._of_instance("delete.start", instance.host, info)
+        elif after[0] is _DELETED:
+            yield self._of_instance("delete.end", instance.host, info)
+        if self._wants(move):
+            changed = state_change(before, after, datetime.fromtimestamp(self._clock()).astimezone())
+            yield self._of_instance("update", instance.host, info | changed)
+
+    def _wants(self, move: Move) -> bool:
+        """Nova's notify_on_state_change: unset, vm_state or vm_and_task_state."""
+        if self._on is None or move.before == move.after:
+            return False
+        return self._on == "vm_and_task_state" or move.before is None or move.before[0] is not move.after[0]
+
+    def _of_instance(self, what: str, host: str | None, payload: dict[str, Any], priority: str = "info") -> Notice:
+        publisher = f"compute.{host}" if host is not None else f"conductor.{self._host}"
+        return self._notice(publisher, f"compute.instance.{what}", payload, priority)
+
+    def _notice(self, publisher: str, event_type: str, payload: dict[str, Any], priority: str) -> Notice:
+        return Notice(bound_context(), publisher, event_type, payload, priority)

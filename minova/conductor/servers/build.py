@@ -1,0 +1,247 @@
+"""build_instances: from tasks in step `schedule` to builds committed to hosts.
+
+schedule --(scheduler: yes)--> build: the intent is committed, then cast
+   |  ^'--(no answer: again later with a higher claim_no, until the deadline)
+   '-----(no)--> ERROR with the Diagnosis
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.compute_messages import Build, Casts, Choice, builds_of
+from minova.conductor.notifications.instances import CREATE_START, note
+from minova.conductor.servers.finish import fail_builds
+from minova.conductor.tasks.batches import together_or_alone
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.scheduler import SchedulerApi
+from minova.db import actions, instances, request_specs, tasks
+from minova.db.instances import Standing
+from minova.db.models import Task
+from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.request_spec import RequestSpec, Selection
+from minova.placement.allocations import claims
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Seconds until a task is looked at again whose scheduling neither ended nor failed: longer than the call takes at most.
+SCHEDULE_WAIT = 60.0
+# Seconds until the scheduler is asked again when it did not answer; doubled with each question, up to the longest.
+SCHEDULE_AGAIN = 0.5
+LONGEST_SCHEDULE_AGAIN = 5.0
+
+
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Instances that are scheduled together: {instance uuid: epoch of its task as this worker holds it}."""
+
+    id: str
+    epochs: dict[str, int]
+    claim_no: int
+    spec: RequestSpec | None = None
+    carried: dict[str, Any] = {}
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What a transaction has locked: tasks that are still this worker's and in step `schedule`, and their instances."""
+
+    standings: Mapping[str, Standing]
+    tasks: Mapping[str, Task]
+
+
+class BuildInstances:
+    def __init__(
+        self, conf: cfg.ConfigOpts, worker: Worker, scheduler: SchedulerApi, casts: Casts, groups: Groups
+    ) -> None:
+        self._conf = conf
+        self._groups = groups
+        self._worker = worker
+        self._scheduler = scheduler
+        self._casts = casts
+
+    def again(self, ctx: RequestContext, reservation_id: str, epochs: Mapping[str, int]) -> None:
+        """Ask the scheduler once more for tasks that have waited too long or lost their owner."""
+        raised = self._persist(lambda session: self._raise_claim_no(session, reservation_id, epochs))
+        if raised is not None:
+            self.schedule(ctx, raised)
+
+    def schedule(self, ctx: RequestContext, asked: Reservation) -> None:
+        """Ask the scheduler, under a claim number that is committed; write what it says; cast."""
+        assert asked.spec is not None
+        spec = msgspec.structs.replace(asked.spec, num_instances=len(asked.epochs))
+        uuids = tuple(asked.epochs)
+        LOG.debug("Scheduling instances: %s", list(uuids))
+        try:
+            spec = self._groups.read_into(spec, uuids[0])
+            answer = self._scheduler.select_destinations(
+                ctx,
+                spec=spec,
+                instance_uuids=uuids,
+                claim_no=asked.claim_no,
+                alternates=retries(spec, self._conf.scheduler.max_attempts),
+            )
+        except (errors.ServiceUnavailable, errors.StaleClaim) as error:
+            LOG.warning("Scheduling of %s is tried again: %s", asked.id, error)
+            self._persist(lambda session: self._postpone(session, asked))
+            return
+        except Exception as error:
+            LOG.exception("Scheduling of %s failed", asked.id)
+            kind, reason = type(error).__name__, f"Scheduling failed: {error}"
+            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=uuids, hosts=0, error=reason)
+            self._persist(lambda session: self._fail(session, asked, kind, reason, broke))
+            return
+        if answer.selections:
+            builds = self._persist(lambda session: self._commit(session, asked, answer))
+            self._casts.build(ctx, builds)
+        else:
+            said = answer.diagnosis
+            self._persist(lambda session: self._fail(session, asked, "NoValidHost", said.summary(), said))
+
+    def expire(self, epochs: Mapping[str, int], reason: str) -> None:
+        """Give up tasks that are past their deadline."""
+
+        def expire(some: Mapping[str, int]) -> None:
+            self._worker.run(lambda session: self._end(session, self._hold(session, some), "NoValidHost", reason, None))
+
+        for uuid, error in together_or_alone("Builds past their deadline", epochs, expire).items():
+            LOG.error("The build of instance %s is past its deadline and cannot be ended: %s", uuid, error)
+
+    def _persist(self, work: Callable[[Session], T]) -> T:
+        """Write what a scheduler has answered as soon as the database is back. Afterwards the task is due anyway."""
+        return self._worker.persist("The result of a scheduling", work, SCHEDULE_WAIT)
+
+    # -- transactions ----------------------------------------------------------------------------------------------
+
+    def _hold(self, session: Session, epochs: Mapping[str, int], claim_no: int | None = None) -> Held:
+        """Lock instances and tasks; leave out what another conductor has taken over, a deletion, or a newer asking of the
+        scheduler than `claim_no`: that one has moved the allocations.
+        """
+        standings = instances.lock(session, epochs)
+        locked = tasks.lock(session, epochs)
+        mine = {
+            uuid: task
+            for uuid, task in locked.items()
+            if (task.worker_id, task.epoch, task.step) == (self._worker.id, epochs[uuid], "schedule")
+            and claim_no in (None, task.claim_no)
+        }
+        return Held(standings, mine)
+
+    def _raise_claim_no(self, session: Session, reservation_id: str, epochs: Mapping[str, int]) -> Reservation | None:
+        held = self._hold(session, epochs)
+        if not held.tasks:
+            return None
+        # What an asking without an answer may have claimed must not take the room from the next one.
+        before = max(task.claim_no for task in held.tasks.values())
+        claim_no = max(claims.release(session, held.tasks, self._worker.now(), claim_no=before).values())
+        changes = [(task, {"claim_no": claim_no}) for task in held.tasks.values()]
+        tasks.change(session, changes, SCHEDULE_WAIT, self._worker.now())
+        spec, carried = request_specs.load(session, [reservation_id])[reservation_id]
+        # In the order of their creation, in which the user counts them.
+        ordered = sorted(held.tasks.values(), key=lambda task: task.id)
+        return Reservation(
+            id=reservation_id,
+            epochs={task.instance_uuid: task.epoch for task in ordered},
+            claim_no=claim_no,
+            spec=spec,
+            carried=carried,
+        )
+
+    def _postpone(self, session: Session, asked: Reservation) -> None:
+        held = self._hold(session, asked.epochs, asked.claim_no)
+        changes = [(task, {"step": task.step}) for task in held.tasks.values()]
+        pause = min(SCHEDULE_AGAIN * 2 ** min(asked.claim_no - 1, 10), LONGEST_SCHEDULE_AGAIN)
+        tasks.change(session, changes, pause, self._worker.now())
+
+    def _fail(self, session: Session, asked: Reservation, kind: str, reason: str, diagnosis: Diagnosis) -> None:
+        self._end(session, self._hold(session, asked.epochs, asked.claim_no), kind, reason, diagnosis)
+
+    def _end(self, session: Session, held: Held, kind: str, reason: str, diagnosis: Diagnosis | None) -> None:
+        ended = [*held.tasks.values()]
+        if not ended:
+            return
+        at = self._worker.at()
+        if diagnosis is not None:
+            request_specs.add_diagnoses(session, [*held.tasks], diagnosis, at)
+        fail_builds(session, held.standings, ended, kind, reason, at, self._worker.now())
+
+    def _commit(self, session: Session, asked: Reservation, answer: ScheduleAnswer) -> list[Build]:
+        """The intent: which attempt of which instance belongs to which host. Only then are the hosts told.
+
+        Idempotent: when the connection broke at the commit, it may have been written before.
+        """
+        held = self._hold(session, asked.epochs, asked.claim_no)
+        chosen = dict(zip(asked.epochs, answer.selections, strict=True))
+        now, at = self._worker.now(), self._worker.at()
+        assert asked.spec is not None
+        specs = {asked.id: (asked.spec, asked.carried)}
+        self._give_back(session, asked, held)
+        if not held.tasks:
+            return builds_of(session, self._committed(session, asked), specs)
+        chosen = {uuid: chosen[uuid] for uuid in held.tasks}
+        intents = [(task, intent(chosen[uuid], attempt=1)) for uuid, task in held.tasks.items()]
+        tasks.change(session, intents, float(self._conf.conductor.build_timeout), now)
+        instances.begin_attempt(session, held.tasks, 1, at)
+        for uuid in held.tasks:
+            note(session, CREATE_START, [uuid], chosen[uuid][0].host)
+        started = [
+            {"action_id": task.action_id, "host": chosen[uuid][0].host, "start_time": at}
+            for uuid, task in held.tasks.items()
+            if task.action_id is not None
+        ]
+        actions.begin_events(session, started)
+        request_specs.add_diagnoses(session, [*held.tasks], answer.diagnosis, at)
+        return builds_of(session, held.tasks.values(), specs)
+
+    def _committed(self, session: Session, asked: Reservation) -> list[Task]:
+        """Tasks whose first attempt was committed before, under this very question."""
+        wanted = (self._worker.id, "build", 1, asked.claim_no)
+        return [
+            task
+            for uuid, task in tasks.lock(session, asked.epochs).items()
+            if (task.worker_id, task.step, task.attempt, task.claim_no) == wanted and task.epoch == asked.epochs[uuid]
+        ]
+
+    def _give_back(self, session: Session, asked: Reservation, held: Held) -> None:
+        """What was claimed for instances that were deleted meanwhile. Those whose task another conductor has are its."""
+        gone = [
+            uuid
+            for uuid in asked.epochs
+            if uuid not in held.tasks and (uuid not in held.standings or held.standings[uuid].deleted)
+        ]
+        if gone:
+            claims.release(session, gone, self._worker.now(), claim_no=asked.claim_no)
+
+
+def intent(selections: Sequence[Selection], attempt: int, tried: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
+    """What a task says once an attempt is committed to the first of these hosts."""
+    first, *others = selections
+    choice = Choice(limits=first.limits, alternates=tuple(others), tried=tried)
+    return {
+        "step": "build",
+        "attempt": attempt,
+        "host": first.host,
+        "node": first.node,
+        "payload": msgspec.to_builtins(choice),
+    }
+
+
+def retries(spec: RequestSpec, max_attempts: int) -> int:
+    """How often a build is tried again at most: never where exactly one host or node is forced, as in Nova."""
+    if max_attempts == 1:
+        LOG.debug('Re-scheduling is disabled due to "max_attempts" config')
+        return 0
+    if len(spec.force_hosts) == 1 or len(spec.force_nodes) == 1:
+        LOG.debug(
+            "Re-scheduling is disabled due to forcing a host (%s) and/or node (%s)",
+            list(spec.force_hosts),
+            list(spec.force_nodes),
+        )
+        return 0
+    return max_attempts - 1

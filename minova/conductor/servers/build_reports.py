@@ -1,0 +1,375 @@
+"""What hosts report of their builds. The fence is (instance uuid, attempt): a report of any other is stale.
+
+The instance's own row carries the attempt, so most reports are one conditional update.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy import bindparam, select
+from sqlalchemy.orm import Session
+
+from minova import errors, metrics
+from minova.conductor.compute_messages import Build, Casts, builds_of, choice_of
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.notifications.instances import CREATE_ERROR, CREATE_START, note
+from minova.conductor.servers.build import intent, retries
+from minova.conductor.servers.finish import BUILDING, announce_hosts, fail_builds
+from minova.conductor.tasks.group_commit import GroupCommit
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.db import actions, compute_nodes, instances, request_specs, tasks
+from minova.db.instances import Standing
+from minova.db.models import Instance, Task
+from minova.log import bound_context
+from minova.objects import instance as objects
+from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
+from minova.objects.compute_node import ComputeNode
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.request_spec import Selection
+from minova.objects.states import BUILD_STEPS, PowerState, TaskState, VmState
+from minova.placement import changes
+from minova.placement.allocations import claims as allocations
+
+LOG = logging.getLogger(__name__)
+
+
+_MINE = (Instance.attempt == bindparam("b_attempt"), Instance.host == bindparam("b_host"))
+_COMMITTED = (
+    select(Task.id)
+    .where(
+        Task.instance_uuid == Instance.uuid,
+        Task.step == "build",
+        Task.attempt == bindparam("b_attempt"),
+        Task.host == bindparam("b_host"),
+        Task.node == bindparam("b_node"),
+    )
+    .exists()
+)
+_CLAIM = instances.Transition(
+    BUILDING,
+    (VmState.BUILDING, TaskState.BLOCK_DEVICE_MAPPING),
+    Instance.attempt == bindparam("b_attempt"),
+    _COMMITTED,
+    host=bindparam("b_host"),
+    node=bindparam("b_node"),
+    numa_topology=bindparam("b_numa_topology"),
+    updated_at=bindparam("b_at"),
+)
+# Steps that a host may report.
+BEGUN = (TaskState.SCHEDULING, *BUILD_STEPS)
+# By the step that a report names; without one the build has succeeded.
+_PROGRESS: dict[TaskState | None, instances.Transition] = {
+    step: instances.Transition(BUILDING, (VmState.BUILDING, step), *_MINE, updated_at=bindparam("b_at"))
+    for step in BEGUN
+}
+_PROGRESS[None] = instances.Transition(
+    BUILDING,
+    (VmState.ACTIVE, None),
+    *_MINE,
+    power_state=bindparam("b_power_state"),
+    launched_at=bindparam("b_at"),
+    updated_at=bindparam("b_at"),
+)
+
+
+class Mixed(Exception):
+    """Some reports of a transaction are stale: nothing of it is kept."""
+
+    def __str__(self) -> str:
+        return "some of them are stale"
+
+
+class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host says of one attempt. `row` fills the statement of its transition."""
+
+    ctx: RequestContext
+    instance_uuid: str
+    attempt: int
+    host: str
+    step: TaskState | None = None
+    node: ComputeNode | None = None
+    values: dict[str, Any] = {}
+
+    def row(self, at: datetime) -> dict[str, Any]:
+        return {
+            "b_uuid": self.instance_uuid,
+            "b_attempt": self.attempt,
+            "b_host": self.host,
+            "b_at": at,
+            **self.values,
+        }
+
+    def stale(self) -> errors.StaleAttempt:
+        return stale(self.instance_uuid, self.attempt, self.host)
+
+
+class BuildReports:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, casts: Casts, liveness: Liveness) -> None:
+        self._max_attempts = int(conf.scheduler.max_attempts)
+        self._build_timeout = float(conf.conductor.build_timeout)
+        self._worker = worker
+        self._casts = casts
+        self._liveness = liveness
+        self._claims = GroupCommit(worker, self._claim)
+        self._progress = GroupCommit(worker, self._write_progress)
+
+    # -- while it goes on ------------------------------------------------------------------------------------------
+
+    def claim_instance(
+        self,
+        instance_uuid: str,
+        attempt: int,
+        node: ComputeNode,
+        numa_topology: InstanceNUMATopology | None,
+    ) -> objects.Instance:
+        """Place and topology to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
+        one = InstanceClaim(
+            ctx=bound_context(),
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            numa_topology=numa_topology,
+        )
+        return self._claims.run(claim_report(one, node))
+
+    def claim_instances(self, claims: Sequence[InstanceClaim], node: ComputeNode) -> tuple[ReportAnswer, ...]:
+        """See the contract."""
+        outcomes = self._claims.run_all([claim_report(one, node) for one in claims])
+        return tuple(answer_of(outcome) for outcome in outcomes)
+
+    def begin_attempt(self, instance_uuid: str, attempt: int, host: str, step: str) -> None:
+        """Note the step. StaleAttempt: the attempt is no longer that host's. BadRequest: there is no such step."""
+        one = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, step=step)
+        self._progress.run(progress_report(one, host))
+
+    def build_succeeded(self, instance_uuid: str, attempt: int, host: str, power_state: int) -> None:
+        """ACTIVE, and the task has ended. Idempotent."""
+        one = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, power_state=power_state)
+        count_active(self._progress.run(progress_report(one, host)))
+
+    def report_builds(self, reports: Sequence[BuildReport], host: str) -> tuple[ReportAnswer, ...]:
+        """See the contract."""
+        outcomes = self._progress.run_all([progress_report(one, host) for one in reports])
+        count_active(sum(outcome is True for outcome in outcomes))
+        return tuple(answer_of(outcome) for outcome in outcomes)
+
+    def _claim(self, session: Session, reports: Sequence[AttemptReport]) -> list[objects.Instance]:
+        at = self._worker.at()
+        apply_all(session, {None: _CLAIM}, reports, at)
+        # A node without an id is not tracked: its driver reports no resources.
+        # Claims that a host made at once share a node.
+        nodes = sorted(
+            {id(one.node): one.node for one in reports if one.node and one.node.id}.values(), key=attrgetter("id")
+        )
+        written = [node.id for node in nodes if compute_nodes.write_usage(session, node, at)]
+        claimed = instances.by_uuids(session, [one.instance_uuid for one in reports])
+        changes.append(session, written, self._worker.now())
+        return [claimed[one.instance_uuid] for one in reports]
+
+    def _write_progress(self, session: Session, reports: Sequence[AttemptReport]) -> list[bool]:
+        """Whether each has made its instance ACTIVE."""
+        at = self._worker.at()
+        try:
+            apply_all(session, _PROGRESS, reports, at)
+        except errors.StaleAttempt:
+            (only,) = reports
+            if only.step is None and heard_before(session, only.instance_uuid, only.attempt, only.host):
+                return [False]
+            raise
+        succeeded = [one.instance_uuid for one in reports if one.step is None]
+        if succeeded:
+            actions.end(session, tasks.remove(session, succeeded), at)
+        return [one.step is None for one in reports]
+
+    # -- when it has failed ----------------------------------------------------------------------------------------
+
+    def build_failed(
+        self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool
+    ) -> None:
+        """To the next alternate, or to ERROR. A stale report is ignored.
+
+        Reports of hosts and what the conductor itself notices of a dead or slow host come here alike.
+        """
+        down = self._liveness.down_hosts() if retriable else frozenset()
+        builds = self._worker.run(
+            lambda session: self._failed(session, instance_uuid, attempt, host, reason, retriable, down)
+        )
+        self._casts.build(ctx, builds)
+
+    def _failed(
+        self,
+        session: Session,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        reason: str,
+        retriable: bool,
+        down: frozenset[str],
+    ) -> list[Build]:
+        standings = instances.lock(session, [instance_uuid])
+        task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+        if task is not None and follows(task, standings[instance_uuid], attempt, host):
+            return builds_of(session, [task])
+        if task is None or (task.step, task.attempt, task.host) != ("build", attempt, host):
+            LOG.info("Attempt %d of instance %s on %s is not open: %s", attempt, instance_uuid, host, reason)
+            return []
+        LOG.warning("Attempt %d of instance %s on %s failed: %s", attempt, instance_uuid, host, reason)
+        note(session, CREATE_ERROR, [instance_uuid], host, "RescheduledException", reason)
+        at, now = self._worker.at(), self._worker.now()
+        if task.action_id is not None:
+            actions.end_events(session, [task.action_id], at, error=reason)
+        if retriable and attempt < self._max_attempts:
+            builds = self._next(session, standings[instance_uuid], task, down)
+            if builds:
+                return builds
+        kind, message = self._verdict(session, task, reason, retriable)
+        fail_builds(session, standings, [task], kind, message, at, now)
+        return []
+
+    def _next(self, session: Session, standing: Standing, task: Task, down: frozenset[str]) -> list[Build]:
+        """Move allocation and intent to the first alternate that is alive and has room; none: []."""
+        choice = choice_of(task)
+        left = [one for one in choice.alternates if one.host not in down]
+        claim_no = task.claim_no + 1
+        while left and not self._claimed(session, standing, left[0], claim_no):
+            left.pop(0)
+        if not left:
+            return []
+        at, now = self._worker.at(), self._worker.now()
+        tried = (*choice.tried, (task.host or "", task.node or ""))
+        wanted = intent(left, task.attempt + 1, tried)
+        # Whoever writes the intent looks after it from now on.
+        own = {"claim_no": claim_no, "worker_id": self._worker.id, "epoch": task.epoch + 1}
+        announce_hosts(session, [standing.host], now)
+        tasks.change(session, [(task, wanted | own)], self._build_timeout, now)
+        note(session, CREATE_START, [standing.uuid], left[0].host)
+        instances.move(
+            session,
+            [standing.uuid],
+            BUILDING,
+            (VmState.BUILDING, TaskState.SCHEDULING),
+            host=None,
+            node=None,
+            attempt=task.attempt,
+            updated_at=at,
+        )
+        if task.action_id is not None:
+            actions.begin_events(session, [{"action_id": task.action_id, "host": task.host, "start_time": at}])
+        return builds_of(session, [task])
+
+    def _claimed(self, session: Session, standing: Standing, where: Selection, claim_no: int) -> bool:
+        wanted = allocations.Claim(
+            consumer_uuid=standing.uuid,
+            claim_no=claim_no,
+            provider_uuid=where.provider_uuid,
+            resources=where.allocation,
+            project_id=standing.project_id,
+            user_id=standing.user_id,
+        )
+        refused = allocations.claim(session, [wanted], self._worker.now())
+        if refused:
+            LOG.info("Alternate %s of instance %s is full: %s", where.host, standing.uuid, refused[standing.uuid])
+        return not refused
+
+    def _verdict(self, session: Session, task: Task, reason: str, retriable: bool) -> tuple[str, str]:
+        """(kind, text) of the end: too many attempts, no host left, and a build that is not retried are told apart."""
+        tried = actions.failed_attempts(session, task.action_id) if task.action_id is not None else []
+        history = "; ".join(f"{host}: {why}" for host, why in tried) or f"{task.host}: {reason}"
+        if not retriable:
+            return "BuildAbortException", history
+        spec, _ = request_specs.load(session, [task.reservation_id])[task.reservation_id]
+        if not retries(spec, self._max_attempts):
+            return "RescheduledException", history  # nothing was exceeded: there was to be one attempt
+        count = f"Build failed in {task.attempt} attempt{'' if task.attempt == 1 else 's'}"
+        if task.attempt >= self._max_attempts:
+            return "MaxRetriesExceeded", f"Exceeded maximum number of retries. {count}. {history}"
+        return "NoValidHost", f"No valid host was found. {count}, and no alternate is left. {history}"
+
+
+def follows(task: Task, standing: Standing, attempt: int, host: str) -> bool:
+    """Whether this failure was heard before, and the host of the next attempt has not claimed it: when the connection broke
+    at the commit, that host was not told.
+    """
+    if (task.step, task.attempt) != ("build", attempt + 1) or standing.host is not None:
+        return False
+    tried = choice_of(task).tried
+    return bool(tried) and tried[-1][0] == host
+
+
+def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) -> bool:
+    """Whether this very attempt has succeeded already, whatever has been done to the instance since."""
+    model = Instance
+    query = select(model.vm_state, model.attempt, model.host)
+    row = session.execute(query.where(model.uuid == instance_uuid, model.deleted_at.is_(None))).one_or_none()
+    return row is not None and row.vm_state != VmState.BUILDING and (row.attempt, row.host) == (attempt, host)
+
+
+def claim_report(one: InstanceClaim, node: ComputeNode) -> AttemptReport:
+    return AttemptReport(
+        ctx=one.ctx,
+        instance_uuid=one.instance_uuid,
+        attempt=one.attempt,
+        host=node.host,
+        node=node,
+        values={"b_node": node.hypervisor_hostname, "b_numa_topology": one.numa_topology},
+    )
+
+
+def progress_report(one: BuildReport, host: str) -> AttemptReport:
+    """BadRequest: there is no such step."""
+    step = step_of("begin_attempt", one.step, BEGUN) if one.step is not None else None
+    values = {"b_power_state": int(PowerState(one.power_state))} if step is None else {}
+    return AttemptReport(
+        ctx=one.ctx, instance_uuid=one.instance_uuid, attempt=one.attempt, host=host, step=step, values=values
+    )
+
+
+def count_active(succeeded: int) -> None:
+    if succeeded:
+        metrics.BUILDS.labels("active").inc(succeeded)
+
+
+def answer_of(outcome: object) -> ReportAnswer:
+    """What a host is answered of one of several reports."""
+    if isinstance(outcome, objects.Instance):
+        return ReportAnswer(instance=outcome)
+    if isinstance(outcome, errors.StaleAttempt):
+        return ReportAnswer(stale=str(outcome))
+    if isinstance(outcome, Exception):
+        if not isinstance(outcome, errors.MinovaError):
+            LOG.error("A report could not be written", exc_info=outcome)
+        return ReportAnswer(error=str(outcome) or type(outcome).__name__)
+    return ReportAnswer()
+
+
+def step_of(method: str, step: str, known: Collection[TaskState]) -> TaskState:
+    """BadRequest: `step` is none of these."""
+    found = next((one for one in known if one.value == step), None)
+    if found is None:
+        raise errors.BadRequest(f"{method}: there is no step {step!r}")
+    return found
+
+
+def apply_all(
+    session: Session,
+    transitions: Mapping[Any, instances.Transition],
+    reports: Sequence[AttemptReport],
+    at: datetime,
+) -> None:
+    """Each report's transition, by its step. StaleAttempt: the only report is stale. Mixed: at least one of several is."""
+    by_step: dict[Any, list[AttemptReport]] = defaultdict(list)
+    for one in sorted(reports, key=lambda one: one.instance_uuid):
+        by_step[one.step].append(one)
+    moved = sum(transitions[step].apply(session, [one.row(at) for one in some]) for step, some in by_step.items())
+    if moved != len(reports):
+        raise reports[0].stale() if len(reports) == 1 else Mixed
+
+
+def stale(instance_uuid: str, attempt: int, host: str) -> errors.StaleAttempt:
+    return errors.StaleAttempt(f"Attempt {attempt} of instance {instance_uuid} is not of host {host} any more")

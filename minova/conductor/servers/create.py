@@ -1,0 +1,189 @@
+"""create_servers: everything that a request makes, in one transaction."""
+
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.catalogue.server_groups import HINT
+from minova.conductor.compute_messages import Carried
+from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
+from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.db import actions, instances, request_specs, server_groups, tasks
+from minova.hardware.demands import demands_of, require_aliases
+from minova.objects.request_spec import RequestSpec
+from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
+from minova.objects.states import TaskState, VmState
+from minova.placement.limits import required_traits
+
+# The first asking of the scheduler is committed with the tasks themselves.
+FIRST_CLAIM = 1
+
+
+class Made(NamedTuple):
+    answer: CreatedServers
+    new: bool
+
+
+class Servers:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, builds: BuildInstances) -> None:
+        require_aliases(conf.pci.alias)
+        self._conf = conf
+        self._worker = worker
+        self._builds = builds
+
+    def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+        """Write all, answer, and start on the tasks in the background. Conflict: see the contract."""
+        spec = spec_of(ctx, request, self._conf.pci.alias)
+        reservation = Reservation(
+            id=f"r-{uuid.uuid4().hex[:16]}",
+            epochs={str(uuid.uuid4()): 1 for _ in range(request.max_count)},
+            claim_no=FIRST_CLAIM,
+            spec=spec,
+            carried=msgspec.to_builtins({name: getattr(request, name) for name in Carried.__struct_fields__}),
+        )
+        try:
+            made = self._worker.run(lambda session: self._write(session, ctx, request, reservation))
+        except IntegrityError:
+            # The same request came twice at the same time, and the other one was first.
+            made = Made(self._worker.run(lambda session: self._made_before(session, ctx, request)), new=False)
+        except errors.ServiceUnavailable:
+            # It may be written all the same, when the connection broke at the commit.
+            self._in_background(ctx, reservation, lambda: self._builds.again(ctx, reservation.id, reservation.epochs))
+            raise
+        if made.new:
+            self._in_background(ctx, reservation, lambda: self._builds.schedule(ctx, reservation))
+        return made.answer
+
+    def _in_background(self, ctx: RequestContext, reservation: Reservation, work: Callable[[], None]) -> None:
+        what = (reservation.id, frozenset(reservation.epochs.values()))
+        self._worker.in_background(ctx, Kind.SCHEDULE, what, work)
+
+    def _made_before(self, session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+        answer = repeated(session, ctx, request)
+        if answer is None:
+            raise errors.Conflict("The servers could not be written: something of them exists already")
+        return answer
+
+    def _write(self, session: Session, ctx: RequestContext, request: CreateServers, made: Reservation) -> Made:
+        before = repeated(session, ctx, request)
+        if before is not None:
+            return Made(before, new=False)
+        at = self._worker.at()
+        assert made.spec is not None
+        columns: dict[str, Any] = {"created_at": at, "numa_topology": made.spec.numa_topology}
+        request_specs.add(session, made.id, made.spec, made.carried, at)
+        instances.insert_rows(
+            session,
+            [instance_row(ctx, request, made.id, one, number) | columns for number, one in enumerate(made.epochs)],
+        )
+        group = made.spec.get_scheduler_hint(HINT)
+        if group and not server_groups.join(session, group, made.epochs):
+            raise errors.BadRequest(f"Server group {group} could not be found.")
+        asked = {
+            "action": "create",
+            "request_id": ctx.request_id,
+            "user_id": ctx.user_id,
+            "project_id": ctx.project_id,
+            "start_time": at,
+        }
+        action_ids = actions.begin(session, [{"instance_uuid": one, **asked} for one in made.epochs])
+        task = {
+            "kind": "build",
+            "reservation_id": made.id,
+            "worker_id": self._worker.id,
+            "epoch": 1,
+            "step": "schedule",
+            "attempt": 0,
+            "claim_no": FIRST_CLAIM,
+            "payload": {},
+            "request_id": ctx.request_id,
+            "wake_at": SCHEDULE_WAIT,
+            "deadline": float(self._conf.conductor.schedule_timeout),
+            "created_at": at,
+        }
+        rows = [{"instance_uuid": one, "action_id": action_ids[one], **task} for one in made.epochs]
+        tasks.insert_rows(session, rows, self._worker.now())
+        if request.request_uuid is not None:
+            request_specs.add_create_request(
+                session,
+                request_uuid=request.request_uuid,
+                project_id=ctx.project_id,
+                body_hash=request.body_hash,
+                reservation_id=made.id,
+                instance_uuids=[*made.epochs],
+                created_at=at,
+            )
+        return Made(CreatedServers(reservation_id=made.id, instance_uuids=tuple(made.epochs)), new=True)
+
+
+def repeated(session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers | None:
+    """What the same request has made before. Conflict: its UUID came with another body."""
+    if request.request_uuid is None:
+        return None
+    known = request_specs.find_create_request(session, request.request_uuid, ctx.project_id)
+    if known is None:
+        return None
+    if known.body_hash != request.body_hash:
+        raise errors.Conflict(f"Request {request.request_uuid} has come before with another body")
+    return CreatedServers(reservation_id=known.reservation_id, instance_uuids=tuple(known.instance_uuids))
+
+
+def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] = ()) -> RequestSpec:
+    """`aliases`: the texts of [pci] alias. BadRequest of many kinds: flavor or image ask for what cannot be."""
+    required_traits.check(request.flavor, request.image)
+    demands = demands_of(request.flavor, request.image, aliases)
+    return RequestSpec(
+        flavor=request.flavor,
+        image=request.image,
+        project_id=ctx.project_id,
+        user_id=ctx.user_id,
+        num_instances=request.max_count,
+        availability_zone=request.availability_zone,
+        force_hosts=(request.force_host,) if request.force_host else (),
+        force_nodes=(request.force_node,) if request.force_node else (),
+        scheduler_hints=request.scheduler_hints,
+        numa_topology=demands.numa_topology,
+        pci_requests=tuple(msgspec.structs.replace(one, request_id=str(uuid.uuid4())) for one in demands.pci_requests),
+    )
+
+
+def instance_row(
+    ctx: RequestContext, request: CreateServers, reservation_id: str, instance_uuid: str, number: int
+) -> dict[str, Any]:
+    """Several of one request are told apart by a number after the name, as in Nova."""
+    suffix = f"-{number + 1}" if request.max_count > 1 else ""
+    return {
+        "uuid": instance_uuid,
+        "display_name": request.name + suffix,
+        "hostname": hostname_of(request.hostname or request.name, instance_uuid, suffix),
+        "description": request.description,
+        "project_id": ctx.project_id,
+        "user_id": ctx.user_id,
+        "flavor": request.flavor,
+        "image_ref": request.image.id,
+        "vm_state": VmState.BUILDING.value,
+        "task_state": TaskState.SCHEDULING.value,
+        "availability_zone": request.availability_zone,
+        "launch_index": number,
+        "reservation_id": reservation_id,
+        "metadata": request.metadata,
+        "user_data": request.user_data,
+        "key_name": request.key_name,
+        "config_drive": request.config_drive,
+    }
+
+
+def hostname_of(name: str, instance_uuid: str, suffix: str = "") -> str:
+    """A name that DNS takes, of 63 characters at most; `Server-<uuid>` where nothing of it is left, as in Nova."""
+    label = re.sub(r"[^a-z0-9-]+", "-", name.lower().replace(".", "-")).strip("-")
+    label = (label[: 63 - len(suffix)].rstrip("-") + suffix) if label else ""
+    return label or f"Server-{instance_uuid}"

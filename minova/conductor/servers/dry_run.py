@@ -1,0 +1,81 @@
+"""What would become of a request, asked of the scheduler and never written: where it would go, how often it fits.
+
+A dry run holds a thread that answers messages until the scheduler has answered: so few run at the same time, each for a
+few seconds at most, and more are refused at once.
+"""
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.servers.create import spec_of
+from minova.context import RequestContext
+from minova.contracts.scheduler import SchedulerApi
+from minova.objects.capacity import Capacity
+from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.request_spec import RequestSpec
+from minova.objects.server_request import ServerRequest
+
+LOG = logging.getLogger(__name__)
+
+
+class Previews:
+    """`scheduler` is a client with a short time-out."""
+
+    def __init__(self, conf: cfg.ConfigOpts, scheduler: SchedulerApi, groups: Groups) -> None:
+        self._conf = conf
+        self._scheduler = scheduler
+        self._groups = groups
+        self._most = int(conf.conductor.max_concurrent_dry_runs)
+        self._free = threading.BoundedSemaphore(self._most)
+
+    def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
+        """See the contract."""
+        # Names for servers that there will never be: a server group counts them.
+        nobody = tuple(str(uuid.uuid4()) for _ in range(request.max_count))
+        spec = self._spec(ctx, request)
+        try:
+            with self._one_of_few():
+                return self._scheduler.preview_destinations(ctx, spec=spec, instance_uuids=nobody)
+        except Exception as error:  # noqa: BLE001  - told to who has asked, or raised again
+            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=nobody, hosts=0, error=_broken(error))
+            return ScheduleAnswer(diagnosis=broke)
+
+    def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
+        """See the contract."""
+        spec = self._spec(ctx, request)
+        try:
+            with self._one_of_few():
+                return self._scheduler.capacity(ctx, spec=spec, limit=limit)
+        except Exception as error:  # noqa: BLE001  - told to who has asked, or raised again
+            return Capacity(total=0, limit=limit, error=_broken(error))
+
+    @contextmanager
+    def _one_of_few(self) -> Iterator[None]:
+        """ServiceUnavailable: as many dry runs as may run at the same time wait for a scheduler already."""
+        if not self._free.acquire(blocking=False):
+            raise errors.ServiceUnavailable(
+                f"{self._most} dry runs are under way in this conductor, and more are not begun. Please try again in a moment."
+            )
+        try:
+            yield
+        finally:
+            self._free.release()
+
+    def _spec(self, ctx: RequestContext, request: ServerRequest) -> RequestSpec:
+        """As `create_servers` and `schedule` make it."""
+        return self._groups.read_for_nobody(spec_of(ctx, request, self._conf.pci.alias))
+
+
+def _broken(error: Exception) -> str:
+    """What a creation would have ended with, such as a filter that raises; else the error goes on to who has asked."""
+    if getattr(error, "code", 500) != 500:
+        raise error
+    LOG.error("A preview failed: %s", error, exc_info=error)
+    return f"Scheduling failed: {error}"

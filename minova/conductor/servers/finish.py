@@ -1,0 +1,72 @@
+"""How builds and deletions end in the tables: what an error and an end must write together, in one transaction."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+from sqlalchemy import ColumnElement, event
+from sqlalchemy.orm import Session
+
+from minova import metrics
+from minova.conductor.notifications.instances import BUILD_FAILED, note
+from minova.db import actions, instances, migrations, services, tasks
+from minova.db.instances import Standing
+from minova.db.models import Task
+from minova.objects.states import BUILD_STEPS, State, TaskState, VmState
+from minova.placement import changes
+from minova.placement.allocations import claims
+
+# An instance whose build goes on is in one of these.
+BUILDING: tuple[State, ...] = tuple((VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS))
+
+
+def announce_hosts(session: Session, hosts: Iterable[str | None], now: ColumnElement[float]) -> None:
+    """What host tables show of these hosts has changed."""
+    ids = [node_id for host in {*hosts} - {None} for node_id in services.node_ids(session, str(host))]
+    changes.append(session, ids, now)
+
+
+def fail_builds(
+    session: Session,
+    standings: Mapping[str, Standing],
+    ended: Collection[Task],
+    kind: str,
+    message: str,
+    at: datetime,
+    now: ColumnElement[float],
+) -> None:
+    """These locked build tasks and instances end in ERROR with the reason; what they hold is given back.
+
+    `kind` names the error for people. The claim number on the release refuses claims that are still under way.
+    """
+    uuids = [task.instance_uuid for task in ended]
+    if not uuids:
+        return
+    event.listen(session, "after_commit", lambda _: metrics.BUILDS.labels("error").inc(len(uuids)), once=True)
+    instances.move(session, uuids, BUILDING, (VmState.ERROR, None), host=None, node=None, power_state=0, updated_at=at)
+    actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=message)
+    actions.add_faults(session, uuids, at, message, kind)
+    note(session, BUILD_FAILED, uuids, kind=kind, reason=message)
+    tasks.remove(session, uuids)
+    announce_hosts(session, {standings[uuid].host for uuid in uuids}, now)
+    claims.release(session, uuids, now, claim_no=max(task.claim_no for task in ended))
+
+
+def finish_delete(
+    session: Session, standing: Standing, claim_no: int, action_id: int | None, at: datetime, now: ColumnElement[float]
+) -> None:
+    """A locked instance that is being deleted is gone; what it held is given back, its task ends, and so do its moves."""
+    uuid = standing.uuid
+    before = [(standing.state[0], TaskState.DELETING)]
+    values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
+    instances.move(session, [uuid], before, (VmState.DELETED, None), **values)
+    if action_id is not None:
+        actions.end(session, [action_id], at, event=False)
+    tasks.remove(session, [uuid])
+    moving = migrations.lock_open(session, uuid)
+    for migration in moving:
+        migrations.write(session, msgspec.structs.replace(migration, status="error"), at, now)
+    touched = {host for one in moving for host in (one.source_compute, one.dest_compute)}
+    announce_hosts(session, {standing.host, *touched}, now)
+    claims.release(session, [uuid], now, claim_no=claim_no)
+    claims.release(session, [one.uuid for one in moving], now)

@@ -1,0 +1,204 @@
+"""Deletion: the row says first that it is wanted, then the host is asked, again and again, until it has reported."""
+
+import logging
+from typing import Any, NamedTuple
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.codecs import Decoder
+from minova.conductor.compute_messages import Casts
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.servers.finish import finish_delete
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.db import actions, instances, tasks
+from minova.db.instances import Standing
+from minova.db.models import Task
+from minova.objects.states import TaskState, VmState
+
+LOG = logging.getLogger(__name__)
+
+# Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the limit.
+ASK_AGAIN, LONGEST_PAUSE = 15.0, 120.0
+FAILED = "DeleteFailed"
+
+
+class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A delete task's payload: how often the host has been asked, and why it could not do it the last time.
+
+    `asks` 0: an older release has made the task.
+    """
+
+    asks: int = 0
+    failed: int = 0
+    reason: str = ""
+
+
+_REMOVAL = Decoder(Removal)
+
+
+def pause_after(asks: int) -> float:
+    """Seconds until the host is asked again."""
+    return float(min(ASK_AGAIN * 2 ** min(max(asks - 1, 0), 10), LONGEST_PAUSE))
+
+
+class Ask(NamedTuple):
+    """Which host is to be asked, and for which of its nodes."""
+
+    host: str
+    node: str | None
+
+
+class Terminate:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, casts: Casts, liveness: Liveness) -> None:
+        self._worker = worker
+        self._casts = casts
+        self._liveness = liveness
+        self._timeout = float(conf.conductor.delete_timeout)
+
+    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """NotFound: there is none. Without a host that could answer it is done at once; its domain is then a stray."""
+        able = self._liveness.able_hosts()
+        ask = self._worker.run(lambda session: self._begin(session, ctx, instance_uuid, able))
+        if ask is not None:
+            self._casts.terminate(ctx, ask.host, instance_uuid, ask.node)
+
+    def instance_deleted(self, instance_uuid: str, host: str) -> None:
+        """Said twice, or by a host that was not asked, it changes nothing."""
+
+        def work(session: Session) -> None:
+            standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            if standing is None or standing.deleted or not standing.deleting:
+                return
+            task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+            if task is not None and task.host == host:
+                self._finish(session, standing, task)
+
+        self._worker.run(work)
+
+    def delete_failed(self, instance_uuid: str, host: str, reason: str) -> None:
+        """Show users why their server is still there. The host is asked again in its time.
+
+        The report of another host, or a second one with the same reason of one try, changes nothing.
+        """
+
+        def work(session: Session) -> None:
+            standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+            if standing is None or task is None or (task.step, task.host) != ("delete", host):
+                return
+            known, at = removal_of(task), self._worker.at()
+            if (known.failed, known.reason) == (known.asks, reason):
+                return
+            noted = msgspec.structs.replace(known, failed=known.asks, reason=reason)
+            tasks.set_payload(session, task, msgspec.to_builtins(noted))
+            if task.action_id is not None:
+                actions.add_failed_event(session, task.action_id, actions.DELETE_EVENT, host, at, reason)
+            if reason != known.reason:
+                text = f"Host {host} could not remove the instance yet: {reason}"
+                actions.add_faults(session, [instance_uuid], at, text, FAILED)
+
+        LOG.warning("Instance %s is not removed by host %s yet: %s", instance_uuid, host, reason)
+        self._worker.run(work)
+
+    def go_on(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
+        """Ask the host again; without one that could answer, the end; after `delete_timeout`, ERROR."""
+        able = self._liveness.able_hosts()
+
+        def work(session: Session) -> Ask | None:
+            standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+            if standing is None or task is None or (task.step, task.epoch) != ("delete", epoch):
+                return None
+            if task.host is None or task.host not in able:
+                LOG.info("Instance %s is deleted without its host %s, which is down", instance_uuid, task.host)
+                self._finish(session, standing, task)
+                return None
+            return self._again(session, standing, task)
+
+        ask = self._worker.run(work)
+        if ask is not None:
+            self._casts.terminate(ctx, ask.host, instance_uuid, ask.node)
+
+    def _again(self, session: Session, standing: Standing, task: Task) -> Ask | None:
+        known, now = removal_of(task), self._worker.now()
+        if known.asks and tasks.past_deadline(session, [task.instance_uuid], now):
+            self._give_up(session, standing, task, known)
+            return None
+        asked = msgspec.structs.replace(known, asks=known.asks + 1)
+        fresh = None if known.asks else self._timeout
+        payload = {"payload": msgspec.to_builtins(asked)}
+        tasks.change(session, [(task, payload)], pause_after(asked.asks), now, deadline_in=fresh)
+        return Ask(str(task.host), task.node)
+
+    def _give_up(self, session: Session, standing: Standing, task: Task, known: Removal) -> None:
+        """ERROR, on the host that may still have it, so that its delete can be asked for again."""
+        uuid, at = task.instance_uuid, self._worker.at()
+        why = known.reason or "the host has not answered"
+        message = f"Host {task.host} could not remove the instance within {self._timeout:g} s: {why}"
+        LOG.error("Instance %s goes to ERROR: %s", uuid, message)
+        error = (VmState.ERROR, None)
+        instances.move(session, [uuid], [standing.state], error, host=task.host, node=task.node, updated_at=at)
+        if task.action_id is not None:
+            actions.end(session, [task.action_id], at, error=message)
+        actions.add_faults(session, [uuid], at, message, FAILED)
+        tasks.remove(session, [uuid])
+
+    def _begin(self, session: Session, ctx: RequestContext, instance_uuid: str, able: frozenset[str]) -> Ask | None:
+        standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
+        if standing is None or standing.deleted:
+            raise errors.NotFound(f"Server {instance_uuid} could not be found.")
+        task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+        if standing.deleting and task is not None:
+            return Ask(task.host, task.node) if task.host is not None else None
+        at, now = self._worker.at(), self._worker.now()
+        deleting = (standing.state[0], TaskState.DELETING)
+        if not standing.deleting:
+            # From here on every report of a build is stale.
+            instances.move(session, [instance_uuid], [standing.state], deleting, updated_at=at)
+        asked = {
+            "instance_uuid": instance_uuid,
+            "action": "delete",
+            "request_id": ctx.request_id,
+            "user_id": ctx.user_id,
+            "project_id": ctx.project_id,
+            "start_time": at,
+        }
+        action_id = actions.begin(session, [asked])[instance_uuid]
+        if task is not None and task.action_id is not None:
+            actions.end(session, [task.action_id], at, error="Deleted while it was built")
+        host, node = standing.host, standing.node
+        if host is None and task is not None:
+            host, node = task.host, task.node
+        if host is None or host not in able:
+            finish_delete(session, standing, task.claim_no if task is not None else 0, action_id, at, now)
+            return None
+        turned: dict[str, Any] = {
+            "kind": "delete",
+            "step": "delete",
+            "host": host,
+            "node": node,
+            "action_id": action_id,
+            "request_id": ctx.request_id,
+            "worker_id": self._worker.id,
+            "payload": msgspec.to_builtins(Removal(asks=1)),
+        }
+        if task is not None:
+            change = (task, turned | {"epoch": task.epoch + 1})
+            tasks.change(session, [change], ASK_AGAIN, now, deadline_in=self._timeout)
+        else:
+            made = {"reservation_id": "", "instance_uuid": instance_uuid, "epoch": 1, "attempt": 0, "claim_no": 0}
+            made |= {"wake_at": ASK_AGAIN, "deadline": self._timeout, "created_at": at}
+            tasks.insert_rows(session, [turned | made], now)
+        return Ask(host, node)
+
+    def _finish(self, session: Session, standing: Standing, task: Task) -> None:
+        at, now = self._worker.at(), self._worker.now()
+        finish_delete(session, standing, task.claim_no, task.action_id, at, now)
+
+
+def removal_of(task: Task) -> Removal:
+    return _REMOVAL.from_builtins(task.payload)

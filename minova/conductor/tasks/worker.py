@@ -1,0 +1,192 @@
+"""This process as an owner of tasks: its id and lease, its clocks, and where its work runs in the background."""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.tasks.pools import Kind, Pools
+from minova.context import RequestContext
+from minova.db import tasks
+from minova.db.engine import Database
+from minova.log import bound_request
+from minova.retry import retry_call
+from minova.single_flight import Once
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+Spawn = Callable[[Callable[[], None]], None]
+
+# A lease is renewed so often within its time: 9 s outlast a stop of 8 s, whenever it begins.
+RENEWALS = 18
+# After a pause in the own renewals, which may have been everybody's, others have so long to renew theirs before their
+# tasks are taken over.
+GRACE = 2.0
+# Seconds that `leave` waits for the database, and `stop` for work that runs.
+LEAVE_WITHIN = 1.0
+STOP_WITHIN = 0.5
+
+
+class Worker:
+    """`lease` in seconds. Without `spawn` it has threads of its own, of which up to `threads` wait for schedulers.
+
+    `leases`: the database again, with a connection that nothing else uses, so that renewing never waits for other work.
+    `observe` sees every transaction before it begins. `ticks`: seconds, monotonic. `wait` pauses between tries; it answers
+    whether the process stops.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        host: str,
+        lease: float,
+        threads: int,
+        leases: Database | None = None,
+        clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
+        spawn: Spawn | None = None,
+        observe: Callable[[Session], None] | None = None,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        self.id = str(uuid.uuid4())
+        self.db = db
+        self.renew_interval = lease / RENEWALS
+        self._host = host
+        self._lease = lease
+        self._leases = leases or db
+        self._clock = clock
+        self._ticks = ticks
+        self._observe = observe
+        self._stopped = threading.Event()
+        self._wait = wait or self._stopped.wait
+        self._lease_lock = threading.Lock()
+        self._left = False
+        self._renewed_at: float | None = None
+        self._quiet_until = float("-inf")
+        self._pools = Pools(threads) if spawn is None else None
+        self._once = {kind: Once(self._spawner(kind, spawn)) for kind in Kind}
+
+    @property
+    def observed(self) -> bool:
+        """Whether notifications are made of what transactions do."""
+        return self._observe is not None
+
+    def at(self) -> datetime:
+        """Now, for people: UTC."""
+        return datetime.fromtimestamp(self._clock(), UTC).replace(tzinfo=None)
+
+    def now(self) -> ColumnElement[float]:
+        """Now, for leases and wake-ups: the cloud clock."""
+        return self.db.now()
+
+    def run(self, work: Callable[[Session], T]) -> T:
+        """One write transaction. ServiceUnavailable: the database is away; tasks stay as they are."""
+        observe = self._observe
+        if observe is None:
+            return self.db.run(work)
+
+        def observed(session: Session) -> T:
+            observe(session)
+            return work(session)
+
+        return self.db.run(observed)
+
+    def persist(self, what: str, work: Callable[[Session], T], seconds: float) -> T:
+        """As `run`, repeated while the database is away, for so long: for what must not be lost with its answer.
+
+        `work` may have been committed before, when the connection broke at the commit. ServiceUnavailable: it is still
+        away, or this worker stops.
+        """
+        return retry_call(what, lambda: self.run(work), seconds=seconds, wait=self._pause)
+
+    def _pause(self, seconds: float) -> bool:
+        """Whether this worker stops."""
+        return self._stopped.is_set() or self._wait(seconds) or self._stopped.is_set()
+
+    # -- the lease -------------------------------------------------------------------------------------------------
+
+    def register(self) -> None:
+        """May be repeated: when no answer came, it may have been written all the same."""
+        self.renew()
+
+    def renew(self) -> None:
+        """Show that this worker lives. It must be called every `renew_interval`, by a thread that does nothing else."""
+        with self._lease_lock:
+            if self._left:
+                return
+            self._leases.run(self._renew)
+            now, before = self._ticks(), self._renewed_at
+            self._renewed_at = now
+        if before is not None and now - before > self._lease / 2:
+            LOG.warning("The lease was not renewed for %.1f s", now - before)
+            self._quiet_until = now + GRACE
+
+    def may_take_over(self) -> bool:
+        """Not while the leases of others may have run out for the same reason as the own one, nor once this one stops."""
+        return not self._left and self._ticks() >= self._quiet_until
+
+    def leave(self) -> None:
+        """Let go of all tasks at once, before anything else is stopped: others take them over."""
+        self._stopped.set()
+        leaving = threading.Thread(target=self._leave, name="leave", daemon=True)
+        leaving.start()
+        leaving.join(LEAVE_WITHIN)
+
+    def _renew(self, session: Session) -> None:
+        if not tasks.renew_lease(session, self.id, self.now(), self._lease):
+            tasks.register_worker(session, self.id, self._host, self.now(), self._lease)
+
+    def _leave(self) -> None:
+        with self._lease_lock:
+            if self._left:
+                return
+            self._left = True
+            try:
+                self._leases.run(lambda session: tasks.end_lease(session, self.id))
+            except errors.ServiceUnavailable as error:
+                LOG.warning("The lease of this worker runs out by itself: %s", error)
+
+    # -- background work -------------------------------------------------------------------------------------------
+
+    def in_background(self, ctx: RequestContext, kind: Kind, what: Hashable, work: Callable[[], None]) -> None:
+        """Run `work` soon, in a thread for work of its kind, unless the same (by `what`) waits or runs already: the looks
+        for due tasks find it again and again until its turn has come.
+
+        Errors are logged: its task stays, and is looked at again when its time comes.
+        """
+
+        def guarded() -> None:
+            with bound_request(ctx):
+                try:
+                    work()
+                except errors.ServiceUnavailable as error:
+                    LOG.warning("To be gone on with later: %s", error)
+                except Exception:
+                    LOG.exception("A task failed, and is tried again later")
+
+        self._once[kind](what, guarded)
+
+    def stop(self) -> None:
+        """Leave, then wait a moment for work that runs. Work that goes on is fenced off once another worker has its task."""
+        self.leave()
+        if self._pools is not None:
+            self._pools.stop(STOP_WITHIN)
+
+    def _spawner(self, kind: Kind, spawn: Spawn | None) -> Spawn:
+        if spawn is not None:
+            return spawn
+
+        def submit(work: Callable[[], None]) -> None:
+            assert self._pools is not None
+            if not self._pools.spawn(kind, work):
+                LOG.debug("Not begun any more: another conductor takes it over")
+
+        return submit

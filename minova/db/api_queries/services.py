@@ -1,0 +1,92 @@
+"""Services and nodes as they are read: by the API, and by conductors that look for silent ones."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from minova.db.engine import Database
+from minova.db.models import ComputeNode, Instance, Service
+from minova.db.models.placement import MAX_INT
+from minova.db.services import last_seen
+from minova.objects.liveness import judge
+from minova.objects.service import CONDUCTOR
+
+
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    """All services, when each was last heard (seconds since the epoch, by the database's wall clock), and the ids of those that
+    are down, and of those that count as up although they are silent.
+    """
+
+    rows: tuple[Service, ...]
+    last_seen: Mapping[int, float]
+    down: frozenset[int]
+    in_doubt: frozenset[int] = frozenset()
+
+    def is_up(self, service: Service) -> bool:
+        return service.id not in self.down
+
+
+def services(session: Session, down_time: float, db: Database) -> Services:
+    """`down_time`: seconds of silence after which one is down. `db`: for its clocks."""
+    # Rows first: who registers between the two statements is heard and not known, rather than known and silent.
+    rows = tuple(session.scalars(select(Service).order_by(Service.id)))
+    seen = last_seen(session)
+    now, behind = session.execute(select(db.now(), db.wall() - db.now())).one()
+    verdict = judge(seen, down_time, {row.id for row in rows if row.binary == CONDUCTOR})
+    down = verdict.down | {
+        row.id for row in rows if row.forced_down or row.down_reason is not None or row.id not in seen
+    }
+    # The clock goes on and not even a conductor is heard: no message comes through, and nobody's silence grows.
+    unheard = bool(seen) and now - max(seen.values()) > down_time
+    in_doubt = frozenset(row.id for row in rows) if unheard else verdict.in_doubt
+    shown = {key: at + behind for key, at in seen.items()}
+    return Services(rows=rows, last_seen=shown, down=down, in_doubt=in_doubt - down)
+
+
+def uuid_of(session: Session, service_id: int) -> str | None:
+    """None: there is no such service."""
+    if service_id > MAX_INT:
+        return None
+    return session.scalar(select(Service.uuid).where(Service.id == service_id))
+
+
+def nodes(session: Session, after: int, limit: int | None) -> Sequence[ComputeNode]:
+    """By id, beginning after `after`."""
+    return session.scalars(
+        select(ComputeNode).where(ComputeNode.id > after).order_by(ComputeNode.id).limit(limit)
+    ).all()
+
+
+def node(session: Session, node_id: int) -> ComputeNode | None:
+    return session.get(ComputeNode, node_id)
+
+
+def servers_on(session: Session, host: str, nodename: str) -> Sequence[Instance]:
+    """Those of all projects, by age."""
+    here = (Instance.host == host, Instance.node == nodename, Instance.deleted_at.is_(None))
+    return session.scalars(select(Instance).where(*here).order_by(Instance.id)).all()
+
+
+SUMS = (
+    "vcpus",
+    "memory_mb",
+    "local_gb",
+    "vcpus_used",
+    "memory_mb_used",
+    "local_gb_used",
+    "free_ram_mb",
+    "free_disk_gb",
+    "current_workload",
+    "running_vms",
+    "disk_available_least",
+)
+
+
+def totals(session: Session) -> dict[str, int]:
+    """SUMS over the nodes of enabled services, and their `count`, as Nova counts."""
+    columns = [func.coalesce(func.sum(getattr(ComputeNode, name)), 0) for name in SUMS]
+    enabled = select(Service.host).where(Service.topic == "compute", Service.disabled.is_(False))
+    row = session.execute(select(func.count(ComputeNode.id), *columns).where(ComputeNode.host.in_(enabled))).one()
+    return {name: int(value) for name, value in zip(("count", *SUMS), row, strict=True)}

@@ -1,0 +1,18 @@
+"""Flavors."""
+
+from datetime import datetime
+
+from sqlalchemy.orm import Mapped, mapped_column
+
+from minova.db.models.base import Base
+from minova.db.models.types import StructType
+from minova.objects.flavor import Flavor as FlavorObject
+
+
+class Flavor(Base):
+    __tablename__ = "flavors"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    flavorid: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    value: Mapped[FlavorObject] = mapped_column(StructType(FlavorObject))
+    created_at: Mapped[datetime]

@@ -1,0 +1,24 @@
+"""Records of images; the bytes are in files."""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    String,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from minova.db.models.base import Base, Uuid
+from minova.db.models.types import StructType
+from minova.objects.image import Image as ImageObject
+
+
+class Image(Base):
+    """`name` and `status` stand outside `value` too, to be searched and expected."""
+
+    __tablename__ = "images"
+    id: Mapped[str] = mapped_column(Uuid, primary_key=True)
+    name: Mapped[str | None] = mapped_column(index=True)
+    status: Mapped[str] = mapped_column(String(30))
+    value: Mapped[ImageObject] = mapped_column(StructType(ImageObject))
+    created_at: Mapped[datetime] = mapped_column(index=True)
+    updated_at: Mapped[datetime]

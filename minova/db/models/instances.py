@@ -1,0 +1,76 @@
+"""Instances, their faults, and the proof that an instance was purged."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    Index,
+    String,
+    Text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from minova.db.models.base import Base, Uuid
+from minova.db.models.types import LongText, StructType
+from minova.objects.flavor import Flavor as FlavorObject
+from minova.objects.numa import InstanceNUMATopology
+
+
+class Instance(Base):
+    """`id` orders the listing (keyset paging). A deleted row stays until the purge: `deleted_at` says since when."""
+
+    __tablename__ = "instances"
+    __table_args__ = (
+        Index("instances_host_vm_state", "host", "vm_state"),
+        Index("instances_project_id", "project_id", "id"),
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    display_name: Mapped[str] = mapped_column(index=True)
+    hostname: Mapped[str]
+    description: Mapped[str | None]
+    project_id: Mapped[str]
+    user_id: Mapped[str]
+    flavor: Mapped[FlavorObject] = mapped_column(StructType(FlavorObject))
+    image_ref: Mapped[str] = mapped_column(Uuid)
+    vm_state: Mapped[str] = mapped_column(String(30))
+    task_state: Mapped[str | None] = mapped_column(String(30))
+    power_state: Mapped[int] = mapped_column(default=0)
+    host: Mapped[str | None]
+    node: Mapped[str | None]
+    availability_zone: Mapped[str | None]
+    attempt: Mapped[int] = mapped_column(default=0)
+    launch_index: Mapped[int] = mapped_column(default=0)
+    reservation_id: Mapped[str] = mapped_column(String(36), index=True)
+    metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", JSON, default=dict)
+    system_metadata: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    user_data: Mapped[str | None] = mapped_column(LongText)
+    key_name: Mapped[str | None]
+    config_drive: Mapped[bool] = mapped_column(default=False)
+    numa_topology: Mapped[InstanceNUMATopology | None] = mapped_column(StructType(InstanceNUMATopology))
+    progress: Mapped[int] = mapped_column(default=0)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime | None]
+    launched_at: Mapped[datetime | None]
+    terminated_at: Mapped[datetime | None]
+    deleted_at: Mapped[datetime | None] = mapped_column(index=True)
+
+
+class InstanceFault(Base):
+    __tablename__ = "instance_faults"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    instance_uuid: Mapped[str] = mapped_column(Uuid, index=True)
+    code: Mapped[int]
+    message: Mapped[str] = mapped_column(Text)
+    details: Mapped[str] = mapped_column(LongText, default="")
+    host: Mapped[str | None]
+    created_at: Mapped[datetime]
+
+
+class PurgedInstance(Base):
+    """An instance that had been tried on hosts and is purged: the proof that a domain of it may be removed."""
+
+    __tablename__ = "purged_instances"
+    uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)
+    purged_at: Mapped[datetime] = mapped_column(index=True)

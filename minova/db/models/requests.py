@@ -1,0 +1,35 @@
+"""What a request for servers asked for, and the UUID by which a repeated request is known."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    String,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from minova.db.models.base import Base, Uuid
+from minova.db.models.types import StructType
+from minova.objects.request_spec import RequestSpec
+
+
+class RequestSpecRow(Base):
+    """One for all the instances of a request (`reservation_id`): they are scheduled together."""
+
+    __tablename__ = "request_specs"
+    reservation_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    spec: Mapped[RequestSpec] = mapped_column(StructType(RequestSpec))
+    carried: Mapped[dict[str, Any]]  # networks, groups, mappings, files, password: stored, then carried to the compute
+    created_at: Mapped[datetime]
+
+
+class CreateRequest(Base):
+    """A client's own UUID for a create: asked again, the same servers are answered."""
+
+    __tablename__ = "create_requests"
+    request_uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+    body_hash: Mapped[str] = mapped_column(String(64))
+    reservation_id: Mapped[str] = mapped_column(String(36))
+    instance_uuids: Mapped[list[Any]]
+    created_at: Mapped[datetime] = mapped_column(index=True)

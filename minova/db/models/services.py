@@ -1,0 +1,48 @@
+"""Services and their heartbeats."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ForeignKey,
+    Index,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from minova.db.models.base import Base, Uuid
+
+
+class Service(Base):
+    __tablename__ = "services"
+    __table_args__ = (
+        UniqueConstraint("host", "binary"),
+        Index("services_compute_id", "compute_id", unique=True),
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    host: Mapped[str]
+    binary: Mapped[str]
+    topic: Mapped[str]
+    disabled: Mapped[bool] = mapped_column(default=False)
+    disabled_reason: Mapped[str | None]
+    forced_down: Mapped[bool] = mapped_column(default=False)
+    down_reason: Mapped[str | None]  # the service's own word that it cannot work now, such as a lost libvirtd
+    version: Mapped[int] = mapped_column(default=0)
+    # Of computes only: see objects.service.HostIdentity. `epoch` counts the processes that have registered.
+    compute_id: Mapped[str | None] = mapped_column(Uuid)
+    process: Mapped[str | None] = mapped_column(Uuid)
+    process_lock: Mapped[str | None]
+    process_place: Mapped[str | None]
+    epoch: Mapped[int] = mapped_column(default=0, server_default="0")
+    former_hosts: Mapped[list[Any] | None]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime | None]
+
+
+class Heartbeat(Base):
+    """Narrow, because it is written once a second for many; by the cloud clock."""
+
+    __tablename__ = "heartbeats"
+    service_id: Mapped[int] = mapped_column(ForeignKey("services.id", ondelete="CASCADE"), primary_key=True)
+    last_seen: Mapped[float]

@@ -1,0 +1,53 @@
+"""Tasks and the workers that own them."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from minova.db.models.base import Base, Uuid
+
+
+class Worker(Base):
+    """One process that runs tasks. Its lease, by the cloud clock, covers every task it owns.
+
+    `cloud_clock`: None in rows of the release before that clock, whose leases go by the wall clock.
+    """
+
+    __tablename__ = "workers"
+    id: Mapped[str] = mapped_column(Uuid, primary_key=True)
+    host: Mapped[str]
+    lease_until: Mapped[float] = mapped_column(index=True)
+    cloud_clock: Mapped[bool | None]
+
+
+class Task(Base):
+    """Work on one instance that must come to an end. `epoch` fences conductors, `attempt` fences computes.
+
+    `step`: what the task does next (`schedule`, `build`, `delete`...); `payload`: what it needs for that
+    (the chosen host and what is left of the alternates). `wake_at`: when to look again, by the cloud clock.
+    `begun_at`: when it was asked for, by the same; None until a conductor that knows it takes the task over.
+    Rows of ended tasks are removed; the instance's actions keep the history.
+    """
+
+    __tablename__ = "tasks"
+    __table_args__ = (Index("tasks_worker_id_wake_at", "worker_id", "wake_at"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(String(30))
+    instance_uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    reservation_id: Mapped[str] = mapped_column(String(36))
+    action_id: Mapped[int | None]
+    worker_id: Mapped[str] = mapped_column(Uuid)
+    epoch: Mapped[int] = mapped_column(default=1)
+    step: Mapped[str] = mapped_column(String(30))
+    attempt: Mapped[int] = mapped_column(default=0)
+    claim_no: Mapped[int] = mapped_column(default=0)
+    host: Mapped[str | None] = mapped_column(index=True)
+    node: Mapped[str | None]
+    payload: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    request_id: Mapped[str] = mapped_column(String(64))
+    wake_at: Mapped[float]
+    deadline: Mapped[float]
+    created_at: Mapped[datetime]
+    begun_at: Mapped[float | None]

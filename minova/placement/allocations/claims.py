@@ -1,0 +1,210 @@
+"""Allocations: where "yes" becomes true. The sum of a class's allocations on a provider is its inventory's `used`.
+
+Lock order of every writer: consumers by uuid, server groups by id, then inventories by (provider, class). Two claims on
+one inventory, or of one group with a hard policy, wait for each other; each then counts with what the other left.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import Allocation, Consumer
+from minova.placement import changes
+from minova.placement.allocations import rows
+from minova.placement.allocations.group_policies import Policies
+from minova.placement.allocations.rows import Held, Holding, Key, Provider
+from minova.placement.limits.inventory_checks import refusals
+from minova.placement.providers import nodes
+
+# Classes of which a node's inventory is in providers below its own: one for each card.
+IN_CHILDREN = frozenset({"VGPU"})
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What one consumer shall hold, instead of all it holds now."""
+
+    consumer_uuid: str
+    claim_no: int
+    provider_uuid: str
+    resources: dict[str, int]
+    project_id: str = ""
+    user_id: str = ""
+
+
+def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_none: bool = False) -> dict[str, str]:
+    """Write what fits, in this order; answers {consumer uuid: reason} of those refused, who keep what they had.
+    `all_or_none`: write no allocation if any of them is refused.
+
+    One claim per consumer. Repeating a claim is fine. StaleClaim: one has a number below what its consumer has seen;
+    nothing may be kept of this transaction then.
+    """
+    if not claims:
+        return {}
+    session.flush()  # a node that the caller has just made must be found
+    group_ids, renumbered = _number(session, claims)
+    policies = Policies(session, group_ids)
+    before = rows.holdings(session, [c.consumer_uuid for c in claims])
+    providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
+    left = rows.providers_in(before.values())
+    below = rows.children_of(session, _roots_to_descend(claims, providers))
+    rooms = rows.lock_inventories(
+        session, left.union((provider.id for provider in providers.values()), *below.values())
+    )
+    decided, refused = _decide(claims, before, providers, rooms, policies, below)
+    if decided and not (refused and all_or_none):
+        _write(session, decided, before, renumbered)
+        entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
+        node_ids = [providers[uuid].node_id for uuid in entered]
+        node_ids += rows.node_ids_of(session, left - {provider.id for provider in providers.values()})
+        changes.append(session, [node_id for node_id in node_ids if node_id is not None], now)
+    return refused
+
+
+def release(
+    session: Session, consumer_uuids: Iterable[str], now: Any = None, *, claim_no: int | None = None
+) -> dict[str, int]:
+    """Give back all that these consumers hold. A claim that is still under way is refused from now on (StaleClaim):
+    one numbered up to what the consumer has seen, and up to `claim_no` where its number is known.
+
+    Answers the lowest number of each from which claims are taken.
+    """
+    wanted = sorted(set(consumer_uuids))
+    if not wanted:
+        return {}
+    session.flush()
+    if claim_no is not None:
+        rows.ensure_consumers(session, [(uuid, claim_no, "", "") for uuid in wanted])
+    seen = rows.lock_consumers(session, wanted)
+    if not seen:
+        return {}
+    before = rows.holdings(session, seen)
+    if before:
+        touched = rows.providers_in(before.values())
+        rows.lock_inventories(session, touched)
+        rows.change_used(session, Counter(), rows.total(before.values()))
+        rows.delete_allocations(session, before)
+        changes.append(session, rows.node_ids_of(session, touched), now)
+    numbers = {uuid: max(number, claim_no or 0) + 1 for uuid, number in seen.items()}
+    rows.renumber(session, numbers)
+    return numbers
+
+
+def forget(session: Session, consumer_uuids: Iterable[str]) -> None:
+    """Remove consumers that will never claim again, with their numbers; those that hold anything stay."""
+    rows.delete_consumers(session, consumer_uuids)
+
+
+def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None = None) -> list[str]:
+    """Who holds anything of this provider or of those below it; of one type, or of all."""
+    query = select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(nodes.tree_of(provider_uuid)))
+    if consumer_type is not None:
+        query = query.join(Consumer, Consumer.uuid == Allocation.consumer_uuid)
+        query = query.where(Consumer.consumer_type == consumer_type)
+    return sorted(set(session.scalars(query)))
+
+
+def _number(session: Session, claims: Sequence[Claim]) -> tuple[dict[str, int], dict[str, int]]:
+    """Lock the consumers, made where they are new, and note each claim's number; StaleClaim: it comes too late.
+
+    Answers the id of the server group of each consumer that is in one, and the new number of each that has one; its
+    generation is raised with it.
+    """
+    rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_no, c.project_id, c.user_id) for c in claims])
+    seen, group_ids = rows.lock_claimants(session, [c.consumer_uuid for c in claims])
+    for wanted in claims:
+        if wanted.consumer_uuid not in seen:  # it was there, and went while this waited for its lock
+            raise errors.Conflict(f"Consumer {wanted.consumer_uuid} was removed at the same time.")
+        if wanted.claim_no < seen[wanted.consumer_uuid]:
+            raise errors.StaleClaim(
+                f"Claim {wanted.claim_no} of {wanted.consumer_uuid} comes after {seen[wanted.consumer_uuid]}."
+            )
+    renumbered = {c.consumer_uuid: c.claim_no for c in claims if c.claim_no != seen[c.consumer_uuid]}
+    rows.renumber(session, renumbered)
+    return group_ids, renumbered
+
+
+def _decide(
+    claims: Sequence[Claim],
+    before: Mapping[str, Holding],
+    providers: Mapping[str, Provider],
+    rooms: Mapping[Key, Held],
+    policies: Policies,
+    below: Mapping[int, Sequence[int]],
+) -> tuple[dict[str, Holding], dict[str, str]]:
+    """What each consumer shall hold, and why the others shall not: one after the other, counting with those before."""
+    decided: dict[str, Holding] = {}
+    refused: dict[str, str] = {}
+    by_provider: dict[int, dict[str, Held]] = defaultdict(dict)
+    for (provider_id, name), room in rooms.items():
+        by_provider[provider_id][name] = room
+    for wanted in claims:
+        provider = providers.get(wanted.provider_uuid)
+        if provider is None:
+            refused[wanted.consumer_uuid] = f"no resource provider {wanted.provider_uuid}"
+            continue
+        old = before.get(wanted.consumer_uuid, Counter())
+        giving = {
+            name: _giving(name, amount, old, by_provider, [provider.id, *below.get(provider.id, ())])
+            for name, amount in wanted.resources.items()
+        }
+        offered = {name: by_provider[of][name] for name, of in giving.items() if name in by_provider[of]}
+        held = {name: old[of, name] for name, of in giving.items() if (of, name) in old}
+        reasons = refusals(offered, wanted.resources, held)
+        reasons += policies.refusals(wanted.consumer_uuid, provider.host)
+        if reasons:
+            refused[wanted.consumer_uuid] = f"{provider.name}: {'; '.join(reasons)}"
+            continue
+        new = Counter({(giving[name], name): amount for name, amount in wanted.resources.items() if amount})
+        for key, amount in old.items():
+            rooms[key].used -= amount
+        for key, amount in new.items():
+            rooms[key].used += amount
+        policies.place(wanted.consumer_uuid, provider.host)
+        decided[wanted.consumer_uuid] = new
+    return decided, refused
+
+
+def _roots_to_descend(claims: Sequence[Claim], providers: Mapping[str, Provider]) -> set[int]:
+    """The providers of whose claims a part may be below them: most claims ask for nothing of that kind."""
+    asking = {claim.provider_uuid for claim in claims if IN_CHILDREN & claim.resources.keys()}
+    return {provider.id for uuid, provider in providers.items() if uuid in asking}
+
+
+def _giving(name: str, amount: int, old: Holding, rooms: Mapping[int, Mapping[str, Held]], tree: Sequence[int]) -> int:
+    """The provider of the tree from which a class is taken: the one from which the consumer has it already, else the root
+    if it has room, else the child with the most room.
+    """
+    root, *children = tree
+    able = [provider_id for provider_id in children if name in rooms[provider_id]]
+    if name not in IN_CHILDREN or not able:
+        return root
+    kept = [provider_id for provider_id in tree if old[provider_id, name] == amount > 0]
+    if kept:
+        return kept[0]
+    # A root that has given its inventory to its children may still have one without room.
+    own = rooms[root].get(name)
+    if own is not None and own.capacity - own.used >= amount:
+        return root
+
+    def free(provider_id: int) -> int:
+        room = rooms[provider_id][name]
+        return room.capacity - room.used + old[provider_id, name]
+
+    return max(able, key=free)
+
+
+def _write(
+    session: Session, decided: Mapping[str, Holding], before: Mapping[str, Holding], renumbered: Collection[str]
+) -> None:
+    changed = {uuid: new for uuid, new in decided.items() if new != before.get(uuid, Counter())}
+    given_back = {uuid: before[uuid] for uuid in changed if uuid in before}
+    rows.change_used(session, rows.total(changed.values()), rows.total(given_back.values()))
+    if given_back:
+        rows.delete_allocations(session, given_back)
+        rows.raise_generations(session, given_back.keys() - set(renumbered))
+    rows.insert_allocations(session, changed)

@@ -1,0 +1,102 @@
+"""Hard policies of server groups, counted where "yes" becomes true: with the group's row locked until the claim stands.
+
+A member has its place wherever it holds allocations. So a release or a move gives the place back by itself, and a late
+one cannot free another's: what refuses it refuses it whole.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from minova.db.in_list import among
+from minova.db.models import Allocation, ComputeNode, ResourceProvider
+from minova.db.models import InstanceGroup as Row
+from minova.db.models import InstanceGroupMember as Member
+from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
+
+_HARD = (AFFINITY, ANTI_AFFINITY)
+
+_LOCK: Any = (
+    select(Row.id, Row.uuid, Row.name, Row.policy, Row.rules)
+    .where(among(Row.id), Row.policy.in_(_HARD))
+    .order_by(Row.id)
+    # New members, whose rows refer to the group, need not wait.
+    .with_for_update(key_share=True)
+)
+_PLACES: Any = (
+    select(Member.group_id, Member.instance_uuid, func.coalesce(ComputeNode.host, ResourceProvider.name))
+    .join(Allocation, Allocation.consumer_uuid == Member.instance_uuid)
+    .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+    .outerjoin(ComputeNode, ComputeNode.uuid == ResourceProvider.uuid)
+    .where(among(Member.group_id))
+    .distinct()
+)
+
+
+class Held(msgspec.Struct, kw_only=True):
+    """A group while claims are counted against it. `places`: the hosts of each member that has any."""
+
+    group: InstanceGroup
+    places: dict[str, set[str]]
+
+
+class Policies:
+    """Of the groups that `group_ids` names for some consumers. Locks those with a hard policy."""
+
+    def __init__(self, session: Session, group_ids: Mapping[str, int]) -> None:
+        self._group_ids = group_ids
+        self._held = _lock(session, sorted(set(group_ids.values()))) if group_ids else {}
+
+    def refusals(self, consumer_uuid: str, host: str) -> list[str]:
+        """Why this consumer may not have its place on this host; empty when it may."""
+        held = self._held.get(self._group_ids.get(consumer_uuid, 0))
+        # What a member has already, it keeps.
+        if held is None or host in held.places.get(consumer_uuid, ()):
+            return []
+        others = [hosts for member, hosts in held.places.items() if member != consumer_uuid]
+        reason = refusal(held.group, others, host)
+        return [] if reason is None else [reason]
+
+    def place(self, consumer_uuid: str, host: str) -> None:
+        """From now on it counts as there, and nowhere else."""
+        held = self._held.get(self._group_ids.get(consumer_uuid, 0))
+        if held is not None:
+            held.places[consumer_uuid] = {host}
+
+
+def refusal(group: InstanceGroup, others: list[set[str]], host: str) -> str | None:
+    """Why a hard policy keeps one more member from this host; `others`: the hosts of each of the other members."""
+    if group.policy == ANTI_AFFINITY:
+        there, most = sum(host in hosts for hosts in others), group.most_per_host or 1
+        if there < most:
+            return None
+        return f"{there} of server group {_named(group)} on the host, and {group.policy} allows {most}"
+    elsewhere = sorted(set().union(*others) - {host})
+    if not elsewhere:
+        return None
+    return f"server group {_named(group)} is on {', '.join(elsewhere)}, and {group.policy} allows no other host"
+
+
+def _named(group: InstanceGroup) -> str:
+    return f"{group.name} ({group.uuid})"
+
+
+def _lock(session: Session, group_ids: list[int]) -> dict[int, Held]:
+    connection = session.connection()
+    held = {
+        row[0]: Held(
+            group=InstanceGroup(
+                uuid=row[1], name=row[2], policy=row[3], max_server_per_host=row[4].get("max_server_per_host")
+            ),
+            places={},
+        )
+        for row in connection.execute(_LOCK, {"some": group_ids})
+    }
+    if held:
+        # Only now: a reading from before the lock would not see what the last one to hold it has left.
+        for group_id, member, host in connection.execute(_PLACES, {"some": sorted(held)}):
+            held[group_id].places.setdefault(member, set()).add(host)
+    return held

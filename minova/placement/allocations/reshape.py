@@ -1,0 +1,53 @@
+"""Inventories and allocations of several providers and consumers changed at once, in the order in which none is stranded."""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy.orm import Session
+
+from minova.placement import errors
+from minova.placement.allocations import rows, writes
+from minova.placement.allocations.writes import Wanted
+from minova.placement.providers import inventories as provider_inventories
+from minova.placement.providers.inventories import Numbers
+from minova.placement.providers.queries import find
+
+# {provider uuid: (generation seen, its inventories by resource class)}
+Inventories = Mapping[str, tuple[int, Mapping[str, Numbers]]]
+
+
+def reshape(session: Session, inventories: Inventories, wanted: Sequence[Wanted]) -> None:
+    """First the providers have what they had and what they shall have; then the allocations move; then the rest goes.
+
+    BadRequest: no such provider or class; Conflict: a generation that is not the one seen, no room, or what would go is
+    in use.
+    """
+    writes.lock(session, wanted)
+    # All at once, in the order of everybody else: one after the other would be that of their uuids.
+    uuids = {*inventories, *(uuid for one in wanted for uuid in one.allocations)}
+    rows.lock_inventories(session, [found.id for found in rows.providers_by_uuid(session, uuids).values()])
+    for uuid, (generation, numbers) in sorted(inventories.items()):
+        _widen(session, uuid, generation, numbers)
+    writes.replace(session, wanted)
+    for uuid, (_, numbers) in sorted(inventories.items()):
+        provider_inventories.replace(session, find(session, uuid), numbers)
+
+
+def _widen(session: Session, uuid: str, generation: int, numbers: Mapping[str, Numbers]) -> None:
+    try:
+        provider = find(session, uuid)
+    except errors.NotFound as error:
+        raise errors.BadRequest(
+            f"Resource provider {uuid} in inventories not found: {error}", errors.PROVIDER_NOT_FOUND
+        ) from None
+    if provider.generation != generation:
+        raise errors.Conflict(
+            f"resource provider generation conflict for provider {uuid}: "
+            f"actual: {provider.generation}, given: {generation}",
+            errors.CONCURRENT_UPDATE,
+        )
+    if not numbers:
+        return
+    try:
+        provider_inventories.replace(session, provider, numbers, union=True)
+    except errors.NotFound as error:
+        raise errors.BadRequest(f"malformed reshaper data: {error}") from None

@@ -1,0 +1,238 @@
+"""The rows behind allocations, as statements made once: making one costs more than its answer."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy.orm import Session, aliased
+
+from minova import errors
+from minova.db.in_list import among
+from minova.db.models import Allocation, ComputeNode, Consumer, InstanceGroupMember, Inventory, ResourceProvider
+from minova.db.models.clock import EpochNow
+from minova.placement.inserts import insert_missing
+
+_Root = aliased(ResourceProvider)
+
+# (provider_id, resource_class): one inventory.
+Key: TypeAlias = tuple[int, str]
+Holding: TypeAlias = Counter[Key]
+
+
+class Held(msgspec.Struct, kw_only=True):
+    """One inventory while claims are counted against it."""
+
+    capacity: int
+    used: int
+    min_unit: int
+    max_unit: int
+    step_size: int
+
+
+class Provider(msgspec.Struct, frozen=True):
+    """`node_id`: the compute node that it stands for, if any; `host`: that node's, or the provider's own name."""
+
+    id: int
+    name: str
+    node_id: int | None
+    host: str
+
+
+_CONSUMERS = select(Consumer.uuid, Consumer.claim_no).where(among(Consumer.uuid)).order_by(Consumer.uuid)
+_LOCK_CONSUMERS = _CONSUMERS.with_for_update()
+# With the server group of each, so that a claim of those that are in none costs no query more.
+_LOCK_CLAIMANTS = _LOCK_CONSUMERS.add_columns(
+    select(InstanceGroupMember.group_id).where(InstanceGroupMember.instance_uuid == Consumer.uuid).scalar_subquery()
+)
+_RENUMBER = (
+    update(Consumer)
+    .where(Consumer.uuid == bindparam("b_uuid"))
+    .values(claim_no=bindparam("b_claim_no"), generation=Consumer.generation + 1)
+)
+_RAISE = update(Consumer).where(among(Consumer.uuid)).values(generation=Consumer.generation + 1)
+_FORGET = delete(Consumer).where(
+    among(Consumer.uuid), ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists()
+)
+_HOLDINGS = select(Allocation.consumer_uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used).where(
+    among(Allocation.consumer_uuid)
+)
+_PROVIDERS = (
+    select(ResourceProvider.uuid, ResourceProvider.id, ResourceProvider.name, ComputeNode.id, ComputeNode.host)
+    .outerjoin(ComputeNode, ComputeNode.uuid == ResourceProvider.uuid)
+    .where(among(ResourceProvider.uuid))
+)
+_NODE_IDS = (
+    select(ComputeNode.id)
+    .join(_Root, _Root.uuid == ComputeNode.uuid)
+    .join(ResourceProvider, func.coalesce(ResourceProvider.root_provider_id, ResourceProvider.id) == _Root.id)
+    .where(among(ResourceProvider.id))
+    .distinct()
+)
+_LOCK_INVENTORIES = (
+    select(
+        Inventory.provider_id,
+        Inventory.resource_class,
+        Inventory.capacity,
+        Inventory.used,
+        Inventory.min_unit,
+        Inventory.max_unit,
+        Inventory.step_size,
+    )
+    .where(among(Inventory.provider_id))
+    .order_by(Inventory.provider_id, Inventory.resource_class)
+    .with_for_update()
+)
+_CHILDREN = (
+    select(ResourceProvider.root_provider_id, ResourceProvider.id)
+    .where(among(ResourceProvider.root_provider_id), ResourceProvider.parent_provider_id.is_not(None))
+    .order_by(ResourceProvider.id)
+)
+_USE = (
+    update(Inventory)
+    .where(
+        Inventory.provider_id == bindparam("b_provider"),
+        Inventory.resource_class == bindparam("b_class"),
+        (Inventory.used + bindparam("b_n") <= Inventory.capacity) | (bindparam("b_n") < 0),
+    )
+    .values(used=Inventory.used + bindparam("b_n"))
+)
+_INSERT = insert(Allocation).values(updated_at=EpochNow())
+_DELETE = delete(Allocation).where(among(Allocation.consumer_uuid))
+
+
+def total(holdings: Iterable[Holding]) -> Holding:
+    sums: Holding = Counter()
+    for held in holdings:
+        sums.update(held)
+    return sums
+
+
+def providers_in(holdings: Iterable[Holding]) -> set[int]:
+    return {provider_id for held in holdings for provider_id, _ in held}
+
+
+# -- consumers ---------------------------------------------------------------------------------------------------------
+
+
+def ensure_consumers(
+    session: Session, rows: Iterable[tuple[str, int, str, str]], consumer_type: str = "INSTANCE"
+) -> None:
+    """(uuid, claim_no, project_id, user_id) of each; those that are there already stay as they are."""
+    wanted = [
+        {
+            "uuid": uuid,
+            "claim_no": claim_no,
+            "generation": 0,
+            "consumer_type": consumer_type,
+            "project_id": project_id,
+            "user_id": user_id,
+        }
+        for uuid, claim_no, project_id, user_id in sorted(rows)
+    ]
+    insert_missing(session, Consumer, wanted)
+
+
+def lock_consumers(session: Session, uuids: Iterable[str]) -> dict[str, int]:
+    """Their claim numbers."""
+    rows = session.connection().execute(_LOCK_CONSUMERS, {"some": sorted(uuids)})
+    return {row[0]: row[1] for row in rows}
+
+
+def lock_claimants(session: Session, uuids: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Their claim numbers, and the ids of the server groups of those that are in one."""
+    found = session.connection().execute(_LOCK_CLAIMANTS, {"some": sorted(uuids)}).all()
+    return {row[0]: row[1] for row in found}, {row[0]: row[2] for row in found if row[2] is not None}
+
+
+def renumber(session: Session, numbers: Mapping[str, int]) -> None:
+    if numbers:
+        rows = [{"b_uuid": uuid, "b_claim_no": number} for uuid, number in sorted(numbers.items())]
+        session.connection().execute(_RENUMBER, rows)
+
+
+def raise_generations(session: Session, uuids: Iterable[str]) -> None:
+    """Whoever has seen what these consumers held before must look again."""
+    some = sorted(uuids)
+    if some:
+        session.connection().execute(_RAISE, {"some": some})
+
+
+def delete_consumers(session: Session, uuids: Iterable[str]) -> None:
+    """Those that hold anything stay."""
+    session.connection().execute(_FORGET, {"some": sorted(uuids)})
+
+
+# -- providers and their inventories -----------------------------------------------------------------------------------
+
+
+def providers_by_uuid(session: Session, uuids: Iterable[str]) -> dict[str, Provider]:
+    rows = session.connection().execute(_PROVIDERS, {"some": sorted(uuids)})
+    return {row[0]: Provider(row[1], row[2], row[3], row[4] or row[2]) for row in rows}
+
+
+def node_ids_of(session: Session, provider_ids: Collection[int]) -> list[int]:
+    """The compute nodes in whose trees these providers are."""
+    if not provider_ids:
+        return []
+    return list(session.connection().scalars(_NODE_IDS, {"some": sorted(provider_ids)}))
+
+
+def children_of(session: Session, root_ids: Collection[int]) -> dict[int, list[int]]:
+    """The providers below each of these roots."""
+    found: dict[int, list[int]] = {}
+    if root_ids:
+        for root_id, provider_id in session.connection().execute(_CHILDREN, {"some": sorted(root_ids)}):
+            if root_id is not None:
+                found.setdefault(root_id, []).append(provider_id)
+    return found
+
+
+def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Key, Held]:
+    if not provider_ids:
+        return {}
+    rows = session.connection().execute(_LOCK_INVENTORIES, {"some": sorted(provider_ids)})
+    return {
+        (row[0], row[1]): Held(capacity=row[2], used=row[3], min_unit=row[4], max_unit=row[5], step_size=row[6])
+        for row in rows
+    }
+
+
+def change_used(session: Session, taken: Holding, given: Holding) -> None:
+    """Change `used`; what grows does so under the condition that it fits, although the rows are locked and counted.
+
+    Conflict: the condition failed, so something is wrong with the locks.
+    """
+    deltas = {key: taken[key] - given[key] for key in {*taken, *given} if taken[key] != given[key]}
+    rows = [{"b_provider": p, "b_class": c, "b_n": n} for (p, c), n in sorted(deltas.items())]
+    if not rows:
+        return
+    result: Any = session.connection().execute(_USE, rows)
+    if result.rowcount != len(rows):
+        raise errors.Conflict("An inventory changed under a lock that should have held it.")
+
+
+# -- allocations -------------------------------------------------------------------------------------------------------
+
+
+def holdings(session: Session, consumer_uuids: Iterable[str]) -> dict[str, Holding]:
+    """What each consumer holds; one that holds nothing is left out."""
+    held: dict[str, Holding] = {}
+    for uuid, provider_id, name, used in session.connection().execute(_HOLDINGS, {"some": sorted(consumer_uuids)}):
+        held.setdefault(uuid, Counter())[provider_id, name] = used
+    return held
+
+
+def delete_allocations(session: Session, consumer_uuids: Iterable[str]) -> None:
+    session.connection().execute(_DELETE, {"some": sorted(consumer_uuids)})
+
+
+def insert_allocations(session: Session, new: Mapping[str, Holding]) -> None:
+    rows = [
+        {"consumer_uuid": uuid, "provider_id": provider_id, "resource_class": name, "used": amount}
+        for uuid, held in new.items()
+        for (provider_id, name), amount in held.items()
+    ]
+    if rows:
+        session.connection().execute(_INSERT, rows)

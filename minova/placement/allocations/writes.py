@@ -1,0 +1,243 @@
+"""Allocations as Placement's API writes them: of several consumers over several providers, all or none.
+
+The same rows, locks and conditional updates as a claim (see `allocations`). A consumer that holds nothing does not exist
+for the API, though its row may stay for its claim number.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.in_list import among
+from minova.db.models import Allocation, Consumer, ResourceProvider
+from minova.db.models.clock import EpochNow
+from minova.placement import changes, errors
+from minova.placement.allocations import rows
+from minova.placement.allocations.rows import Held, Holding, Key, Provider
+from minova.placement.allocations.usages import UNKNOWN_TYPE
+from minova.placement.inserts import insert_missing
+from minova.placement.limits.inventory_checks import room_checks
+from minova.placement.providers import resource_classes
+
+# Of those who asked before microversion 1.8, as Placement calls them.
+INCOMPLETE_ID = "00000000-0000-0000-0000-000000000000"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What one consumer shall hold, {provider uuid: {resource class: amount}}, instead of all it holds now.
+
+    `generation`: the one its writer has seen, None for a consumer that is not yet, `...` when it is not asked for.
+    """
+
+    consumer_uuid: str
+    allocations: dict[str, dict[str, int]]
+    project_id: str = INCOMPLETE_ID
+    user_id: str = INCOMPLETE_ID
+    consumer_type: str | None = None
+    generation: Any = ...
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """One consumer's row under its lock."""
+
+    generation: int
+    claim_no: int
+    consumer_type: str
+
+
+_LOCK = (
+    select(Consumer.uuid, Consumer.generation, Consumer.claim_no, Consumer.consumer_type)
+    .where(among(Consumer.uuid))
+    .order_by(Consumer.uuid)
+    .with_for_update()
+)
+_CHANGE = (
+    update(Consumer)
+    .where(Consumer.uuid == bindparam("b_uuid"))
+    .values(
+        generation=bindparam("b_generation"),
+        project_id=bindparam("b_project_id"),
+        user_id=bindparam("b_user_id"),
+        consumer_type=bindparam("b_type"),
+    )
+)
+_RAISE = (
+    update(ResourceProvider)
+    .where(ResourceProvider.id == bindparam("b_id"))
+    .values(generation=ResourceProvider.generation + 1, updated_at=EpochNow())
+)
+# Those with a claim number stay: a late claim must still find it.
+_FORGET = delete(Consumer).where(
+    among(Consumer.uuid),
+    Consumer.claim_no == 0,
+    ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists(),
+)
+
+
+def replace(session: Session, wanted: Sequence[Wanted], now: Any = None) -> None:
+    """BadRequest: no such provider or class. Conflict: a generation that is not the one seen, or no room."""
+    seen = lock(session, wanted)
+    before = rows.holdings(session, seen)
+    _check_generations(wanted, seen, before)
+    asked = {uuid for one in wanted for uuid in one.allocations}
+    providers = rows.providers_by_uuid(session, asked)
+    _check_names(session, wanted, providers)
+    left = rows.providers_in(before.values())
+    rooms = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
+    after = _decide(wanted, before, providers, rooms)
+    rows.change_used(session, rows.total(after.values()), rows.total(before.values()))
+    _write(session, wanted, seen, before, after)
+    changes.append(session, rows.node_ids_of(session, left | rows.providers_in(after.values())), now)
+
+
+def remove(session: Session, consumer_uuid: str) -> None:
+    """Give back all that it holds. NotFound: it holds nothing."""
+    seen = lock(session, [Wanted(consumer_uuid=consumer_uuid, allocations={})])
+    before = rows.holdings(session, [consumer_uuid]) if seen else {}
+    if not before:
+        raise errors.NotFound(f"No allocations for consumer '{consumer_uuid}'")
+    touched = rows.providers_in(before.values())
+    rows.lock_inventories(session, touched)
+    rows.change_used(session, Counter(), rows.total(before.values()))
+    rows.delete_allocations(session, before)
+    session.connection().execute(_FORGET, {"some": [consumer_uuid]})
+    changes.append(session, rows.node_ids_of(session, touched))
+
+
+def lock(session: Session, wanted: Sequence[Wanted]) -> dict[str, _Seen]:
+    """The consumers' rows, made where one shall hold something and is new."""
+    new = [
+        {
+            "uuid": one.consumer_uuid,
+            "claim_no": 0,
+            "generation": 0,
+            "consumer_type": one.consumer_type or UNKNOWN_TYPE,
+            "project_id": one.project_id,
+            "user_id": one.user_id,
+        }
+        for one in sorted(wanted, key=lambda one: one.consumer_uuid)
+        if one.allocations
+    ]
+    uuids = sorted(one.consumer_uuid for one in wanted)
+    # Twice: one that was there may have gone, with its last allocation, while this waited for its lock.
+    for _ in range(2):
+        insert_missing(session, Consumer, new)
+        found = session.connection().execute(_LOCK, {"some": uuids})
+        seen = {row[0]: _Seen(row[1], row[2], row[3]) for row in found}
+        if all(one["uuid"] in seen for one in new):
+            return seen
+    raise errors.Conflict("The consumers came and went at the same time.", errors.CONCURRENT_UPDATE)
+
+
+def _check_generations(wanted: Sequence[Wanted], seen: Mapping[str, _Seen], before: Mapping[str, Holding]) -> None:
+    for one in wanted:
+        known = seen[one.consumer_uuid].generation if one.consumer_uuid in before else None
+        if one.generation is not ... and one.generation != known:
+            expected = "null" if known is None else known
+            got = "null" if one.generation is None else one.generation
+            raise errors.Conflict(
+                f"consumer generation conflict - expected {expected} but got {got} for consumer {one.consumer_uuid}",
+                errors.CONCURRENT_UPDATE,
+            )
+
+
+def _check_names(session: Session, wanted: Sequence[Wanted], providers: Mapping[str, Provider]) -> None:
+    for one in wanted:
+        for uuid in one.allocations:
+            if uuid not in providers:
+                raise errors.BadRequest(f"Allocation for resource provider '{uuid}' that does not exist.")
+        try:
+            resource_classes.require(session, {name for of in one.allocations.values() for name in of})
+        except errors.NotFound as error:
+            raise errors.BadRequest(f"Unable to allocate inventory for consumer {one.consumer_uuid}: {error}") from None
+
+
+# -- deciding ----------------------------------------------------------------------------------------------------------
+
+
+def _decide(
+    wanted: Sequence[Wanted],
+    before: Mapping[str, Holding],
+    providers: Mapping[str, Provider],
+    rooms: Mapping[Key, Held],
+) -> dict[str, Holding]:
+    """What each consumer shall hold. They give back first, so that two may change places. Conflict: it does not fit."""
+    given = rows.total(before.values())
+    after: dict[str, Holding] = {}
+    taken: Holding = Counter()
+    for one in wanted:
+        new: Holding = Counter()
+        for uuid, resources in one.allocations.items():
+            for name, amount in resources.items():
+                key = (providers[uuid].id, name)
+                new[key] = amount
+                taken[key] += amount
+                _check_room(uuid, name, rooms.get(key), amount, taken[key], given[key])
+        if new:
+            after[one.consumer_uuid] = new
+    return after
+
+
+def _check_room(uuid: str, name: str, room: Held | None, asked: int, taken: int, given: int) -> None:
+    """`asked` by one consumer, `taken` by all so far, who gave back `given`: that much they may take again at least."""
+    if room is None:
+        raise errors.Conflict(
+            f"Unable to allocate inventory: Inventory for '{name}' on resource provider '{uuid}' invalid: "
+            f"it has no inventory of {name}."
+        )
+    _, *units = room_checks(name, room, asked)
+    reasons = [check.reason() for check in units if not check.passed]
+    if reasons:
+        raise _refused(uuid, name, "violate inventory constraints", reasons)
+    free, *_ = room_checks(name, room, taken, given)
+    if not free.passed and taken > given:
+        raise _refused(uuid, name, "exceed the capacity", [free.reason()])
+
+
+def _refused(uuid: str, name: str, what: str, reasons: Sequence[str]) -> errors.Conflict:
+    return errors.Conflict(
+        f"Unable to allocate inventory: Unable to create allocation for '{name}' on resource provider '{uuid}'. "
+        f"The requested amount would {what}: {'; '.join(reasons)}."
+    )
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _write(
+    session: Session,
+    wanted: Sequence[Wanted],
+    seen: Mapping[str, _Seen],
+    before: Mapping[str, Holding],
+    after: Mapping[str, Holding],
+) -> None:
+    connection = session.connection()
+    # Before the foreign keys of the new rows lock the providers: a lock that is widened later can be a deadlock.
+    touched = rows.providers_in(
+        after.get(one.consumer_uuid, before.get(one.consumer_uuid, Counter())) for one in wanted
+    )
+    if touched:
+        connection.execute(_RAISE, [{"b_id": provider_id} for provider_id in sorted(touched)])
+    if before:
+        rows.delete_allocations(session, before)
+    rows.insert_allocations(session, after)
+    holding = [
+        {
+            "b_uuid": one.consumer_uuid,
+            "b_generation": (seen[one.consumer_uuid].generation if one.consumer_uuid in before else 0) + 1,
+            "b_project_id": one.project_id,
+            "b_user_id": one.user_id,
+            "b_type": one.consumer_type or seen[one.consumer_uuid].consumer_type,
+        }
+        for one in wanted
+        if one.consumer_uuid in after
+    ]
+    if holding:
+        connection.execute(_CHANGE, holding)
+    gone = sorted(uuid for uuid in seen if uuid not in after)
+    if gone:
+        connection.execute(_FORGET, {"some": gone})

@@ -1,0 +1,257 @@
+"""The rows that the audit of Placement judges. Each look is one statement, so that it sees one moment: what a transaction
+changes together (an allocation with its `used`, an instance's end with its release) is never seen half.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import exists, func, or_, select, true
+from sqlalchemy.orm import Session, aliased
+from sqlalchemy.sql import ColumnElement
+
+from minova.db.chunks import chunked
+from minova.db.models import (
+    Allocation,
+    ComputeNode,
+    Consumer,
+    Instance,
+    Inventory,
+    Migration,
+    ResourceProvider,
+    Task,
+)
+from minova.objects.migration import ENDED
+from minova.objects.states import RESOURCE_FREE
+from minova.placement.audit import judge as audit
+from minova.placement.audit.judge import Finding, Verdict, judge, judge_books, judge_provider, known_alternatives
+from minova.placement.providers import nodes
+
+INSTANCE = "INSTANCE"
+Root = aliased(ResourceProvider)
+Own = aliased(ResourceProvider)
+_ROOT_ID = func.coalesce(ResourceProvider.root_provider_id, ResourceProvider.id)
+_FREE = sorted(state.value for state in RESOURCE_FREE)
+_ALIVE = Instance.deleted_at.is_(None)
+_OF_ITS_NODE = (ComputeNode.host == Instance.host) & (ComputeNode.hypervisor_hostname == Instance.node)
+
+
+def findings(session: Session) -> list[Finding]:
+    """All that is wrong."""
+    return [*wrong_books(session), *wrong_consumers(session), *lost_providers(session)]
+
+
+# -- consumers ---------------------------------------------------------------------------------------------------------
+
+
+def wrong_consumers(session: Session) -> list[Finding]:
+    queries = (_suspicious_holders(), _instances_without(), _holders_of_both_cpu_classes())
+    suspects = sorted({uuid for query in queries for uuid in session.scalars(query)})
+    verdicts = (judge(consumer) for chunk in chunked(suspects) for consumer in consumers(session, chunk))
+    return [verdict.finding for verdict in verdicts if verdict is not None]
+
+
+def verdict_of(session: Session, consumer_uuid: str) -> tuple[Verdict | None, audit.Instance | None]:
+    (consumer,) = consumers(session, [consumer_uuid])
+    return judge(consumer), consumer.instance
+
+
+def _busy(uuid: Any) -> ColumnElement[bool]:
+    in_progress = Migration.status.not_in(sorted(ENDED))
+    return or_(
+        exists().where(Task.instance_uuid == uuid),
+        exists().where(Migration.instance_uuid == uuid, in_progress),
+        exists().where(Migration.uuid == uuid, in_progress),
+    )
+
+
+def _suspicious_holders() -> Any:
+    """Consumers that hold something for an instance that is not there, or is elsewhere."""
+    return (
+        select(Consumer.uuid)
+        .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
+        .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+        .join(Root, Root.id == _ROOT_ID)
+        .outerjoin(Instance, (Instance.uuid == Consumer.uuid) & _ALIVE)
+        .outerjoin(ComputeNode, _OF_ITS_NODE)
+        .where(
+            Consumer.consumer_type == INSTANCE,
+            or_(
+                Instance.uuid.is_(None),
+                Instance.host.is_(None),
+                Instance.vm_state.in_(_FREE),
+                Root.of_node.is_(True) & (Root.uuid != ComputeNode.uuid),
+            ),
+            ~_busy(Consumer.uuid),
+        )
+        .distinct()
+    )
+
+
+def _instances_without() -> Any:
+    """Instances on a host that hold nothing of their own node's tree."""
+    holds = exists().where(
+        Allocation.consumer_uuid == Instance.uuid,
+        Allocation.provider_id == ResourceProvider.id,
+        or_(ResourceProvider.id == Own.id, ResourceProvider.root_provider_id == Own.id),
+    )
+    return (
+        select(Instance.uuid)
+        .join(ComputeNode, _OF_ITS_NODE)
+        .join(Own, Own.uuid == ComputeNode.uuid)
+        .where(_ALIVE, Instance.vm_state.not_in(_FREE), ~holds, ~_busy(Instance.uuid))
+    )
+
+
+def _holders_of_both_cpu_classes() -> Any:
+    """As a mixed guest does, and as audits of older releases made pinned ones do."""
+    shared = aliased(Allocation)
+    return (
+        select(Allocation.consumer_uuid)
+        .join(Consumer, Consumer.uuid == Allocation.consumer_uuid)
+        .join(shared, (shared.consumer_uuid == Allocation.consumer_uuid) & (shared.resource_class == "VCPU"))
+        .where(Consumer.consumer_type == INSTANCE, Allocation.resource_class == "PCPU", ~_busy(Consumer.uuid))
+        .distinct()
+    )
+
+
+def consumers(session: Session, uuids: Sequence[str]) -> list[audit.Consumer]:
+    busy = set(session.scalars(select(Consumer.uuid).where(Consumer.uuid.in_(uuids), _busy(Consumer.uuid))))
+    busy |= set(session.scalars(select(Instance.uuid).where(Instance.uuid.in_(uuids), _busy(Instance.uuid))))
+    holdings = _holdings(session, uuids)
+    found = _instances(session, uuids)
+    return [
+        audit.Consumer(uuid=uuid, holdings=holdings.get(uuid, []), instance=found.get(uuid), busy=uuid in busy)
+        for uuid in uuids
+    ]
+
+
+def _holdings(session: Session, uuids: Sequence[str]) -> dict[str, list[audit.Holding]]:
+    query = (
+        select(
+            Allocation.consumer_uuid,
+            ResourceProvider.uuid,
+            ResourceProvider.name,
+            Root.uuid,
+            Root.of_node,
+            Allocation.resource_class,
+            Allocation.used,
+        )
+        .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+        .join(Root, Root.id == _ROOT_ID)
+        .where(Allocation.consumer_uuid.in_(uuids))
+        .order_by(Allocation.consumer_uuid, ResourceProvider.id, Allocation.resource_class)
+    )
+    resources: dict[tuple[Any, ...], dict[str, int]] = {}
+    for *of, name, amount in session.execute(query):
+        resources.setdefault(tuple(of), {})[name] = amount
+    found: dict[str, list[audit.Holding]] = {}
+    for (consumer, uuid, name, root_uuid, of_node), held in resources.items():
+        one = audit.Holding(
+            provider_uuid=uuid, provider_name=name, root_uuid=root_uuid, of_node=bool(of_node), resources=held
+        )
+        found.setdefault(consumer, []).append(one)
+    return found
+
+
+def _instances(session: Session, uuids: Sequence[str]) -> dict[str, audit.Instance]:
+    query = (
+        select(Instance, Own.uuid, Own.name)
+        .outerjoin(ComputeNode, _OF_ITS_NODE)
+        .outerjoin(Own, Own.uuid == ComputeNode.uuid)
+        .where(Instance.uuid.in_(uuids), _ALIVE)
+        .execution_options(populate_existing=True)
+    )
+    rows = session.execute(query).all()
+    trees = _trees(session, {str(provider_uuid) for _, provider_uuid, _ in rows if provider_uuid is not None})
+    return {
+        row.uuid: audit.Instance(
+            host=row.host,
+            node=row.node,
+            state=row.vm_state,
+            holds_resources=row.host is not None and row.vm_state not in _FREE,
+            provider_uuid=provider_uuid,
+            provider_name=provider_name,
+            alternatives=known_alternatives(row.flavor, row.numa_topology),
+            tree=trees.get(provider_uuid, ()),
+            project_id=row.project_id,
+            user_id=row.user_id,
+        )
+        for row, provider_uuid, provider_name in rows
+    }
+
+
+def _trees(session: Session, root_uuids: Collection[str]) -> dict[str, list[audit.Offer]]:
+    """The providers of each node with what is free of them, by the uuid of the root."""
+    query = (
+        select(Root.uuid, ResourceProvider.uuid, Inventory.resource_class, Inventory.capacity - Inventory.used)
+        .join(Root, Root.id == _ROOT_ID)
+        .join(Inventory, Inventory.provider_id == ResourceProvider.id)
+        .where(Root.uuid.in_(root_uuids))
+        .order_by(ResourceProvider.id)
+    )
+    free: dict[tuple[str, str], dict[str, int]] = {}
+    for root_uuid, uuid, name, amount in session.execute(query):
+        free.setdefault((root_uuid, uuid), {})[name] = amount
+    found: dict[str, list[audit.Offer]] = {}
+    for (root_uuid, uuid), amounts in free.items():
+        found.setdefault(root_uuid, []).append(audit.Offer(provider_uuid=uuid, free=amounts))
+    return found
+
+
+# -- inventories and providers -----------------------------------------------------------------------------------------
+
+
+def wrong_books(session: Session, provider_uuid: str | None = None) -> list[Finding]:
+    """Inventories whose `used` is not the sum of what is allocated of them: of one node's providers, or of all."""
+    of = ResourceProvider.id.in_(nodes.tree_of(provider_uuid)) if provider_uuid is not None else true()
+    sums = (
+        select(Allocation.provider_id, Allocation.resource_class, func.sum(Allocation.used).label("total"))
+        .group_by(Allocation.provider_id, Allocation.resource_class)
+        .subquery()
+    )
+    same = (sums.c.provider_id == Inventory.provider_id) & (sums.c.resource_class == Inventory.resource_class)
+    provider = (ResourceProvider.uuid, ResourceProvider.name)
+    miscounted = (
+        select(*provider, Inventory.resource_class, Inventory.used, sums.c.total)
+        .join(Inventory, Inventory.provider_id == ResourceProvider.id)
+        .outerjoin(sums, same)
+        .where(of, Inventory.used != func.coalesce(sums.c.total, 0))
+    )
+    without = (
+        select(*provider, sums.c.resource_class, Inventory.used, sums.c.total)
+        .join(sums, sums.c.provider_id == ResourceProvider.id)
+        .outerjoin(Inventory, same)
+        .where(of, Inventory.provider_id.is_(None))
+    )
+    rows: Iterable[Any] = [*session.execute(miscounted), *session.execute(without)]
+    found = [
+        judge_books(
+            audit.Books(
+                provider_uuid=uuid,
+                provider_name=name,
+                resource_class=resource_class,
+                used=used,
+                allocated=int(total or 0),
+            )
+        )
+        for uuid, name, resource_class, used, total in sorted(rows, key=lambda row: (row[1], row[2]))
+    ]
+    return [finding for finding in found if finding is not None]
+
+
+def lost_providers(session: Session) -> list[Finding]:
+    """Providers that were made for compute nodes that are no more."""
+    held = (
+        select(func.count(func.distinct(Allocation.consumer_uuid)))
+        .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+        .where(or_(ResourceProvider.id == Root.id, ResourceProvider.root_provider_id == Root.id))
+        .scalar_subquery()
+    )
+    query = (
+        select(Root.uuid, Root.name, held)
+        .where(Root.of_node.is_(True), ~exists().where(ComputeNode.uuid == Root.uuid))
+        .order_by(Root.name)
+    )
+    return [
+        judge_provider(audit.Provider(uuid=row[0], name=row[1], consumers=row[2])) for row in session.execute(query)
+    ]

@@ -1,0 +1,113 @@
+"""Putting right what the audit of Placement found: judged again under the locks, one transaction for each finding."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, func, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db import instances, tasks
+from minova.db.engine import Database
+from minova.db.models import Allocation, Inventory, ResourceProvider
+from minova.placement import changes
+from minova.placement.allocations import claims, rows, writes
+from minova.placement.audit import gather as audit_gather
+from minova.placement.audit.judge import Finding, Kind
+from minova.placement.providers import nodes
+
+_SEVERAL = (audit_gather.wrong_books, audit_gather.wrong_consumers, audit_gather.lost_providers)
+
+
+class Healed(msgspec.Struct, frozen=True):
+    """`reason`: why a finding was left as it was; None where it is right now."""
+
+    finding: Finding
+    reason: str | None
+
+
+def fix(db: Database) -> Iterator[Healed]:
+    """First what is counted wrongly, on which all else is decided; providers last, when nobody may hold them any more."""
+    for gather in _SEVERAL:
+        with db.read() as session:
+            found = gather(session)
+        for finding in found:
+            yield Healed(finding, _heal(db, finding))
+
+
+def _heal(db: Database, finding: Finding) -> str | None:
+    if not finding.remedy:
+        return "nothing can be done from here"
+    try:
+        db.run(lambda session: heal(session, finding, db.now()))
+    except errors.Conflict as error:
+        return str(error)
+    return None
+
+
+def heal(session: Session, finding: Finding, now: ColumnElement[float]) -> None:
+    """Nothing is done where it has become right by itself. Conflict: it cannot be done, and why."""
+    if finding.kind is Kind.WRONG_USED:
+        _set_used(session, str(finding.provider_uuid), str(finding.resource_class), now)
+    elif finding.kind is Kind.WITHOUT_NODE:
+        _delete_provider(session, str(finding.provider_uuid))
+    else:
+        _reallocate(session, str(finding.consumer_uuid), now)
+
+
+def _reallocate(session: Session, uuid: str, now: ColumnElement[float]) -> None:
+    # As whoever begins a task or ends one does, so that neither can come in between.
+    known = instances.lock(session, [uuid])
+    tasks.lock(session, [uuid])
+    verdict, instance = audit_gather.verdict_of(session, uuid)
+    if verdict is None:
+        return
+    if instance is None or not verdict.allocations:
+        claims.release(session, [uuid], now)
+        if uuid not in known:
+            claims.forget(session, [uuid])
+        return
+    wanted = writes.Wanted(
+        consumer_uuid=uuid,
+        allocations={provider: dict(resources) for provider, resources in verdict.allocations.items()},
+        project_id=instance.project_id,
+        user_id=instance.user_id,
+        consumer_type=audit_gather.INSTANCE,
+    )
+    writes.replace(session, [wanted], now)
+
+
+def _set_used(session: Session, provider_uuid: str, resource_class: str, now: Any) -> None:
+    provider_id = session.scalar(select(ResourceProvider.id).where(ResourceProvider.uuid == provider_uuid))
+    if provider_id is None:
+        return
+    held = rows.lock_inventories(session, [provider_id])
+    allocated = session.scalar(
+        select(func.sum(Allocation.used)).where(
+            Allocation.provider_id == provider_id, Allocation.resource_class == resource_class
+        )
+    )
+    used = int(allocated or 0)
+    key = {"provider_id": provider_id, "resource_class": resource_class}
+    connection = session.connection()
+    if (provider_id, resource_class) in held:
+        connection.execute(update(Inventory).filter_by(**key).values(used=used))
+    elif used:
+        # As for a class that its node has no more of while something of it is still used.
+        connection.execute(insert(Inventory).values(**key, total=0, max_unit=1, capacity=0, used=used))
+    changes.append(session, rows.node_ids_of(session, [provider_id]), now)
+
+
+def _delete_provider(session: Session, provider_uuid: str) -> None:
+    model = ResourceProvider
+    root_id = session.scalar(select(model.id).where(model.uuid == provider_uuid))
+    tree = session.scalars(select(model.id).where(or_(model.id == root_id, model.root_provider_id == root_id))).all()
+    # Whoever claims of it waits for these locks, and then finds no provider.
+    rows.lock_inventories(session, tree)
+    finding = next((one for one in audit_gather.lost_providers(session) if one.provider_uuid == provider_uuid), None)
+    if finding is None:
+        return
+    if session.scalar(select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(tree)).limit(1)) is not None:
+        raise errors.Conflict(finding.detail)
+    nodes.delete(session, provider_uuid)

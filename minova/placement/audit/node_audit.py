@@ -1,0 +1,118 @@
+"""What the instances of one node should hold of it, against what they do: looked at with each audit of the node.
+
+The look is one statement, and says only where to look closer; what it suspects is judged and healed as
+`minova-manage placement audit` does it, under the locks.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import exists, literal, select, union_all
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import Allocation, Consumer, Instance, Inventory, Migration
+from minova.objects import instance as objects
+from minova.objects.migration import ENDED
+from minova.objects.node_audit import Drift
+from minova.objects.resource_request import claimed_as
+from minova.placement.audit import gather
+from minova.placement.audit.heal import heal
+from minova.placement.audit.judge import Finding, Kind, known_alternatives
+from minova.placement.providers import nodes
+
+# Moving an allocation to where a row says that its instance is would be wrong if the row is.
+_LEFT = frozenset({Kind.WRONG_PROVIDER})
+
+# Built once: every audit of every node asks them.
+_HERE = Allocation.provider_id.in_(nodes.TREE)
+# What each consumer holds, and under no consumer's name what the inventories say is in use.
+_BOOKS = union_all(
+    select(Allocation.consumer_uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used).where(_HERE),
+    select(literal(""), Inventory.provider_id, Inventory.resource_class, Inventory.used).where(
+        Inventory.provider_id.in_(nodes.TREE)
+    ),
+)
+_GONE = (
+    select(Consumer.uuid)
+    .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
+    .where(
+        _HERE,
+        Consumer.consumer_type == gather.INSTANCE,
+        ~exists().where(Instance.uuid == Consumer.uuid, Instance.deleted_at.is_(None)),
+        ~exists().where(Migration.uuid == Consumer.uuid, Migration.status.not_in(sorted(ENDED))),
+    )
+)
+
+# {consumer: {(provider id, resource class): amount}}.
+Held = Mapping[str, Mapping[tuple[int, str], int]]
+Run = Callable[[Callable[[Session], Any]], Any]
+
+
+def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.Instance]) -> tuple[str, ...] | None:
+    """Idle instances that hold something else than the scheduler claims for them; None: all is as it should be."""
+    held: dict[str, dict[tuple[int, str], int]] = {}
+    for uuid, provider_id, name, amount in session.execute(_BOOKS, {"of": provider_uuid}):
+        held.setdefault(uuid, {})[provider_id, name] = amount
+    used = {key: amount for key, amount in held.pop("", {}).items() if amount}
+    found = tuple(sorted(_differing(held, instances)))
+    return found if found or used != _total(held) else None
+
+
+def holders_gone(session: Session, provider_uuid: str) -> list[str]:
+    """Instances and moves that hold something of the node, and are no more."""
+    return sorted(set(session.scalars(_GONE, {"of": provider_uuid})))
+
+
+def _total(held: Held) -> dict[tuple[int, str], int]:
+    total: Counter[tuple[int, str]] = Counter()
+    for resources in held.values():
+        total.update(resources)
+    return {key: amount for key, amount in total.items() if amount}
+
+
+def _differing(held: Held, instances: Iterable[objects.Instance]) -> Iterable[str]:
+    for instance in instances:
+        if instance.task_state is None:
+            mine: Counter[str] = Counter()
+            for (_, name), amount in held.get(instance.uuid, {}).items():
+                mine[name] += amount
+            alternatives = known_alternatives(instance.flavor, instance.numa_topology)
+            if alternatives and not claimed_as(mine, alternatives):
+                yield instance.uuid
+
+
+def restore(
+    run: Run, now: Any, provider_uuid: str, instance_uuids: Iterable[str]
+) -> tuple[tuple[Drift, ...], tuple[str, ...]]:
+    """Heal, each in a transaction of its own; answers what was put right, and what is wrong and stays so, and why."""
+    restored: list[Drift] = []
+    left: list[str] = []
+    # What is counted wrongly first: on it is decided whether there is room.
+    found = run(lambda session: gather.wrong_books(session, provider_uuid))
+    found += [one for uuid in instance_uuids for one in _finding(run, uuid)]
+    for finding in found:
+        reason = _heal(run, now, finding)
+        whose = f"{finding.consumer_uuid} {finding.detail}" if finding.consumer_uuid else finding.detail
+        if reason is None:
+            restored.append(Drift(figure="allocations", kept=whose, found=finding.remedy))
+        else:
+            left.append(f"{finding.kind}: {whose}: {reason}")
+    return tuple(restored), tuple(left)
+
+
+def _finding(run: Run, uuid: str) -> list[Finding]:
+    verdict, _ = run(lambda session: gather.verdict_of(session, uuid))
+    return [verdict.finding] if verdict is not None else []
+
+
+def _heal(run: Run, now: Any, finding: Finding) -> str | None:
+    """Why it is left as it is."""
+    if finding.kind in _LEFT:
+        return "left to minova-manage placement audit --fix"
+    try:
+        run(lambda session: heal(session, finding, now))
+    except errors.Conflict as error:
+        return str(error)
+    return None

@@ -1,0 +1,120 @@
+"""The rows behind allocation candidates: whole trees in a few queries, whatever their number."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import BindParameter, bindparam, func, or_, select
+from sqlalchemy.orm import Session
+
+from minova.db.models import Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
+from minova.placement.candidates.tree import SHARES, Node, Room
+from minova.placement.providers.queries import ROOT_ID
+
+# Into the statement as they stand: databases limit the number of parameters, and these are numbers of our own.
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True, literal_execute=True)
+_COLUMNS = (ResourceProvider.id, ResourceProvider.uuid, ROOT_ID.label("root"), ResourceProvider.parent_provider_id)
+_TREES = select(*_COLUMNS).where(or_(ResourceProvider.root_provider_id.in_(_IDS), ResourceProvider.id.in_(_IDS)))
+_ROOTS = select(*_COLUMNS).where(ResourceProvider.id.in_(_IDS))
+_ROOMS = select(
+    Inventory.provider_id,
+    Inventory.resource_class,
+    Inventory.capacity,
+    Inventory.used,
+    Inventory.min_unit,
+    Inventory.max_unit,
+    Inventory.step_size,
+).where(Inventory.provider_id.in_(_IDS))
+_TRAITS = (
+    select(ProviderTrait.provider_id, func.aggregate_strings(ProviderTrait.trait, ","))
+    .where(ProviderTrait.provider_id.in_(_IDS))
+    .group_by(ProviderTrait.provider_id)
+)
+_AGGREGATES = (
+    select(ProviderAggregate.provider_id, func.aggregate_strings(ProviderAggregate.aggregate_uuid, ","))
+    .where(ProviderAggregate.provider_id.in_(_IDS))
+    .group_by(ProviderAggregate.provider_id)
+)
+_ANY_CHILD = select(ResourceProvider.id).where(ResourceProvider.parent_provider_id.is_not(None)).limit(1)
+_TREES_OF = select(ResourceProvider.uuid, ROOT_ID).where(ResourceProvider.uuid.in_(bindparam("uuids", expanding=True)))
+_SHARING = (
+    select(ROOT_ID.label("root"))
+    .join(ProviderTrait, ProviderTrait.provider_id == ResourceProvider.id)
+    .where(ProviderTrait.trait == SHARES)
+    .distinct()
+)
+
+
+def any_children(session: Session) -> bool:
+    """Whether there is any tree of more than one provider."""
+    return session.connection().scalar(_ANY_CHILD) is not None
+
+
+def trees_of(session: Session, uuids: Collection[str]) -> dict[str, int]:
+    """{provider uuid: id of its root} of those that there are."""
+    if not uuids:
+        return {}
+    return {row[0]: row[1] for row in session.connection().execute(_TREES_OF, {"uuids": sorted(uuids)})}
+
+
+def roots_of_sharing(session: Session) -> list[int]:
+    """The roots of all trees that have a sharing provider in them."""
+    return sorted(session.connection().scalars(_SHARING))
+
+
+def read_trees(session: Session, root_ids: Collection[int], *, nested: bool, aggregates: bool) -> dict[int, list[Node]]:
+    """{root id: the nodes of its tree} of those that still are. `nested`: there are trees of more than one provider.
+
+    `aggregates`: whether they are needed.
+    """
+    if not root_ids:
+        return {}
+    connection = session.connection()
+    providers = connection.execute(_TREES if nested else _ROOTS, {"ids": sorted(root_ids)}).all()
+    ids = {"ids": [row[0] for row in providers]}
+    if not providers:
+        return {}
+    rooms: dict[int, dict[str, Room]] = defaultdict(dict)
+    for provider_id, name, *numbers in connection.execute(_ROOMS, ids).all():
+        rooms[provider_id][name] = Room(*numbers)
+    traits = _sets(connection.execute(_TRAITS, ids).all())
+    memberships = _sets(connection.execute(_AGGREGATES, ids).all()) if aggregates else {}
+    return _nodes(providers, rooms, traits, memberships)
+
+
+def _sets(rows: Iterable[Any]) -> dict[int, frozenset[str]]:
+    """What many have in common is one set."""
+    known: dict[str, frozenset[str]] = {}
+    found: dict[int, frozenset[str]] = {}
+    for provider_id, text in rows:
+        if text not in known:
+            known[text] = frozenset(text.split(","))
+        found[provider_id] = known[text]
+    return found
+
+
+def _nodes(
+    providers: Iterable[Any],
+    rooms: Mapping[int, Mapping[str, Room]],
+    traits: Mapping[int, frozenset[str]],
+    aggregates: Mapping[int, frozenset[str]],
+) -> dict[int, list[Node]]:
+    found: dict[int, list[Node]] = defaultdict(list)
+    providers = list(providers)
+    uuids = {row[0]: row[1] for row in providers}
+    none: frozenset[str] = frozenset()
+    for provider_id, uuid, root_id, parent_id in sorted(providers):
+        found[root_id].append(
+            Node(
+                id=provider_id,
+                uuid=uuid,
+                root_id=root_id,
+                root_uuid=uuids.get(root_id, uuid),
+                parent_id=parent_id,
+                parent_uuid=uuids.get(parent_id),
+                rooms=rooms.get(provider_id, {}),
+                traits=traits.get(provider_id, none),
+                aggregates=aggregates.get(provider_id, none),
+            )
+        )
+    return found

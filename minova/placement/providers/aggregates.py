@@ -1,0 +1,65 @@
+"""Which aggregates, by uuid alone, a provider is in."""
+
+from collections.abc import Collection
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.models import ProviderAggregate, ResourceProvider
+from minova.placement import changes
+from minova.placement.inserts import insert_missing
+from minova.placement.providers.queries import Record, raise_generation
+
+
+def of_provider(session: Session, provider_id: int) -> list[str]:
+    model = ProviderAggregate
+    query = select(model.aggregate_uuid).where(model.provider_id == provider_id).order_by(model.aggregate_uuid)
+    return list(session.scalars(query))
+
+
+def set_aggregates(session: Session, provider: Record, uuids: Collection[str], *, generation: bool) -> int:
+    """Make these the provider's; its generation after it, which is raised if `generation` says so.
+
+    Conflict: the provider has changed since it was read.
+    """
+    model, wanted = ProviderAggregate, set(uuids)
+    before = set(of_provider(session, provider.id))
+    connection = session.connection()
+    if before - wanted:
+        gone = sorted(before - wanted)
+        connection.execute(delete(model).where(model.provider_id == provider.id, model.aggregate_uuid.in_(gone)))
+    if wanted - before:
+        rows = [{"provider_id": provider.id, "aggregate_uuid": uuid} for uuid in sorted(wanted - before)]
+        connection.execute(insert(model), rows)
+    if wanted != before:
+        changes.append_providers(session, [provider.uuid])
+    return raise_generation(session, provider) if generation else provider.generation
+
+
+def join(session: Session, provider_uuids: Collection[str], aggregate_uuids: Collection[str]) -> None:
+    """These providers are in these aggregates from now on, besides those that they are in already."""
+    pairs = select(ResourceProvider.id).where(ResourceProvider.uuid.in_(provider_uuids))
+    rows = [
+        {"provider_id": provider_id, "aggregate_uuid": uuid}
+        for provider_id in session.scalars(pairs.order_by(ResourceProvider.id))
+        for uuid in sorted(aggregate_uuids)
+    ]
+    insert_missing(session, ProviderAggregate, rows)
+    _change_generations(session, provider_uuids)
+
+
+def leave(session: Session, provider_uuids: Collection[str], aggregate_uuid: str) -> None:
+    """These providers are in it no longer."""
+    ids = select(ResourceProvider.id).where(ResourceProvider.uuid.in_(provider_uuids))
+    model = ProviderAggregate
+    session.connection().execute(
+        delete(model).where(model.aggregate_uuid == aggregate_uuid, model.provider_id.in_(ids))
+    )
+    _change_generations(session, provider_uuids)
+
+
+def _change_generations(session: Session, provider_uuids: Collection[str]) -> None:
+    provider = ResourceProvider
+    session.connection().execute(
+        update(provider).where(provider.uuid.in_(provider_uuids)).values(generation=provider.generation + 1)
+    )

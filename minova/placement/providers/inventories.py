@@ -1,0 +1,140 @@
+"""Inventories as Placement's own API changes them: by provider generation, refusing what would strand allocations."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.models import placement as models
+from minova.db.models.clock import EpochNow
+from minova.db.models.placement import MAX_INT
+from minova.placement import changes, errors
+from minova.placement.providers import resource_classes
+from minova.placement.providers.queries import Record, raise_generation
+
+
+class Numbers(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one inventory. The defaults are Placement's."""
+
+    total: int
+    reserved: int = 0
+    min_unit: int = 1
+    max_unit: int = MAX_INT
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+    @property
+    def capacity(self) -> int:
+        """What can be allocated; a ratio so large that it passes the widest number is cut to that."""
+        return int(min((self.total - self.reserved) * self.allocation_ratio, MAX_INT))
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """One inventory as it stands. `updated_at`: seconds since the epoch, None where it was not noted."""
+
+    numbers: Numbers
+    used: int
+    updated_at: float | None
+
+
+def of_provider(session: Session, provider_id: int, *, lock: bool = False) -> dict[str, Known]:
+    """{resource class: inventory}, by class. `lock`: until the transaction ends."""
+    model = models.Inventory
+    query = select(model).where(model.provider_id == provider_id).order_by(model.provider_id, model.resource_class)
+    rows = session.scalars(query.with_for_update() if lock else query)
+    fields = Numbers.__struct_fields__
+    return {
+        row.resource_class: Known(
+            numbers=Numbers(**{name: getattr(row, name) for name in fields}), used=row.used, updated_at=row.updated_at
+        )
+        for row in rows
+    }
+
+
+def add(session: Session, provider: Record, name: str, numbers: Numbers) -> int:
+    """The provider's generation after it. NotFound: no such class; Conflict: it has one of this class already."""
+    known = of_provider(session, provider.id, lock=True)
+    resource_classes.require(session, [name], keep=True)
+    if name in known:
+        raise errors.Conflict(
+            f"Update conflict: resource provider {provider.uuid} has an inventory of class {name} already.",
+            errors.CONCURRENT_UPDATE,
+        )
+    return _apply(session, provider, known, (), {name: numbers})
+
+
+def change(session: Session, provider: Record, name: str, numbers: Numbers) -> int:
+    """The provider's generation after it. BadRequest: it has no inventory of this class."""
+    known = of_provider(session, provider.id, lock=True)
+    if name not in known:
+        raise errors.BadRequest(
+            f"No inventory record with resource class for resource provider {provider.uuid}: "
+            f"No inventory of class {name} found."
+        )
+    return _apply(session, provider, known, (), {name: numbers})
+
+
+def replace(session: Session, provider: Record, wanted: Mapping[str, Numbers], *, union: bool = False) -> int:
+    """Make these all that the provider has; its generation after it. `union`: keep what else it has.
+
+    NotFound: no such class; Conflict: what would go is in use.
+    """
+    known = of_provider(session, provider.id, lock=True)
+    resource_classes.require(session, wanted, keep=True)
+    going = () if union else known.keys() - wanted.keys()
+    return _apply(session, provider, known, going, wanted)
+
+
+def remove(session: Session, provider: Record, name: str) -> int:
+    """The provider's generation after it. NotFound: it has none of this class; Conflict: it is in use."""
+    known = of_provider(session, provider.id, lock=True)
+    if name not in known:
+        raise errors.NotFound(
+            f"No inventory of class {name} found for delete: resource provider {provider.uuid} has none of it."
+        )
+    return _apply(session, provider, known, [name], {})
+
+
+def _apply(
+    session: Session,
+    provider: Record,
+    known: Mapping[str, Known],
+    going: Collection[str],
+    wanted: Mapping[str, Numbers],
+) -> int:
+    used = resource_classes.in_order(name for name in going if known[name].used)
+    if used:
+        raise errors.Conflict(
+            f"update conflict: Inventory for '{', '.join(used)}' on resource provider '{provider.uuid}' in use.",
+            errors.INVENTORY_INUSE,
+        )
+    model, connection = models.Inventory, session.connection()
+    if going:
+        gone = model.resource_class.in_(sorted(going))
+        connection.execute(delete(model).where(model.provider_id == provider.id, gone))
+    for name in sorted(wanted):
+        connection.execute(_statement(provider.id, name, wanted[name], new=name not in known))
+    changes.append_providers(session, [provider.uuid])
+    return raise_generation(session, provider)
+
+
+def _statement(provider_id: int, name: str, numbers: Numbers, *, new: bool) -> Any:
+    model = models.Inventory
+    values = {**msgspec.structs.asdict(numbers), "capacity": numbers.capacity, "updated_at": EpochNow()}
+    if new:
+        return insert(model).values(provider_id=provider_id, resource_class=name, used=0, **values)
+    return update(model).where(model.provider_id == provider_id, model.resource_class == name).values(**values)
+
+
+def check_capacity(provider_uuid: str, inventories: Iterable[tuple[str, Numbers]], *, may_be_zero: bool) -> None:
+    """BadRequest: more is reserved than there is; or all of it, unless `may_be_zero` (from microversion 1.26)."""
+    for name, numbers in inventories:
+        left = (numbers.total - numbers.reserved) * numbers.allocation_ratio
+        if left < 0 or (left == 0 and not may_be_zero):
+            word = "greater than" if may_be_zero else "greater than or equal to"
+            raise errors.BadRequest(
+                f"Invalid inventory for '{name}' on resource provider '{provider_uuid}'. "
+                f"The reserved value is {word} total."
+            )

@@ -1,0 +1,73 @@
+"""Resource providers. One per compute node so far, with the node's uuid."""
+
+from typing import Any
+
+from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy import delete as delete_rows
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import Allocation, Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
+from minova.db.models.clock import EpochNow
+from minova.placement import changes
+from minova.placement.inserts import insert_missing
+
+# Built once: every audit of every node asks them. The id of the provider whose uuid parameter `of` brings.
+ID = select(ResourceProvider.id).where(ResourceProvider.uuid == bindparam("of"))
+_NAMED = select(ResourceProvider.id, ResourceProvider.name).where(ResourceProvider.uuid == bindparam("of"))
+
+# The ids of that provider and of those below it; a root may be its own by NULL, where an older service made it.
+TREE = select(ResourceProvider.id).where(
+    or_(ResourceProvider.uuid == bindparam("of"), ResourceProvider.root_provider_id == ID.scalar_subquery())
+)
+
+
+def tree_of(uuid: str) -> Any:
+    """`TREE` of this root, as a part of another query."""
+    root_id = select(ResourceProvider.id).where(ResourceProvider.uuid == uuid).scalar_subquery()
+    return select(ResourceProvider.id).where(
+        or_(ResourceProvider.uuid == uuid, ResourceProvider.root_provider_id == root_id)
+    )
+
+
+def ensure(session: Session, uuid: str, name: str) -> int:
+    """The id of a compute node's provider; made on first use, renamed when its name differs.
+
+    Conflict: another provider has the name.
+    """
+    found = _find(session, uuid)
+    if found is None:
+        insert_missing(session, ResourceProvider, [{"uuid": uuid, "name": name, "generation": 0, "of_node": True}])
+        own_root = update(ResourceProvider).where(
+            ResourceProvider.uuid == uuid, ResourceProvider.root_provider_id.is_(None)
+        )
+        session.connection().execute(own_root.values(root_provider_id=ResourceProvider.id, updated_at=EpochNow()))
+        found = _find(session, uuid)
+    if found is None:
+        raise errors.Conflict(f"Another resource provider is named {name!r}; {uuid} cannot be made.")
+    provider_id, known_as = found
+    if known_as != name:
+        session.connection().execute(
+            update(ResourceProvider).where(ResourceProvider.id == provider_id).values(name=name, updated_at=EpochNow())
+        )
+    return provider_id
+
+
+def _find(session: Session, uuid: str) -> tuple[int, str] | None:
+    row = session.execute(_NAMED, {"of": uuid}).one_or_none()
+    return None if row is None else (row.id, row.name)
+
+
+def delete(session: Session, uuid: str) -> None:
+    """Remove the provider and those below it, with inventories and allocations; one that is not there is fine."""
+    provider_id = session.scalar(ID, {"of": uuid})
+    if provider_id is None:
+        return
+    connection = session.connection()
+    tree = or_(ResourceProvider.id == provider_id, ResourceProvider.root_provider_id == provider_id)
+    ids = sorted(session.scalars(select(ResourceProvider.id).where(tree)))
+    # The providers' rows go last: claims lock inventories first, then (by the foreign key) the provider.
+    for model in (Inventory, Allocation, ProviderTrait, ProviderAggregate):
+        connection.execute(delete_rows(model).where(model.provider_id.in_(ids)))
+    connection.execute(delete_rows(ResourceProvider).where(ResourceProvider.id.in_(ids)))
+    changes.append_providers(session, [uuid])

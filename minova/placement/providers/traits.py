@@ -1,0 +1,116 @@
+"""Traits: the standard ones of os-traits, custom ones in a table, and which provider has which."""
+
+from collections.abc import Collection, Iterable
+from functools import cache
+
+import os_traits
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
+
+from minova.db.models import ProviderTrait, Trait
+from minova.db.models.clock import EpochNow
+from minova.placement import changes, errors
+from minova.placement.providers.queries import Record, raise_generation
+from minova.placement.providers.resource_classes import Named
+
+
+@cache
+def standard() -> frozenset[str]:
+    return frozenset(os_traits.get_traits())
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Standard ones first, each kind by name."""
+    return sorted(names, key=lambda name: (name not in standard(), name))
+
+
+def listing(
+    session: Session, *, names: Collection[str] | None = None, prefix: str = "", associated: bool | None = None
+) -> list[Named]:
+    """`names`: only these; `prefix`: only those that begin so; `associated`: whether any provider has them. In order."""
+    found = dict.fromkeys(standard())
+    found.update({row.name: row.updated_at for row in session.execute(select(Trait.name, Trait.updated_at))})
+    if associated is not None:
+        of_providers = set(session.scalars(select(ProviderTrait.trait).distinct()))
+        found = {name: at for name, at in found.items() if (name in of_providers) == associated}
+    wanted = found if names is None else found.keys() & set(names)
+    return [Named(name, found[name]) for name in in_order(wanted) if name.startswith(prefix)]
+
+
+def find(session: Session, name: str) -> Named:
+    """NotFound: there is no such trait."""
+    if name in standard():
+        return Named(name)
+    row = session.execute(select(Trait.name, Trait.updated_at).where(Trait.name == name)).one_or_none()
+    if row is None:
+        raise _unknown([name])
+    return Named(row.name, row.updated_at)
+
+
+def require(session: Session, names: Iterable[str], *, keep: bool = False) -> None:
+    """NotFound names those that there are not. `keep`: custom ones cannot go before the transaction has ended."""
+    custom = sorted(set(names) - standard())
+    if not custom:
+        return
+    query = select(Trait.name).where(Trait.name.in_(custom)).order_by(Trait.name)
+    known = set(session.scalars(query.with_for_update(read=True) if keep else query))
+    missing = [name for name in custom if name not in known]
+    if missing:
+        raise _unknown(missing)
+
+
+def make(session: Session, name: str) -> bool:
+    """Whether it was made; False: it is there already."""
+    if name in standard() or session.scalar(select(Trait.name).where(Trait.name == name)) is not None:
+        return False
+    session.connection().execute(insert(Trait).values(name=name, updated_at=EpochNow()))
+    return True
+
+
+def remove(session: Session, name: str) -> None:
+    """NotFound; BadRequest: a standard one; Conflict: a provider has it."""
+    find(session, name)
+    if name in standard():
+        raise errors.BadRequest(f"Cannot delete standard trait {name}.")
+    # The row first: whoever gives it to a provider holds it until then, and that is seen below.
+    session.connection().execute(delete(Trait).where(Trait.name == name))
+    if session.scalar(select(ProviderTrait.provider_id).where(ProviderTrait.trait == name).limit(1)) is not None:
+        raise errors.Conflict(f"The trait {name} is in use by a resource provider.")
+
+
+# -- of providers ------------------------------------------------------------------------------------------------------
+
+
+def of_provider(session: Session, provider_id: int) -> list[Named]:
+    """By name."""
+    query = (
+        select(ProviderTrait.trait, Trait.updated_at)
+        .outerjoin(Trait, Trait.name == ProviderTrait.trait)
+        .where(ProviderTrait.provider_id == provider_id)
+        .order_by(ProviderTrait.trait)
+    )
+    return [Named(row.trait, row.updated_at) for row in session.execute(query)]
+
+
+def set_traits(session: Session, provider: Record, names: Collection[str]) -> int:
+    """Make these the provider's traits; its generation after that, raised if anything changed.
+
+    NotFound: a trait that there is not; Conflict: the provider has changed since it was read.
+    """
+    require(session, names, keep=True)
+    model, wanted = ProviderTrait, set(names)
+    before = set(session.scalars(select(model.trait).where(model.provider_id == provider.id)))
+    if wanted == before:
+        return provider.generation
+    connection = session.connection()
+    if before - wanted:
+        connection.execute(delete(model).where(model.provider_id == provider.id, model.trait.in_(before - wanted)))
+    if wanted - before:
+        rows = [{"provider_id": provider.id, "trait": name} for name in sorted(wanted - before)]
+        connection.execute(insert(model), rows)
+    changes.append_providers(session, [provider.uuid])
+    return raise_generation(session, provider)
+
+
+def _unknown(names: list[str]) -> errors.NotFound:
+    return errors.NotFound(f"No such trait(s): {', '.join(names)}.")

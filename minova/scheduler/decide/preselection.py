@@ -1,0 +1,245 @@
+"""What a host must be before any filter is asked: a candidate of Placement, and one that the request's names allow."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec
+from minova.placement.limits.checks import Check
+from minova.placement.limits.inventory_checks import room_checks
+from minova.scheduler.filters import Verdict, all_of
+from minova.scheduler.hosts.record import AggregateFacts
+from minova.scheduler.hosts.table import ClassColumn, HostState, HostTable, Mask, Rows
+
+# The gate before the filters: no room in the inventories, or a provider that is not as the request wants it.
+PLACEMENT = "placement"
+
+Say = Callable[[str], None]
+
+
+class Gate(NamedTuple):
+    name: str
+    verdict: Verdict
+
+
+def gates(table: HostTable, spec: RequestSpec, *, one_cell: bool, say: Say | None) -> Iterator[Gate]:
+    """In Nova's order. `say` takes Nova's words on what hosts the request names. `one_cell`: see Rules."""
+    yield Gate(PLACEMENT, placement_verdict(table, spec))
+    destination = spec.requested_destination
+    if destination is not None:
+        if one_cell and destination.cell is not None and not destination.allow_cross_cell_move:
+            passed = table.by_class("cell_uuid", lambda cell: cell == destination.cell)
+            yield Gate("requested_cell", _one_reason(passed, f"not in the requested cell {destination.cell}"))
+        if destination.host is not None:
+            yield _requested(table, destination, say)
+    if spec.ignore_hosts:
+        yield _ignored(table, spec.ignore_hosts, say)
+    if spec.force_hosts:
+        yield _forced_hosts(table, spec.force_hosts, say)
+    if spec.force_nodes:
+        yield _forced_nodes(table, spec.force_nodes, say)
+
+
+def skips_filters(spec: RequestSpec) -> bool:
+    """A forced host is not filtered, unless the request says that it is a check of that host."""
+    return bool(spec.force_hosts or spec.force_nodes) and not spec.scheduler_hints.get("_nova_check_type")
+
+
+# -- Placement ---------------------------------------------------------------------------------------------------------
+
+
+class Wish(NamedTuple):
+    """What a provider shall have and be."""
+
+    resources: Mapping[str, int]
+    placement: PlacementFilter
+
+
+def placement_verdict(table: HostTable, spec: RequestSpec) -> Verdict:
+    """By the first wish or by the second."""
+    verdict = _wish_verdict(table, _first(spec))
+    if spec.fallback is None:
+        return verdict
+    second = _wish_verdict(table, _second(spec, spec.fallback))
+
+    def reasons(rows: Rows) -> list[str]:
+        both = zip(verdict.reasons(rows), second.reasons(rows), strict=True)
+        return [first if first == other else f"{first}; and as second choice: {other}" for first, other in both]
+
+    return Verdict(verdict.passed | second.passed, reasons, tally=lambda lost: verdict.tally(lost) | second.tally(lost))
+
+
+def resources_at(host: HostState, spec: RequestSpec) -> Mapping[str, int]:
+    """What an instance takes from this candidate: as it was asked for first, where that is to be had."""
+    if spec.fallback is None or _wish_refusal(host, _first(spec)) is None:
+        return spec.resources
+    return _second(spec, spec.fallback).resources
+
+
+def resources_of_rows(table: HostTable, rows: Rows, spec: RequestSpec) -> list[tuple[Rows, Mapping[str, int]]]:
+    """The same of many candidates: rows, and what each of them gives."""
+    if spec.fallback is None:
+        return [(rows, spec.resources)]
+    first = _wish_verdict(table, _first(spec)).passed[rows]
+    return [(rows[first], spec.resources), (rows[~first], _second(spec, spec.fallback).resources)]
+
+
+def _first(spec: RequestSpec) -> Wish:
+    return Wish(spec.resources, spec.placement)
+
+
+def _second(spec: RequestSpec, fallback: PlacementFilter) -> Wish:
+    return Wish(spec.resources if fallback.resources is None else fallback.resources, fallback)
+
+
+def _rooms(hosts: Any, resources: Mapping[str, int]) -> list[Check]:
+    return [check for name, asked in resources.items() for check in room_checks(name, hosts.room(name), asked)]
+
+
+def _wish_verdict(table: HostTable, wish: Wish) -> Verdict:
+    rooms = all_of(_rooms(table, wish.resources), len(table))
+    tests = list(_tests(wish.placement))
+    if not tests:
+        return rooms
+    passed = rooms.passed.copy()
+    properties = {what: _by_values(table, columns, refusal) for what, columns, refusal in tests}
+    for mask in properties.values():
+        passed &= mask
+
+    def tally(lost: Mask) -> dict[str, int]:
+        counts = {what: int(np.count_nonzero(lost & ~mask)) for what, mask in properties.items()}
+        return rooms.tally(lost) | {what: count for what, count in counts.items() if count}
+
+    reasons = lambda rows: [_wish_refusal(table.host(row), wish) or "" for row in rows.tolist()]  # noqa: E731
+    return Verdict(passed, reasons, tally=tally)
+
+
+def _by_values(table: HostTable, names: Sequence[str], refusal: Callable[..., str | None]) -> Mask:
+    """Who passes, with each combination of values of these class columns judged once."""
+    columns = [table.class_column(name) for name in names]
+    keys, size = np.zeros(len(table), np.int64), 1
+    for column in columns:
+        keys, size = keys * len(column.values) + column.ids, size * len(column.values)
+    if size <= 2 * len(table):
+        numbers = combinations = np.bincount(keys, minlength=size).nonzero()[0]
+    else:
+        combinations, keys = np.unique(keys, return_inverse=True)
+        numbers, size = np.arange(len(combinations)), len(combinations)
+    passes = np.zeros(size, bool)
+    for number, combination in zip(numbers.tolist(), combinations.tolist(), strict=True):
+        passes[number] = refusal(*_values(columns, combination)) is None
+    return passes[keys]
+
+
+def _values(columns: Sequence[ClassColumn], combination: int) -> list[Any]:
+    found = []
+    for column in reversed(columns):
+        combination, number = divmod(combination, len(column.values))
+        found.append(column.values[number])
+    return found[::-1]
+
+
+def _wish_refusal(host: HostState, wish: Wish) -> str | None:
+    reasons = [check.reason() for check in _rooms(host, wish.resources) if not check.passed]
+    for _, columns, refusal in _tests(wish.placement):
+        reason = refusal(*(getattr(host, name) for name in columns))
+        if reason is not None:
+            reasons.append(reason)
+    return "; ".join(reasons) or None
+
+
+class Test(NamedTuple):
+    """Of values of class columns; `what` says for people who must not see names what is not as asked for."""
+
+    what: str
+    columns: tuple[str, ...]
+    refusal: Callable[..., str | None]
+
+
+def _tests(placement: PlacementFilter) -> Iterator[Test]:
+    required, forbidden = frozenset(placement.required_traits), frozenset(placement.forbidden_traits)
+    if required or forbidden:
+        yield Test("traits not as asked for", ("traits",), lambda has: _trait_refusal(has, required, forbidden))
+    if placement.member_of or placement.forbidden_aggregates:
+        columns = ("aggregates", "provider_aggregates")
+        yield Test("aggregates not as asked for", columns, lambda *of: _membership_refusal(placement, *of))
+
+
+def _trait_refusal(traits: frozenset[str], required: frozenset[str], forbidden: frozenset[str]) -> str | None:
+    if not required <= traits:
+        return f"without the required traits {', '.join(sorted(required - traits))}"
+    if forbidden & traits:
+        return f"with the forbidden traits {', '.join(sorted(forbidden & traits))}"
+    return None
+
+
+def _membership_refusal(
+    placement: PlacementFilter, aggregates: Iterable[AggregateFacts], provider_aggregates: frozenset[str]
+) -> str | None:
+    member = provider_aggregates.union(one.uuid for one in aggregates)
+    for any_of in placement.member_of:
+        if not member.intersection(any_of):
+            return f"in none of the required aggregates {', '.join(any_of)}"
+    forbidden = member.intersection(placement.forbidden_aggregates)
+    return f"in the forbidden aggregates {', '.join(sorted(forbidden))}" if forbidden else None
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def _requested(table: HostTable, destination: Destination, say: Say | None) -> Gate:
+    host, node = destination.host, destination.node
+    passed = np.zeros(len(table), bool)
+    for row in table.rows_of_host(str(host).lower()):
+        record = table.records[row]
+        passed[row] = record.host == host and node in (None, record.node)
+    if say:
+        say(
+            f"Host filter only checking host {host} and node {node}"
+            if passed.any()
+            else f"No hosts matched due to not matching requested destination ({host}, {node})"
+        )
+    return Gate("requested_destination", _one_reason(passed, f"not the requested destination ({host}, {node})"))
+
+
+def _ignored(table: HostTable, names: Iterable[str], say: Say | None) -> Gate:
+    found = [name for name in names if table.rows_of_host(name.lower())]
+    passed = ~_on(table, found)
+    if say:
+        say(f"Host filter ignoring hosts: {', '.join(found)}")
+    return Gate("ignore_hosts", _one_reason(passed, "ignored"))
+
+
+def _forced_hosts(table: HostTable, names: Iterable[str], say: Say | None) -> Gate:
+    """Whatever the case, as in Nova."""
+    passed = _on(table, names)
+    _say_forced(say, "host", names, [table.records[row].host for row in passed.nonzero()[0].tolist()])
+    return Gate("force_hosts", _one_reason(passed, f"not one of the forced hosts {', '.join(names)}"))
+
+
+def _forced_nodes(table: HostTable, names: Iterable[str], say: Say | None) -> Gate:
+    wanted = frozenset(names)
+    passed = np.fromiter((record.node in wanted for record in table.records), bool, len(table))
+    _say_forced(say, "node", names, [table.records[row].node for row in passed.nonzero()[0].tolist()])
+    return Gate("force_nodes", _one_reason(passed, f"not one of the forced nodes {', '.join(names)}"))
+
+
+def _say_forced(say: Say | None, what: str, names: Iterable[str], found: list[str]) -> None:
+    if say:
+        say(
+            f"Host filter forcing available {what}s to {', '.join(found)}"
+            if found
+            else f"No {what}s matched due to not matching 'force_{what}s' value of '{', '.join(names)}'"
+        )
+
+
+def _on(table: HostTable, names: Iterable[str]) -> Mask:
+    passed = np.zeros(len(table), bool)
+    for name in names:
+        passed[table.rows_of_host(name.lower())] = True
+    return passed
+
+
+def _one_reason(passed: Mask, reason: str) -> Verdict:
+    return Verdict(passed, lambda lost: [reason] * len(lost))

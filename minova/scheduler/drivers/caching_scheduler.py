@@ -1,0 +1,59 @@
+"""CachingScheduler: as FilterScheduler, on a table that a periodic task refreshes and not each request.
+
+Between two refreshes it reads again only what it has filled itself and where a claim was refused. Before a "no" it reads
+everything that has changed, which Nova's does not: nobody is refused for room that has become free since.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minova.db.engine import Database
+from minova.scheduler.drivers.base import Driver
+from minova.scheduler.drivers.claim_loop import Settler
+from minova.scheduler.drivers.filter_scheduler import filtered, rules_of
+from minova.scheduler.hosts.table import HostTable
+from minova.scheduler.refresh.host_source import HostSource
+from minova.service import PeriodicTask
+
+DEFAULT_INTERVAL = 60.0
+
+
+class CachedSource:
+    """A HostSource that is asked to follow the database only by `refresh(liveness=True)`."""
+
+    def __init__(self, source: HostSource) -> None:
+        self._source = source
+        self.table = source.table
+
+    @property
+    def heard(self) -> bool:
+        return self._source.heard
+
+    def refresh(self, *, liveness: bool = False) -> HostTable:
+        return self._source.refresh(liveness=True) if liveness else self._source.reread()
+
+    def suspect(self, node_ids: set[int]) -> None:
+        self._source.suspect(node_ids)
+
+
+class CachingScheduler(Driver):
+    """InvalidConfiguration: an unknown filter or weigher."""
+
+    def __init__(
+        self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
+    ) -> None:
+        rules, trial_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
+        self.source = CachedSource(HostSource(db, service_down_time=conf.service_down_time, clock=clock))
+        self._interval = conf.scheduler.periodic_task_interval or DEFAULT_INTERVAL
+        super().__init__(
+            Settler(db, self.source, lambda table, request: filtered(table, request, rules)), lambda _: trial_rules
+        )
+
+    def periodic_tasks(self) -> Sequence[PeriodicTask]:
+        if self._interval < 0:
+            return ()
+        return [PeriodicTask(name="refresh_hosts", interval=float(self._interval), work=self._refresh, at_once=True)]
+
+    def _refresh(self) -> None:
+        self._settler.in_turn(lambda: self.source.refresh(liveness=True))

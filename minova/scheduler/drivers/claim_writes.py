@@ -1,0 +1,54 @@
+"""Writes what was decided: every allocation of a batch in one transaction, or none."""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy.orm import Session
+
+from minova.db.engine import Database
+from minova.objects.diagnosis import LostHost
+from minova.placement.allocations.claims import Claim, claim
+from minova.scheduler.decide.decision import Decision
+from minova.scheduler.drivers.request import Request
+
+Decided = tuple[Request, Decision]
+
+
+class Refused(Exception):
+    """Some claims of a transaction do not fit: nothing of it is kept. `reasons` by consumer uuid."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(str(reasons))
+        self.reasons = reasons
+
+
+def write(db: Database, decided: Sequence[Decided]) -> None:
+    """Refused: some do not fit, and none is written. StaleClaim: a consumer has been claimed for with a higher number."""
+    claims = [
+        Claim(
+            consumer_uuid=uuid,
+            claim_no=request.claim_no,
+            provider_uuid=selections[0].provider_uuid,
+            resources=selections[0].allocation,
+            project_id=request.spec.project_id,
+            user_id=request.spec.user_id,
+        )
+        for request, decision in decided
+        for uuid, selections in zip(request.instance_uuids, decision.selections, strict=True)
+    ]
+
+    def work(session: Session) -> None:
+        reasons = claim(session, claims, db.now(), all_or_none=True)
+        if reasons:
+            raise Refused(reasons)
+
+    db.run(work)
+
+
+def clashes(request: Request, decision: Decision, refused: Refused) -> tuple[LostHost, ...]:
+    """Where this request's claims were refused, and why."""
+    chosen = zip(request.instance_uuids, decision.selections, strict=True)
+    return tuple(
+        LostHost(host=s[0].host, node=s[0].node, reason=refused.reasons[uuid])
+        for uuid, s in chosen
+        if uuid in refused.reasons
+    )

@@ -1,0 +1,64 @@
+"""FilterScheduler: the default driver. Filters and weighers over a table that is refreshed for each request."""
+
+import logging
+import random
+from collections.abc import Callable
+from typing import Any
+
+from minova.db.engine import Database
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.decide.decision import Decision, Rules, decide
+from minova.scheduler.drivers.base import Driver
+from minova.scheduler.drivers.claim_loop import Settler
+from minova.scheduler.drivers.request import Request
+from minova.scheduler.extensions import load_filters, load_weighers
+from minova.scheduler.filters.affinity import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
+from minova.scheduler.hosts.table import HostTable
+from minova.scheduler.refresh.host_source import HostSource
+
+LOG = logging.getLogger(__name__)
+
+
+class FilterScheduler(Driver):
+    """`rng` draws among equals; its seed makes a run repeatable. InvalidConfiguration: an unknown filter or weigher."""
+
+    def __init__(
+        self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
+    ) -> None:
+        rules, trial_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
+        self.source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
+        super().__init__(
+            Settler(db, self.source, lambda table, request: filtered(table, request, rules)), lambda _: trial_rules
+        )
+
+
+def rules_of(conf: Any, rng: random.Random) -> Rules:
+    """What the options say. InvalidConfiguration: an unknown filter or weigher."""
+    return Rules(
+        filters=load_filters(conf),
+        weighers=load_weighers(conf),
+        host_subset_size=conf.filter_scheduler.host_subset_size,
+        shuffle_best_same_weighed_hosts=conf.filter_scheduler.shuffle_best_same_weighed_hosts,
+        max_placement_results=conf.scheduler.max_placement_results,
+        draw=rng.randrange,
+        one_cell=True,
+        packing=conf.compute.packing_host_numa_cells_allocation_strategy,
+    )
+
+
+def filtered(table: HostTable, request: Request, rules: Rules) -> Decision:
+    """Decide by filters and weighers, with Nova's log lines where somebody reads them."""
+    if LOG.isEnabledFor(logging.DEBUG):
+        rules = rules._replace(trace=LOG.debug)
+    if LOG.isEnabledFor(logging.INFO):
+        rules = rules._replace(say=LOG.info)
+    return decide(table, request.spec, request.instance_uuids, request.alternates, rules)
+
+
+def with_group_filters(rules: Rules, spec: RequestSpec, conf: Any) -> Rules:
+    """For drivers that ask no filters of the configuration: a claim against a hard group policy would be refused."""
+    if spec.instance_group is None:
+        return rules
+    return rules._replace(
+        filters=(*rules.filters, ServerGroupAntiAffinityFilter(conf), ServerGroupAffinityFilter(conf))
+    )

@@ -1,0 +1,26 @@
+"""Makes the driver that `[scheduler] driver` names."""
+
+from collections.abc import Callable
+from typing import Any
+
+from minova import errors
+from minova.db.engine import Database
+from minova.scheduler.drivers.base import Driver
+from minova.scheduler.drivers.nova_driver import NovaDriver, Scheduler
+from minova.scheduler.extensions import DRIVERS, find
+
+OPTION = "[scheduler] driver"
+
+
+def make_driver(conf: Any, db: Database, clock: Callable[[], float]) -> Driver:
+    """InvalidConfiguration: there is none of that name, or the class is no driver; the known ones are listed."""
+    name = conf.scheduler.driver
+    found: Any = find(DRIVERS, name, OPTION)
+    if issubclass(found, Scheduler):
+        return NovaDriver(conf, db, found, clock=clock)
+    if not issubclass(found, Driver):
+        raise errors.InvalidConfiguration(
+            f"{OPTION}: {name!r} derives neither from {Driver.__module__}.Driver nor from {Scheduler.__module__}.Scheduler."
+        )
+    driver: Driver = found(conf, db, clock=clock)
+    return driver

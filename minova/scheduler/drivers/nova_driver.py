@@ -1,0 +1,230 @@
+"""Drivers written for Nova: a class with Nova's `select_destinations`, called as Nova 17 called it.
+
+Its author changes the import of its base class from `nova.scheduler.driver` to this module. Placement is asked before
+and the allocations are written after it, so such a driver only chooses.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minova import errors
+from minova.context import RequestContext, service_context
+from minova.db.engine import Database
+from minova.objects.request_spec import HostLimits, RequestSpec, Selection
+from minova.scheduler.decide.chain import Rules, candidates
+from minova.scheduler.decide.decision import Decision
+from minova.scheduler.decide.diagnosis import LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, Told, filter_steps
+from minova.scheduler.decide.preselection import resources_at
+from minova.scheduler.drivers.base import Driver
+from minova.scheduler.drivers.claim_loop import Settler
+from minova.scheduler.drivers.filter_scheduler import rules_of, with_group_filters
+from minova.scheduler.drivers.request import Request
+from minova.scheduler.hosts.nova_view import NovaHostState
+from minova.scheduler.hosts.table import HostTable
+from minova.scheduler.refresh.host_source import HostSource
+from minova.scheduler.weights import weigh
+from minova.service import PeriodicTask
+
+# The microversion of Placement whose allocation requests look like those that are handed in.
+ALLOCATION_REQUEST_VERSION = "1.36"
+
+
+class Scheduler:
+    """Base of drivers written for Nova. `host_manager` is there once the driver has been made, not yet in `__init__`."""
+
+    USES_ALLOCATION_CANDIDATES = True
+    host_manager: "HostManager"
+
+    def select_destinations(
+        self,
+        context: Any,
+        spec_obj: Any,
+        instance_uuids: Any,
+        alloc_reqs_by_rp_uuid: Any,
+        provider_summaries: Any,
+        allocation_request_version: Any = None,
+        return_alternates: bool = False,
+    ) -> Any:
+        """For each instance a list: the chosen host and its alternates, as HostStates or Selections.
+
+        NoValidHost, or fewer lists than instances: there are not enough hosts.
+        """
+        raise NotImplementedError
+
+    def run_periodic_tasks(self, context: Any) -> None:
+        """Called every `[scheduler] periodic_task_interval` seconds."""
+
+    def hosts_up(self, context: Any, topic: str) -> list[str]:
+        """Names of the hosts whose compute service is up."""
+        return [state.host for state in self.host_manager.get_all_host_states(context) if not _down(state.service)]
+
+
+class WeighedHost(NamedTuple):
+    """As Nova has it."""
+
+    obj: Any
+    weight: float
+
+
+class DriverHostState(NovaHostState):
+    def consume_from_request(self, spec_obj: RequestSpec) -> None:
+        """Later looks at this host count one instance more, until the table is refreshed."""
+        self._table.consume(self.row, spec_obj, resources=resources_at(self._table.host(self.row), spec_obj))
+
+
+class HostManager:
+    """What a driver may ask of hosts, under Nova's names."""
+
+    def __init__(self, table: HostTable, rules: Rules) -> None:
+        self._table = table
+        self._rules = rules
+
+    def get_all_host_states(self, context: Any) -> Iterator[DriverHostState]:
+        return (DriverHostState(self._table, row) for row in range(len(self._table)))
+
+    def get_host_states_by_uuids(
+        self, context: Any, compute_uuids: Iterable[str], spec_obj: Any
+    ) -> Iterator[DriverHostState]:
+        wanted = {*compute_uuids}
+        return (state for state in self.get_all_host_states(context) if state.uuid in wanted)
+
+    def get_filtered_hosts(self, hosts: Iterable[Any], spec_obj: RequestSpec, index: int = 0) -> list[Any]:
+        """Those that pass every configured filter."""
+        return [host for host in hosts if not self._refused(host.row, spec_obj)]
+
+    def _refused(self, row: int, spec: RequestSpec) -> bool:
+        state = self._table.host(row)
+        return any(one.refusal(state, spec) is not None for one in self._rules.filters)
+
+    def get_weighed_hosts(self, hosts: Iterable[Any], spec_obj: RequestSpec) -> list[WeighedHost]:
+        """The best first, by the configured weighers."""
+        by_row = {host.row: host for host in hosts}
+        rows = sorted(by_row)
+        total = weigh(self._table, np.array(rows, np.int64), spec_obj, self._rules.weighers).total
+        weighed = [WeighedHost(by_row[row], float(weight)) for row, weight in zip(rows, total, strict=True)]
+        return sorted(weighed, key=lambda one: one.weight, reverse=True)
+
+
+class NovaDriver(Driver):
+    """Adapts `made`, a class derived from Scheduler. InvalidConfiguration: an unknown filter or weigher."""
+
+    def __init__(
+        self,
+        conf: Any,
+        db: Database,
+        made: type[Scheduler],
+        *,
+        clock: Callable[[], float],
+        rng: random.Random | None = None,
+    ) -> None:
+        self._conf = conf
+        self._rules = rules_of(conf, rng or random.Random())
+        self._interval = float(conf.scheduler.periodic_task_interval or 60)
+        source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
+        self._driver = made()
+        self._driver.host_manager = HostManager(source.table, self._rules)
+        none = self._rules._replace(filters=())
+        super().__init__(Settler(db, source, self._decide), lambda spec: with_group_filters(none, spec, conf))
+
+    def periodic_tasks(self) -> Sequence[PeriodicTask]:
+        if self._interval < 0:
+            return ()
+        work = lambda: self._settler.in_turn(lambda: self._driver.run_periodic_tasks(service_context()))  # noqa: E731
+        return [PeriodicTask(name="run_periodic_tasks", interval=self._interval, work=work)]
+
+    def _decide(self, table: HostTable, request: Request) -> Decision:
+        steps: list[Step] = []
+        table.begin()
+        rules = with_group_filters(self._rules._replace(filters=()), request.spec, self._conf)
+        rows = candidates(table, request.spec, rules, steps).nonzero()[0].tolist()
+        found, error = self._chosen(table, rows, request)
+        told = Told(lambda: filter_steps(table, steps, LOST_WHEN_FOUND if error is None else LOST_WHEN_NOT))
+        table.keep(told)
+        return Decision(
+            selections=tuple(found) if error is None else (),
+            hosts=len(table),
+            found=len(found),
+            told=told,
+            error=error,
+        )
+
+    def _chosen(
+        self, table: HostTable, rows: Sequence[int], request: Request
+    ) -> tuple[list[tuple[Selection, ...]], str | None]:
+        """(what the driver says, why that is a no)."""
+        if not rows:
+            return [], "No host is left for it."
+        taken = sum(len(uuids) for uuids in table.consumed.values())
+        try:
+            answered = self._ask(table, rows, request)
+        except errors.NoValidHost as error:
+            return [], str(error)
+        found = [_selections(table, one, request) for one in answered]
+        if len(found) < len(request.instance_uuids) or not all(found):
+            return [one for one in found if one], f"{type(self._driver).__name__} found too few hosts."
+        if taken == sum(len(uuids) for uuids in table.consumed.values()):
+            for one, uuid in zip(found, request.instance_uuids, strict=False):
+                row = _row(table, one[0].host, one[0].node)
+                table.consume(row, request.spec, uuid, resources=one[0].allocation)
+        return found, None
+
+    def _ask(self, table: HostTable, rows: Sequence[int], request: Request) -> Sequence[Sequence[Any]]:
+        spec = request.spec
+        uuids = [table.records[row].uuid for row in rows]
+        answered = self._driver.select_destinations(
+            RequestContext(request_id=request.request_id, project_id=spec.project_id, user_id=spec.user_id),
+            spec,
+            list(request.instance_uuids),
+            {uuid: [_allocation(table, row, spec)] for uuid, row in zip(uuids, rows, strict=True)},
+            {uuid: _summary(table, row, spec) for uuid, row in zip(uuids, rows, strict=True)},
+            ALLOCATION_REQUEST_VERSION,
+            return_alternates=request.alternates > 0,
+        )
+        return list(answered or ())
+
+
+def _allocation(table: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]:
+    resources = dict(resources_at(table.host(row), spec))
+    return {"allocations": {table.records[row].uuid: {"resources": resources}}}
+
+
+def _summary(table: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]:
+    rooms = {name: table.room_of(row, name) for name in resources_at(table.host(row), spec)}
+    return {
+        "resources": {name: {"capacity": room.capacity, "used": room.used} for name, room in rooms.items()},
+        "traits": sorted(table.records[row].traits),
+    }
+
+
+def _selections(table: HostTable, answered: Sequence[Any], request: Request) -> tuple[Selection, ...]:
+    """The driver's word for one instance: at most as many alternates as were asked for."""
+    return tuple(_selection(table, one, request.spec) for one in list(answered)[: request.alternates + 1])
+
+
+def _selection(table: HostTable, said: Any, spec: RequestSpec) -> Selection:
+    host = getattr(said, "service_host", None) or said.host
+    node = getattr(said, "nodename", None) or said.node
+    row = _row(table, host, node)
+    record = table.records[row]
+    limits = getattr(said, "limits", None)
+    return Selection(
+        host=record.host,
+        node=record.node,
+        provider_uuid=record.uuid,
+        allocation=dict(resources_at(table.host(row), spec)),
+        limits=limits if isinstance(limits, HostLimits) else HostLimits(**(limits or {})),
+    )
+
+
+def _row(table: HostTable, host: str, node: str) -> int:
+    for row in table.rows_of_host(host.lower()):
+        if (table.records[row].host, table.records[row].node) == (host, node):
+            return row
+    raise errors.MinovaError(f"The scheduler driver chose {host}, node {node}, which is not known.")
+
+
+def _down(service: Mapping[str, Any]) -> bool:
+    return bool(service["forced_down"]) or service["down_reason"] is not None or service["silent_since"] is not None

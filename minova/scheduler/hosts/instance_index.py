@@ -1,0 +1,50 @@
+"""Which nodes an instance is on, so that a group's hosts are found without asking every host; and a host's rows."""
+
+from collections.abc import Iterable, Sequence
+
+from minova.scheduler.hosts.record import HostRecord
+
+
+class Whereabouts:
+    """An instance is on one node as a rule; while it moves, or on paper, it may be on several."""
+
+    def __init__(self) -> None:
+        self._one: dict[str, int] = {}
+        self._more: dict[str, frozenset[int]] = {}
+
+    def put(self, node_id: int, uuids: Iterable[str]) -> None:
+        for uuid in uuids:
+            first = self._one.setdefault(uuid, node_id)
+            if first != node_id:
+                self._more[uuid] = self._more.get(uuid, frozenset()) | {node_id}
+
+    def drop(self, node_id: int, uuids: Iterable[str]) -> None:
+        for uuid in uuids:
+            left = sorted(self.nodes(uuid) - {node_id})
+            self._one.pop(uuid, None)
+            self._more.pop(uuid, None)
+            for other in left:
+                self.put(other, (uuid,))
+
+    def nodes(self, uuid: str) -> frozenset[int]:
+        first = self._one.get(uuid)
+        if first is None:
+            return frozenset()
+        return self._more.get(uuid, frozenset()) | {first}
+
+
+class RowsOfHosts:
+    """Where a table has the nodes of a host, by its name in lower case. Made when first asked for."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[int]] | None = None
+
+    def forget(self) -> None:
+        self._rows = None
+
+    def of(self, records: Sequence[HostRecord], lowered: str) -> list[int]:
+        if self._rows is None:
+            self._rows = {}
+            for row, record in enumerate(records):
+                self._rows.setdefault(record.host.lower(), []).append(row)
+        return self._rows.get(lowered, [])

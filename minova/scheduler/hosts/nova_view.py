@@ -1,0 +1,76 @@
+"""A HostState as filters and weighers written for Nova find it: in the shapes of Nova's objects, and theirs to write on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from minova.hardware.pci_pools import shortage
+from minova.objects.pci import InstancePCIRequest, PciDevicePool
+from minova.scheduler.hosts.record import AggregateFacts
+from minova.scheduler.hosts.state import HostState
+
+
+class NovaAggregate(msgspec.Struct, frozen=True):
+    id: int
+    uuid: str
+    name: str
+    metadata: dict[str, str]
+
+    @property
+    def availability_zone(self) -> str | None:
+        return self.metadata.get("availability_zone")
+
+
+class PciStats(msgspec.Struct, frozen=True):
+    """The free devices of a host, with what Nova's PciDeviceStats answers about them."""
+
+    pools: tuple[PciDevicePool, ...]
+
+    def support_requests(
+        self, requests: Sequence[InstancePCIRequest], provider_mapping: Any = None, numa_cells: Any = None
+    ) -> bool:
+        return shortage(self.pools, requests) is None
+
+
+class NovaHostState(HostState):
+    """`limits` is for filters to write into; `written` has what each of them wrote there, by its name."""
+
+    def __init__(self, table: Any, row: int) -> None:
+        super().__init__(table, row)
+        self._limits: dict[str, Any] = {}
+        self.written: dict[str, dict[str, Any]] = {}
+
+    def nova(self) -> "NovaHostState":
+        return self
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        return self._limits
+
+    @limits.setter
+    def limits(self, value: dict[str, Any]) -> None:
+        self._limits = value
+
+    @property
+    def aggregates(self) -> list[NovaAggregate]:
+        facts: tuple[AggregateFacts, ...] = self._table.value(self.row, "aggregates")
+        return [NovaAggregate(one.id, one.uuid, one.name, dict(one.metadata)) for one in facts]
+
+    @property
+    def service(self) -> dict[str, Any]:
+        facts = self._table.value(self.row, "service")
+        return {"host": self.host, "id": self.service_id, **msgspec.structs.asdict(facts)}
+
+    @property
+    def supported_instances(self) -> list[list[str]]:
+        return [list(one) for one in self._table.value(self.row, "supported_instances")]
+
+    @property
+    def metrics(self) -> list[Any]:
+        """With whole numbers, as Nova has them."""
+        return [msgspec.structs.replace(one, value=one.whole) for one in self._table.value(self.row, "metrics")]
+
+    @property
+    def pci_stats(self) -> PciStats:
+        return PciStats(self.pci_pools)

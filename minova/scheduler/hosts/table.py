@@ -1,0 +1,288 @@
+"""The HostTable: one NumPy column per attribute of a host.
+
+Filters and weighers read `hosts.memory_mb` and the like. On a table that is a column, on a HostState a number: one
+spelling serves both. Rows stand in the order of the nodes' ids, however they came.
+"""
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from minova.objects.numa import NUMATopologyLimits
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.hosts.class_columns import ClassColumn, Values
+from minova.scheduler.hosts.consumption import taken
+from minova.scheduler.hosts.instance_index import RowsOfHosts, Whereabouts
+from minova.scheduler.hosts.inventory_columns import ROOM_COLUMNS, RoomColumns, key, one
+from minova.scheduler.hosts.nova_view import NovaHostState
+from minova.scheduler.hosts.numa_columns import NumaColumns
+from minova.scheduler.hosts.record import CLASS_COLUMNS, FLOAT_COLUMNS, WHOLE_COLUMNS, HostRecord
+from minova.scheduler.hosts.state import Hosts, HostState
+
+__all__ = ["ROOM_COLUMNS", "ClassColumn", "HostState", "HostTable", "Hosts", "Mask", "RoomColumns", "Rows"]
+
+Mask = NDArray[np.bool_]
+# Numbers of rows.
+Rows = NDArray[np.int64]
+
+
+class Record(Protocol):
+    """What reads the table only when it is asked."""
+
+    def settle(self) -> None: ...
+
+
+class HostTable(Hosts):
+    """Changed by `apply` and `set_silent` (what was read) and by `consume` (what was decided, until `restore`).
+
+    `together`: a host's nodes have its instances together, as in Nova's HostManager; in a scenario each has its own.
+    """
+
+    def __init__(self, *, together: bool = False) -> None:
+        self.together = together
+        self.records: list[HostRecord] = []
+        self.row_of: dict[int, int] = {}
+        self.consumed: dict[int, list[str]] = {}
+        self._silent: dict[int, float] = {}
+        self._values = {name: Values() for name in CLASS_COLUMNS}
+        self._columns: dict[str, NDArray[Any]] = {
+            **{name: np.zeros(0, np.int64) for name in CLASS_COLUMNS},
+            # Floats hold whole numbers exactly, and weighers need no copies of them.
+            **{name: np.zeros(0, np.float64) for name in (*WHOLE_COLUMNS, *FLOAT_COLUMNS)},
+        }
+        self._resource_classes: set[str] = set()
+        self._rooms: dict[str, RoomColumns] = {}
+        self.numa = NumaColumns()
+        self._where = Whereabouts()
+        self._noted: dict[int, NovaHostState] = {}
+        self._records: list[weakref.ref[Record]] = []
+        self._rows_of_hosts = RowsOfHosts()
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getattr__(self, name: str) -> Any:
+        """A column by its name."""
+        column = self.__dict__["_columns"].get(name)
+        if column is None:
+            raise AttributeError(f"HostTable has no column {name!r}")
+        return column
+
+    def value(self, row: int, name: str) -> Any:
+        """What one host has under the name of a column or of a field of its record."""
+        if name in self._values:
+            return self._values[name].values[self._columns[name][row]]
+        if name in self._columns:
+            number = self._columns[name][row].item()
+            return number if name in FLOAT_COLUMNS else int(number)
+        return getattr(self.records[row], name)
+
+    def class_column(self, name: str) -> ClassColumn:
+        return ClassColumn(self._values[name].values, self._columns[name])
+
+    def by_class(self, name: str, holds: Callable[[Any], bool]) -> Mask:
+        """Which hosts have a value of a class column of which this holds."""
+        values, ids = self.class_column(name)
+        return np.fromiter(map(holds, values), bool, len(values))[ids]
+
+    def room(self, resource_class: str) -> RoomColumns:
+        """Inventories of one class. Units that are the same on every host come as one number: cheaper to check."""
+        room = self._rooms.get(resource_class)
+        if room is None:
+            if resource_class in self._resource_classes:
+                columns = [self._columns[key(resource_class, name)] for name in ROOM_COLUMNS]
+                room = RoomColumns(columns[0], columns[1], one(columns[2]), columns[3], one(columns[4]))
+            else:
+                none = np.zeros(len(self), np.int64)
+                room = RoomColumns(none, none, 0, none, 0)
+            self._rooms[resource_class] = room
+        return room
+
+    def room_of(self, row: int, resource_class: str) -> RoomColumns:
+        """The same of one host."""
+        columns = self.room(resource_class)
+        return RoomColumns(*(value if isinstance(value, int) else value[row].item() for value in columns))
+
+    def host(self, row: int) -> HostState:
+        return HostState(self, row)
+
+    def rows_of_host(self, lowered: str) -> list[int]:
+        """The nodes of a host, by its name in lower case."""
+        return self._rows_of_hosts.of(self.records, lowered)
+
+    def noted(self, row: int) -> NovaHostState:
+        """The host for what was written for Nova: the same object until `begin`."""
+        if row not in self._noted:
+            self._noted[row] = NovaHostState(self, row)
+        return self._noted[row]
+
+    def keep(self, record: Record) -> None:
+        """What reads this table later, if anybody holds it still, is made to read before the table changes."""
+        self._records.append(weakref.ref(record))
+
+    def _settle(self) -> None:
+        records, self._records = self._records, []
+        for held in records:
+            record = held()
+            if record is not None:
+                record.settle()
+
+    def begin(self) -> None:
+        """A request is decided from here on: what filters noted on hosts for another one is gone."""
+        self._noted = {}
+
+    def instances_among(self, uuids: Iterable[str]) -> NDArray[np.int64]:
+        """How many of these instances each host has."""
+        counts = np.zeros(len(self), np.int64)
+        for uuid in set(uuids):
+            counts[list(self._rows_with(uuid))] += 1
+        return counts
+
+    def instances_among_row(self, row: int, uuids: Iterable[str]) -> int:
+        return sum(row in self._rows_with(uuid) for uuid in set(uuids))
+
+    def _rows_with(self, uuid: str) -> set[int]:
+        rows = {self.row_of[node_id] for node_id in self._where.nodes(uuid)}
+        if not self.together:
+            return rows
+        hosts = {self.records[row].host for row in rows}
+        return {row for host in hosts for row in self.rows_of_host(host.lower()) if self.records[row].host == host}
+
+    def joined(self, row: int) -> Sequence[str]:
+        """Instances that the host has consumed."""
+        return self.consumed.get(self.records[row].id, ())
+
+    # -- what was read ----------------------------------------------------------------------------------------------
+
+    def apply(self, changes: Mapping[int, HostRecord | None]) -> None:
+        """Take over records by node id; None takes the host away."""
+        self._settle()
+        gone = [
+            self.row_of[node_id] for node_id, record in changes.items() if record is None and node_id in self.row_of
+        ]
+        fresh = [record for node_id, record in changes.items() if record is not None and node_id not in self.row_of]
+        for node_id in changes:
+            if node_id in self.row_of:
+                row = self.row_of[node_id]
+                self._where.drop(node_id, (*self.records[row].instances, *self.joined(row)))
+        if gone or fresh:
+            self._reshape(gone, fresh)
+            self._rows_of_hosts.forget()
+        for node_id, record in changes.items():
+            if record is not None:
+                row = self.row_of[node_id]
+                if record.host != self.records[row].host:
+                    self._rows_of_hosts.forget()
+                self.records[row] = record
+                self._where.put(node_id, record.instances)
+                self._write(row)
+        self._rooms.clear()
+        self._noted = {}
+        self._compact()
+
+    def set_silent(self, silent: Mapping[int, float]) -> None:
+        """{service id: last heartbeat} of all that count as silent now."""
+        self._settle()
+        changed = {key for key in {*silent, *self._silent} if silent.get(key) != self._silent.get(key)}
+        self._silent = dict(silent)
+        if changed:
+            for row, record in enumerate(self.records):
+                if record.service_id in changed:
+                    self._columns["service"][row] = self._values["service"].number(self._service(record))
+            self._compact()
+
+    def _reshape(self, gone: Sequence[int], fresh: Sequence[HostRecord]) -> None:
+        keep = np.ones(len(self.records), bool)
+        keep[list(gone)] = False
+        records = [record for record, kept in zip(self.records, keep, strict=True) if kept] + list(fresh)
+        order = np.argsort([record.id for record in records], kind="stable")
+        for name, column in self._columns.items():
+            self._columns[name] = np.concatenate([column[keep], np.zeros(len(fresh), column.dtype)])[order]
+        self.numa.reshape(keep, len(fresh), order)
+        self.records = [records[i] for i in order]
+        self.row_of = {record.id: row for row, record in enumerate(self.records)}
+
+    def _write(self, row: int) -> None:
+        record = self.records[row]
+        columns = self._columns
+        for name in (*WHOLE_COLUMNS, *FLOAT_COLUMNS):
+            columns[name][row] = getattr(record, name)
+        for name in CLASS_COLUMNS:
+            value = self._service(record) if name == "service" else getattr(record, name)
+            columns[name][row] = self._values[name].number(value)
+        self.numa.write(row, record.numa_topology)
+        for resource_class in record.rooms.keys() - self._resource_classes:
+            self._resource_classes.add(resource_class)
+            for name in ROOM_COLUMNS:
+                columns[key(resource_class, name)] = np.zeros(len(self.records), np.int64)
+        for resource_class in self._resource_classes:
+            room = record.rooms.get(resource_class)
+            for name in ROOM_COLUMNS:
+                columns[key(resource_class, name)][row] = 0 if room is None else getattr(room, name)
+
+    def _service(self, record: HostRecord) -> Any:
+        since = self._silent.get(record.service_id)
+        return record.service if since is None else msgspec.structs.replace(record.service, silent_since=since)
+
+    def _compact(self) -> None:
+        for name, values in self._values.items():
+            self._columns[name] = values.compacted(self._columns[name])
+
+    # -- what was decided -------------------------------------------------------------------------------------------
+
+    def consume(
+        self,
+        row: int,
+        spec: RequestSpec,
+        instance_uuid: str | None = None,
+        *,
+        resources: Mapping[str, int] | None = None,
+        limits: NUMATopologyLimits | None = None,
+        packing: bool = False,
+    ) -> None:
+        """The host takes one instance of `spec`; later decisions see it, until `restore`.
+
+        `resources` are those of its allocation. What cells and devices it takes is known before anything is changed.
+        """
+        self._settle()
+        topology, pools = self.value(row, "numa_topology"), self.value(row, "pci_pools")
+        left = taken(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
+        node_id, flavor, columns = self.records[row].id, spec.flavor, self._columns
+        uuids = self.consumed.setdefault(node_id, [])
+        known = instance_uuid is not None and self.instances_among_row(row, (instance_uuid,)) > 0
+        if instance_uuid is not None:
+            uuids.append(instance_uuid)
+            self._where.put(node_id, (instance_uuid,))
+        if spec.image is not None and spec.image.properties and not known:
+            images = (*self.value(row, "instance_images"), tuple(sorted(spec.image.properties.items())))
+            columns["instance_images"][row] = self._values["instance_images"].number(images)
+        columns["memory_mb_used"][row] += flavor.memory_mb
+        columns["vcpus_used"][row] += flavor.vcpus
+        # As in Nova, disk shows in what is free, not in `disk_mb_used`.
+        columns["free_disk_mb"][row] -= (flavor.root_gb + flavor.ephemeral_gb) * 1024
+        columns["num_instances"][row] += 1
+        columns["num_io_ops"][row] += 1
+        for resource_class, amount in (spec.resources if resources is None else resources).items():
+            if resource_class in self._resource_classes:
+                columns[key(resource_class, "used")][row] += amount
+        if left[0] is not topology:
+            columns["numa_topology"][row] = self._values["numa_topology"].number(left[0])
+            self.numa.write(row, left[0])
+        if left[1] is not pools:
+            columns["pci_pools"][row] = self._values["pci_pools"].number(left[1])
+
+    def restore(self) -> set[int]:
+        """Forget what was consumed; answers the node ids of those rows, which are to be read afresh."""
+        self._settle()
+        touched, self.consumed = self.consumed, {}
+        for node_id, uuids in touched.items():
+            if node_id in self.row_of:
+                row = self.row_of[node_id]
+                self._where.drop(node_id, uuids)
+                self._where.put(node_id, self.records[row].instances)
+                self._write(row)
+        return set(touched)

@@ -1,0 +1,80 @@
+"""What a compute node reports as JSON text, as values: equal ones once, however many hosts have them. Pure."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from minova.codecs import Decoder, parse_json
+from minova.objects.numa import NUMACell, NUMATopology
+from minova.objects.pci import PciDevicePool
+from minova.scheduler.hosts.interning import Shared
+from minova.scheduler.hosts.record import ImageSupport, Metric
+
+T = TypeVar("T")
+
+_TOPOLOGY: Decoder[Any] = Decoder(NUMATopology | None)
+_POOLS: Decoder[Any] = Decoder(tuple[PciDevicePool, ...] | None)
+_METRICS: Decoder[Any] = Decoder(tuple[Metric, ...] | None)
+_SUPPORTED: Decoder[Any] = Decoder(tuple[tuple[str, str, str], ...] | None)
+
+
+class NodeValues:
+    """ValidationError (msgspec): a text is none of ours. Stats are text to text."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._decoded: dict[tuple[Any, str], Any] = {}
+
+    def numa_topology(self, text: str | None) -> NUMATopology | None:
+        found: NUMATopology | None = self._once(text, _TOPOLOGY, None, self._topology)
+        return found
+
+    def pci_pools(self, text: str | None) -> tuple[PciDevicePool, ...]:
+        found: tuple[PciDevicePool, ...] = self._once(text, _POOLS, (), lambda pools: self._each(pools or ()))
+        return found
+
+    def metrics(self, text: str | None) -> tuple[Metric, ...]:
+        found: tuple[Metric, ...] = self._once(text, _METRICS, (), lambda metrics: metrics or ())
+        return found
+
+    def stats(self, text: str | None) -> dict[str, Any]:
+        found: dict[str, Any] = parse_json(text) if text else {}
+        return {self._shared.of(key): _shared_text(self._shared, value) for key, value in (found or {}).items()}
+
+    def image_support(self, hypervisor_type: str, version: int, text: str | None) -> ImageSupport:
+        supported = self._once(text, _SUPPORTED, (), lambda found: found or ())
+        return self._shared.of(
+            ImageSupport(hypervisor_type=hypervisor_type, hypervisor_version=version, supported_instances=supported)
+        )
+
+    def _once(self, text: str | None, decoder: Decoder[Any], missing: Any, made: Callable[[Any], Any]) -> Any:
+        if text is None:
+            return missing
+        key = (decoder, text)
+        if key not in self._decoded:
+            self._decoded[key] = self._shared.of(made(decoder.from_json(text)))
+        return self._decoded[key]
+
+    def _topology(self, found: NUMATopology | None) -> NUMATopology | None:
+        return None if found is None else NUMATopology(tuple(self._cell(cell) for cell in found.cells))
+
+    def _cell(self, cell: NUMACell) -> NUMACell:
+        of = self._shared.of
+        return of(
+            msgspec.structs.replace(
+                cell,
+                cpuset=of(cell.cpuset),
+                pcpuset=of(cell.pcpuset),
+                pinned_cpus=of(cell.pinned_cpus),
+                siblings=of(tuple(of(core) for core in cell.siblings)),
+                mempages=self._each(cell.mempages),
+            )
+        )
+
+    def _each(self, values: tuple[T, ...]) -> tuple[T, ...]:
+        return self._shared.of(tuple(self._shared.of(value) for value in values))
+
+
+def _shared_text(shared: Shared, value: Any) -> Any:
+    return shared.of(value) if isinstance(value, str) else value

@@ -1,0 +1,155 @@
+"""Keeps a HostTable as the database is: reads what `host_changes` names, and who is silent."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova.db.engine import Database
+from minova.db.models import Heartbeat, Service
+from minova.objects.liveness import judge
+from minova.objects.service import CONDUCTOR
+from minova.placement.changes import EVERY_NODE
+from minova.scheduler.hosts.interning import Shared
+from minova.scheduler.hosts.table import HostTable
+from minova.scheduler.refresh.change_feed import ChangeFeed
+from minova.scheduler.refresh.loader import read_hosts, read_signatures, signature
+
+LOG = logging.getLogger(__name__)
+
+COMPARE_INTERVAL = 60.0
+# So many heartbeats are read whole; of more, those that are new.
+FEW = 1000
+# Seconds that a flush of heartbeats may be committed after another that was stamped later.
+LATE = 5.0
+# Beats come every 10 s or less often, and a minute of silence counts: no need to look at each request.
+LIVENESS_INTERVAL = 2.0
+
+
+class HostSource:
+    """Not safe for threads: whoever decides holds it alone. `clock`: seconds, for what is to be done now and then; it never
+    runs backwards.
+    """
+
+    def __init__(self, db: Database, *, service_down_time: float, clock: Callable[[], float]) -> None:
+        self.table = HostTable(together=True)
+        self.rows_read = 0
+        self.heard = False  # whether the last refresh looked for silent services and for late changes
+        self._db = db
+        self._down_time = service_down_time
+        self._clock = clock
+        self._feed = ChangeFeed(clock)
+        self._shared = Shared()
+        self._loaded = False
+        self._dirty: set[int] = set()
+        self._last_seen: dict[int, float] = {}
+        self._stranger = False
+        self._conductors: set[int] = set()
+        self._compared_at = float("-inf")
+        self._heard_at = float("-inf")
+
+    def refresh(self, *, liveness: bool = False) -> HostTable:
+        """Bring the table up to date; `liveness`: look for silent services, and for changes that were committed long after
+        they got their number, although that was done just now.
+
+        After an error nothing is lost: what was to be read is read the next time.
+        """
+        now = self._clock()
+        self._dirty |= self.table.restore()
+        with self._db.read() as session:
+            self.heard = liveness or now - self._heard_at >= LIVENESS_INTERVAL
+            if not self._loaded or not self._follow(session):
+                self._rebuild(session, now)
+            if now - self._compared_at >= COMPARE_INTERVAL:
+                self._compare(session, now)
+            self._read(session)
+            if self.heard or self._stranger:
+                self._listen(session, now)
+        return self.table
+
+    def reread(self) -> HostTable:
+        """Bring only those rows up to date that were suspected or consumed, and leave the feed for `refresh`."""
+        self._dirty |= self.table.restore()
+        if EVERY_NODE in self._dirty or not self._loaded:
+            return self.refresh()
+        with self._db.read() as session:
+            self._read(session)
+        self.heard = False
+        return self.table
+
+    def suspect(self, node_ids: set[int]) -> None:
+        """Read these afresh next time, whatever the feed says."""
+        self._dirty |= node_ids
+
+    # -- the feed ---------------------------------------------------------------------------------------------------
+
+    def _follow(self, session: Session) -> bool:
+        """Note which nodes have changed. False: the whole table must be read."""
+        changed = self._feed.read(session, every_gap=self.heard)
+        if changed is None:
+            self._loaded = False
+            return False
+        self._dirty |= changed
+        return EVERY_NODE not in self._dirty
+
+    def _rebuild(self, session: Session, now: float) -> None:
+        # The feed first: what commits in between is then read twice, never missed.
+        self._feed.restart(session)
+        self._shared = Shared()
+        records = read_hosts(session, None, self._shared)
+        self.rows_read += len(records)
+        gone = dict.fromkeys(self.table.row_of.keys() - records.keys())
+        self.table.apply({**gone, **records})
+        self._dirty = set()
+        self._compared_at = now
+        self._last_seen = {}
+        self._stranger = True
+        self._loaded = True
+
+    def _read(self, session: Session) -> None:
+        if not self._dirty:
+            return
+        records = read_hosts(session, self._dirty, self._shared)
+        self.rows_read += len(records)
+        for node_id, record in records.items():
+            if record is None and node_id in self.table.row_of:
+                gone = self.table.host(self.table.row_of[node_id])
+                LOG.info("Compute node %s of host %s is gone", gone.node, gone.host)
+        self.table.apply(records)
+        services = {record.service_id for record in records.values() if record is not None}
+        # A service has come whose heartbeat was never read: it must not count as silent for that.
+        self._stranger = self._stranger or not services <= self._last_seen.keys()
+        self._dirty = set()
+
+    def _compare(self, session: Session, now: float) -> None:
+        """Once a minute: nodes that changed although nobody said so, or whose change the feed lost."""
+        stored = read_signatures(session)
+        mine = {record.id: signature(record) for record in self.table.records}
+        differing = {key for key in {*stored, *mine} if stored.get(key) != mine.get(key)} - self._dirty
+        if differing:
+            LOG.info("%d hosts had changed without a word in the feed", len(differing))
+        self._dirty |= differing
+        self._compared_at = now
+        self._last_seen = {}
+
+    # -- liveness ---------------------------------------------------------------------------------------------------
+
+    def _listen(self, session: Session, now: float) -> None:
+        query = select(Heartbeat.service_id, Heartbeat.last_seen, Service.binary).join(Service)
+        if len(self._last_seen) > FEW:
+            query = query.where(Heartbeat.last_seen > max(self._last_seen.values()) - LATE)
+        for service_id, seen, binary in session.execute(query):
+            self._last_seen[service_id] = seen
+            if binary == CONDUCTOR:
+                self._conductors.add(service_id)
+        self._stranger = False
+        self._heard_at = now
+        self.table.set_silent(self._silent(session, self._last_seen))
+
+    def _silent(self, session: Session, last_seen: Mapping[int, float]) -> dict[int, float]:
+        """By service id: when it was heard last, on the wall clock, which people read."""
+        down = judge(last_seen, self._down_time, self._conductors).down
+        behind = session.scalar(select(self._db.wall() - self._db.now())) or 0.0 if down else 0.0
+        never = {record.service_id for record in self.table.records} - last_seen.keys()
+        return {**{key: last_seen[key] + behind for key in down}, **dict.fromkeys(never, 0.0)}

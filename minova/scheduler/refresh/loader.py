@@ -1,0 +1,235 @@
+"""Reads HostRecords: a handful of queries, however many hosts."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova.codecs import Decoder
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.pci import InstancePCIRequest, Pairs
+from minova.scheduler.hosts.consumption import taken
+from minova.scheduler.hosts.interning import Shared
+from minova.scheduler.hosts.record import AggregateFacts, HostRecord, RoomFacts, ServiceFacts, host_record, together
+from minova.scheduler.refresh import queries
+from minova.scheduler.refresh.decode import NodeValues
+
+LOG = logging.getLogger(__name__)
+
+
+class Signature(NamedTuple):
+    """What tells in one short row whether a host is as it was read last."""
+
+    generation: int
+    service_id: int
+    service: ServiceFacts
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a stored request wants of cells and devices."""
+
+    numa_topology: InstanceNUMATopology | None = None
+    pci_requests: tuple[InstancePCIRequest, ...] = ()
+
+
+_WANTED = Decoder(Wanted)
+
+
+class Pending(NamedTuple):
+    """An instance that has its place but that the node does not know of yet."""
+
+    uuid: str
+    reservation_id: str
+
+
+def read_hosts(
+    session: Session, node_ids: Collection[int] | None, shared: Shared | None = None
+) -> dict[int, HostRecord | None]:
+    """Records of these nodes, or of all; None for one that is gone or whose service is not known.
+
+    `shared` makes values one object that are equal to some of earlier calls.
+    """
+    reader = Reader(session, shared or Shared())
+    if node_ids is None:
+        return reader.read(None)
+    wanted = sorted(node_ids)
+    found: dict[int, HostRecord | None] = dict.fromkeys(wanted)
+    for start in range(0, len(wanted), queries.CHUNK):
+        found.update(reader.read(wanted[start : start + queries.CHUNK]))
+    return found
+
+
+def read_signatures(session: Session) -> dict[int, Signature]:
+    """Of all nodes with a service."""
+    return {row[0]: Signature(row[1], row[2], _service(row[3:])) for row in session.execute(queries.SIGNATURES)}
+
+
+def signature(record: HostRecord) -> Signature:
+    return Signature(record.generation, record.service_id, record.service)
+
+
+def _service(values: Any) -> ServiceFacts:
+    disabled, reason, forced_down, down_reason = values
+    return ServiceFacts(disabled=disabled, disabled_reason=reason, forced_down=forced_down, down_reason=down_reason)
+
+
+class Reader:
+    """What one reading of hosts shares."""
+
+    def __init__(self, session: Session, shared: Shared) -> None:
+        self._session = session
+        self._shared = shared
+        self._values = NodeValues(shared)
+        self._images: dict[str, Pairs] = {}
+
+    def read(self, node_ids: list[int] | None) -> dict[int, HostRecord | None]:
+        nodes = queries.NODES.rows(self._session, node_ids).all()
+        hosts = None if node_ids is None else sorted({row.host for row in nodes})
+        gathered = self._gather(node_ids, hosts)
+        found: dict[int, HostRecord | None] = {}
+        for row in nodes:
+            name = row.hypervisor_hostname
+            if row.service_id is None:
+                LOG.warning("No compute service known for host %s: node %s is left out", row.host, name)
+                continue
+            try:
+                found[row.id] = self._record(row, gathered)
+            except (msgspec.MsgspecError, ValueError) as error:
+                LOG.error(
+                    "Node %s of host %s is left out, because its report makes no sense: %s", name, row.host, error
+                )
+        return found
+
+    def _gather(self, node_ids: list[int] | None, hosts: list[str] | None) -> "Gathered":
+        session, shared = self._session, self._shared
+        pending: dict[int, dict[Pending, None]] = defaultdict(dict)
+        amounts: dict[tuple[int, str], int] = defaultdict(int)
+        for provider_id, name, used, uuid, reservation_id in queries.PENDING.rows(session, node_ids):
+            pending[provider_id][Pending(uuid, reservation_id)] = None
+            amounts[provider_id, name] += used
+        rooms, provider_ids = self._rooms(node_ids, amounts)
+        labels = queries.LABELS.rows(session, node_ids).all()
+        return Gathered(
+            rooms=rooms,
+            provider_ids=provider_ids,
+            pending={key: tuple(ones) for key, ones in pending.items()},
+            wanted=self._wanted({one.reservation_id for ones in pending.values() for one in ones}),
+            instances=self._instances(hosts),
+            aggregates={host: shared.of(tuple(found)) for host, found in self._aggregates(hosts).items()},
+            traits=self._sets((provider_id, trait) for provider_id, trait, _ in labels if trait),
+            memberships=self._sets((provider_id, uuid) for provider_id, _, uuid in labels if uuid),
+        )
+
+    def _record(self, row: Any, gathered: "Gathered") -> HostRecord:
+        node, values, shared = row._mapping, self._values, self._shared
+        provider_id = gathered.provider_ids.get(row.uuid, 0)
+        pending = gathered.pending.get(provider_id, ())
+        here = gathered.instances.get((row.host, row.hypervisor_hostname), ())
+        images = tuple(self._images.get(image_ref, ()) for _, image_ref in here) + ((),) * len(pending)
+        topology, pools = values.numa_topology(row.numa_topology), values.pci_pools(row.pci_device_pools)
+        for one in pending:
+            wanted = gathered.wanted.get(one.reservation_id)
+            if wanted is not None:
+                topology, pools = taken(topology, pools, wanted.numa_topology, wanted.pci_requests)
+        return host_record(
+            node,
+            gathered.rooms.get(row.uuid, {}),
+            len(pending),
+            service_id=row.service_id,
+            service=shared.of(_service(row[len(queries.COLUMNS) + 1 :])),
+            image_support=values.image_support(row.hypervisor_type, row.hypervisor_version, row.supported_instances),
+            cpu_info=shared.of(row.cpu_info or ""),
+            instances=(*(uuid for uuid, _ in here), *(one.uuid for one in pending)),
+            instance_images=shared.of(images) if any(images) else (),
+            aggregates=gathered.aggregates.get(row.host, ()),
+            metrics=values.metrics(row.metrics),
+            stats=values.stats(row.stats),
+            numa_topology=topology,
+            pci_pools=pools,
+            traits=gathered.traits.get(provider_id, frozenset()),
+            provider_aggregates=gathered.memberships.get(provider_id, frozenset()),
+        )
+
+    def _rooms(
+        self, node_ids: list[int] | None, pending: Mapping[tuple[int, str], int]
+    ) -> tuple[dict[str, dict[str, RoomFacts]], dict[str, int]]:
+        """(by node uuid and resource class, provider ids by node uuid)."""
+        of = self._shared.of
+        rooms: dict[str, dict[str, RoomFacts]] = defaultdict(dict)
+        ids: dict[str, int] = {}
+        for uuid, name, provider_id, *numbers in queries.ROOMS.rows(self._session, node_ids):
+            capacity, used, reserved, min_unit, max_unit, step = numbers
+            ids[uuid] = provider_id
+            room = RoomFacts(
+                capacity=capacity,
+                used=used,
+                reserved=reserved,
+                pending=pending.get((provider_id, name), 0),
+                min_unit=min_unit,
+                max_unit=max_unit,
+                step_size=step,
+            )
+            known = rooms[uuid].get(name)
+            rooms[uuid][of(name)] = of(room if known is None else together(known, room))
+        return {uuid: self._shared.mapping(found) for uuid, found in rooms.items()}, ids
+
+    def _wanted(self, reservation_ids: Collection[str]) -> dict[str, Wanted]:
+        return {
+            row[0]: _WANTED.from_json(row[1])
+            for some in _chunks(reservation_ids)
+            for row in self._session.connection().execute(queries.WANTED, {"some": some})
+        }
+
+    def _instances(self, hosts: list[str] | None) -> dict[tuple[str, str], list[tuple[str, str]]]:
+        """(uuid, image) by host and node."""
+        grouped: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        for host, node, uuid, image_ref, deleted_at in queries.INSTANCES.rows(self._session, hosts):
+            if deleted_at is None:
+                grouped[host, node].append((uuid, image_ref))
+        for found in grouped.values():
+            found.sort()
+        self._read_images({image_ref for found in grouped.values() for _, image_ref in found})
+        return grouped
+
+    def _read_images(self, image_refs: Collection[str]) -> None:
+        """The properties that the images have now."""
+        for some in _chunks(image_refs - self._images.keys()):
+            for image_id, image in self._session.connection().execute(queries.IMAGES, {"some": some}):
+                self._images[image_id] = tuple(sorted(image.properties.items()))
+
+    def _aggregates(self, hosts: list[str] | None) -> dict[str, list[AggregateFacts]]:
+        known: dict[int, AggregateFacts] = {}
+        found: dict[str, list[AggregateFacts]] = defaultdict(list)
+        for host, aggregate_id, name, metadata, uuid in queries.AGGREGATES.rows(self._session, hosts):
+            if aggregate_id not in known:
+                pairs = tuple(sorted((key, str(value)) for key, value in metadata.items()))
+                known[aggregate_id] = self._shared.of(AggregateFacts(aggregate_id, name, pairs, uuid))
+            found[host].append(known[aggregate_id])
+        return found
+
+    def _sets(self, rows: Iterable[Any]) -> dict[int, frozenset[str]]:
+        found: dict[int, set[str]] = defaultdict(set)
+        for provider_id, value in rows:
+            found[provider_id].add(self._shared.of(value))
+        return {provider_id: self._shared.of(frozenset(values)) for provider_id, values in found.items()}
+
+
+class Gathered(NamedTuple):
+    """What the queries brought, by provider id unless said otherwise."""
+
+    rooms: Mapping[str, dict[str, RoomFacts]]  # by node uuid
+    provider_ids: Mapping[str, int]  # by node uuid
+    pending: Mapping[int, tuple[Pending, ...]]
+    wanted: Mapping[str, Wanted]  # by reservation id
+    instances: Mapping[tuple[str, str], list[tuple[str, str]]]  # by host and node
+    aggregates: Mapping[str, tuple[AggregateFacts, ...]]  # by host
+    traits: Mapping[int, frozenset[str]]
+    memberships: Mapping[int, frozenset[str]]
+
+
+def _chunks(values: Collection[str]) -> Iterable[list[str]]:
+    ordered = sorted(values)
+    return (ordered[start : start + queries.CHUNK] for start in range(0, len(ordered), queries.CHUNK))

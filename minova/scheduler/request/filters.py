@@ -1,0 +1,135 @@
+"""Nova's request filters: what a request asks of Placement before any host is filtered. Pure: a spec in, a spec out.
+
+flavor and image -> resources and traits -> the project's and the zone's aggregates, aggregates kept for others
+
+Names, defaults and answers as in Nova 34.0.0. A trait or resource that cannot be is an error here; Nova ignores it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import os_traits
+
+from minova import errors
+from minova.objects.request_spec import PlacementFilter, RequestSpec
+from minova.placement.limits.required_traits import TRAIT_PREFIX, required_of_image, traits_of
+from minova.scheduler.hosts.record import AggregateFacts
+from minova.scheduler.request.pinned_cpus import with_resources
+
+TENANT_KEY = "filter_tenant_id"
+ZONE_KEY = "availability_zone"
+# What the prefix of a trait is for the value of an image property (image_metadata_prefilter).
+IMAGE_TRAITS = {
+    "hw_cdrom_bus": "COMPUTE_STORAGE_BUS",
+    "hw_disk_bus": "COMPUTE_STORAGE_BUS",
+    "hw_video_model": "COMPUTE_GRAPHICS_MODEL",
+    "hw_vif_model": "COMPUTE_NET_VIF_MODEL",
+    "hw_architecture": "HW_ARCH",
+    "hw_emulation_architecture": "COMPUTE_ARCH",
+    "hw_viommu_model": "COMPUTE_VIOMMU",
+}
+
+
+class Options(NamedTuple):
+    """Of the group [scheduler], under its names, and one of [workarounds]."""
+
+    limit_tenants_to_placement_aggregate: bool = False
+    placement_aggregate_required_for_tenants: bool = False
+    query_placement_for_image_type_support: bool = False
+    enable_isolated_aggregate_filtering: bool = False
+    image_metadata_prefilter: bool = False
+    disable_fallback_pcpu_query: bool = False
+
+
+def options_of(conf: Any) -> Options:
+    of_scheduler = {name: getattr(conf.scheduler, name) for name in Options._fields if name in conf.scheduler}
+    return Options(**of_scheduler, disable_fallback_pcpu_query=conf.workarounds.disable_fallback_pcpu_query)
+
+
+def needs_aggregates(spec: RequestSpec, options: Options) -> bool:
+    """Whether `shaped` looks at aggregates at all for this request."""
+    limited = options.limit_tenants_to_placement_aggregate or options.enable_isolated_aggregate_filtering
+    return limited or spec.availability_zone is not None
+
+
+def shaped(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Options) -> RequestSpec:
+    """The request with `placement` filled, and `fallback` where there is one. `aggregates`: all there are.
+
+    BadRequest: a malformed trait or resource, by key and value. NoValidHost: the project may use no host.
+    """
+    required, forbidden = traits_of(spec.flavor.extra_specs)
+    required |= required_of_image(spec.image)
+    isolated = _isolated(aggregates, required) if options.enable_isolated_aggregate_filtering else ()
+    required |= {*_image_type(spec, options), *_image_features(spec, options)}
+    given = spec.placement
+    common = PlacementFilter(
+        required_traits=tuple(sorted({*given.required_traits, *required})),
+        # Nodes of disabled services, where their computes say so.
+        forbidden_traits=tuple(sorted({*given.forbidden_traits, *forbidden, os_traits.COMPUTE_STATUS_DISABLED})),
+        member_of=(*given.member_of, *_tenant(spec, aggregates, options), *_zone(spec, aggregates)),
+        forbidden_aggregates=tuple(sorted({*given.forbidden_aggregates, *isolated})),
+    )
+    first, fallback = with_resources(common, spec, fall_back=not options.disable_fallback_pcpu_query)
+    return msgspec.structs.replace(spec, placement=first, fallback=fallback)
+
+
+# -- aggregates --------------------------------------------------------------------------------------------------------
+
+
+def _tenant(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Options) -> Iterator[tuple[str, ...]]:
+    """The aggregates with the project in a key such as filter_tenant_id or filter_tenant_id2."""
+    if not options.limit_tenants_to_placement_aggregate:
+        return
+    mine = _uuids(aggregates, lambda key, value: key.startswith(TENANT_KEY) and value == spec.project_id)
+    if mine:
+        yield mine
+    elif options.placement_aggregate_required_for_tenants:
+        raise errors.NoValidHost(f"No hosts available for tenant {spec.project_id}: no aggregate names it.")
+
+
+def _zone(spec: RequestSpec, aggregates: Sequence[AggregateFacts]) -> Iterator[tuple[str, ...]]:
+    """The aggregates of the zone. One that none names, such as the default zone, is left to AvailabilityZoneFilter."""
+    zone = spec.availability_zone
+    if zone:
+        named = _uuids(aggregates, lambda key, value: (key, value) == (ZONE_KEY, zone))
+        if named:
+            yield named
+
+
+def _isolated(aggregates: Sequence[AggregateFacts], required: set[str]) -> tuple[str, ...]:
+    """Aggregates that want a trait which the flavor and the image do not require."""
+    mine = {TRAIT_PREFIX + trait for trait in required}
+    return _uuids(
+        aggregates, lambda key, value: key.startswith(TRAIT_PREFIX) and value == "required" and key not in mine
+    )
+
+
+def _uuids(aggregates: Sequence[AggregateFacts], wanted: Any) -> tuple[str, ...]:
+    """Of those with any metadata pair that is `wanted`."""
+    return tuple(one.uuid for one in aggregates if any(wanted(key, value) for key, value in one.metadata))
+
+
+# -- the image ---------------------------------------------------------------------------------------------------------
+
+
+def _image_type(spec: RequestSpec, options: Options) -> Iterator[str]:
+    if options.query_placement_for_image_type_support and spec.image is not None and spec.image.disk_format:
+        yield from _known([f"COMPUTE_IMAGE_TYPE_{spec.image.disk_format.upper()}"])
+
+
+def _image_features(spec: RequestSpec, options: Options) -> Iterator[str]:
+    if options.image_metadata_prefilter and spec.image is not None:
+        properties: Mapping[str, str] = spec.image.properties
+        yield from _known(
+            [
+                f"{prefix}_{properties[key].replace('-', '_').upper()}"
+                for key, prefix in IMAGE_TRAITS.items()
+                if key in properties
+            ]
+        )
+
+
+def _known(traits: list[str]) -> list[str]:
+    """All, or none where one is no standard trait: then the filter asks for nothing, as in Nova."""
+    return traits if all(hasattr(os_traits, trait) for trait in traits) else []

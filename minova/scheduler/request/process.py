@@ -1,0 +1,40 @@
+"""Gathers what a request needs before any driver sees it: the options file, the aggregates, the request filters."""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import select
+
+from minova.db import models
+from minova.db.engine import Database
+from minova.objects.request_spec import RequestSpec
+from minova.scheduler.hosts.record import AggregateFacts
+from minova.scheduler.request.filters import needs_aggregates, options_of, shaped
+from minova.scheduler.request.options_file import OptionsFile
+
+_AGGREGATES = select(
+    models.Aggregate.id, models.Aggregate.name, models.Aggregate.metadata_, models.Aggregate.uuid
+).order_by(models.Aggregate.id)
+
+
+class Preparation:
+    """InvalidConfiguration: the options file is malformed."""
+
+    def __init__(self, conf: Any, db: Database) -> None:
+        self._db = db
+        self._options = options_of(conf)
+        self._file = OptionsFile(conf.scheduler.scheduler_json_config_location)
+
+    def prepared(self, spec: RequestSpec) -> RequestSpec:
+        """See `request_filter.shaped`, which says what is raised."""
+        spec = msgspec.structs.replace(spec, config_options=self._file.content())
+        aggregates = self._aggregates() if needs_aggregates(spec, self._options) else ()
+        return shaped(spec, aggregates, self._options)
+
+    def _aggregates(self) -> tuple[AggregateFacts, ...]:
+        """All of them: one without hosts too keeps a request to itself, and so from every host."""
+        with self._db.read() as session:
+            return tuple(
+                AggregateFacts(number, name, tuple(sorted((key, str(value)) for key, value in metadata.items())), uuid)
+                for number, name, metadata, uuid in session.execute(_AGGREGATES)
+            )

@@ -1,0 +1,84 @@
+"""`minova-manage host rename`: which rows follow the name, and when it is refused."""
+
+import pytest
+from sqlalchemy import select
+
+from minova import errors
+from minova.conductor.hosts import rename as host_rename
+from minova.conductor.hosts.rename import node_names
+from minova.db import models
+from tests.functional.conductor.desk import CTX, Desk
+
+
+def rename(desk: Desk, old: str, new: str, node: str | None = None) -> None:
+    desk.db.run(lambda session: host_rename.rename(session, old, new, node, down_time=60.0, now=desk.db.now()))
+
+
+def silence(desk: Desk, *living: str) -> None:
+    """Long enough for hosts to count as down, but for those living."""
+    for _ in range(8):
+        desk.now += 9.0
+        for host in living:
+            desk.conductor.heartbeat(CTX, host=host, binary="minova-compute")
+        desk.conductor._services.flush()
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "expected"),
+    [
+        (["old"], None, {"old": "new"}),
+        (["old.example.com"], None, {"old.example.com": "new.example.com"}),
+        (["rack-7"], None, {"rack-7": "rack-7"}),
+        (["oldest"], None, {"oldest": "oldest"}),
+        (["old"], "n.example.com", {"old": "n.example.com"}),
+        (["old", "n2"], None, {"old": "new", "n2": "n2"}),
+    ],
+)
+def test_nodes_named_as_their_host_follow_it(names: list[str], given: str | None, expected: dict[str, str]) -> None:
+    assert node_names("old", "new", names, given) == expected
+
+
+def test_name_for_one_of_several_nodes_is_refused() -> None:
+    with pytest.raises(errors.BadRequest, match="2 nodes"):
+        node_names("old", "new", ["n1", "n2"], "n3")
+
+
+def test_every_row_that_names_the_host_follows(desk: Desk) -> None:
+    aggregate = desk.conductor.create_aggregate(CTX, name="rack", metadata={})
+    desk.conductor.add_host_to_aggregate(CTX, aggregate_id=aggregate.id, host="a")
+    running, (waiting,) = desk.active("a"), desk.create()
+    changes = desk.count(models.HostChange)
+    silence(desk, "b", "c")
+    rename(desk, "a", "z", "z-node")
+    assert (desk.instance(running).host, desk.instance(running).node) == ("z", "z-node")
+    task = desk.task(waiting)
+    assert task is not None
+    assert (task.host, task.node) == ("z", "z-node")
+    with desk.db.read() as session:
+        assert session.scalars(select(models.AggregateHost.host)).all() == ["z"]
+        service = session.scalars(select(models.Service).where(models.Service.host == "z")).one()
+        assert service.former_hosts == ["a"]
+        assert set(session.scalars(select(models.ResourceProvider.name))) == {"z-node", "b-node", "c-node"}
+        assert set(session.scalars(select(models.ComputeNode.host))) == {"z", "b", "c"}
+    assert desk.count(models.HostChange) > changes
+    assert desk.allocated() == {running: "a", waiting: "a"}  # by provider, which is the same
+    # Another machine may take the name.
+    desk.add_host("a")
+
+
+def test_host_that_is_up_is_refused(desk: Desk) -> None:
+    with pytest.raises(errors.Conflict, match="heard 0 s ago"):
+        rename(desk, "a", "z")
+
+
+def test_names_that_are_taken_are_refused(desk: Desk) -> None:
+    silence(desk, "b", "c")
+    with pytest.raises(errors.Conflict, match="There is a host b already"):
+        rename(desk, "a", "b")
+    with pytest.raises(errors.Conflict, match="named b-node"):
+        rename(desk, "a", "z", "b-node")
+
+
+def test_unknown_host_is_refused(desk: Desk) -> None:
+    with pytest.raises(errors.NotFound, match="nowhere"):
+        rename(desk, "nowhere", "z")

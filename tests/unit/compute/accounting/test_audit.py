@@ -1,0 +1,180 @@
+"""What an audit makes of view and rows."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from minova.compute.accounting.audit import Finding, NodeSettings, fold
+from minova.compute.accounting.inventories import Ratios, Reserved, ratios_for
+from minova.compute.tracker.resource_view import checked
+from minova.objects.build import AuditInputs, BuildMessage
+from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.objects.request_spec import RequestSpec
+from minova.objects.states import PowerState, TaskState, VmState
+
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10)
+SETTINGS = NodeSettings(host="h", host_ip="10.0.0.1", reserved=Reserved(memory_mb=512, disk_gb=1, vcpus=1))
+
+
+def a_view(*domains: DomainView) -> HypervisorView:
+    return HypervisorView(
+        node="n",
+        vcpus=8,
+        memory_mb=8192,
+        memory_mb_used=700,
+        local_gb=100,
+        local_gb_used=3,
+        disk_available_least=80,
+        hypervisor_type="QEMU",
+        hypervisor_version=7002000,
+        hypervisor_hostname="n",
+        domains=domains,
+    )
+
+
+def a_domain(uuid: str, **changes: Any) -> DomainView:
+    plain = DomainView(uuid=uuid, name=uuid, memory_mb=300, vcpus=1, power_state=PowerState.RUNNING)
+    return msgspec.structs.replace(plain, **changes)
+
+
+def an_instance(uuid: str, **changes: Any) -> Instance:
+    plain = Instance(
+        uuid=uuid,
+        display_name=uuid,
+        flavor=FLAVOR,
+        host="h",
+        node="n",
+        vm_state=VmState.ACTIVE,
+        power_state=PowerState.RUNNING,
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def audit(view: HypervisorView, inputs: AuditInputs) -> Finding:
+    return fold(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
+
+
+def test_an_empty_node_uses_what_is_reserved() -> None:
+    node = audit(a_view(), AuditInputs()).books.node
+    assert (node.uuid, node.id, node.host, node.host_ip) == ("new", 0, "h", "10.0.0.1")
+    assert (node.memory_mb_used, node.local_gb_used, node.vcpus_used) == (512, 1, 1)
+    assert (node.free_ram_mb, node.free_disk_gb, node.disk_available_least) == (7680, 99, 80)
+    assert (node.running_vms, node.current_workload) == (0, 0)
+
+
+def test_a_node_keeps_the_identity_of_its_row() -> None:
+    row = ComputeNode(uuid="known", id=7, generation=3, host="h", hypervisor_hostname="n")
+    node = audit(a_view(), AuditInputs(node=row)).books.node
+    assert (node.uuid, node.id, node.generation) == ("known", 7, 3)
+
+
+COUNTED = [
+    ("an active instance", {}, True),
+    ("one that is being built", {"vm_state": VmState.BUILDING, "task_state": TaskState.SPAWNING}, True),
+    ("one that is being deleted", {"task_state": TaskState.DELETING}, True),
+    ("one in error", {"vm_state": VmState.ERROR}, True),
+    ("a stopped one", {"vm_state": VmState.STOPPED}, True),
+    ("a deleted one", {"vm_state": VmState.DELETED}, False),
+    ("a shelved one that was offloaded", {"vm_state": VmState.SHELVED_OFFLOADED}, False),
+    ("one of another host", {"host": "other"}, False),
+    ("one of another node", {"node": "other"}, False),
+]
+
+
+@pytest.mark.parametrize(("changes", "counts"), [case[1:] for case in COUNTED], ids=[case[0] for case in COUNTED])
+def test_who_holds_resources(changes: dict[str, Any], counts: bool) -> None:
+    finding = audit(a_view(), AuditInputs(instances=(an_instance("i", **changes),)))
+    assert finding.books.node.memory_mb_used == 512 + counts * 1024
+    assert finding.books.node.running_vms == counts
+    assert bool(finding.books.held) == counts
+
+
+def test_an_orphaned_domain_counts_with_its_memory_alone() -> None:
+    finding = audit(a_view(a_domain("orphan", ours=False)), AuditInputs())
+    assert finding.books.orphans == {"orphan": 300}
+    assert (finding.books.node.memory_mb_used, finding.books.node.free_ram_mb) == (812, 7380)
+    assert (finding.books.node.vcpus_used, finding.books.node.local_gb_used, finding.books.node.running_vms) == (
+        1,
+        1,
+        0,
+    )
+
+
+def test_a_stray_is_to_be_destroyed_and_counts_until_then() -> None:
+    finding = audit(a_view(a_domain("stray", attempt=2)), AuditInputs(strays=("stray",)))
+    assert [(domain.uuid, domain.attempt) for domain in finding.strays] == [("stray", 2)]
+    assert finding.books.node.memory_mb_used == 812
+
+
+def test_the_domain_of_a_build_is_no_orphan_before_it_is_claimed() -> None:
+    instance = an_instance("i", host=None, node=None, vm_state=VmState.BUILDING)
+    message = BuildMessage(instance=instance, attempt=1, node="n", request_spec=RequestSpec(flavor=FLAVOR))
+    finding = audit(a_view(a_domain("i")), AuditInputs(attempts=(message,)))
+    assert finding.books.orphans == {}
+    assert finding.books.node.memory_mb_used == 512
+    assert finding.attempts == (message,)
+
+
+POWER = [
+    ("agreeing", {}, [a_domain("i")], False),
+    ("shut down from inside", {}, [a_domain("i", power_state=PowerState.SHUTDOWN)], True),
+    ("gone", {}, [], True),
+    ("gone, as the row says", {"power_state": PowerState.NOSTATE}, [], False),
+    ("in the middle of a build", {"vm_state": VmState.BUILDING, "task_state": TaskState.SPAWNING}, [], False),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "domains", "differs"), [case[1:] for case in POWER], ids=[case[0] for case in POWER]
+)
+def test_power_states_that_differ(changes: dict[str, Any], domains: list[DomainView], differs: bool) -> None:
+    finding = audit(a_view(*domains), AuditInputs(instances=(an_instance("i", **changes),)))
+    assert bool(finding.power_states) == differs
+
+
+def test_inventories_have_totals_reserves_and_ratios() -> None:
+    assert audit(a_view(), AuditInputs()).inventories == (
+        Inventory(resource_class="VCPU", total=8, reserved=1, max_unit=8, allocation_ratio=4.0, keeps_ratio=True),
+        Inventory(resource_class="MEMORY_MB", total=8192, reserved=512, max_unit=8192, keeps_ratio=True),
+        Inventory(resource_class="DISK_GB", total=100, reserved=1, max_unit=100, keeps_ratio=True),
+    )
+
+
+def test_what_a_node_has_none_of_is_not_offered() -> None:
+    diskless = msgspec.structs.replace(a_view(), local_gb=0)
+    assert [one.resource_class for one in audit(diskless, AuditInputs()).inventories] == ["VCPU", "MEMORY_MB"]
+
+
+ROW = ComputeNode(
+    uuid="u",
+    host="h",
+    hypervisor_hostname="n",
+    cpu_allocation_ratio=16.0,
+    ram_allocation_ratio=1.5,
+    disk_allocation_ratio=2.0,
+)
+RATIOS = [
+    ("a new node begins with the initial ones", Ratios(), None, (4.0, 1.0, 1.0)),
+    ("a known node keeps its own", Ratios(), ROW, (16.0, 1.5, 2.0)),
+    ("what the operator sets wins", Ratios(cpu=2.0, ram=1.1, disk=3.0), ROW, (2.0, 1.1, 3.0)),
+    ("zero means unset, as in Nova", Ratios(cpu=0.0), ROW, (16.0, 1.5, 2.0)),
+]
+
+
+@pytest.mark.parametrize(("ratios", "row", "expected"), [case[1:] for case in RATIOS], ids=[case[0] for case in RATIOS])
+def test_allocation_ratios(ratios: Ratios, row: ComputeNode | None, expected: tuple[float, ...]) -> None:
+    assert ratios_for(ratios, row) == expected
+
+
+def test_a_view_with_a_field_that_is_no_number_names_it() -> None:
+    wrong = msgspec.structs.replace(a_view(), memory_mb="much")
+    with pytest.raises(ValueError, match=r"node n: Expected `int`, got `str` - at `\$.memory_mb`"):
+        checked(wrong)
+
+
+def test_a_view_without_a_required_field_names_it() -> None:
+    with pytest.raises(TypeError, match="vcpus"):
+        HypervisorView(node="n")  # type: ignore[call-arg]

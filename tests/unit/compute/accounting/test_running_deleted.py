@@ -1,0 +1,57 @@
+"""What becomes of domains of deleted instances, by the operator's options."""
+
+import msgspec
+import pytest
+
+from minova.compute.accounting.audit import fold
+from minova.compute.accounting.running_deleted import RunningDeleted
+from minova.objects.build import AuditInputs
+from minova.objects.states import PowerState
+from tests.unit.compute.accounting.test_audit import SETTINGS, a_domain, a_view
+
+REAP, LOG, SHUTDOWN = (RunningDeleted(action=one) for one in ("reap", "log", "shutdown"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds", "changes", "wanted"),
+    [
+        (RunningDeleted(), 0, {}, "reap"),
+        (RunningDeleted(timeout=60), 59, {}, None),
+        (RunningDeleted(timeout=60), 60, {}, "reap"),
+        (RunningDeleted(looks=False), 99, {}, None),
+        (RunningDeleted(action="noop"), 99, {}, None),
+        (LOG, 0, {}, "log"),
+        (SHUTDOWN, 0, {}, "shutdown"),
+        (SHUTDOWN, 0, {"power_state": PowerState.SHUTDOWN}, None),
+        (LOG, 0, {"power_state": PowerState.SHUTDOWN}, "log"),
+        (REAP, 0, {"ours": False}, None),
+    ],
+)
+def test_what_is_done_with_a_domain(
+    policy: RunningDeleted, seconds: float, changes: dict[str, object], wanted: str | None
+) -> None:
+    assert policy.asked_of(a_domain("d", **changes), seconds) == wanted
+
+
+@pytest.mark.parametrize(
+    ("policy", "deleted", "ours", "strays"),
+    [
+        (REAP, {"gone": 0.0}, True, ["gone", "moved"]),
+        (RunningDeleted(timeout=60), {"gone": 10.0}, True, ["moved"]),
+        (RunningDeleted(timeout=60), {"gone": 60.0}, True, ["gone", "moved"]),
+        (LOG, {"gone": 9999.0}, True, ["moved"]),
+        (SHUTDOWN, {"gone": 9999.0}, True, ["moved"]),
+        (RunningDeleted(looks=False), {"gone": 9999.0}, True, ["moved"]),
+        (REAP, {"gone": 0.0}, False, []),
+    ],
+)
+def test_an_audit_removes_those_of_deleted_instances_only_where_they_are_to_be_reaped(
+    policy: RunningDeleted, deleted: dict[str, float], ours: bool, strays: list[str]
+) -> None:
+    view = a_view(*(a_domain(uuid, ours=ours) for uuid in ("gone", "moved")))
+    settings = msgspec.structs.replace(SETTINGS, running_deleted=policy)
+    inputs = AuditInputs(strays=("gone", "moved"), deleted=deleted)
+    finding = fold(view, inputs, settings, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
+    assert [domain.uuid for domain in finding.strays] == strays
+    # Until they are gone they count.
+    assert finding.books.node.memory_mb_used == 512 + 600

@@ -1,0 +1,443 @@
+"""Claims and audits of one node."""
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+import pytest
+
+from minova import errors
+from minova.batch_queue import Ticket
+from minova.compute.conductor_retry import Repeat
+from minova.compute.tracker.claims import Claim, NopClaim
+from minova.compute.tracker.nodes import Nodes, settings_from
+from minova.compute.tracker.resource_tracker import ResourceTracker, _Asked
+from minova.objects.instance import Instance
+from minova.objects.request_spec import HostLimits
+from minova.objects.states import TaskState, VmState
+from tests.cluster import wait_for
+from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
+from tests.fakes.conductor import FakeConductor
+from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
+
+
+def a_tracker(conductor: FakeConductor, hypervisor: Hypervisor) -> ResourceTracker:
+    settings = settings_from(Compute().conf, HOST)
+    return Nodes(settings, hypervisor, conductor, repeat=Repeat(lambda seconds: False)).tracker(NODE)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def conductor() -> FakeConductor:
+    return FakeConductor()
+
+
+@pytest.fixture
+def tracker(conductor: FakeConductor) -> ResourceTracker:
+    made = a_tracker(conductor, Hypervisor(NODE))
+    made.update_available_resource(CTX)
+    conductor.calls.clear()
+    return made
+
+
+def test_a_claim_writes_host_node_and_usage_in_one_call(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    with tracker.instance_claim(CTX, message.instance, 1, HostLimits()) as claim:
+        assert (claim.instance.host, claim.instance.node) == (HOST, NODE)
+    assert conductor.calls == ["claim_instance"]
+    row = conductor.nodes[HOST, NODE]
+    assert (row.memory_mb_used, row.vcpus_used, row.local_gb_used) == (1536, 2, 10)
+    assert row.stats["num_task_block_device_mapping"] == "1"
+
+
+def test_a_claim_that_stands_leaves_nothing_to_write(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    conductor.calls.clear()
+    tracker.save(CTX)
+    assert conductor.calls == []
+
+
+def test_an_error_inside_gives_the_claim_back(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    with pytest.raises(RuntimeError), tracker.instance_claim(CTX, message.instance, 1, HostLimits()):
+        raise RuntimeError
+    assert conductor.calls == ["claim_instance", "save_compute_node"]
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 512
+
+
+def test_what_does_not_fit_is_refused_with_every_reason(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    limits = HostLimits(memory_mb=1024, vcpu=1)
+    with pytest.raises(errors.ComputeResourcesUnavailable) as caught:
+        tracker.instance_claim(CTX, message.instance, 1, limits)
+    assert "Free memory 512.00 MB < requested 1024 MB; Free vcpu 1.00 VCPU < requested 2 VCPU" in str(caught.value)
+    assert conductor.calls == []
+
+
+def test_a_claim_is_logged(
+    tracker: ResourceTracker, conductor: FakeConductor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    tracker.instance_claim(CTX, message.instance, 1, HostLimits(disk_gb=50))
+    said = [record.getMessage() for record in caplog.records]
+    assert said[:2] == [
+        "Attempting claim: memory 1024 MB, disk 10 GB, vcpus 2 CPU",
+        "Total memory: 8704 MB, used: 512.00 MB",
+    ]
+    assert "memory limit not specified, defaulting to unlimited" in said
+    assert said[-1].startswith("Claim successful")
+    assert {getattr(record, "instance_uuid", None) for record in caplog.records} == {"i"}
+
+
+def test_it_warns_when_host_and_node_were_set_before(
+    tracker: ResourceTracker, conductor: FakeConductor, caplog: pytest.LogCaptureFixture
+) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    claimed = tracker.instance_claim(CTX, message.instance, 1, HostLimits()).instance
+    tracker.instance_claim(CTX, claimed, 1, HostLimits())
+    assert "already has host host-1 and node node-1" in caplog.text
+
+
+def test_a_claim_made_again_counts_once(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    exactly = HostLimits(memory_mb=1536, disk_gb=10, vcpu=2)
+    for _ in range(2):
+        tracker.instance_claim(CTX, message.instance, 1, exactly)
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 1536
+
+
+def test_a_domain_that_counted_as_orphan_counts_once_when_its_instance_is_claimed(conductor: FakeConductor) -> None:
+    hypervisor = Hypervisor(NODE)
+    hypervisor.add_domain("i", NODE, 1024)
+    tracker = a_tracker(conductor, hypervisor)
+    tracker.update_available_resource(CTX)
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 1536
+    tracker.release(CTX, "i")
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 512
+
+
+def test_an_attempt_that_is_stale_leaves_the_books_alone(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    conductor.give_up("i")
+    with pytest.raises(errors.StaleAttempt):
+        tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    assert tracker.holds("i") is None
+    assert tracker.node == conductor.nodes[HOST, NODE]
+
+
+def test_a_claim_whose_answer_is_lost_is_asked_for_again(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    answers = iter([errors.ServiceUnavailable("lost")])
+    conductor.on_answer = lambda method: raise_next(answers)
+    tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    assert conductor.calls == ["claim_instance", "claim_instance"]
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 1536
+
+
+def test_a_claim_that_never_gets_an_answer_is_given_back(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    answers = iter([errors.ServiceUnavailable("lost")] * 1000)
+    conductor.on_answer = lambda method: raise_next(answers)
+    with pytest.raises(errors.ServiceUnavailable):
+        tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 1536, "the conductor did write it"
+    conductor.on_answer = lambda method: None
+    tracker.save(CTX)
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 512
+
+
+def raise_next(waiting: object) -> None:
+    for error in waiting:  # type: ignore[attr-defined]
+        raise error
+
+
+def test_before_the_first_audit_nothing_can_be_claimed(conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    with pytest.raises(errors.ComputeResourcesUnavailable, match="node-1 has not been audited yet"):
+        a_tracker(conductor, Hypervisor(NODE)).instance_claim(CTX, message.instance, 1, HostLimits())
+
+
+def test_a_driver_without_resources_claims_nothing_but_host_and_node_are_set(conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    claim = a_tracker(conductor, BlindHypervisor(NODE)).instance_claim(CTX, message.instance, 1, HostLimits(vcpu=0))
+    assert isinstance(claim, NopClaim)
+    assert (claim.instance.host, claim.instance.node) == (HOST, NODE)
+
+
+def test_the_drivers_overhead_counts(conductor: FakeConductor) -> None:
+    hypervisor = Hypervisor(NODE)
+    hypervisor.extra = (100, 1, 1)
+    tracker = a_tracker(conductor, hypervisor)
+    tracker.update_available_resource(CTX)
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    incremental = tracker.node
+    tracker.update_available_resource(CTX)
+    assert incremental is not None
+    assert tracker.node == msgspec.structs.replace(incremental, generation=conductor.nodes[HOST, NODE].generation)
+    assert (incremental.memory_mb_used, incremental.local_gb_used, incremental.vcpus_used) == (1636, 11, 3)
+
+
+@pytest.mark.parametrize("instances", [0, 1, 25])
+def test_an_audit_takes_two_calls_whatever_the_number_of_instances(conductor: FakeConductor, instances: int) -> None:
+    tracker = a_tracker(conductor, Hypervisor(NODE, vcpus=1000, memory_mb=1_000_000, local_gb=10_000))
+    tracker.update_available_resource(CTX)
+    for number in range(instances):
+        message = conductor.commit_build(f"i{number}", HOST, NODE, FLAVOR)
+        tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    conductor.calls.clear()
+    tracker.update_available_resource(CTX)
+    assert conductor.calls == ["begin_audit", "finish_audit"]
+    assert conductor.nodes[HOST, NODE].running_vms == instances
+
+
+def test_no_claim_gets_in_between_at_any_step_of_an_audit() -> None:
+    """At each step a claim is tried in another thread: it must wait, and succeed as soon as the audit is over."""
+    watch = Watch()
+    conductor = watch.conductor
+    hypervisor = WatchedHypervisor(watch, NODE)
+    tracker = a_tracker(conductor, hypervisor)
+    tracker.update_available_resource(CTX)
+    for number in range(3):
+        message = conductor.commit_build(f"old{number}", HOST, NODE, FLAVOR)
+        tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    watch.begin(tracker)
+    tracker.update_available_resource(CTX)
+    watch.end()
+    steps = {"begin_audit", "begin_audit answered", "overhead", "finish_audit", "finish_audit answered"}
+    assert set(watch.tried) == steps
+    assert not any(watch.got_in.values()), watch.got_in
+    assert conductor.nodes[HOST, NODE].running_vms == 3 + len(watch.tried)
+    assert watch.order == [
+        "begin_audit",
+        "finish_audit",
+        "claim_instance",
+        "claim_instances",
+    ], "every claim came after the audit, and those that waited behind the first came together"
+
+
+def together(tracker: ResourceTracker, conductor: FakeConductor, *uuids: str) -> dict[str, Claim | Exception]:
+    """What came of claims that waited behind the claim of instance `first`."""
+    messages = {uuid: conductor.commit_build(uuid, HOST, NODE, FLAVOR) for uuid in ("first", *uuids)}
+    outcomes: dict[str, Claim | Exception] = {}
+
+    def claim(uuid: str) -> None:
+        try:
+            outcomes[uuid] = tracker.instance_claim(CTX, messages[uuid].instance, 1, HostLimits())
+        except errors.MinovaError as error:
+            outcomes[uuid] = error
+
+    threads = [threading.Thread(target=claim, args=(uuid,)) for uuid in uuids]
+
+    def waits(number: int) -> bool:
+        return len(tracker._claims._waiting) == number
+
+    def while_the_first_is_written(method: str) -> None:
+        if method == "claim_instance" and not threads[0].ident:
+            for number, thread in enumerate(threads, start=1):
+                thread.start()
+                wait_for("the claim to wait", partial(waits, number))
+
+    conductor.on_call = while_the_first_is_written
+    claim("first")
+    for thread in threads:
+        thread.join(10)
+    conductor.on_call = lambda method: None
+    return outcomes
+
+
+def test_claims_that_wait_go_in_one_message(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    outcomes = together(tracker, conductor, "i1", "i2", "i3")
+    assert conductor.calls == ["claim_instance", "claim_instances"]
+    assert all(isinstance(outcome, Claim) for outcome in outcomes.values())
+    assert conductor.nodes[HOST, NODE].running_vms == 4
+    conductor.calls.clear()
+    tracker.save(CTX)
+    assert conductor.calls == [], "nothing is left to write"
+
+
+def test_a_stale_claim_among_others_gives_back_what_it_took(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    conductor.on_answer = lambda method: conductor.give_up("i2") if method == "claim_instance" else None
+    outcomes = together(tracker, conductor, "i1", "i2", "i3")
+    assert isinstance(outcomes["i2"], errors.StaleAttempt)
+    assert all(isinstance(outcomes[uuid], Claim) for uuid in ("first", "i1", "i3"))
+    assert tracker.holds("i2") is None
+    tracker.save(CTX)
+    assert conductor.nodes[HOST, NODE].running_vms == 3
+
+
+def test_a_claim_that_does_not_fit_is_refused_alone(conductor: FakeConductor) -> None:
+    tracker = a_tracker(conductor, Hypervisor(NODE))
+    tracker.update_available_resource(CTX)
+    conductor.calls.clear()
+    big = msgspec.structs.replace(FLAVOR, memory_mb=10**9)
+    limits = HostLimits(memory_mb=10**6)
+    messages = [conductor.commit_build(f"i{n}", HOST, NODE, FLAVOR if n else big) for n in range(3)]
+    asked = [
+        Ticket[_Asked, Instance](_Asked(ctx=CTX, instance=one.instance, attempt=1, limits=limits)) for one in messages
+    ]
+    tracker._serve_claims(asked)
+    refused, *stand = [ticket.outcome() for ticket in asked]
+    assert isinstance(refused, errors.ComputeResourcesUnavailable)
+    assert [isinstance(one, Instance) for one in stand] == [True, True]
+
+
+def test_an_older_conductor_gets_claims_one_by_one(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    def too_old(*_: object, **__: object) -> None:
+        raise errors.PeerTooOld("claim_instances needs conductor 1.6")
+
+    conductor.claim_instances = too_old  # type: ignore[method-assign,assignment]
+    outcomes = together(tracker, conductor, "i1", "i2")
+    assert all(isinstance(outcome, Claim) for outcome in outcomes.values())
+    assert conductor.calls == ["claim_instance"] * 3
+
+
+class Watch:
+    """Tries a claim in a thread at each step it is told of, and sees whether it gets in."""
+
+    def __init__(self) -> None:
+        self.conductor = FakeConductor()
+        self.conductor.on_call = self._called
+        self.conductor.on_answer = lambda method: self.step(f"{method} answered")
+        self.tried: list[str] = []
+        self.got_in: dict[str, bool] = {}
+        self.order: list[str] = []
+        self._tracker: ResourceTracker | None = None
+        self._auditing = threading.get_ident()
+        self._threads: list[threading.Thread] = []
+
+    def begin(self, tracker: ResourceTracker) -> None:
+        self._tracker = tracker
+        self.order.clear()
+
+    def end(self) -> None:
+        self._tracker = None
+        for thread in self._threads:
+            thread.join(timeout=10)
+            assert not thread.is_alive()
+
+    def _called(self, method: str) -> None:
+        self.order.append(method)
+        self.step(method)
+
+    def step(self, name: str) -> None:
+        tracker = self._tracker
+        if tracker is None or threading.get_ident() != self._auditing or name in self.tried:
+            return
+        self.tried.append(name)
+        message = self.conductor.commit_build(f"during {name}", HOST, NODE, FLAVOR)
+        claimed = threading.Event()
+
+        def claim() -> None:
+            tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+            claimed.set()
+
+        thread = threading.Thread(target=claim)
+        self._threads.append(thread)
+        thread.start()
+        self.got_in[name] = claimed.wait(0.1)
+
+
+class WatchedHypervisor(Hypervisor):
+    def __init__(self, watch: Watch, *nodes: str) -> None:
+        super().__init__(*nodes, vcpus=1000, memory_mb=1_000_000, local_gb=10_000)
+        self._watch = watch
+
+    def overhead(self, flavor: object) -> tuple[int, int, int]:
+        self._watch.step("overhead")
+        return (0, 0, 0)
+
+
+def test_a_node_without_a_row_is_made_again_with_the_same_uuid(
+    tracker: ResourceTracker, conductor: FakeConductor
+) -> None:
+    before = conductor.nodes.pop((HOST, NODE))
+    tracker.update_available_resource(CTX)
+    assert conductor.nodes[HOST, NODE].uuid == before.uuid
+
+
+def test_a_row_that_is_gone_is_not_asked_for_until_an_audit_has_made_it_again(
+    tracker: ResourceTracker, conductor: FakeConductor
+) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    conductor.nodes.clear()
+    conductor.calls.clear()
+    tracker.release(CTX, "i")
+    tracker.save(CTX)
+    assert conductor.calls == ["save_compute_node"]
+    conductor.give_up("i")
+    tracker.update_available_resource(CTX)
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 512
+
+
+def test_the_uuid_of_the_row_stays(conductor: FakeConductor, tracker: ResourceTracker) -> None:
+    row = conductor.nodes[HOST, NODE]
+    conductor.nodes[HOST, NODE] = type(row)(uuid="another", host=HOST, hypervisor_hostname=NODE, id=1)
+    tracker.update_available_resource(CTX)
+    assert conductor.nodes[HOST, NODE].uuid == "another"
+
+
+def test_an_audit_says_what_it_does(
+    tracker: ResourceTracker, conductor: FakeConductor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="minova.compute")
+    tracker.update_available_resource(CTX)
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == "Auditing locally available compute resources for node node-1"
+    assert said[1].startswith("Hypervisor resource view: name=node-1 free_ram=8704MB")
+    assert said[2].startswith("Final resource view: name=node-1 phys_ram=8704MB used_ram=512MB")
+    assert len(said) == 3
+
+
+def test_a_state_that_changed_is_written_by_the_next_save_and_only_then(
+    tracker: ResourceTracker, conductor: FakeConductor
+) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    claimed = tracker.instance_claim(CTX, message.instance, 1, HostLimits()).instance
+    tracker.note(msgspec.structs.replace(claimed, vm_state=VmState.ACTIVE, task_state=None))
+    conductor.calls.clear()
+    tracker.save(CTX)
+    tracker.save(CTX)
+    assert conductor.calls == ["save_compute_node"]
+    assert conductor.nodes[HOST, NODE].stats["num_vm_active"] == "1"
+    assert conductor.nodes[HOST, NODE].current_workload == 0
+
+
+def test_when_the_audits_last_write_fails_the_books_are_right_and_written_later(
+    tracker: ResourceTracker, conductor: FakeConductor
+) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    conductor.begin_delete("i")
+    conductor.instance_deleted(CTX, instance_uuid="i", host=HOST)
+    conductor.on_call = fail_on("finish_audit")
+    with pytest.raises(errors.ServiceUnavailable):
+        tracker.update_available_resource(CTX)
+    assert tracker.node is not None
+    assert tracker.node.memory_mb_used == 512
+    tracker.save(CTX)
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 512
+
+
+def fail_on(name: str) -> Callable[[str], None]:
+    def fail(method: str) -> None:
+        if method == name:
+            raise errors.ServiceUnavailable(name)
+
+    return fail
+
+
+def test_a_task_state_of_the_row_is_counted_by_the_audit(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    conductor.begin_attempt(CTX, instance_uuid="i", attempt=1, host=HOST, step=TaskState.SPAWNING)
+    tracker.update_available_resource(CTX)
+    row = conductor.nodes[HOST, NODE]
+    assert row.stats["num_task_spawning"] == "1"
+    assert (row.current_workload, row.stats["io_workload"]) == (1, "1")

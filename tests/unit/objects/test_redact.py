@@ -1,0 +1,19 @@
+import pytest
+
+from minova.objects.redact import without_names
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "told"),
+    [
+        ("h1: no space on h1", ["h1"], "no space on the host"),
+        ("Build failed in 2 attempts. h1: gone; h10: gone", ["h1", "h10"], "Build failed in 2 attempts. gone; gone"),
+        ("h1.example.org is down. Ask for h1.", ["h1", "h1.example.org"], "the host is down. Ask for the host."),
+        ("h12, h1-b and xh1 are others", ["h1"], "h12, h1-b and xh1 are others"),
+        ("a.b is not axb", ["a.b"], "the host is not axb"),
+        ("nothing is named", [], "nothing is named"),
+        ("nothing is named", [""], "nothing is named"),
+    ],
+)
+def test_names_of_hosts_are_taken_out(text: str, names: list[str], told: str) -> None:
+    assert without_names(text, names) == told

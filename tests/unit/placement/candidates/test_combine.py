@@ -1,0 +1,226 @@
+"""Small trees drawn as text: `name(parent) CLASS=free ... +TRAIT @aggregate`, one provider a line, roots without parent."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import pytest
+
+from minova.placement.candidates.combine import Candidate, Combiner
+from minova.placement.candidates.request import CandidateRequest, Group
+from minova.placement.candidates.tree import SHARES, Node, Room, Tree, sharing_with
+
+HOST = """
+    host VCPU=8 MEMORY_MB=64 +X @agg
+    numa0(host) PCPU=4 +NUMA
+    numa1(host) PCPU=4 +NUMA +SSD
+    nic0(numa0) VF=2 +FAST
+    nic1(numa1) VF=1
+"""
+STORE = f"""
+    store DISK_GB=100 +{SHARES} +SSD @agg
+"""
+
+
+def nodes_of(text: str) -> list[Node]:
+    made: dict[str, Node] = {}
+    for number, line in enumerate(text.split("\n")):
+        if not line.strip():
+            continue
+        name, *words = line.split()
+        name, _, parent = name.rstrip(")").partition("(")
+        above = made.get(parent)
+        rooms = dict(word.split("=") for word in words if "=" in word)
+        made[name] = Node(
+            id=number + len(text) * 100,
+            uuid=name,
+            root_id=above.root_id if above else number + len(text) * 100,
+            root_uuid=above.root_uuid if above else name,
+            parent_id=above.id if above else None,
+            rooms={name: Room(int(free), 0, 1, int(free), 1) for name, free in rooms.items()},
+            traits=frozenset(word[1:] for word in words if word[0] == "+"),
+            aggregates=frozenset(word[1:] for word in words if word[0] == "@"),
+        )
+    return list(made.values())
+
+
+def tree_of(text: str, shared: str = "") -> Tree:
+    nodes, others = nodes_of(text), nodes_of(shared)
+    parents = {node.id: node.parent_id for node in (*nodes, *others)}
+    return Tree(nodes[0], nodes, sharing_with(nodes, others), parents)
+
+
+def asks(*groups: Group, **wide: object) -> CandidateRequest:
+    return CandidateRequest(groups=groups, **wide)  # type: ignore[arg-type]
+
+
+def group(suffix: str = "", asked: str = "", **more: object) -> Group:
+    resources = {name: int(amount) for name, amount in (word.split("=") for word in asked.split())}
+    return Group(suffix=suffix, resources=resources, **more)  # type: ignore[arg-type]
+
+
+def all_of(request: CandidateRequest, tree: Tree, in_trees: dict[str, int] | None = None) -> list[Candidate]:
+    return list(Combiner(request, in_trees or {}).candidates_of(tree))
+
+
+def found(request: CandidateRequest, tree: Tree, in_trees: dict[str, int] | None = None) -> list[str]:
+    """Each candidate as `suffix:provider,provider suffix:provider`, sorted."""
+    lines = []
+    for candidate in all_of(request, tree, in_trees):
+        mappings = sorted(candidate.mappings().items())
+        lines.append(" ".join(f"{suffix}:{','.join(sorted(uuids))}" for suffix, uuids in mappings))
+    return sorted(lines)
+
+
+def some(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ([group(asked="VCPU=8")], [":host"]),
+        ([group(asked="VCPU=9")], []),
+        ([group(asked="VGPU=1")], []),
+        ([group(asked="VCPU=1 VF=1")], [":host,nic0", ":host,nic1"]),
+        ([group(asked="VCPU=1 VF=2")], [":host,nic0"]),
+        ([group("1", "VCPU=1 VF=1")], []),
+        ([group("1", "VF=1"), group("2", "VF=1")], ["1:nic0 2:nic0", "1:nic0 2:nic1", "1:nic1 2:nic0"]),
+        ([group("1", "VF=2"), group("2", "VF=1")], ["1:nic0 2:nic1"]),
+        ([group("1", "VF=2"), group("2", "VF=2")], []),
+        ([group("1", "VF=1", required=(some("FAST"),))], ["1:nic0"]),
+        ([group("1", "VF=1", forbidden=some("FAST"))], ["1:nic1"]),
+        ([group("1", "PCPU=1", required=(some("SSD", "FAST"),))], ["1:numa1"]),
+        ([group(asked="PCPU=1 VF=1", required=(some("FAST"),))], [":nic0,numa0", ":nic0,numa1"]),
+        ([group(asked="PCPU=1 VF=1", required=(some("FAST"), some("SSD")))], [":nic0,numa1"]),
+        ([group(asked="PCPU=1 VF=1", forbidden=some("SSD", "FAST"))], [":nic1,numa0"]),
+        ([group(asked="PCPU=1", required=(some("X"),))], []),
+    ],
+)
+def test_who_serves_what(asked: list[Group], answer: list[str]) -> None:
+    assert found(asks(*asked), tree_of(HOST)) == answer
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        # A root's aggregates span its tree for the group without suffix; a granular one looks at its provider alone.
+        ([group(asked="VF=2", member_of=(some("agg"),))], [":nic0"]),
+        ([group("1", "VF=2", member_of=(some("agg"),))], []),
+        ([group("1", "VCPU=2", member_of=(some("agg", "other"),))], ["1:host"]),
+        ([group("1", "VCPU=2", member_of=(some("agg"), some("other")))], []),
+        ([group(asked="VF=2", forbidden_aggregates=some("agg"))], []),
+        ([group("1", "VF=2", forbidden_aggregates=some("agg"))], ["1:nic0"]),
+    ],
+)
+def test_aggregates(asked: list[Group], answer: list[str]) -> None:
+    assert found(asks(*asked), tree_of(HOST)) == answer
+
+
+def test_isolated_groups_come_from_providers_of_their_own_and_the_one_without_suffix_does_not_count() -> None:
+    asked = [group(asked="VF=1"), group("1", "VF=1"), group("2", "VF=1")]
+    assert found(asks(*asked[1:], isolate=True), tree_of(HOST)) == ["1:nic0 2:nic1", "1:nic1 2:nic0"]
+    assert found(asks(*asked, isolate=True), tree_of(HOST)) == [":nic0 1:nic0 2:nic1", ":nic0 1:nic1 2:nic0"]
+
+
+def test_of_a_same_subtree_one_is_above_all_others() -> None:
+    asked = [group("A", "PCPU=1"), group("B", "VF=1")]
+    together = {"same_subtrees": (some("A", "B"),)}
+    assert found(asks(*asked, **together), tree_of(HOST)) == ["A:numa0 B:nic0", "A:numa1 B:nic1"]
+    # Two of the same height have no one above them among the chosen.
+    nics = [group("A", "VF=1"), group("B", "VF=1"), group("C", "", required=(some("NUMA"),))]
+    of_one_cell = asks(*nics, same_subtrees=(some("A", "B", "C"),))
+    assert found(of_one_cell, tree_of(HOST)) == ["A:nic0 B:nic0 C:numa0"]
+
+
+def test_a_root_may_be_asked_for_its_traits() -> None:
+    for names, answer in ((("X",), [":nic0"]), (("NUMA",), [])):
+        assert found(asks(group(asked="VF=2"), root_required=some(*names)), tree_of(HOST)) == answer
+    assert found(asks(group(asked="VF=2"), root_forbidden=some("X")), tree_of(HOST)) == []
+
+
+def test_who_shares_an_aggregate_with_a_tree_serves_it() -> None:
+    assert found(asks(group(asked="VCPU=1 DISK_GB=1")), tree_of(HOST, STORE)) == [":host,store"]
+    assert found(asks(group(asked="VCPU=1 DISK_GB=1")), tree_of(HOST, STORE.replace("@agg", "@other"))) == []
+    assert found(asks(group(asked="VCPU=1 DISK_GB=1", required=(some("SSD"),))), tree_of(HOST, STORE)) == [
+        ":host,store"
+    ]
+
+
+def test_whoever_shares_must_be_in_the_aggregates_itself() -> None:
+    request = asks(group(asked="VCPU=1 DISK_GB=1", member_of=(some("zone"),)))
+    assert found(request, tree_of(HOST.replace("@agg", "@agg @zone"), STORE)) == []
+    assert found(request, tree_of(HOST.replace("@agg", "@agg @zone"), STORE.replace("@agg", "@agg @zone"))) != []
+
+
+def test_a_group_that_names_a_tree_is_served_by_it_and_by_whoever_of_it_shares() -> None:
+    tree = tree_of(HOST, STORE)
+    host, store = tree.root.id, next(iter(tree.sharing)).id
+    asked = asks(group(asked="VCPU=1"), group("1", "DISK_GB=1"))
+    assert found(asked, tree, {"": host, "1": store}) == [":host 1:store"]
+    assert found(asked, tree, {"": host, "1": host}) == []
+    assert found(asks(group(asked="VCPU=1 DISK_GB=1")), tree, {"": host}) == []
+
+
+def test_old_clients_get_one_provider_of_a_tree_and_those_that_share() -> None:
+    tree = tree_of(HOST, STORE)
+    assert found(asks(group(asked="VCPU=1 VF=1"), nested=False), tree) == []
+    assert found(asks(group(asked="VF=1 DISK_GB=1"), nested=False), tree) == [":nic0,store", ":nic1,store"]
+
+
+def test_amounts_of_several_groups_add_up() -> None:
+    (candidate,) = all_of(asks(group(asked="VCPU=1 MEMORY_MB=8"), group("1", "VCPU=2")), tree_of(HOST))
+    assert candidate.allocations() == {"host": {"VCPU": 3, "MEMORY_MB": 8}}
+    assert candidate.mappings() == {"": ["host"], "1": ["host"]}
+
+
+def test_the_sum_of_several_groups_stays_below_max_unit() -> None:
+    tree = tree_of("host VCPU=8")
+    node = Node(id=1, uuid="host", root_id=1, root_uuid="host", rooms={"VCPU": Room(8, 0, 1, 3, 1)})
+    tree = Tree(node, [node], (), {1: None})
+    assert found(asks(group("1", "VCPU=1"), group("2", "VCPU=2")), tree) == ["1:host 2:host"]
+    assert found(asks(group("1", "VCPU=2"), group("2", "VCPU=2")), tree) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "amount", "takes"),
+    [
+        (Room(8, 0, 1, 8, 1), 8, True),
+        (Room(8, 1, 1, 8, 1), 8, False),
+        (Room(8, 0, 1, 4, 1), 5, False),
+        (Room(8, 0, 2, 8, 1), 1, False),
+        (Room(8, 0, 1, 8, 2), 3, False),
+        (Room(8, 9, 1, 8, 1), 1, False),
+    ],
+)
+def test_units_steps_and_capacity(room: Room, amount: int, takes: bool) -> None:
+    assert room.takes(amount) is takes
+
+
+def devices(count: int, of_each: int) -> Tree:
+    return tree_of("\n".join(["host VCPU=8", *(f"pci{number}(host) VF={of_each}" for number in range(count))]))
+
+
+def groups(count: int, asked: str = "VF=1") -> Sequence[Group]:
+    return [group(f"_{number}", asked) for number in range(count)]
+
+
+def test_eight_groups_over_eight_devices_are_all_permutations_and_the_first_come_first() -> None:
+    request = asks(*groups(8), isolate=True)
+    assert len(list(islice(Combiner(request, {}).candidates_of(devices(8, 1)), 1000))) == 1000
+    assert len(found(asks(*groups(5)), devices(5, 1))) == 120
+
+
+@pytest.mark.parametrize(
+    "request_and_tree",
+    [
+        (asks(*groups(16)), devices(15, 1)),
+        (asks(*groups(16), isolate=True), devices(15, 2)),
+        (asks(*groups(13, "VF=3")), devices(12, 5)),
+        (asks(*groups(12), group("last", "VF=1", required=(some("NONE"),))), devices(20, 1)),
+    ],
+)
+def test_what_cannot_be_is_found_out_without_trying_every_order(
+    request_and_tree: tuple[CandidateRequest, Tree],
+) -> None:
+    # Tried in every order, each of these takes longer than the age of the universe.
+    assert all_of(*request_and_tree) == []

@@ -1,0 +1,214 @@
+"""capacity_of: so many as one decision after the other finds, on any cloud; and what it says of those that are full."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+
+from minova.objects.capacity import Capacity
+from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
+from minova.objects.numa import InstanceNUMATopology, NUMATopology
+from minova.scheduler.decide.capacity import capacity_of, what_of
+from minova.scheduler.decide.chain import Rules
+from minova.scheduler.decide.decision import decide, joined
+from minova.scheduler.decide.what_if_table import TrialTable
+from minova.scheduler.extensions import load_filters
+from minova.scheduler.hosts.consumption import taken
+from minova.scheduler.hosts.numa_equivalence import likeness
+from minova.scheduler.hosts.record import HostRecord
+from tests.unit.hardware import guests
+from tests.unit.scheduler.hosts import record, record_lists, room, spec_of, specs, table_of, zone
+from tests.unit.scheduler.requests import options
+
+FILTERS = [
+    "AvailabilityZoneFilter",
+    "ComputeFilter",
+    "ImagePropertiesFilter",
+    "RamFilter",
+    "AggregateCoreFilter",
+    "DiskFilter",
+    "AggregateNumInstancesFilter",
+    "NUMATopologyFilter",
+    "PciPassthroughFilter",
+    "DifferentHostFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+]
+LIMIT = 60
+
+
+def rules(*filters: str) -> Rules:
+    return Rules(
+        filters=load_filters(
+            options(enabled_filters=list(filters), available_filters=["nova.scheduler.filters.all_filters"])
+        ),
+        weighers=[],
+        host_subset_size=1,
+        shuffle_best_same_weighed_hosts=False,
+        max_placement_results=2,
+        draw=lambda n: 0,
+    )
+
+
+RULES = rules(*FILTERS)
+PLAIN = rules("ComputeFilter")
+
+
+def one_by_one(records: list[HostRecord], spec: Any) -> dict[str, int]:
+    """Each host's, from decision after decision."""
+    table, counts = table_of(*records), {one.host: 0 for one in records}
+    for number in range(LIMIT * len(records)):
+        decision = decide(table, spec, (f"new-{number}",), 0, RULES)
+        if decision.error is not None:
+            return counts
+        host = decision.selections[0][0].host
+        counts[host] += 1
+        spec = joined(spec, host, f"new-{number}")
+    return {}
+
+
+def by_host(capacity: Capacity) -> dict[str, int]:
+    return {one.host: one.count for one in capacity.hosts}
+
+
+@settings(max_examples=150)
+@given(records=record_lists(), spec=specs())
+def test_as_many_as_one_decision_after_the_other_finds(records: list[HostRecord], spec: Any) -> None:
+    table = table_of(*records)
+    try:
+        expected = one_by_one(records, spec)
+    except Exception as error:  # noqa: BLE001  - whatever a filter says of a malformed request
+        with pytest.raises(type(error)):
+            capacity_of(TrialTable(table), spec, RULES, LIMIT)
+        return
+    before = [table.host(row).free_disk_mb for row in range(len(table))]
+    found = capacity_of(TrialTable(table), spec, RULES, LIMIT)
+    assert [table.host(row).free_disk_mb for row in range(len(table))] == before
+    if spec.instance_group is not None and spec.instance_group.policy == AFFINITY:
+        # Decisions go to the first host that they like, and then nowhere else.
+        assert all(count in (0, by_host(found)[host]) for host, count in expected.items())
+        assert found.total == max(by_host(found).values())
+        return
+    assert by_host(found) == expected
+    assert found.complete
+    assert found.total == sum(expected.values())
+    assert all(one.step and one.reason is not None for one in found.hosts)
+
+
+def test_each_host_says_what_stopped_it_and_what_most_lack_comes_first() -> None:
+    records = [
+        record(
+            1, memory_mb_used=20480, rooms={"VCPU": room(64), "MEMORY_MB": room(32768, 20480), "DISK_GB": room(500)}
+        ),
+        record(2, rooms={"VCPU": room(2), "MEMORY_MB": room(32768), "DISK_GB": room(500)}),
+        record(3, rooms={"VCPU": room(64), "MEMORY_MB": room(32768), "DISK_GB": room(5)}),
+        record(4, rooms={"VCPU": room(64), "MEMORY_MB": room(1024), "DISK_GB": room(5)}),
+        record(5, rooms={"VCPU": room(64), "MEMORY_MB": room(4096), "DISK_GB": room(500)}),
+    ]
+    found = capacity_of(TrialTable(table_of(*records)), spec_of(memory_mb=2048), PLAIN, 100)
+    assert (found.total, found.complete) == (10, True)
+    assert [(one.host, one.count) for one in found.hosts] == [
+        ("host1", 6),
+        ("host2", 2),
+        ("host5", 2),
+        ("host3", 0),
+        ("host4", 0),
+    ]
+    assert found.hosts[0].step == "placement"
+    assert found.hosts[0].reason == "free MEMORY_MB 0 < requested 2048 (capacity 32768, used 32768)"
+    assert [(one.what, one.hosts, one.full) for one in found.stopped] == [
+        ("free MEMORY_MB", 2, 2),
+        ("free VCPU", 1, 1),
+        ("free DISK_GB, max_unit of DISK_GB", 1, 0),
+        ("free MEMORY_MB, max_unit of MEMORY_MB, free DISK_GB, max_unit of DISK_GB", 1, 0),
+    ]
+
+
+def test_what_takes_nothing_ends_at_the_limit() -> None:
+    nothing = spec_of(memory_mb=0, vcpus=0, root_gb=0)
+    found = capacity_of(TrialTable(table_of(record(1), record(2))), nothing, PLAIN, 7)
+    assert (found.total, found.complete, found.limit) == (14, False, 7)
+    assert {(one.step, one.reason) for one in found.hosts} == {(None, None)}
+    assert found.stopped == ()
+
+
+def test_a_cloud_without_hosts() -> None:
+    assert capacity_of(TrialTable(table_of()), spec_of(), RULES, 9) == Capacity(total=0, limit=9)
+
+
+@pytest.mark.parametrize(
+    ("policy", "most", "total"), [(ANTI_AFFINITY, 1, 3), (ANTI_AFFINITY, 2, 6), (AFFINITY, None, 16)]
+)
+def test_a_group_counts(policy: str, most: int | None, total: int) -> None:
+    group = InstanceGroup(uuid="g", policy=policy, max_server_per_host=most)
+    found = capacity_of(TrialTable(table_of(*map(record, (1, 2, 3)))), spec_of(instance_group=group), RULES, 100)
+    assert (found.total, found.one_host) == (total, policy == AFFINITY)
+
+
+@pytest.mark.parametrize(
+    ("policy", "most", "total"), [(ANTI_AFFINITY, 1, 2), (ANTI_AFFINITY, 3, 6), (AFFINITY, None, 32)]
+)
+def test_nodes_of_one_host_share_what_its_group_may_have_there(policy: str, most: int | None, total: int) -> None:
+    nodes = [msgspec.structs.replace(record(number), host=host) for number, host in ((1, "a"), (2, "a"), (3, "b"))]
+    table = table_of(*nodes, together=True)
+    group = InstanceGroup(uuid="g", policy=policy, max_server_per_host=most)
+    found = capacity_of(TrialTable(table), spec_of(instance_group=group), RULES, 100)
+    assert (found.total, found.one_host) == (total, policy == AFFINITY)
+
+
+def test_only_hosts_of_the_zone() -> None:
+    records = [record(1, aggregates=(zone("a"),)), record(2, aggregates=(zone("b"),))]
+    found = capacity_of(TrialTable(table_of(*records)), spec_of(availability_zone="b"), RULES, 100)
+    assert by_host(found) == {"host1": 0, "host2": 16}
+
+
+def test_builds_under_way_come_to_an_end_and_so_stop_nobody() -> None:
+    found = capacity_of(TrialTable(table_of(record(1))), spec_of(), rules("IoOpsFilter"), 100)
+    assert found.total == 16
+
+
+@pytest.mark.parametrize(
+    ("reason", "what"),
+    [
+        ("free memory 512 MB < requested 2048 MB (limit 6144 MB, used 5632 MB)", "free memory"),
+        ("free VCPU 0 < requested 2 (capacity 8, used 8); free DISK_GB -3.5 < requested 1", "free VCPU, free DISK_GB"),
+        ("instances 50 >= limit 50", "instances"),
+        ("the service is disabled: moving 3 racks", "the service is disabled: moving 3 racks"),
+        ("", ""),
+    ],
+)
+def test_what_there_was_not_enough_of(reason: str, what: str) -> None:
+    assert what_of(reason) == what
+
+
+@settings(max_examples=60)
+@given(host=guests.hosts(most=2), other=guests.hosts(most=2), wanted=guests.guests(most=2), then=guests.guests(most=2))
+def test_cells_that_are_alike_take_the_same_guests(
+    host: NUMATopology, other: NUMATopology, wanted: InstanceNUMATopology, then: InstanceNUMATopology
+) -> None:
+    """One after the other, whatever they are; and a cell is like itself with its CPUs in use renumbered."""
+    for one in (other, renumbered(host)):
+        if likeness(one) == likeness(host):
+            assert after(one, wanted) == after(host, wanted)
+            assert after(one, wanted, then, wanted) == after(host, wanted, then, wanted)
+    assert likeness(renumbered(renumbered(host))) == likeness(host)
+
+
+def renumbered(host: NUMATopology) -> NUMATopology:
+    """Cores in the same order, with the CPUs that are in use and those that are not each turned round in a core."""
+    cells = []
+    for cell in host.cells:
+        places = {
+            cpu: other for core in cell.siblings for cpu, other in zip(sorted(core), sorted(core)[::-1], strict=True)
+        }
+        pinned = frozenset(places.get(cpu, cpu) for cpu in cell.pinned_cpus)
+        cells.append(msgspec.structs.replace(cell, pinned_cpus=pinned))
+    return NUMATopology(tuple(cells))
+
+
+def after(host: NUMATopology, *wanted: InstanceNUMATopology) -> Any:
+    """What it is like with these on it, as far as they fit."""
+    for guest in wanted:
+        host = taken(host, (), guest, ())[0] or host
+    return likeness(host)
