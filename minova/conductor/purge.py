@@ -1,6 +1,6 @@
 """Removes rows whose time is over, in small batches with pauses, from one conductor at a time.
 
-Every table that grows stands in docs/growth.md with its retention.
+Every table that grows stands in docs/operators/growth.md with its retention.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """minova answers the scenarios of tests/conformance/data as Nova did.
 
-`answer-*` are Nova's own. Where one of Nova's defects that minova does not follow has part in them (docs/compatibility.md),
+`answer-*` are Nova's own. Where one of Nova's defects that minova does not follow has part in them (docs/reference/compatibility.md),
 `repaired-*` stands beside: what Nova answers without these defects.
 """
 

@@ -78,9 +78,9 @@ ALL_KINDS = (*KINDS, UPGRADE)
 # not killed, renamed or stepped meanwhile, because it lacks what the new release has against that (identity, monotonic time).
 #
 # - Conductors do not go back: all of the new release would have to stop first, and [upgrade_levels] be pinned in all services
-#   (docs/upgrade.md, Rollback).
+#   (docs/operators/upgrade.md, Rollback).
 # - While one of the last release runs, the other services do not go back either: it does not correct the version with which a
-#   service of the new release has registered (docs/upgrade.md, Rollback).
+#   service of the new release has registered (docs/operators/upgrade.md, Rollback).
 # - It also compares leases and heartbeats with the wall clock, so that steps and outages let them lapse (decision 0018), and
 #   keeps the names of services in memory, so that no host may be renamed (decision 0022).
 NOT_BESIDE_OLD_CONDUCTORS = frozenset(

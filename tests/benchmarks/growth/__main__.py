@@ -1,7 +1,7 @@
 """How large the rows of each table are: `python -m tests.benchmarks.growth [SERVERS]`.
 
 Servers are created, built and deleted by a conductor over PostgreSQL, and as many hosts written; then each table's size, indexes included, is divided by its
-rows. docs/growth.md has the answers.
+rows. docs/operators/growth.md has the answers.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Nova without those of its defects that minova does not follow (docs/compatibility.md), to compare with."""
+"""Nova without those of its defects that minova does not follow (docs/reference/compatibility.md), to compare with."""
 
 import copy
 import itertools

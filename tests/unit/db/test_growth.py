@@ -1,4 +1,4 @@
-"""Each table says in docs/growth.md what it grows with and what removes its rows."""
+"""Each table says in docs/operators/growth.md what it grows with and what removes its rows."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from minova.conf.conductor import OPTS
 from minova.db.models import Base
 
-PAGE = Path(__file__).parents[3] / "docs/growth.md"
+PAGE = Path(__file__).parents[3] / "docs/operators/growth.md"
 ROW = re.compile(
     r"^\| `(?P<table>\w+)` \| (?P<grows>[^|]+) \| (?P<removed>[^|]+) \| [\d,]+ \| (about )?[\d,]+ \| [^|]+ \|$",
     re.MULTILINE,
@@ -16,7 +16,7 @@ ROW = re.compile(
 def test_each_table_has_a_statement_about_its_growth() -> None:
     rows = {row["table"]: row for row in ROW.finditer(PAGE.read_text())}
     assert sorted(rows) == sorted(Base.metadata.tables), (
-        "a new table needs a row in docs/growth.md, and a purge if it grows"
+        "a new table needs a row in docs/operators/growth.md, and a purge if it grows"
     )
 
 
