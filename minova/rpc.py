@@ -30,9 +30,8 @@ from minova.rpc_levels import Levels
 threads.use_native()
 
 import oslo_messaging  # noqa: E402
-from oslo_messaging._drivers import amqpdriver  # noqa: E402
+from oslo_messaging._drivers import amqpdriver, impl_rabbit  # noqa: E402
 from oslo_messaging._drivers import common as driver_common  # noqa: E402
-from oslo_messaging._drivers import impl_rabbit  # noqa: E402
 from oslo_messaging._metrics import client as driver_metrics  # noqa: E402
 from oslo_messaging._tracing import client as tracing  # noqa: E402
 

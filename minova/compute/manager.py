@@ -15,7 +15,7 @@ from minova.compute.conductor_retry import Repeat
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.instances.abandonment import Abandoned, Gate
 from minova.compute.instances.attempts import End, Outcome
-from minova.compute.instances.builds import Builder, Images
+from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
 from minova.compute.instances.init_host import adopt
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.workers import Spawn, Workers
@@ -66,6 +66,7 @@ class ComputeManager:
         stopping: threading.Event | None = None,
         identity: LocalIdentity | None = None,
         learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
+        fresh_claim: float = FRESH_CLAIM,
     ) -> None:
         self.host = host
         ticks = ticks or clock or time.monotonic
@@ -95,7 +96,15 @@ class ComputeManager:
         self._nodes = Nodes(settings_from(conf, host), driver, conductor, monitors.metrics, repeat)
         self._power_states = PowerStates(host, conductor, driver.power_state)
         self._builder = Builder(
-            host, driver, conductor, images, self._nodes, clock=ticks, check=self._gate.check, repeat=repeat
+            host,
+            driver,
+            conductor,
+            images,
+            self._nodes,
+            clock=ticks,
+            check=self._gate.check,
+            repeat=repeat,
+            fresh_claim=fresh_claim,
         )
         self._auditor = Auditor(
             driver,

@@ -311,9 +311,10 @@ class ConductorManager:
         attempt: int,
         node: ComputeNode,
         numa_topology: InstanceNUMATopology | None = None,
+        step: str | None = None,
     ) -> Instance:
         self._services.heard(node.host, ctx.process)
-        return self._reports.claim_instance(instance_uuid, attempt, node, numa_topology)
+        return self._reports.claim_instance(instance_uuid, attempt, node, numa_topology, step)
 
     def claim_instances(
         self, ctx: RequestContext, claims: tuple[InstanceClaim, ...], node: ComputeNode
@@ -334,16 +335,26 @@ class ConductorManager:
         self._reports.begin_attempt(instance_uuid, attempt, host, step)
 
     def build_succeeded(
-        self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, power_state: int
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        power_state: int,
+        node: ComputeNode | None = None,
     ) -> None:
         self._services.heard(host, ctx.process)
-        self._reports.build_succeeded(instance_uuid, attempt, host, power_state)
+        self._reports.build_succeeded(instance_uuid, attempt, host, power_state, node)
 
     def report_builds(
-        self, ctx: RequestContext, reports: tuple[BuildReport, ...], host: str
+        self,
+        ctx: RequestContext,
+        reports: tuple[BuildReport, ...],
+        host: str,
+        nodes: tuple[ComputeNode, ...] = (),
     ) -> tuple[ReportAnswer, ...]:
         self._services.heard(host, ctx.process)
-        return self._reports.report_builds(reports, host)
+        return self._reports.report_builds(reports, host, nodes)
 
     def build_failed(
         self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool

@@ -209,7 +209,7 @@ class ConductorApi(Protocol):
         """Usage changed between audits, by a claim dropped or an instance removed."""
         ...
 
-    @call(added={"numa_topology": "1.2"})
+    @call(added={"numa_topology": "1.2", "step": "1.6"})
     def claim_instance(
         self,
         ctx: RequestContext,
@@ -217,9 +217,10 @@ class ConductorApi(Protocol):
         attempt: int,
         node: ComputeNode,
         numa_topology: InstanceNUMATopology | None = None,
+        step: str | None = None,
     ) -> Instance:
         """The host's claim stands: write host, node and fitted topology to the instance, and usage and PCI devices to
-        the node, at once.
+        the node, at once. `step`: the task_state that the build begins with; None: block_device_mapping.
 
         StaleAttempt: this attempt is no longer that host's; the claim must be given back.
         """
@@ -265,7 +266,7 @@ class ConductorApi(Protocol):
         """Is attempt N still mine? Also notes the step (a task_state). StaleAttempt: it is not; stop and clean up."""
         ...
 
-    @call
+    @call(added={"node": "1.6"})
     def build_succeeded(
         self,
         ctx: RequestContext,
@@ -273,15 +274,27 @@ class ConductorApi(Protocol):
         attempt: int,
         host: str,
         power_state: int,
+        node: ComputeNode | None = None,
     ) -> None:
-        """The domain runs. StaleAttempt: it must be removed. Said twice, it is heard once."""
+        """The domain runs. `node`: the usage of its node from now on, as `save_compute_node` writes it.
+
+        StaleAttempt: the domain must be removed. Idempotent.
+        """
         ...
 
     @call(since="1.6")
     def report_builds(
-        self, ctx: RequestContext, reports: tuple[BuildReport, ...], host: str
+        self,
+        ctx: RequestContext,
+        reports: tuple[BuildReport, ...],
+        host: str,
+        nodes: tuple[ComputeNode, ...] = (),
     ) -> tuple[ReportAnswer, ...]:
-        """`begin_attempt` and `build_succeeded` for several at once, in one transaction; an answer for each, in their order."""
+        """`begin_attempt` and `build_succeeded` for several at once, in one transaction; an answer for each, in their order.
+
+        `nodes`: the usage of their nodes once all those have succeeded that say so. If the answer to one says that it is not
+        written, the host must write its nodes again.
+        """
         ...
 
     @call

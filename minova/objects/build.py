@@ -31,12 +31,16 @@ class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several claims that a host makes at once. `ctx` is of the request that the build belongs to."""
+    """One of several claims that a host makes at once. `ctx` is of the request that the build belongs to.
+
+    `step`: the task_state that the build begins with; None: block_device_mapping.
+    """
 
     ctx: RequestContext
     instance_uuid: str
     attempt: int
     numa_topology: InstanceNUMATopology | None = None
+    step: str | None = None
 
 
 class BuildReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,9 +29,13 @@ class Shelf:
 
     def __init__(self) -> None:
         self.refuse: Exception | None = None
+        self.cached = False
         self.path = Path("/nowhere")
         self.fetched: list[str] = []
         self.on_fetch: Callable[[Callable[[], None]], None] = lambda check: None
+
+    def is_cached(self, image: Image) -> bool:
+        return self.cached
 
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None) -> Path:
         self.fetched.append(image.id)
@@ -65,11 +69,20 @@ class Hasty(threading.Event):
 
 
 class Compute:
-    """`manager` runs on `hypervisor` and asks `conductor`; `run` lets its background work happen. `ticks`: its monotonic clock."""
+    """`manager` runs on `hypervisor` and asks `conductor`; `run` lets its background work happen. `ticks`: its monotonic clock.
+
+    `fresh_claim` 0: each build asks whether its attempt is still this host's before the domain starts.
+    """
 
     def __init__(
-        self, conductor: FakeConductor | None = None, hypervisor: Hypervisor | None = None, **options: Any
+        self,
+        conductor: FakeConductor | None = None,
+        hypervisor: Hypervisor | None = None,
+        *,
+        fresh_claim: float = 0.0,
+        **options: Any,
     ) -> None:
+        self.fresh_claim = fresh_claim
         self.conductor = conductor or FakeConductor()
         self.hypervisor = hypervisor or Hypervisor(NODE)
         self.images = Shelf()
@@ -88,6 +101,7 @@ class Compute:
             ticks=lambda: self.ticks(),  # noqa: PLW0108  - tests replace it
             spawn=self.queue.append,
             stopping=Hasty(),
+            fresh_claim=self.fresh_claim,
         )
 
     def start(self) -> "Compute":

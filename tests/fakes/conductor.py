@@ -255,9 +255,10 @@ class FakeConductor:
         attempt: int,
         node: ComputeNode,
         numa_topology: InstanceNUMATopology | None = None,
+        step: str | None = None,
     ) -> Instance:
         def work() -> Instance:
-            made = self._claim(instance_uuid, attempt, node, numa_topology)
+            made = self._claim(instance_uuid, attempt, node, numa_topology, step)
             self._write_node(node, make=True)
             return made
 
@@ -273,7 +274,7 @@ class FakeConductor:
         def answers() -> Iterator[ReportAnswer]:
             for one in claims:
                 try:
-                    made = self._claim(one.instance_uuid, one.attempt, node, one.numa_topology)
+                    made = self._claim(one.instance_uuid, one.attempt, node, one.numa_topology, one.step)
                     yield ReportAnswer(instance=made)
                 except errors.StaleAttempt as error:
                     yield ReportAnswer(stale=str(error))
@@ -281,7 +282,12 @@ class FakeConductor:
         return self._serve("claim_instances", work)
 
     def _claim(
-        self, instance_uuid: str, attempt: int, node: ComputeNode, numa_topology: InstanceNUMATopology | None
+        self,
+        instance_uuid: str,
+        attempt: int,
+        node: ComputeNode,
+        numa_topology: InstanceNUMATopology | None,
+        step: str | None,
     ) -> Instance:
         self._fence(instance_uuid, attempt, node.host)
         return self._write(
@@ -289,7 +295,7 @@ class FakeConductor:
             host=node.host,
             node=node.hypervisor_hostname,
             vm_state=VmState.BUILDING,
-            task_state=TaskState.BLOCK_DEVICE_MAPPING,
+            task_state=TaskState(step or TaskState.BLOCK_DEVICE_MAPPING),
             numa_topology=numa_topology,
         )
 
@@ -302,13 +308,33 @@ class FakeConductor:
         self._write(instance_uuid, task_state=TaskState(step))
 
     def build_succeeded(
-        self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, power_state: int
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        power_state: int,
+        node: ComputeNode | None = None,
     ) -> None:
-        self._serve("build_succeeded", lambda: self._succeed(instance_uuid, attempt, host, power_state))
+        def work() -> None:
+            self._succeed(instance_uuid, attempt, host, power_state)
+            if node is not None:
+                self._write_node(node)
+
+        self._serve("build_succeeded", work)
 
     def report_builds(
-        self, ctx: RequestContext, *, reports: tuple[BuildReport, ...], host: str
+        self,
+        ctx: RequestContext,
+        *,
+        reports: tuple[BuildReport, ...],
+        host: str,
+        nodes: tuple[ComputeNode, ...] = (),
     ) -> tuple[ReportAnswer, ...]:
+        for node in nodes:
+            self._write_node(node)
+
         def answers() -> Iterator[ReportAnswer]:
             for one in reports:
                 try:

@@ -100,6 +100,14 @@ class ImageCache:
             headers=_headers(conf),
         )
 
+    def is_cached(self, image: Image) -> bool:
+        """Whether `fetch` will most likely find the image here: its file is still to be checked."""
+        try:
+            path = self.folder / _digest(image)
+            return _read_mark(path) == _mark_of(path)
+        except (OSError, errors.ImageUnacceptable):
+            return False
+
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None) -> Path:
         """The checked file of the image, from the cache if it is there.
 

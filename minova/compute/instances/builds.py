@@ -30,12 +30,18 @@ from minova.virt.driver import Driver, RowHost
 from minova.virt.image_format import inspect, unfit
 
 LOG = logging.getLogger(__name__)
+# Seconds after its claim for which an attempt counts as this host's without being asked again.
+FRESH_CLAIM = 5.0
 # Seconds that a removal repeats its report; afterwards the conductor asks for the removal again.
 REMOVAL_PATIENCE = 60.0
 
 
 class Images(Protocol):
     """Where base images come from."""
+
+    def is_cached(self, image: Image) -> bool:
+        """Whether `fetch` will most likely find it here."""
+        ...
 
     def fetch(self, image: Image, check: Callable[[], None] = ...) -> Path:
         """The file of the checked image. ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none.
@@ -59,7 +65,9 @@ class Builder:
         clock: Callable[[], float] = time.monotonic,
         check: Callable[[], None] = lambda: None,
         repeat: Repeat | None = None,
+        fresh_claim: float = FRESH_CLAIM,
     ) -> None:
+        self._fresh_claim = fresh_claim
         self.attempts = Attempts()
         self._check = check
         # {instance uuid: its last attempt when its removal was asked for}
@@ -128,22 +136,32 @@ class Builder:
             raise errors.StaleAttempt(f"instance {known.uuid} is {known.vm_state} here")
         # As it was asked for: an attempt before this one may have fitted it to another host.
         wanted = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
-        with tracker.instance_claim(ctx, wanted, message.attempt, message.limits) as claim:
+        step = self._first_step(message.instance.image)
+        asked_at = self._clock()
+        with tracker.instance_claim(ctx, wanted, message.attempt, message.limits, step) as claim:
             try:
-                return self._spawn(ctx, message, claim.instance)
+                return self._spawn(ctx, message, claim.instance, asked_at)
             except BaseException:
                 # Before the claim is given back: what the domain takes must be free by then.
                 self.clean_up(ctx, message.instance.uuid)
                 raise
 
-    def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance) -> PowerState:
-        # The claim has noted that image and disks come first, and that this attempt is ours.
+    def _first_step(self, image: Image | None) -> TaskState:
+        """What the claim says that the build begins with: without a download it is spawning soon after it."""
+        if self._driver.needs_image() and not (image is not None and self._images.is_cached(image)):
+            return TaskState.BLOCK_DEVICE_MAPPING
+        return TaskState.SPAWNING
+
+    def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance, claimed_at: float) -> PowerState:
+        # The claim has noted the first step, and that this attempt is ours.
         path = self._image_path(instance, lambda: self._require_wanted(message))
         self._require_wanted(message)
         self.domains.reused(instance.uuid)
         self._driver.prepare(instance, message.node, message.attempt, path)
         self._require_wanted(message)
-        self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
+        fresh = self._clock() - claimed_at < self._fresh_claim
+        if not (fresh and instance.task_state is TaskState.SPAWNING):
+            self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
         return self._driver.start(instance)
 
     def _image_path(self, instance: Instance, check: Callable[[], None]) -> Path | None:
@@ -177,14 +195,8 @@ class Builder:
             LOG.warning("How the build of %s ended is said again by an audit: %s", message.instance.uuid, error)
 
     def _succeeded(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
-        self._reports.succeed(ctx, message.instance.uuid, message.attempt, outcome.power_state)
         tracker = self._nodes.tracker(message.node)
-        tracker.count_build(succeeded=True)
-        held = tracker.holds(message.instance.uuid)
-        if held is not None:
-            tracker.note(
-                msgspec.structs.replace(held, vm_state=VmState.ACTIVE, task_state=None, power_state=outcome.power_state)
-            )
+        self._reports.succeed(ctx, message.instance.uuid, message.attempt, outcome.power_state, tracker)
 
     def _failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
         self._repeat(
@@ -202,7 +214,7 @@ class Builder:
         self._nodes.release(ctx, message.instance.uuid)
         for tracker in self._nodes.trackers():
             if tracker.nodename == message.node and outcome.fault_of_host:
-                tracker.count_build(succeeded=False)
+                tracker.count_failed_build()
 
     # -- removal ---------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -30,7 +30,7 @@ from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration
 from minova.objects.request_spec import HostLimits
-from minova.objects.states import TaskState, VmState
+from minova.objects.states import PowerState, TaskState, VmState
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -60,7 +60,15 @@ class WriteOrder:
 
     def acknowledge(self, node: ComputeNode) -> None:
         """This stamped node was written, or came after a later write."""
-        self._acknowledged = node.write_number
+        self._acknowledged = max(self._acknowledged, node.write_number)
+
+
+class NodeWrite(msgspec.Struct, frozen=True, eq=False):
+    """A node on its way to the conductor with reports. `saved`: its row as it was known then."""
+
+    node: ComputeNode
+    sent: ComputeNode
+    saved: ComputeNode | None
 
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,10 +78,15 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     instance: Instance
     attempt: int
     limits: HostLimits
+    step: TaskState = TaskState.BLOCK_DEVICE_MAPPING
 
     def as_message(self, claimed: Instance) -> InstanceClaim:
         return InstanceClaim(
-            ctx=self.ctx, instance_uuid=claimed.uuid, attempt=self.attempt, numa_topology=claimed.numa_topology
+            ctx=self.ctx,
+            instance_uuid=claimed.uuid,
+            attempt=self.attempt,
+            numa_topology=claimed.numa_topology,
+            step=_told(self.step),
         )
 
 
@@ -165,13 +178,21 @@ class ResourceTracker:
 
     # -- claims ----------------------------------------------------------------------------------------------------
 
-    def instance_claim(self, ctx: RequestContext, instance: Instance, attempt: int, limits: HostLimits) -> Claim:
+    def instance_claim(
+        self,
+        ctx: RequestContext,
+        instance: Instance,
+        attempt: int,
+        limits: HostLimits,
+        step: TaskState = TaskState.BLOCK_DEVICE_MAPPING,
+    ) -> Claim:
         """Test against the limits and write the claim, under the lock. Claims that wait for it are written together.
 
+        `step` is the instance's task_state from then on; of an older conductor it is block_device_mapping.
         ComputeResourcesUnavailable: it does not fit. StaleAttempt: this attempt is no longer this host's.
         ServiceUnavailable: no conductor answers. After each of them the books are as they were.
         """
-        asked = _Asked(ctx=ctx, instance=instance, attempt=attempt, limits=limits)
+        asked = _Asked(ctx=ctx, instance=instance, attempt=attempt, limits=limits, step=step)
         if not self._driver.reports_resources:
             return NopClaim(self, ctx, self._write_claim(asked, instance, self._untracked()))
         return Claim(self, ctx, self._claims.ask(asked))
@@ -224,16 +245,22 @@ class ResourceTracker:
         return True
 
     def _write_claim(self, asked: _Asked, claimed: Instance, node: ComputeNode) -> Instance:
-        return self._repeat(
-            "claim_instance",
-            lambda: self._conductor.claim_instance(
+        def write(step: str | None) -> Instance:
+            return self._conductor.claim_instance(
                 asked.ctx,
                 instance_uuid=claimed.uuid,
                 attempt=asked.attempt,
                 node=node,
                 numa_topology=claimed.numa_topology,
-            ),
-        )
+                step=step,
+            )
+
+        try:
+            return self._repeat("claim_instance", lambda: write(_told(asked.step)))
+        except errors.PeerTooOld:
+            if _told(asked.step) is None:
+                raise
+            return self._repeat("claim_instance", lambda: write(None))
 
     def _noted(self, made: Instance) -> Instance:
         """The instance as the conductor has written it, with its devices, in the books too."""
@@ -266,7 +293,7 @@ class ResourceTracker:
             host=self._settings.host,
             node=self.nodename,
             vm_state=VmState.BUILDING,
-            task_state=TaskState.BLOCK_DEVICE_MAPPING,
+            task_state=asked.step,
             numa_topology=fit.numa_topology,
         )
         held = Held(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
@@ -356,10 +383,38 @@ class ResourceTracker:
             if self._books is not None:
                 self._books = steps.noted(self._books, instance)
 
-    def count_build(self, succeeded: bool) -> None:
+    def write_of(self, active: Mapping[str, PowerState]) -> NodeWrite | None:
+        """The node as it will be once these instances are active, to be sent with the reports of that. None: it has no row.
+
+        Without the lock until `succeeded`: a write that overtakes this one has a higher number.
+        """
+        with self._lock:
+            books = self._books
+            if books is None or books.node.id == 0:
+                return None
+            node = _with_active(books, active).node
+            return NodeWrite(node, self._order.stamped(node), self._saved)
+
+    def succeeded(self, active: Mapping[str, PowerState], write: NodeWrite | None, *, written: bool) -> None:
+        """Builds have succeeded, and these instances are active. `written`: `write` has come with all of them."""
+        with self._lock:
+            if active:
+                self._failed_builds = 0
+            if self._books is not None and active:
+                self._books = _with_active(self._books, active)
+            if write is None:
+                return
+            if not written:
+                self._saved = None  # it may have been written all the same
+                return
+            self._order.acknowledge(write.sent)
+            if self._saved is write.saved and self._books is not None and self._books.node == write.node:
+                self._saved = write.node
+
+    def count_failed_build(self) -> None:
         """Builds failed in a row are in the stats; a success begins anew, as in Nova."""
         with self._lock:
-            self._failed_builds = 0 if succeeded else self._failed_builds + 1
+            self._failed_builds += 1
             if self._books is not None:
                 node = usage.with_failed_builds(self._books.node, self._failed_builds)
                 self._books = replace(self._books, node=node)
@@ -398,6 +453,22 @@ class ResourceTracker:
             return
         self._saved = replace(node, id=row.id, generation=row.generation)
         self._books = replace(self._books, node=self._saved)
+
+
+def _told(step: TaskState) -> str | None:
+    """How a claim names its step: not at all if it is the one of every release."""
+    return None if step is TaskState.BLOCK_DEVICE_MAPPING else step.value
+
+
+def _with_active(books: Books, active: Mapping[str, PowerState]) -> Books:
+    """The books once builds have made these instances active."""
+    for instance_uuid, power_state in active.items():
+        held = books.held.get(instance_uuid)
+        if held is not None:
+            books = steps.noted(
+                books, replace(held.instance, vm_state=VmState.ACTIVE, task_state=None, power_state=power_state)
+            )
+    return replace(books, node=usage.with_failed_builds(books.node, 0))
 
 
 def node_uuid(host: str, nodename: str) -> str:

@@ -52,16 +52,20 @@ _COMMITTED = (
     )
     .exists()
 )
-_CLAIM = instances.Transition(
-    BUILDING,
-    (VmState.BUILDING, TaskState.BLOCK_DEVICE_MAPPING),
-    Instance.attempt == bindparam("b_attempt"),
-    _COMMITTED,
-    host=bindparam("b_host"),
-    node=bindparam("b_node"),
-    numa_topology=bindparam("b_numa_topology"),
-    updated_at=bindparam("b_at"),
-)
+# By the step that the build begins with.
+_CLAIM: dict[TaskState | None, instances.Transition] = {
+    step: instances.Transition(
+        BUILDING,
+        (VmState.BUILDING, step),
+        Instance.attempt == bindparam("b_attempt"),
+        _COMMITTED,
+        host=bindparam("b_host"),
+        node=bindparam("b_node"),
+        numa_topology=bindparam("b_numa_topology"),
+        updated_at=bindparam("b_at"),
+    )
+    for step in BUILD_STEPS
+}
 # Steps that a host may report.
 BEGUN = (TaskState.SCHEDULING, *BUILD_STEPS)
 # By the step that a report names; without one the build has succeeded.
@@ -94,7 +98,7 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     host: str
     step: TaskState | None = None
-    node: ComputeNode | None = None
+    nodes: tuple[ComputeNode, ...] = ()
     values: dict[str, Any] = {}
 
     def row(self, at: datetime) -> dict[str, Any]:
@@ -128,6 +132,7 @@ class BuildReports:
         attempt: int,
         node: ComputeNode,
         numa_topology: InstanceNUMATopology | None,
+        step: str | None = None,
     ) -> objects.Instance:
         """Place and topology to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
         one = InstanceClaim(
@@ -135,6 +140,7 @@ class BuildReports:
             instance_uuid=instance_uuid,
             attempt=attempt,
             numa_topology=numa_topology,
+            step=step,
         )
         return self._claims.run(claim_report(one, node))
 
@@ -148,29 +154,38 @@ class BuildReports:
         one = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, step=step)
         self._progress.run(progress_report(one, host))
 
-    def build_succeeded(self, instance_uuid: str, attempt: int, host: str, power_state: int) -> None:
+    def build_succeeded(
+        self, instance_uuid: str, attempt: int, host: str, power_state: int, node: ComputeNode | None = None
+    ) -> None:
         """ACTIVE, and the task has ended. Idempotent."""
         one = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, power_state=power_state)
-        count_active(self._progress.run(progress_report(one, host)))
+        count_active(self._progress.run(progress_report(one, host, (node,) if node is not None else ())))
 
-    def report_builds(self, reports: Sequence[BuildReport], host: str) -> tuple[ReportAnswer, ...]:
+    def report_builds(
+        self, reports: Sequence[BuildReport], host: str, nodes: tuple[ComputeNode, ...] = ()
+    ) -> tuple[ReportAnswer, ...]:
         """See the contract."""
-        outcomes = self._progress.run_all([progress_report(one, host) for one in reports])
+        outcomes = self._progress.run_all([progress_report(one, host, nodes) for one in reports])
         count_active(sum(outcome is True for outcome in outcomes))
         return tuple(answer_of(outcome) for outcome in outcomes)
 
     def _claim(self, session: Session, reports: Sequence[AttemptReport]) -> list[objects.Instance]:
         at = self._worker.at()
-        apply_all(session, {None: _CLAIM}, reports, at)
+        apply_all(session, _CLAIM, reports, at)
+        claimed = instances.by_uuids(session, [one.instance_uuid for one in reports])
+        self._write_nodes(session, reports, at)
+        return [claimed[one.instance_uuid] for one in reports]
+
+    def _write_nodes(self, session: Session, reports: Sequence[AttemptReport], at: datetime) -> None:
+        """The usage that comes with reports; the later of two of one node stands."""
         # A node without an id is not tracked: its driver reports no resources.
-        # Claims that a host made at once share a node.
+        # Reports that a host made at once share a node.
         nodes = sorted(
-            {id(one.node): one.node for one in reports if one.node and one.node.id}.values(), key=attrgetter("id")
+            {id(node): node for one in reports for node in one.nodes if node.id}.values(),
+            key=attrgetter("id", "write_number"),
         )
         written = [node.id for node in nodes if compute_nodes.write_usage(session, node, at)]
-        claimed = instances.by_uuids(session, [one.instance_uuid for one in reports])
         changes.append(session, written, self._worker.now())
-        return [claimed[one.instance_uuid] for one in reports]
 
     def _write_progress(self, session: Session, reports: Sequence[AttemptReport]) -> list[bool]:
         """Whether each has made its instance ACTIVE."""
@@ -185,6 +200,7 @@ class BuildReports:
         succeeded = [one.instance_uuid for one in reports if one.step is None]
         if succeeded:
             actions.end(session, tasks.remove(session, succeeded), at)
+            self._write_nodes(session, [one for one in reports if one.step is None], at)
         return [one.step is None for one in reports]
 
     # -- when it has failed ----------------------------------------------------------------------------------------
@@ -311,22 +327,31 @@ def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) 
 
 
 def claim_report(one: InstanceClaim, node: ComputeNode) -> AttemptReport:
+    """BadRequest: there is no such step."""
+    step = step_of("claim_instance", one.step or TaskState.BLOCK_DEVICE_MAPPING, BUILD_STEPS)
     return AttemptReport(
         ctx=one.ctx,
         instance_uuid=one.instance_uuid,
         attempt=one.attempt,
         host=node.host,
-        node=node,
+        step=step,
+        nodes=(node,),
         values={"b_node": node.hypervisor_hostname, "b_numa_topology": one.numa_topology},
     )
 
 
-def progress_report(one: BuildReport, host: str) -> AttemptReport:
+def progress_report(one: BuildReport, host: str, nodes: tuple[ComputeNode, ...] = ()) -> AttemptReport:
     """BadRequest: there is no such step."""
     step = step_of("begin_attempt", one.step, BEGUN) if one.step is not None else None
     values = {"b_power_state": int(PowerState(one.power_state))} if step is None else {}
     return AttemptReport(
-        ctx=one.ctx, instance_uuid=one.instance_uuid, attempt=one.attempt, host=host, step=step, values=values
+        ctx=one.ctx,
+        instance_uuid=one.instance_uuid,
+        attempt=one.attempt,
+        host=host,
+        step=step,
+        nodes=nodes if step is None else (),
+        values=values,
     )
 
 

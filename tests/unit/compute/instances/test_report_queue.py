@@ -2,10 +2,11 @@
 
 from minova import errors
 from minova.batch_queue import Ticket
+from minova.compute.instances.report_queue import Report
 from minova.objects.build import BuildReport
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 
-Asked = Ticket[BuildReport, None]
+Asked = Ticket[Report, None]
 
 
 def ended_builds(compute: Compute, *uuids: str) -> list[Asked]:
@@ -15,7 +16,8 @@ def ended_builds(compute: Compute, *uuids: str) -> list[Asked]:
         message = compute.conductor.commit_build(uuid, HOST, NODE, FLAVOR)
         tracker = compute.manager._nodes.tracker(NODE)
         tracker.instance_claim(CTX, message.instance, 1, message.limits)
-        tickets.append(Asked(BuildReport(ctx=CTX, instance_uuid=uuid, attempt=1, power_state=1)))
+        report = BuildReport(ctx=CTX, instance_uuid=uuid, attempt=1, power_state=1)
+        tickets.append(Asked(Report(report, tracker)))
     compute.conductor.calls.clear()
     return tickets
 
