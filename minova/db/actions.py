@@ -29,15 +29,18 @@ _END_EVENTS = (
     .where(among(_EVENTS.c.action_id), _EVENTS.c.finish_time.is_(None))
     .values(finish_time=bindparam("b_at"), result=bindparam("b_result"), details=bindparam("b_text"))
 )
+_BEGIN = insert(_ACTIONS)
+_BEGIN_RETURNING = _BEGIN.returning(_ACTIONS.c.instance_uuid, _ACTIONS.c.id)
+_BEGIN_EVENTS = insert(_EVENTS).values(event=BUILD_EVENT)
 
 
 def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Write actions of one request, one for each instance; answers {instance uuid: action id}."""
     model = InstanceAction
     if session.get_bind().dialect.insert_executemany_returning:
-        written = session.connection().execute(insert(model).returning(model.instance_uuid, model.id), list(rows))
+        written = session.connection().execute(_BEGIN_RETURNING, list(rows))
         return {row[0]: row[1] for row in written}
-    session.connection().execute(insert(model), list(rows))
+    session.connection().execute(_BEGIN, list(rows))
     found = {}
     for chunk in chunked([row["instance_uuid"] for row in rows]):
         query = select(model.instance_uuid, model.id).where(model.instance_uuid.in_(chunk)).order_by(model.id)
@@ -62,7 +65,7 @@ def end(
 
 def begin_events(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     """Each row: action_id, host, start_time. One for each attempt to build."""
-    session.connection().execute(insert(InstanceActionEvent).values(event=BUILD_EVENT), list(rows))
+    session.connection().execute(_BEGIN_EVENTS, list(rows))
 
 
 def end_events(session: Session, action_ids: Collection[int], at: datetime, *, error: str | None = None) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, or_, select, true, update
+from sqlalchemy import ColumnElement, Update, and_, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -44,6 +44,32 @@ _FIND = select(ComputeNode).where(
 )
 _LOCK = _FIND.with_for_update().execution_options(populate_existing=True)
 _NAMES = select(ComputeNode.hypervisor_hostname).where(ComputeNode.host == bindparam("host")).order_by(ComputeNode.id)
+_TABLE: Any = ComputeNode.__table__
+
+
+def _usage_update(*conditions: ColumnElement[bool], stamp: Sequence[str] = ()) -> Update:
+    """Over the core table, made once: each boot writes a node twice."""
+    names = (*_USAGE, "updated_at", *stamp)
+    values = {_TABLE.c[name]: bindparam(f"b_{name}", type_=_TABLE.c[name].type) for name in names}
+    return (
+        update(_TABLE)
+        .where(_TABLE.c.host == bindparam("b_host"), _TABLE.c.hypervisor_hostname == bindparam("b_node"), *conditions)
+        .values({**values, _TABLE.c.generation: _TABLE.c.generation + 1})
+    )
+
+
+_WRITE_USAGE = _usage_update()
+# Unless the row has a later write than this one.
+_WRITE_NUMBERED_USAGE = _usage_update(
+    or_(
+        _TABLE.c.writer_epoch.is_(None),
+        _TABLE.c.writer_epoch < bindparam("b_writer_epoch"),
+        and_(
+            _TABLE.c.writer_epoch == bindparam("b_writer_epoch"), _TABLE.c.write_number <= bindparam("b_write_number")
+        ),
+    ),
+    stamp=_STAMP,
+)
 
 
 def find(session: Session, host: str, nodename: str, *, lock: bool = False) -> ComputeNode | None:
@@ -127,34 +153,18 @@ def write_usage(session: Session, node: objects.ComputeNode, at: datetime) -> bo
 
     Superseded: the row has a write of a later process of the host.
     """
-    here = (ComputeNode.host == node.host, ComputeNode.hypervisor_hostname == node.hypervisor_hostname)
-    values = _values(node, _USAGE)
+    values = {f"b_{name}": value for name, value in _values(node, _USAGE).items()}
+    values |= {"b_host": node.host, "b_node": node.hypervisor_hostname, "b_updated_at": at}
     if node.writer_epoch:
-        values |= {name: getattr(node, name) for name in _STAMP}
-    statement = (
-        update(ComputeNode)
-        .where(*here, _not_after(node))
-        .values(generation=ComputeNode.generation + 1, updated_at=at, **values)
-    )
-    result: Any = session.connection().execute(statement)
+        values |= {f"b_{name}": getattr(node, name) for name in _STAMP}
+    statement = _WRITE_NUMBERED_USAGE if node.writer_epoch else _WRITE_USAGE
+    result: Any = session.connection().execute(statement, values)
     if not result.rowcount and (row := find(session, node.host, node.hypervisor_hostname)) is not None:
         is_stale(row, node)
     # Which devices there are only an audit can change: a node without any has none to write.
     if result.rowcount and node.pci_devices:
         pci_devices.write(session, node.id, node.pci_devices)
     return bool(result.rowcount)
-
-
-def _not_after(node: objects.ComputeNode) -> ColumnElement[bool]:
-    """The row has no later write than this one."""
-    model, epoch = ComputeNode, node.writer_epoch
-    if not epoch:
-        return true()
-    return or_(
-        model.writer_epoch.is_(None),
-        model.writer_epoch < epoch,
-        and_(model.writer_epoch == epoch, model.write_number <= node.write_number),
-    )
 
 
 def remove(session: Session, row: ComputeNode) -> None:

@@ -63,6 +63,34 @@ _ON_HOST = _WHOLE.where(
 )
 _ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
 _BY_UUID = _WHOLE.where(among(Instance.uuid))
+_TABLE: Any = Instance.__table__
+_STANDING = (
+    select(
+        *(
+            _TABLE.c[name]
+            for name in (
+                "uuid",
+                "vm_state",
+                "task_state",
+                "attempt",
+                "host",
+                "node",
+                "user_id",
+                "project_id",
+                "deleted_at",
+            )
+        )
+    )
+    .where(among(_TABLE.c.uuid))
+    .order_by(_TABLE.c.uuid)
+    .with_for_update()
+)
+_INSERT = insert(_TABLE)
+_BEGIN_ATTEMPT = (
+    update(_TABLE)
+    .where(among(_TABLE.c.uuid))
+    .values(attempt=bindparam("b_attempt"), updated_at=bindparam("b_at", type_=_TABLE.c.updated_at.type))
+)
 
 
 # Under this name a session may carry a list that changes of state are written to, for who tells others of them.
@@ -95,7 +123,7 @@ class Standing(NamedTuple):
 
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    session.connection().execute(insert(Instance), list(rows))
+    session.connection().execute(_INSERT, list(rows))
     if MOVES in session.info:
         made = ((row["uuid"], state_of(row["vm_state"], row["task_state"])) for row in rows)
         session.info[MOVES].extend(Move(uuid, None, state) for uuid, state in made)
@@ -103,25 +131,9 @@ def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def lock(session: Session, uuids: Iterable[str]) -> dict[str, Standing]:
     """Of those that have a row, deleted or not. Every transaction that locks takes instances first, then tasks."""
-    model = Instance
-    query = (
-        select(
-            model.uuid,
-            model.vm_state,
-            model.task_state,
-            model.attempt,
-            model.host,
-            model.node,
-            model.user_id,
-            model.project_id,
-            model.deleted_at,
-        )
-        .order_by(model.uuid)
-        .with_for_update()
-    )
     found = {}
     for chunk in chunked(sorted(uuids)):
-        for row in session.execute(query.where(model.uuid.in_(chunk))):
+        for row in session.connection().execute(_STANDING, {"some": chunk}):
             state = state_of(row.vm_state, row.task_state)
             found[row.uuid] = Standing(
                 row.uuid,
@@ -201,8 +213,7 @@ def _moves(
 
 def begin_attempt(session: Session, uuids: Collection[str], attempt: int, at: datetime) -> None:
     """From now on reports of lower attempts are stale."""
-    statement = update(Instance).where(Instance.uuid.in_(sorted(uuids))).values(attempt=attempt, updated_at=at)
-    session.connection().execute(statement)
+    session.connection().execute(_BEGIN_ATTEMPT, {"some": sorted(uuids), "b_attempt": attempt, "b_at": at})
 
 
 def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:

@@ -12,10 +12,20 @@ from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, Req
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.request_spec import RequestSpec
 
+# Made once: every boot uses them.
+_SPECS: Any = RequestSpecRow.__table__
+_ADD = insert(_SPECS)
+_CREATE_REQUESTS: Any = CreateRequest.__table__
+_ADD_CREATE_REQUEST = insert(_CREATE_REQUESTS)
+_DIAGNOSES: Any = DiagnosisRow.__table__
+_ADD_DIAGNOSIS = insert(_DIAGNOSES)
+_LINKS: Any = InstanceDiagnosis.__table__
+_ADD_LINKS = insert(_LINKS)
+
 
 def add(session: Session, reservation_id: str, spec: RequestSpec, carried: dict[str, Any], at: datetime) -> None:
-    statement = insert(RequestSpecRow).values(reservation_id=reservation_id, spec=spec, carried=carried, created_at=at)
-    session.connection().execute(statement)
+    row = {"reservation_id": reservation_id, "spec": spec, "carried": carried, "created_at": at}
+    session.connection().execute(_ADD, row)
 
 
 def load(session: Session, reservation_ids: Collection[str]) -> dict[str, tuple[RequestSpec, dict[str, Any]]]:
@@ -34,12 +44,11 @@ def find_create_request(session: Session, request_uuid: str, project_id: str) ->
 
 def add_create_request(session: Session, **values: Any) -> None:
     """IntegrityError: the same came in between."""
-    session.connection().execute(insert(CreateRequest).values(**values))
+    session.connection().execute(_ADD_CREATE_REQUEST, values)
 
 
 def add_diagnoses(session: Session, instance_uuids: Collection[str], diagnosis: Diagnosis, at: datetime) -> None:
     """The record is long, and kept once for all of them."""
     connection = session.connection()
-    made: Any = connection.execute(insert(DiagnosisRow).values(value=diagnosis, created_at=at)).inserted_primary_key
-    links = [{"instance_uuid": uuid, "diagnosis_id": made[0]} for uuid in instance_uuids]
-    connection.execute(insert(InstanceDiagnosis), links)
+    made: Any = connection.execute(_ADD_DIAGNOSIS, {"value": diagnosis, "created_at": at}).inserted_primary_key
+    connection.execute(_ADD_LINKS, [{"instance_uuid": uuid, "diagnosis_id": made[0]} for uuid in instance_uuids])

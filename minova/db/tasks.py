@@ -1,9 +1,10 @@
 """Tasks and the workers that own them. Times are of the cloud clock."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Insert, Update, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
@@ -17,25 +18,44 @@ _BUILDS_ON_HOST = select(Task).where(Task.host == bindparam("on_host"), Task.kin
 _BUILDS_ON_NODE = _BUILDS_ON_HOST.where(Task.node == bindparam("on_node"))
 _TASKS: Any = Task.__table__
 _REMOVE = delete(_TASKS).where(among(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)
+# What the session may have read before the lock is old.
+_LOCK = (
+    select(Task)
+    .where(among(Task.instance_uuid))
+    .order_by(Task.instance_uuid)
+    .with_for_update()
+    .execution_options(populate_existing=True)
+)
+
+
+# The database's clock is one expression, made once; that of tests is another for each moment.
+@lru_cache(16)
+def _insert(now: ColumnElement[float]) -> Insert:
+    times = {"wake_at": now + bindparam("b_wake_in"), "deadline": now + bindparam("b_deadline_in"), "begun_at": now}
+    return insert(_TASKS).values(times)
+
+
+@lru_cache(64)
+def _update(now: ColumnElement[float], names: tuple[str, ...], *, deadline: bool) -> Update:
+    """Over the core table: the mapped class would look for the rows in the session."""
+    values: dict[str, Any] = {name: bindparam(f"b_{name}", type_=_TASKS.c[name].type) for name in names}
+    if deadline:
+        values["deadline"] = now + bindparam("b_deadline_in")
+    return update(_TASKS).where(_TASKS.c.id == bindparam("b_id")).values(wake_at=now + bindparam("b_wake_in"), **values)
 
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: ColumnElement[float]) -> None:
     """`wake_at` and `deadline` of the rows are seconds from now."""
-    now = for_insert(session, now)
-    times = {"wake_at": now + bindparam("b_wake_in"), "deadline": now + bindparam("b_deadline_in"), "begun_at": now}
-    statement = insert(Task).values(times)
     renamed = {"wake_at": "b_wake_in", "deadline": "b_deadline_in"}
-    session.connection().execute(statement, [{renamed.get(k, k): v for k, v in row.items()} for row in rows])
+    filled = [{renamed.get(k, k): v for k, v in row.items()} for row in rows]
+    session.connection().execute(_insert(for_insert(session, now)), filled)
 
 
 def lock(session: Session, instance_uuids: Iterable[str]) -> dict[str, Task]:
     """By instance uuid. Their instances are locked already: see `instances.lock`."""
     found = {}
     for chunk in chunked(sorted(instance_uuids)):
-        query = select(Task).where(Task.instance_uuid.in_(chunk)).order_by(Task.instance_uuid).with_for_update()
-        # What the session may have read before the lock is old.
-        rows = session.scalars(query.execution_options(populate_existing=True))
-        found.update({task.instance_uuid: task for task in rows})
+        found.update({task.instance_uuid: task for task in session.scalars(_LOCK, {"some": chunk})})
     return found
 
 
@@ -53,12 +73,10 @@ def change(
     """
     if not changes:
         return
-    values: dict[str, Any] = {name: bindparam(f"b_{name}", type_=getattr(Task, name).type) for name in changes[0][1]}
-    table: Any = Task.__table__  # not the mapped class, which would look for the rows in the session
-    values |= {"deadline": now + deadline_in} if deadline_in is not None else {}
-    statement = update(table).where(Task.id == bindparam("b_id")).values(wake_at=now + wake_in, **values)
-    rows = [{"b_id": task.id, **{f"b_{name}": value for name, value in new.items()}} for task, new in changes]
-    session.connection().execute(statement, rows)
+    statement = _update(now, tuple(changes[0][1]), deadline=deadline_in is not None)
+    times = {"b_wake_in": wake_in} | ({"b_deadline_in": deadline_in} if deadline_in is not None else {})
+    rows = [{"b_id": task.id, **times, **{f"b_{name}": value for name, value in new.items()}} for task, new in changes]
+    session.connection().execute(statement, rows if len(rows) > 1 else rows[0])
     for task, new in changes:
         for name, value in new.items():
             set_committed_value(task, name, value)

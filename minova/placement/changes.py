@@ -6,9 +6,10 @@ database's wall clock: a step of that makes readers read every host once, or kee
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import delete, event, func, insert, select, text
+from sqlalchemy import Insert, delete, event, func, insert, select, text
 from sqlalchemy.orm import Session, aliased
 
 from minova.db.clock import wall_of
@@ -32,6 +33,15 @@ _RENUMBER = {
 _PENDING = "minova_host_changes"
 
 
+# The database's clock is one expression, made once; that of tests is another for each moment.
+@lru_cache(16)
+def _insert(at: Any) -> Insert:
+    return insert(HostChange.__table__).values(at=at)
+
+
+_INSERT = _insert(EpochNow())
+
+
 class _Pending:
     """The announcements of one transaction, written together when it commits."""
 
@@ -45,8 +55,8 @@ class _Pending:
         session.flush()
         rows = [{"node_id": node_id} for node_id in sorted(self.node_ids)]
         self.node_ids = set()
-        at = EpochNow() if self.now is None else wall_of(self.now)
-        session.connection().execute(insert(HostChange).values(at=at), rows)
+        statement = _INSERT if self.now is None else _insert(wall_of(self.now))
+        session.connection().execute(statement, rows if len(rows) > 1 else rows[0])
 
 
 def append(session: Session, node_ids: Iterable[int], now: Any = None) -> None:

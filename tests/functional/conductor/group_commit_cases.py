@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pytest
 from sqlalchemy import event
 
+from minova import errors
 from minova.db import models
 from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
 from tests.functional.conductor.desk import CTX, Desk
@@ -89,3 +91,35 @@ class GroupCommitCases:
         reports = (begun, *successes(second))
         assert commits_of(desk, lambda: desk.conductor.report_builds(CTX, reports=reports, host="a")) == 1
         assert [desk.state(uuid) for uuid in (first, second)] == ["building/spawning on a", "active/None on a"]
+
+    def test_a_claim_may_begin_with_the_last_step(self, desk: Desk) -> None:
+        (uuid,) = desk.create()
+        node = desk.node("a", vcpus_used=1)
+        desk.conductor.claim_instance(CTX, instance_uuid=uuid, attempt=1, node=node, step="spawning")
+        assert desk.state(uuid) == "building/spawning on a"
+        with pytest.raises(errors.BadRequest, match="dancing"):
+            desk.conductor.claim_instance(CTX, instance_uuid=uuid, attempt=1, node=node, step="dancing")
+
+    def test_a_success_brings_the_usage_of_its_node(self, desk: Desk) -> None:
+        desk.scheduler.order = ["a"]
+        first, second = desk.create(2)
+        for uuid in (first, second):
+            desk.claim("a", uuid)
+        report: dict[str, Any] = {"attempt": 1, "host": "a", "power_state": 1}
+        node = desk.node("a", current_workload=1)
+        alone = lambda: desk.conductor.build_succeeded(CTX, instance_uuid=first, **report, node=node)  # noqa: E731
+        assert commits_of(desk, alone) == 1
+        assert desk.row("a").current_workload == 1
+        node = desk.node("a", current_workload=0)
+        desk.conductor.report_builds(CTX, reports=successes(second), host="a", nodes=(node,))
+        assert desk.row("a").current_workload == 0
+
+    def test_a_stale_success_writes_no_node(self, desk: Desk) -> None:
+        (uuid,) = desk.create()
+        desk.claim("a", uuid)
+        desk.delete(uuid)
+        (answer,) = desk.conductor.report_builds(
+            CTX, reports=successes(uuid), host="a", nodes=(desk.node("a", current_workload=7),)
+        )
+        assert answer.stale is not None
+        assert desk.row("a").current_workload != 7

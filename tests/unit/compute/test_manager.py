@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,11 +10,12 @@ import pytest
 from minova import conf as configuration
 from minova import errors
 from minova.compute.manager import ComputeManager
+from minova.context import RequestContext
 from minova.objects.image import Image
 from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits
 from minova.objects.service import Service
-from minova.objects.states import PowerState, VmState
+from minova.objects.states import PowerState, TaskState, VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 from tests.fakes.hypervisor import Hypervisor
 
@@ -45,6 +47,66 @@ def test_a_build_ends_active_with_its_usage_in_the_row(compute: Compute) -> None
     assert compute.domains() == {"i": RUNNING}
     assert compute.conductor.calls == ["claim_instance", "begin_attempt", "build_succeeded"]
     assert [step for _, _, step in compute.conductor.steps] == ["spawning"]
+
+
+def test_a_lone_boot_asks_the_conductor_twice() -> None:
+    compute = Compute(fresh_claim=60.0).start()
+    compute.conductor.calls.clear()
+    compute.boot("i")
+    compute.manager.report_changes()
+    assert compute.conductor.calls == ["claim_instance", "build_succeeded"]
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+    assert compute.row.current_workload == 0
+
+
+def test_an_attempt_is_asked_for_again_when_its_claim_is_old() -> None:
+    compute = Compute(fresh_claim=60.0).start()
+    now = 0.0
+    compute.ticks = lambda: now
+
+    def pass_time(operation: str) -> None:
+        nonlocal now
+        now += 100.0 if operation == "prepare" else 0.0
+
+    compute.hypervisor.on_call = pass_time
+    compute.conductor.calls.clear()
+    compute.boot("i")
+    assert compute.conductor.calls == ["claim_instance", "begin_attempt", "build_succeeded"]
+
+
+def test_a_build_that_fetches_its_image_begins_with_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = Compute(fresh_claim=60.0).start()
+    builder = compute.manager._builder
+    monkeypatch.setattr(compute.hypervisor, "needs_image", lambda: True)
+    image = Image(id="image", name="i")
+    assert builder._first_step(None) is TaskState.BLOCK_DEVICE_MAPPING
+    assert builder._first_step(image) is TaskState.BLOCK_DEVICE_MAPPING
+    compute.images.cached = True
+    assert builder._first_step(image) is TaskState.SPAWNING
+
+
+def test_an_older_conductor_is_asked_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = Compute(fresh_claim=60.0).start()
+    conductor: Any = compute.conductor
+    claim_instance, build_succeeded = conductor.claim_instance, conductor.build_succeeded
+
+    def claim(ctx: RequestContext, step: str | None = None, **arguments: Any) -> Any:
+        if step is not None:
+            raise errors.PeerTooOld("step needs conductor 1.6")
+        return claim_instance(ctx, **arguments)
+
+    def succeed(ctx: RequestContext, node: object = None, **arguments: Any) -> None:
+        if node is not None:
+            raise errors.PeerTooOld("node needs conductor 1.6")
+        build_succeeded(ctx, **arguments)
+
+    monkeypatch.setattr(conductor, "claim_instance", claim)
+    monkeypatch.setattr(conductor, "build_succeeded", succeed)
+    compute.conductor.calls.clear()
+    compute.boot("i")
+    compute.manager.report_changes()
+    assert compute.conductor.calls == ["claim_instance", "begin_attempt", "build_succeeded", "save_compute_node"]
+    assert compute.row.current_workload == 0
 
 
 def test_the_same_cast_twice_builds_once(compute: Compute) -> None:
