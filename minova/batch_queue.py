@@ -63,18 +63,26 @@ class BatchQueue(Generic[A, B]):
 
     def ask(self, asked: A) -> B:
         """The answer. Raises what `work` raised or set for this request."""
-        ticket: Ticket[A, B] = Ticket(asked)
-        with self._entry:
-            self._waiting.append(ticket)
-            waits, self._headed = self._headed, True
-        if waits:
-            ticket.wait()
-        if not ticket.done:
-            self._head()
-        outcome = ticket.outcome()
+        (outcome,) = self.ask_all([asked])
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
+
+    def ask_all(self, asked: Sequence[A]) -> list[B | Exception]:
+        """Answer or error of each of one caller's requests, in their order."""
+        tickets: list[Ticket[A, B]] = [Ticket(one) for one in asked]
+        if not tickets:
+            return []
+        with self._entry:
+            self._waiting += tickets
+            heads, self._headed = not self._headed, True
+        for ticket in tickets:
+            if not heads:
+                ticket.wait()
+            heads = False
+            if not ticket.done:
+                self._head()
+        return [ticket.outcome() for ticket in tickets]
 
     def alone(self, work: Callable[[], C]) -> C:
         """Run other work while the queue's own work does not run."""

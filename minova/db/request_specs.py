@@ -1,6 +1,6 @@
 """What a request asked for, kept for all its instances; the client's own UUID for it; and what the scheduler decided."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,9 +23,13 @@ _LINKS: Any = InstanceDiagnosis.__table__
 _ADD_LINKS = insert(_LINKS)
 
 
-def add(session: Session, reservation_id: str, spec: RequestSpec, carried: dict[str, Any], at: datetime) -> None:
-    row = {"reservation_id": reservation_id, "spec": spec, "carried": carried, "created_at": at}
-    session.connection().execute(_ADD, row)
+def add(session: Session, specs: Iterable[tuple[str, RequestSpec | None, dict[str, Any]]], at: datetime) -> None:
+    """`specs`: (reservation id, spec, carried)."""
+    rows = [
+        {"reservation_id": reservation_id, "spec": spec, "carried": carried, "created_at": at}
+        for reservation_id, spec, carried in specs
+    ]
+    session.connection().execute(_ADD, rows)
 
 
 def load(session: Session, reservation_ids: Collection[str]) -> dict[str, tuple[RequestSpec, dict[str, Any]]]:
@@ -42,13 +46,17 @@ def find_create_request(session: Session, request_uuid: str, project_id: str) ->
     return session.get(CreateRequest, (request_uuid, project_id))
 
 
-def add_create_request(session: Session, **values: Any) -> None:
+def add_create_requests(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     """IntegrityError: the same came in between."""
-    session.connection().execute(_ADD_CREATE_REQUEST, values)
+    session.connection().execute(_ADD_CREATE_REQUEST, list(rows))
 
 
-def add_diagnoses(session: Session, instance_uuids: Collection[str], diagnosis: Diagnosis, at: datetime) -> None:
-    """The record is long, and kept once for all of them."""
+def add_diagnoses(session: Session, diagnosed: Iterable[tuple[Diagnosis, Collection[str]]], at: datetime) -> None:
+    """`diagnosed`: records, each with the instances that it is of. A record is long, and kept once for all of them."""
     connection = session.connection()
-    made: Any = connection.execute(_ADD_DIAGNOSIS, {"value": diagnosis, "created_at": at}).inserted_primary_key
-    connection.execute(_ADD_LINKS, [{"instance_uuid": uuid, "diagnosis_id": made[0]} for uuid in instance_uuids])
+    links = []
+    for diagnosis, instance_uuids in diagnosed:
+        if instance_uuids:
+            made: Any = connection.execute(_ADD_DIAGNOSIS, {"value": diagnosis, "created_at": at}).inserted_primary_key
+            links += [{"instance_uuid": uuid, "diagnosis_id": made[0]} for uuid in instance_uuids]
+    connection.execute(_ADD_LINKS, links)

@@ -36,7 +36,8 @@ _PENDING = "minova_host_changes"
 # The database's clock is one expression, made once; that of tests is another for each moment.
 @lru_cache(16)
 def _insert(at: Any) -> Insert:
-    return insert(HostChange.__table__).values(at=at)
+    table: Any = HostChange.__table__
+    return insert(table).values(at=at)
 
 
 _INSERT = _insert(EpochNow())

@@ -69,7 +69,7 @@ class RowConductor:
         self._db.run(lambda session: session.add_all(rows))
 
     def add_diagnosis(self, uuids: Sequence[str], diagnosis: Diagnosis, at: datetime) -> None:
-        self._db.run(lambda session: request_specs.add_diagnoses(session, uuids, diagnosis, at))
+        self._db.run(lambda session: request_specs.add_diagnoses(session, [(diagnosis, uuids)], at))
 
     # -- the contract ------------------------------------------------------------------------------------------------
 

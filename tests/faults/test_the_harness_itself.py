@@ -86,7 +86,7 @@ def no_retries_and_no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_memory_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A repeated create is a new one."""
     monkeypatch.setattr(request_specs, "find_create_request", lambda session, request_uuid, project_id: None)
-    monkeypatch.setattr(request_specs, "add_create_request", lambda session, **values: None)
+    monkeypatch.setattr(request_specs, "add_create_requests", lambda session, rows: None)
 
 
 def no_identity(monkeypatch: pytest.MonkeyPatch) -> None:

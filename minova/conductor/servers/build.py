@@ -7,7 +7,7 @@ schedule --(scheduler: yes)--> build: the intent is committed, then cast
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from oslo_config import cfg
@@ -19,6 +19,7 @@ from minova.conductor.compute_messages import Build, Casts, Choice, builds_of
 from minova.conductor.notifications.instances import CREATE_START, note
 from minova.conductor.servers.finish import fail_builds
 from minova.conductor.tasks.batches import together_or_alone
+from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
@@ -38,6 +39,8 @@ SCHEDULE_WAIT = 60.0
 SCHEDULE_AGAIN = 0.5
 LONGEST_SCHEDULE_AGAIN = 5.0
 
+RESULT = "The result of a scheduling"
+
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     """Instances that are scheduled together: {instance uuid: epoch of its task as this worker holds it}."""
@@ -47,6 +50,14 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     claim_no: int
     spec: RequestSpec | None = None
     carried: dict[str, Any] = {}
+
+
+class _Scheduled(NamedTuple):
+    """A reservation, and the hosts that the scheduler has chosen for it."""
+
+    ctx: RequestContext
+    asked: Reservation
+    answer: ScheduleAnswer
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -64,6 +75,7 @@ class BuildInstances:
         self._groups = groups
         self._worker = worker
         self._scheduler = scheduler
+        self._commits: GroupCommit[_Scheduled, list[Build]] = GroupCommit(worker, self._commit)
         self._casts = casts
 
     def again(self, ctx: RequestContext, reservation_id: str, epochs: Mapping[str, int]) -> None:
@@ -98,7 +110,8 @@ class BuildInstances:
             self._persist(lambda session: self._fail(session, asked, kind, reason, broke))
             return
         if answer.selections:
-            builds = self._persist(lambda session: self._commit(session, asked, answer))
+            scheduled = _Scheduled(ctx, asked, answer)
+            builds = self._worker.repeat(RESULT, lambda: self._commits.run(scheduled), SCHEDULE_WAIT)
             self._casts.build(ctx, builds)
         else:
             said = answer.diagnosis
@@ -115,7 +128,7 @@ class BuildInstances:
 
     def _persist(self, work: Callable[[Session], T]) -> T:
         """Write what a scheduler has answered as soon as the database is back. Afterwards the task is due anyway."""
-        return self._worker.persist("The result of a scheduling", work, SCHEDULE_WAIT)
+        return self._worker.persist(RESULT, work, SCHEDULE_WAIT)
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
@@ -123,15 +136,29 @@ class BuildInstances:
         """Lock instances and tasks; leave out what another conductor has taken over, a deletion, or a newer asking of the
         scheduler than `claim_no`: that one has moved the allocations.
         """
-        standings = instances.lock(session, epochs)
-        locked = tasks.lock(session, epochs)
+        return self._mine(instances.lock(session, epochs), tasks.lock(session, epochs), epochs, claim_no)
+
+    def _hold_each(self, session: Session, asked: Sequence[Reservation]) -> list[Held]:
+        """As `_hold`, of each."""
+        uuids = [uuid for one in asked for uuid in one.epochs]
+        standings, locked = instances.lock(session, uuids), tasks.lock(session, uuids)
+        return [self._mine(standings, locked, one.epochs, one.claim_no) for one in asked]
+
+    def _mine(
+        self,
+        standings: Mapping[str, Standing],
+        locked: Mapping[str, Task],
+        epochs: Mapping[str, int],
+        claim_no: int | None,
+    ) -> Held:
         mine = {
             uuid: task
             for uuid, task in locked.items()
-            if (task.worker_id, task.epoch, task.step) == (self._worker.id, epochs[uuid], "schedule")
+            if uuid in epochs
+            and (task.worker_id, task.epoch, task.step) == (self._worker.id, epochs[uuid], "schedule")
             and claim_no in (None, task.claim_no)
         }
-        return Held(standings, mine)
+        return Held({uuid: standing for uuid, standing in standings.items() if uuid in epochs}, mine)
 
     def _raise_claim_no(self, session: Session, reservation_id: str, epochs: Mapping[str, int]) -> Reservation | None:
         held = self._hold(session, epochs)
@@ -168,36 +195,47 @@ class BuildInstances:
             return
         at = self._worker.at()
         if diagnosis is not None:
-            request_specs.add_diagnoses(session, [*held.tasks], diagnosis, at)
+            request_specs.add_diagnoses(session, [(diagnosis, [*held.tasks])], at)
         fail_builds(session, held.standings, ended, kind, reason, at, self._worker.now())
 
-    def _commit(self, session: Session, asked: Reservation, answer: ScheduleAnswer) -> list[Build]:
+    def _commit(self, session: Session, scheduled: Sequence[_Scheduled]) -> list[list[Build]]:
         """The intent: which attempt of which instance belongs to which host. Only then are the hosts told.
 
         Idempotent: when the connection broke at the commit, it may have been written before.
         """
-        held = self._hold(session, asked.epochs, asked.claim_no)
-        chosen = dict(zip(asked.epochs, answer.selections, strict=True))
+        helds = self._hold_each(session, [one.asked for one in scheduled])
+        chosen: dict[str, tuple[Selection, ...]] = {}
+        again: list[Task] = []
+        for one, held in zip(scheduled, helds, strict=True):
+            self._give_back(session, one.asked, held)
+            answered = zip(one.asked.epochs, one.answer.selections, strict=True)
+            chosen |= {uuid: selections for uuid, selections in answered if uuid in held.tasks}
+            if not held.tasks:
+                again += self._committed(session, one.asked)
+        new = {uuid: task for held in helds for uuid, task in held.tasks.items()}
+        if new:
+            self._write_intents(session, new, chosen)
+            diagnosed = [(one.answer.diagnosis, [*held.tasks]) for one, held in zip(scheduled, helds, strict=True)]
+            request_specs.add_diagnoses(session, diagnosed, self._worker.at())
+        specs = {one.asked.id: (one.asked.spec, one.asked.carried) for one in scheduled if one.asked.spec is not None}
+        builds = builds_of(session, [*new.values(), *again], specs)
+        return [[build for build in builds if build.message.instance.uuid in one.asked.epochs] for one in scheduled]
+
+    def _write_intents(
+        self, session: Session, new: Mapping[str, Task], chosen: Mapping[str, Sequence[Selection]]
+    ) -> None:
         now, at = self._worker.now(), self._worker.at()
-        assert asked.spec is not None
-        specs = {asked.id: (asked.spec, asked.carried)}
-        self._give_back(session, asked, held)
-        if not held.tasks:
-            return builds_of(session, self._committed(session, asked), specs)
-        chosen = {uuid: chosen[uuid] for uuid in held.tasks}
-        intents = [(task, intent(chosen[uuid], attempt=1)) for uuid, task in held.tasks.items()]
+        intents = [(task, intent(chosen[uuid], attempt=1)) for uuid, task in new.items()]
         tasks.change(session, intents, float(self._conf.conductor.build_timeout), now)
-        instances.begin_attempt(session, held.tasks, 1, at)
-        for uuid in held.tasks:
+        instances.begin_attempt(session, new, 1, at)
+        for uuid in new:
             note(session, CREATE_START, [uuid], chosen[uuid][0].host)
         started = [
             {"action_id": task.action_id, "host": chosen[uuid][0].host, "start_time": at}
-            for uuid, task in held.tasks.items()
+            for uuid, task in new.items()
             if task.action_id is not None
         ]
         actions.begin_events(session, started)
-        request_specs.add_diagnoses(session, [*held.tasks], answer.diagnosis, at)
-        return builds_of(session, held.tasks.values(), specs)
 
     def _committed(self, session: Session, asked: Reservation) -> list[Task]:
         """Tasks whose first attempt was committed before, under this very question."""

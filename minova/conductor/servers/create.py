@@ -2,7 +2,8 @@
 
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from minova import errors
 from minova.conductor.catalogue.server_groups import HINT
 from minova.conductor.compute_messages import Carried
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
+from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
@@ -33,12 +35,21 @@ class Made(NamedTuple):
     new: bool
 
 
+class _Creation(NamedTuple):
+    """A request, and what is made of it unless it has come before."""
+
+    ctx: RequestContext
+    request: CreateServers
+    made: Reservation
+
+
 class Servers:
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker, builds: BuildInstances) -> None:
         require_aliases(conf.pci.alias)
         self._conf = conf
         self._worker = worker
         self._builds = builds
+        self._creations: GroupCommit[_Creation, Made] = GroupCommit(worker, self._write)
 
     def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
         """Write all, answer, and start on the tasks in the background. Conflict: see the contract."""
@@ -51,7 +62,7 @@ class Servers:
             carried=msgspec.to_builtins({name: getattr(request, name) for name in Carried.__struct_fields__}),
         )
         try:
-            made = self._worker.run(lambda session: self._write(session, ctx, request, reservation))
+            made = self._creations.run(_Creation(ctx, request, reservation))
         except IntegrityError:
             # The same request came twice at the same time, and the other one was first.
             made = Made(self._worker.run(lambda session: self._made_before(session, ctx, request)), new=False)
@@ -73,56 +84,86 @@ class Servers:
             raise errors.Conflict("The servers could not be written: something of them exists already")
         return answer
 
-    def _write(self, session: Session, ctx: RequestContext, request: CreateServers, made: Reservation) -> Made:
-        before = repeated(session, ctx, request)
-        if before is not None:
-            return Made(before, new=False)
+    def _write(self, session: Session, creations: Sequence[_Creation]) -> list[Made]:
+        """Requests that come together, in as many statements as one."""
+        answers = [repeated(session, one.ctx, one.request) for one in creations]
+        new = [one for one, answer in zip(creations, answers, strict=True) if answer is None]
+        if new:
+            self._insert(session, new)
+        return [
+            Made(
+                answer or CreatedServers(reservation_id=one.made.id, instance_uuids=tuple(one.made.epochs)),
+                new=answer is None,
+            )
+            for one, answer in zip(creations, answers, strict=True)
+        ]
+
+    def _insert(self, session: Session, new: Sequence[_Creation]) -> None:
         at = self._worker.at()
+        request_specs.add(session, [(one.made.id, one.made.spec, one.made.carried) for one in new], at)
+        instances.insert_rows(session, [row for one in new for row in instance_rows(one, at)])
+        for one in new:
+            self._join_group(session, one.made)
+        action_ids = actions.begin(session, [row for one in new for row in action_rows(one, at)])
+        rows = [row for one in new for row in self._task_rows(one, action_ids, at)]
+        tasks.insert_rows(session, rows, self._worker.now())
+        asked = [create_request_row(one, at) for one in new if one.request.request_uuid is not None]
+        if asked:
+            request_specs.add_create_requests(session, asked)
+
+    def _join_group(self, session: Session, made: Reservation) -> None:
         assert made.spec is not None
-        columns: dict[str, Any] = {"created_at": at, "numa_topology": made.spec.numa_topology}
-        request_specs.add(session, made.id, made.spec, made.carried, at)
-        instances.insert_rows(
-            session,
-            [instance_row(ctx, request, made.id, one, number) | columns for number, one in enumerate(made.epochs)],
-        )
         group = made.spec.get_scheduler_hint(HINT)
         if group and not server_groups.join(session, group, made.epochs):
             raise errors.BadRequest(f"Server group {group} could not be found.")
-        asked = {
-            "action": "create",
-            "request_id": ctx.request_id,
-            "user_id": ctx.user_id,
-            "project_id": ctx.project_id,
-            "start_time": at,
-        }
-        action_ids = actions.begin(session, [{"instance_uuid": one, **asked} for one in made.epochs])
+
+    def _task_rows(self, one: _Creation, action_ids: Mapping[str, int], at: datetime) -> list[dict[str, Any]]:
         task = {
             "kind": "build",
-            "reservation_id": made.id,
+            "reservation_id": one.made.id,
             "worker_id": self._worker.id,
             "epoch": 1,
             "step": "schedule",
             "attempt": 0,
             "claim_no": FIRST_CLAIM,
             "payload": {},
-            "request_id": ctx.request_id,
+            "request_id": one.ctx.request_id,
             "wake_at": SCHEDULE_WAIT,
             "deadline": float(self._conf.conductor.schedule_timeout),
             "created_at": at,
         }
-        rows = [{"instance_uuid": one, "action_id": action_ids[one], **task} for one in made.epochs]
-        tasks.insert_rows(session, rows, self._worker.now())
-        if request.request_uuid is not None:
-            request_specs.add_create_request(
-                session,
-                request_uuid=request.request_uuid,
-                project_id=ctx.project_id,
-                body_hash=request.body_hash,
-                reservation_id=made.id,
-                instance_uuids=[*made.epochs],
-                created_at=at,
-            )
-        return Made(CreatedServers(reservation_id=made.id, instance_uuids=tuple(made.epochs)), new=True)
+        return [{"instance_uuid": uuid, "action_id": action_ids[uuid], **task} for uuid in one.made.epochs]
+
+
+def instance_rows(one: _Creation, at: datetime) -> list[dict[str, Any]]:
+    assert one.made.spec is not None
+    columns: dict[str, Any] = {"created_at": at, "numa_topology": one.made.spec.numa_topology}
+    return [
+        instance_row(one.ctx, one.request, one.made.id, instance_uuid, number) | columns
+        for number, instance_uuid in enumerate(one.made.epochs)
+    ]
+
+
+def action_rows(one: _Creation, at: datetime) -> list[dict[str, Any]]:
+    asked = {
+        "action": "create",
+        "request_id": one.ctx.request_id,
+        "user_id": one.ctx.user_id,
+        "project_id": one.ctx.project_id,
+        "start_time": at,
+    }
+    return [{"instance_uuid": instance_uuid, **asked} for instance_uuid in one.made.epochs]
+
+
+def create_request_row(one: _Creation, at: datetime) -> dict[str, Any]:
+    return {
+        "request_uuid": one.request.request_uuid,
+        "project_id": one.ctx.project_id,
+        "body_hash": one.request.body_hash,
+        "reservation_id": one.made.id,
+        "instance_uuids": [*one.made.epochs],
+        "created_at": at,
+    }
 
 
 def repeated(session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers | None:

@@ -49,9 +49,11 @@ class GroupCommit(Generic[R, A]):
 
     def run_all(self, reports: Sequence[R]) -> list[A | Exception]:
         """Answer or error of each report of one caller, in their order. ServiceUnavailable: the database is away."""
-        tickets: list[Ticket[R, A]] = [Ticket(report) for report in reports]
-        self._serve(tickets)
-        return [ticket.outcome() for ticket in tickets]
+        outcomes = self._queue.ask_all(reports)
+        for outcome in outcomes:
+            if isinstance(outcome, errors.ServiceUnavailable):
+                raise outcome
+        return outcomes
 
     def _serve(self, tickets: Sequence[Ticket[R, A]]) -> None:
         if len(tickets) > 1 and self._together and self._serve_together(tickets):

@@ -105,7 +105,11 @@ class Worker:
         `work` may have been committed before, when the connection broke at the commit. ServiceUnavailable: it is still
         away, or this worker stops.
         """
-        return retry_call(what, lambda: self.run(work), seconds=seconds, wait=self._pause)
+        return self.repeat(what, lambda: self.run(work), seconds)
+
+    def repeat(self, what: str, ask: Callable[[], T], seconds: float) -> T:
+        """As `persist`, for what runs its transaction itself."""
+        return retry_call(what, ask, seconds=seconds, wait=self._pause)
 
     def _pause(self, seconds: float) -> bool:
         """Whether this worker stops."""

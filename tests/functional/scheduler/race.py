@@ -115,7 +115,7 @@ def build(url: str, requests: int) -> None:
         for wish in wishes(requests):
             add_instance(session, uuid_of(wish), reservation_id="r-pinned" if wish.pinned else "r-plain")
         for name, kind in (("r-pinned", Wish("any", pinned=True)), ("r-plain", Wish("any"))):
-            request_specs.add(session, name, request_of(kind), {}, SEEN)
+            request_specs.add(session, [(name, request_of(kind), {})], SEEN)
     for name, those in members.items():
         kind_of = KINDS[int(name[1])]
         add_group(db, name, kind_of.policy, *those, **({"max_server_per_host": 2} if kind_of.most == 2 else {}))
