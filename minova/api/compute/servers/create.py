@@ -82,7 +82,9 @@ def create(api: Api, call: Call) -> dict[str, Any]:
     request_uuid, body_hash = _identity(call)
     made = _made_before(api, call, request_uuid, body_hash) if request_uuid else None
     if made is None:
-        made = api.conductor.create_servers(call.ctx, request=request_of(api, call, asked, request_uuid, body_hash))
+        # With a UUID of our own the call to the conductor can be repeated, too.
+        request = request_of(api, call, asked, request_uuid or str(uuid.uuid4()), body_hash)
+        made = api.conductor.create_servers(call.ctx, request=request)
     if asked.return_reservation_id:
         return {"reservation_id": made.reservation_id}
     first = made.instance_uuids[0]
