@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.db import aggregates, read_flavors, read_images
+from minova.db import aggregates
+from minova.db.api_queries import flavors, images
 from minova.db.engine import Database
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -82,20 +83,20 @@ def _gone(error: errors.MinovaError, session: Session, arguments: Arguments) -> 
 
 def _flavor_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
     asked: Flavor = arguments["flavor"]
-    found = read_flavors.flavor(session, asked.flavorid)
+    found = flavors.flavor(session, asked.flavorid)
     return Done(found) if found == asked else None
 
 
 def _extra_specs_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
     asked: dict[str, str | None] = arguments["extra_specs"]
-    found = read_flavors.flavor(session, arguments["flavorid"])
+    found = flavors.flavor(session, arguments["flavorid"])
     if found is None or any(found.extra_specs.get(key) != value for key, value in asked.items()):
         return None
     return Done(found)
 
 
 def _image_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    found = read_images.image(session, arguments["image"].id)
+    found = images.image(session, arguments["image"].id)
     return Done(found) if found is not None and _timeless(found) == _timeless(arguments["image"]) else None
 
 
