@@ -12,7 +12,7 @@ from sqlalchemy import select
 from minova import conf as configuration
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
-from minova.db.task_models import Task, Worker
+from minova.db.models.tasks import Task, Worker
 from minova.rpc import Rpc
 from tests.cluster import user, wait_for
 from tests.functional.conductor.desk import request
