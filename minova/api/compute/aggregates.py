@@ -10,7 +10,7 @@ from minova import errors
 from minova.api.http import names, times
 from minova.api.http.call import Api, Call
 from minova.codecs import Decoder
-from minova.db import aggregates
+from minova.db.catalogue import aggregates
 from minova.objects.aggregate import ZONE, Aggregate
 
 Host = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-._]{1,255}$")]

@@ -10,8 +10,10 @@ from minova.api.compute import hypervisors
 from minova.api.compute.servers.view import STATUS
 from minova.api.http import times
 from minova.api.http.call import Api, Call
-from minova.db import compute_nodes, migrations, models, node_audits, pci_devices
+from minova.db import models, pci_devices
 from minova.db.api_queries import services as read_services
+from minova.db.hosts import compute_nodes, node_audits
+from minova.db.servers import migrations
 from minova.objects.node_audit import Drift, NodeAudit
 from minova.objects.numa import NUMACell
 from minova.objects.pci import PciDevice

@@ -8,7 +8,7 @@ from minova import errors
 from minova.api.http import names
 from minova.api.http.call import Api, Call
 from minova.api.http.query import page_size
-from minova.db import server_groups
+from minova.db.catalogue import server_groups
 from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 
 Policy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]

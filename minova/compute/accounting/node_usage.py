@@ -11,8 +11,8 @@ import msgspec
 
 from minova.compute.accounting import usage
 from minova.compute.accounting.inventories import Reserved
-from minova.compute.accounting.migrations import Side, holds_resources, is_moving, side_of
-from minova.compute.accounting.usage import Held, Overhead, Usage
+from minova.compute.accounting.migrations import MigrationSide, holds_resources, is_moving, side_of
+from minova.compute.accounting.usage import Overhead, TrackedInstance, Usage
 from minova.hardware import pci_devices
 from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
@@ -24,10 +24,10 @@ V = TypeVar("V")
 replace = msgspec.structs.replace
 
 
-class HeldSide(msgspec.Struct, frozen=True, kw_only=True):
+class TrackedMigration(msgspec.Struct, frozen=True, kw_only=True):
     """What one end of a migration holds here, beside its instance."""
 
-    side: Side
+    side: MigrationSide
     usage: Usage
 
     @property
@@ -35,19 +35,19 @@ class HeldSide(msgspec.Struct, frozen=True, kw_only=True):
         return self.side.migration.instance_uuid
 
 
-class Books(msgspec.Struct, frozen=True, kw_only=True):
+class NodeUsage(msgspec.Struct, frozen=True, kw_only=True):
     """`held` by instance, `sides` by migration; `orphans`: memory in MB of domains that no row knows. `reserved` is in the
     node's figures.
     """
 
     node: ComputeNode
     reserved: Reserved = Reserved()
-    held: dict[str, Held] = {}
-    sides: dict[str, HeldSide] = {}
+    held: dict[str, TrackedInstance] = {}
+    sides: dict[str, TrackedMigration] = {}
     orphans: dict[str, int] = {}
 
 
-def with_reserved(books: Books, reserved: Reserved) -> Books:
+def with_reserved(books: NodeUsage, reserved: Reserved) -> NodeUsage:
     """The host keeps this much for itself, and no longer what it did."""
     before = books.reserved
     more = Usage(
@@ -58,14 +58,14 @@ def with_reserved(books: Books, reserved: Reserved) -> Books:
     return replace(books, node=usage.with_resources(books.node, more), reserved=reserved)
 
 
-def with_instance(books: Books, held: Held) -> Books:
+def with_instance(books: NodeUsage, held: TrackedInstance) -> NodeUsage:
     """An instance came. What it had before, or its domain held for nobody, is taken off first."""
     before = without_instance(books, held.instance.uuid)
     node = usage.with_added(before.node, held)
     return replace(before, node=node, held={**before.held, held.instance.uuid: held})
 
 
-def without_instance(books: Books, instance_uuid: str) -> Books:
+def without_instance(books: NodeUsage, instance_uuid: str) -> NodeUsage:
     """It holds nothing here any more, neither as an instance nor as an orphan. Its devices it keeps."""
     node = books.node
     held = books.held.get(instance_uuid)
@@ -79,25 +79,25 @@ def without_instance(books: Books, instance_uuid: str) -> Books:
     )
 
 
-def noted(books: Books, instance: Instance) -> Books:
+def with_updated_instance(books: NodeUsage, instance: Instance) -> NodeUsage:
     """A held instance changed its state."""
     held = books.held.get(instance.uuid)
     if held is None:
         return books
-    changed = Held(instance=instance, usage=held.usage)
+    changed = TrackedInstance(instance=instance, usage=held.usage)
     node = usage.with_added(usage.with_removed(books.node, held), changed)
     return replace(books, node=node, held={**books.held, instance.uuid: changed})
 
 
-def with_side(books: Books, held: HeldSide) -> Books:
+def with_migration(books: NodeUsage, held: TrackedMigration) -> NodeUsage:
     """A move holds something here. Noted again, it takes its own place."""
     uuid = held.side.migration.uuid
-    before = without_side(books, uuid)
+    before = without_migration(books, uuid)
     node = usage.with_resources(before.node, held.usage)
     return replace(before, node=node, sides={**before.sides, uuid: held})
 
 
-def without_side(books: Books, migration_uuid: str) -> Books:
+def without_migration(books: NodeUsage, migration_uuid: str) -> NodeUsage:
     held = books.sides.get(migration_uuid)
     if held is None:
         return books
@@ -105,35 +105,37 @@ def without_side(books: Books, migration_uuid: str) -> Books:
     return replace(books, node=node, sides=_without(books.sides, migration_uuid))
 
 
-def after_move(
-    books: Books,
+def after_migration_step(
+    books: NodeUsage,
     instance: Instance,
     migration: Migration,
     place: tuple[str, str],
     overhead: Callable[[Flavor], Overhead],
-) -> Books:
+) -> NodeUsage:
     """The books of the node `place` (host, node) once a move has taken a step there or ended."""
     here = holds_resources(instance, *place)
     # Both at once: what was the side's a moment ago may be the instance's now, down to the CPU.
-    books = without_side(without_instance(books, instance.uuid), migration.uuid)
+    books = without_migration(without_instance(books, instance.uuid), migration.uuid)
     if here:
         numa = instance.numa_topology
-        found = Held(instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), numa))
+        found = TrackedInstance(
+            instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), numa)
+        )
         books = with_instance(books, found)
     moving = migration.in_progress and not instance.deleted and is_moving(instance, migration)
     side = side_of(migration, here, *place) if moving else None
     if side is not None:
-        books = with_side(books, held_side(side, overhead))
+        books = with_migration(books, tracked_migration(side, overhead))
     return _devices_after_move(books, instance.uuid, migration, place, here=here, moving=moving)
 
 
-def held_side(side: Side, overhead: Callable[[Flavor], Overhead]) -> HeldSide:
-    return HeldSide(side=side, usage=usage.usage_of(side.flavor, overhead(side.flavor), side.numa_topology))
+def tracked_migration(side: MigrationSide, overhead: Callable[[Flavor], Overhead]) -> TrackedMigration:
+    return TrackedMigration(side=side, usage=usage.usage_of(side.flavor, overhead(side.flavor), side.numa_topology))
 
 
 def _devices_after_move(
-    books: Books, instance_uuid: str, migration: Migration, place: tuple[str, str], *, here: bool, moving: bool
-) -> Books:
+    books: NodeUsage, instance_uuid: str, migration: Migration, place: tuple[str, str], *, here: bool, moving: bool
+) -> NodeUsage:
     """Claimed devices are the new side's, allocated ones the old's; what is left when all is over is allocated."""
     both = migration.source == migration.dest == place
     if moving:
@@ -156,23 +158,23 @@ def with_devices(node: ComputeNode, devices: Iterable[PciDevice]) -> ComputeNode
     return replace(node, pci_devices=every, pci_device_pools=pci_devices.pools_of(every))
 
 
-def with_claimed(books: Books, instance_uuid: str, taken: Mapping[str, str | None]) -> Books:
+def with_claimed(books: NodeUsage, instance_uuid: str, taken: Mapping[str, str | None]) -> NodeUsage:
     """`taken`: {address: request id}. ValueError: one of them is not free."""
     return _devices(books, pci_devices.claimed(books.node.pci_devices, instance_uuid, taken)) if taken else books
 
 
-def with_allocated(books: Books, instance_uuid: str) -> Books:
+def with_allocated(books: NodeUsage, instance_uuid: str) -> NodeUsage:
     return _devices(books, pci_devices.allocated(books.node.pci_devices, instance_uuid))
 
 
-def with_freed(books: Books, instance_uuid: str, *statuses: str) -> Books:
+def with_freed(books: NodeUsage, instance_uuid: str, *statuses: str) -> NodeUsage:
     """`statuses`: only devices in one of these; default: all of the instance's."""
     if not any(device.instance_uuid == instance_uuid for device in books.node.pci_devices):
         return books
     return _devices(books, pci_devices.freed(books.node.pci_devices, instance_uuid, *statuses))
 
 
-def _devices(books: Books, devices: Iterable[PciDevice]) -> Books:
+def _devices(books: NodeUsage, devices: Iterable[PciDevice]) -> NodeUsage:
     return replace(books, node=with_devices(books.node, devices))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from minova import errors
 from minova.batch_queue import BatchQueue, Ticket
-from minova.compute.conductor_retry import Repeat
+from minova.compute.conductor_retry import ConductorRetry
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.build import BuildReport, refusal
@@ -23,8 +23,8 @@ class ReportQueue:
     conductor answers.
     """
 
-    def __init__(self, host: str, conductor: ConductorApi, repeat: Repeat | None = None) -> None:
-        self._repeat = repeat or Repeat()
+    def __init__(self, host: str, conductor: ConductorApi, repeat: ConductorRetry | None = None) -> None:
+        self._repeat = repeat or ConductorRetry()
         self._host = host
         self._conductor = conductor
         self._queue: BatchQueue[BuildReport, None] = BatchQueue(self.send, MOST_TOGETHER)

@@ -12,16 +12,16 @@ from minova import errors, metrics
 from minova.batch_queue import BatchQueue, Ticket
 from minova.compute.accounting import node_usage as steps
 from minova.compute.accounting import usage
-from minova.compute.accounting.audit import Finding, NodeSettings, fold
+from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
 from minova.compute.accounting.claim_test import Demand
 from minova.compute.accounting.drift import drift_of, edited, with_own_devices
 from minova.compute.accounting.migrations import side_of
-from minova.compute.accounting.node_usage import Books, HeldSide
-from minova.compute.accounting.usage import Held, usage_of
-from minova.compute.conductor_retry import Repeat
-from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, NopMoveClaim, tested
+from minova.compute.accounting.node_usage import NodeUsage, TrackedMigration
+from minova.compute.accounting.usage import TrackedInstance, usage_of
+from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, NopMoveClaim, check_claim
 from minova.compute.tracker.monitors import Metrics, nothing_monitored
-from minova.compute.tracker.resource_view import checked, log_final_view, log_finding, log_hypervisor_view
+from minova.compute.tracker.resource_view import log_final_view, log_finding, log_hypervisor_view, validated
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.hardware import pci_devices
@@ -87,7 +87,7 @@ class ResourceTracker:
         driver: Driver,
         conductor: ConductorApi,
         monitored: Callable[[str], Metrics] = nothing_monitored,
-        repeat: Repeat | None = None,
+        repeat: ConductorRetry | None = None,
         *,
         order: WriteOrder | None = None,
         compute_id: str | None = None,
@@ -99,11 +99,11 @@ class ResourceTracker:
         self._driver = driver
         self._conductor = conductor
         self._monitored = monitored
-        self._repeat = repeat or Repeat()
+        self._repeat = repeat or ConductorRetry()
         self._lock = threading.Lock()
         self._claims: BatchQueue[_Asked, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
         self._failed_builds = 0
-        self._books: Books | None = None
+        self._books: NodeUsage | None = None
         self._saved: ComputeNode | None = None  # the row as last written; None when that is not known
 
     @property
@@ -133,11 +133,11 @@ class ResourceTracker:
         the last write fails.
         """
         LOG.debug("Auditing locally available compute resources for node %s", self.nodename)
-        view = replace(checked(self._driver.host_view(self.nodename)), host_nodes=host_nodes)
+        view = replace(validated(self._driver.host_view(self.nodename)), host_nodes=host_nodes)
         log_hypervisor_view(view)
         with self._lock, metrics.timed(metrics.AUDIT_SECONDS):
             inputs = self._conductor.begin_audit(ctx, host=self._settings.host, view=view)
-            finding = fold(
+            finding = audit_node(
                 view,
                 with_own_devices(inputs, self._saved),
                 self._settings,
@@ -239,10 +239,10 @@ class ResourceTracker:
         """The instance as the conductor has written it, with its devices, in the books too."""
         assert self._books is not None
         made = replace(made, pci_devices=pci_devices.owned_by(self._books.node.pci_devices, made.uuid))
-        self._books = steps.noted(self._books, made)
+        self._books = steps.with_updated_instance(self._books, made)
         return made
 
-    def _with_claim(self, books: Books, asked: _Asked) -> tuple[Books, Instance]:
+    def _with_claim(self, books: NodeUsage, asked: _Asked) -> tuple[NodeUsage, Instance]:
         """The books with the claim, and the instance as it is then. ComputeResourcesUnavailable: it does not fit."""
         instance = asked.instance
         # A build begun again after a restart is in the books already: its claim takes that one's place.
@@ -252,7 +252,7 @@ class ResourceTracker:
             numa_topology=instance.numa_topology,
             pci_requests=instance.pci_requests,
         )
-        fit = tested(free.node, instance.uuid, demand, asked.limits, packing=self._settings.packing)
+        fit = check_claim(free.node, instance.uuid, demand, asked.limits, packing=self._settings.packing)
         if instance.host or instance.node:
             LOG.warning(
                 "Instance %s already has host %s and node %s when it is claimed",
@@ -269,7 +269,7 @@ class ResourceTracker:
             task_state=TaskState.BLOCK_DEVICE_MAPPING,
             numa_topology=fit.numa_topology,
         )
-        held = Held(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
+        held = TrackedInstance(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
         after = steps.with_instance(steps.with_claimed(free, instance.uuid, fit.devices), held)
         return steps.with_allocated(after, instance.uuid), claimed
 
@@ -297,19 +297,19 @@ class ResourceTracker:
         limits: HostLimits,
         write: Callable[[Migration, ComputeNode], Migration],
     ) -> Migration:
-        free = steps.without_side(self._audited(), migration.uuid)
+        free = steps.without_migration(self._audited(), migration.uuid)
         free = steps.with_freed(free, instance.uuid, pci_devices.CLAIMED)
         demand = Demand(
             usage=usage_of(migration.new_flavor, self._driver.overhead(migration.new_flavor)),
             numa_topology=migration.new_numa_topology,
             pci_requests=migration.new_pci_requests,
         )
-        fit = tested(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
+        fit = check_claim(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
         fitted = replace(migration, status="pre-migrating", new_numa_topology=fit.numa_topology)
         side = side_of(fitted, False, self._settings.host, self.nodename)
         assert side is not None
-        held = HeldSide(side=side, usage=replace(demand.usage, numa=fit.numa_topology))
-        after = steps.with_side(steps.with_claimed(free, instance.uuid, fit.devices), held)
+        held = TrackedMigration(side=side, usage=replace(demand.usage, numa=fit.numa_topology))
+        after = steps.with_migration(steps.with_claimed(free, instance.uuid, fit.devices), held)
         made = self._written(after.node, lambda node: write(fitted, node))
         self._books, self._saved = after, after.node
         return made
@@ -324,7 +324,7 @@ class ResourceTracker:
         self._order.acknowledge(sent)
         return made
 
-    def _audited(self) -> Books:
+    def _audited(self) -> NodeUsage:
         if self._books is None:
             raise errors.ComputeResourcesUnavailable(f"Node {self.nodename} has not been audited yet")
         return self._books
@@ -348,13 +348,15 @@ class ResourceTracker:
     def note_move(self, ctx: RequestContext, instance: Instance, migration: Migration) -> None:
         """A move took a step, or has ended: confirmed, reverted, failed. Both are as the conductor has them now."""
         place = (self._settings.host, self.nodename)
-        self._change(ctx, lambda books: steps.after_move(books, instance, migration, place, self._driver.overhead))
+        self._change(
+            ctx, lambda books: steps.after_migration_step(books, instance, migration, place, self._driver.overhead)
+        )
 
     def note(self, instance: Instance) -> None:
         """A held instance changed its state. The row follows with the next `save`."""
         with self._lock:
             if self._books is not None:
-                self._books = steps.noted(self._books, instance)
+                self._books = steps.with_updated_instance(self._books, instance)
 
     def count_build(self, succeeded: bool) -> None:
         """Builds failed in a row are in the stats; a success begins anew, as in Nova."""
@@ -369,7 +371,7 @@ class ResourceTracker:
         with self._lock:
             self._save(ctx)
 
-    def _change(self, ctx: RequestContext, change: Callable[[Books], Books]) -> None:
+    def _change(self, ctx: RequestContext, change: Callable[[NodeUsage], NodeUsage]) -> None:
         with self._lock:
             before = self._books
             if before is None:

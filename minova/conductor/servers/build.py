@@ -22,9 +22,9 @@ from minova.conductor.tasks.batches import together_or_alone
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
-from minova.db import actions, instances, request_specs, tasks
-from minova.db.instances import Standing
 from minova.db.models import Task
+from minova.db.servers import actions, instances, request_specs, tasks
+from minova.db.servers.instances import LockedInstance
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.request_spec import RequestSpec, Selection
 from minova.placement.allocations import claims
@@ -52,7 +52,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 class Held(msgspec.Struct, frozen=True):
     """What a transaction has locked: tasks that are still this worker's and in step `schedule`, and their instances."""
 
-    standings: Mapping[str, Standing]
+    standings: Mapping[str, LockedInstance]
     tasks: Mapping[str, Task]
 
 

@@ -8,8 +8,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Text, func, select, type_coerce
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from minova.db import keyset
-from minova.db.api_queries import availability_zones
+from minova.db.api_queries import availability_zones, keyset
 from minova.db.models import (
     ComputeNode,
     CreateRequest,

@@ -9,7 +9,6 @@ from sqlalchemy import exists, func, or_, select, true
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql import ColumnElement
 
-from minova.db.chunks import chunked
 from minova.db.models import (
     Allocation,
     ComputeNode,
@@ -20,11 +19,12 @@ from minova.db.models import (
     ResourceProvider,
     Task,
 )
+from minova.db.sql import chunked
 from minova.objects.migration import ENDED
 from minova.objects.states import RESOURCE_FREE
 from minova.placement.audit import judge as audit
 from minova.placement.audit.judge import Finding, Verdict, judge, judge_books, judge_provider, known_alternatives
-from minova.placement.providers import nodes
+from minova.placement.nodes import provider as nodes
 
 INSTANCE = "INSTANCE"
 Root = aliased(ResourceProvider)

@@ -7,7 +7,7 @@ import numpy as np
 
 from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec
 from minova.placement.limits.checks import Check
-from minova.placement.limits.inventory_checks import room_checks
+from minova.placement.limits.inventory_checks import capacity_checks
 from minova.scheduler.filters import Verdict, all_of
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.hosts.table import ClassColumn, HostState, HostTable, Mask, Rows
@@ -94,7 +94,7 @@ def _second(spec: RequestSpec, fallback: PlacementFilter) -> Wish:
 
 
 def _rooms(hosts: Any, resources: Mapping[str, int]) -> list[Check]:
-    return [check for name, asked in resources.items() for check in room_checks(name, hosts.room(name), asked)]
+    return [check for name, asked in resources.items() for check in capacity_checks(name, hosts.room(name), asked)]
 
 
 def _wish_verdict(table: HostTable, wish: Wish) -> Verdict:

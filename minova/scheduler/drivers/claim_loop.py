@@ -13,7 +13,7 @@ import msgspec
 from minova import errors, metrics
 from minova.batch_queue import BatchQueue, Ticket
 from minova.context import RequestContext
-from minova.db import server_groups
+from minova.db.catalogue import server_groups
 from minova.db.engine import Database
 from minova.objects.diagnosis import LostHost, ScheduleAnswer
 from minova.objects.request_spec import RequestSpec

@@ -10,10 +10,10 @@ from minova.db import models
 from minova.db.engine import Database
 from minova.objects.compute_node import Inventory
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.placement import child_providers
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal
 from minova.placement.audit.judge import Kind
+from minova.placement.nodes import children
 from tests.functional.placement.cases import claim, claim_of, held, hosts, on, release
 from tests.functional.scheduler.cloud import SEEN, add_instance, books, inventories_of, named, unbalanced
 
@@ -315,6 +315,6 @@ def offer(db: Database, host: str, cards: tuple[tuple[str, int], ...] = (), **to
             for name, total in totals.items()
         ]
         root_id = session.scalar(select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == node.uuid))
-        child_providers.publish(session, (root_id, node.uuid), host, [*inventories_of(node), *more], db.now())
+        children.publish(session, (root_id, node.uuid), host, [*inventories_of(node), *more], db.now())
 
     db.run(work)

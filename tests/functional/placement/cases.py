@@ -13,7 +13,8 @@ from minova.objects.compute_node import Inventory
 from minova.placement import changes
 from minova.placement.allocations import claims as allocations
 from minova.placement.allocations.claims import Claim
-from minova.placement.providers import node_inventories, nodes
+from minova.placement.nodes import inventories
+from minova.placement.nodes import provider as nodes
 from tests.functional.scheduler.cloud import books, named, put_host, unbalanced
 
 SMALL = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
@@ -186,7 +187,7 @@ class ClaimCases:
     def test_capacity_is_floor_of_total_less_reserved_times_ratio(self, db: Database) -> None:
         hosts(db, "a")
         made = Inventory(resource_class="VCPU", total=7, reserved=2, max_unit=7, allocation_ratio=1.5)
-        db.run(lambda session: node_inventories.set_inventories(session, named("node a"), [made]))
+        db.run(lambda session: inventories.set_inventories(session, named("node a"), [made]))
         assert books(db) == [("a", "VCPU", 7, 0, 0)]
 
     def test_inventories_keep_what_is_used_and_say_whether_they_changed(self, db: Database) -> None:
@@ -195,7 +196,7 @@ class ClaimCases:
         less = [Inventory(resource_class="VCPU", total=1, max_unit=1)]
 
         def put() -> bool:
-            return db.run(lambda session: node_inventories.set_inventories(session, named("node a"), less))
+            return db.run(lambda session: inventories.set_inventories(session, named("node a"), less))
 
         assert put()
         assert books(db) == [("a", "VCPU", 1, 2, 2)]
@@ -204,16 +205,16 @@ class ClaimCases:
     def test_an_inventory_that_is_gone_but_used_stays_without_room(self, db: Database) -> None:
         hosts(db, "a")
         claim(db, claim_of("one", "a", VCPU=2))
-        db.run(lambda session: node_inventories.set_inventories(session, named("node a"), []))
+        db.run(lambda session: inventories.set_inventories(session, named("node a"), []))
         assert books(db) == [("a", "VCPU", 0, 2, 2)]
         assert set(claim(db, claim_of("two", "a", VCPU=1))) == {named("two")}
         release(db, "one")
-        db.run(lambda session: node_inventories.set_inventories(session, named("node a"), []))
+        db.run(lambda session: inventories.set_inventories(session, named("node a"), []))
         assert books(db) == []
 
     def test_inventories_of_an_unknown_provider_are_an_error(self, db: Database) -> None:
         with pytest.raises(errors.NotFound):
-            db.run(lambda session: node_inventories.set_inventories(session, named("nobody"), []))
+            db.run(lambda session: inventories.set_inventories(session, named("nobody"), []))
 
     def test_a_provider_is_made_once_and_renamed(self, db: Database) -> None:
         made = db.run(lambda session: nodes.ensure(session, named("x"), "x"))

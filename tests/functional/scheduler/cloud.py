@@ -20,7 +20,7 @@ from minova.objects.compute_node import Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.request_spec import RequestSpec
 from minova.placement import changes
-from minova.placement.providers import node_inventories, nodes
+from minova.placement.nodes import inventories, provider
 from minova.scheduler.hosts.record import AggregateFacts, HostRecord, RoomFacts
 
 NAMES = UUID("00000000-0000-4000-8000-000000000000")
@@ -92,8 +92,8 @@ def add_host(
     )
     session.add(made)
     session.flush()
-    nodes.ensure(session, made.uuid, name)
-    node_inventories.set_inventories(session, made.uuid, inventories_of(made))
+    provider.ensure(session, made.uuid, name)
+    inventories.set_inventories(session, made.uuid, inventories_of(made))
     if announce:
         changes.append(session, [made.id], now)
     return made.id

@@ -23,8 +23,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.conductor.servers.create import spec_of
-from minova.db import models, request_specs, server_groups
+from minova.db import models
+from minova.db.catalogue import server_groups
 from minova.db.engine import Database
+from minova.db.servers import request_specs
 from minova.hardware.numa_fit import NoFit, fit_topology
 from minova.hardware.numa_usage import with_instance
 from minova.objects.compute_node import Inventory
@@ -33,7 +35,7 @@ from minova.objects.numa import NUMACell, NUMATopology
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import ServerRequest
 from minova.placement.audit import gather
-from minova.placement.providers import node_inventories
+from minova.placement.nodes import inventories
 from minova.scheduler.drivers.request import UNCLAIMED
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.group_cases import add_group
@@ -133,7 +135,7 @@ def _add_host(session: Session, host: str, *, with_cells: bool) -> None:
     if with_cells:
         rooms = {"VCPU": 64, "PCPU": 2 * CELL_CPUS, "MEMORY_MB": sizes["memory_mb"], "DISK_GB": 500}
         wanted = [Inventory(resource_class=name, total=total, max_unit=total) for name, total in rooms.items()]
-        node_inventories.set_inventories(session, named(f"node {host}"), wanted)
+        inventories.set_inventories(session, named(f"node {host}"), wanted)
 
 
 def _cell(index: int) -> NUMACell:

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from minova.db import server_groups
+from minova.db.catalogue import server_groups
 from minova.db.engine import Database
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.instance_group import InstanceGroup

@@ -15,10 +15,10 @@ from minova.api.http import links, names
 from minova.api.http.call import Api, Call
 from minova.api.image import images
 from minova.codecs import parse_json
-from minova.db import server_groups
 from minova.db.api_queries import availability_zones, instances
 from minova.db.api_queries import flavors as read_flavors
 from minova.db.api_queries import images as read_images
+from minova.db.catalogue import server_groups
 from minova.hardware.demands import demands_of
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image

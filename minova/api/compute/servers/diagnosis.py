@@ -11,7 +11,7 @@ from minova.api.http.call import Api, Call
 from minova.db.api_queries import instances
 from minova.db.api_queries.instances import Attempt
 from minova.objects.diagnosis import Diagnosis, LostHost
-from minova.objects.redact import without_names
+from minova.objects.redact import redact_hosts
 
 # Stands for what only administrators may see, so that it is still counted.
 _SOMEWHERE = LostHost(host="", node="", reason="")
@@ -53,7 +53,7 @@ def _attempt(call: Call, one: Attempt) -> dict[str, Any]:
     return {
         "host": one.host if admin else "",
         "result": one.result,
-        "reason": reason if admin else without_names(reason, one.names),
+        "reason": reason if admin else redact_hosts(reason, one.names),
         "started_at": times.microseconds(one.started_at),
         "finished_at": times.microseconds(one.finished_at),
     }

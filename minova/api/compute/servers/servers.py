@@ -13,7 +13,7 @@ from minova.api.http.call import Api, Call
 from minova.api.http.query import page_size
 from minova.db import models
 from minova.db.api_queries import availability_zones, instances
-from minova.objects.redact import without_names
+from minova.objects.redact import redact_hosts
 
 
 def list_servers(api: Api, call: Call) -> dict[str, Any]:
@@ -90,4 +90,4 @@ def _hide_hosts(session: Session, faults: Mapping[str, models.InstanceFault]) ->
     for uuid, attempts in instances.attempts(session, faults.keys()).items():
         fault = faults[uuid]
         session.expunge(fault)
-        fault.message = without_names(fault.message, {name for one in attempts for name in one.names})
+        fault.message = redact_hosts(fault.message, {name for one in attempts for name in one.names})

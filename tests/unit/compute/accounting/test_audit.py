@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from minova.compute.accounting.audit import Finding, NodeSettings, fold
+from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
 from minova.compute.accounting.inventories import Ratios, Reserved, ratios_for
-from minova.compute.tracker.resource_view import checked
+from minova.compute.tracker.resource_view import validated
 from minova.objects.build import AuditInputs, BuildMessage
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
@@ -54,7 +54,7 @@ def an_instance(uuid: str, **changes: Any) -> Instance:
 
 
 def audit(view: HypervisorView, inputs: AuditInputs) -> Finding:
-    return fold(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
+    return audit_node(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
 
 
 def test_an_empty_node_uses_what_is_reserved() -> None:
@@ -172,7 +172,7 @@ def test_allocation_ratios(ratios: Ratios, row: ComputeNode | None, expected: tu
 def test_a_view_with_a_field_that_is_no_number_names_it() -> None:
     wrong = msgspec.structs.replace(a_view(), memory_mb="much")
     with pytest.raises(ValueError, match=r"node n: Expected `int`, got `str` - at `\$.memory_mb`"):
-        checked(wrong)
+        validated(wrong)
 
 
 def test_a_view_without_a_required_field_names_it() -> None:

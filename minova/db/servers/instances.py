@@ -9,9 +9,8 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_
 from sqlalchemy.orm import Session
 
 from minova.db import pci_devices
-from minova.db.chunks import chunked
-from minova.db.in_list import among
 from minova.db.models import Instance, PurgedInstance, RequestSpecRow
+from minova.db.sql import chunked, in_list
 from minova.objects import instance as objects
 from minova.objects.image import Image
 from minova.objects.states import RESOURCE_FREE, PowerState, State, TaskState, VmState, allowed
@@ -62,14 +61,14 @@ _ON_HOST = _WHOLE.where(
     Instance.vm_state.not_in([state.value for state in RESOURCE_FREE]),
 )
 _ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
-_BY_UUID = _WHOLE.where(among(Instance.uuid))
+_BY_UUID = _WHOLE.where(in_list(Instance.uuid))
 
 
 # Under this name a session may carry a list that changes of state are written to, for who tells others of them.
 MOVES = "instance_moves"
 
 
-class Move(NamedTuple):
+class StateChange(NamedTuple):
     """A change of state; of a new instance there is no `before`."""
 
     uuid: str
@@ -77,7 +76,7 @@ class Move(NamedTuple):
     after: State
 
 
-class Standing(NamedTuple):
+class LockedInstance(NamedTuple):
     """Where an instance stands, read under its lock."""
 
     uuid: str
@@ -98,10 +97,10 @@ def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     session.connection().execute(insert(Instance), list(rows))
     if MOVES in session.info:
         made = ((row["uuid"], state_of(row["vm_state"], row["task_state"])) for row in rows)
-        session.info[MOVES].extend(Move(uuid, None, state) for uuid, state in made)
+        session.info[MOVES].extend(StateChange(uuid, None, state) for uuid, state in made)
 
 
-def lock(session: Session, uuids: Iterable[str]) -> dict[str, Standing]:
+def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
     """Of those that have a row, deleted or not. Every transaction that locks takes instances first, then tasks."""
     model = Instance
     query = (
@@ -123,7 +122,7 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, Standing]:
     for chunk in chunked(sorted(uuids)):
         for row in session.execute(query.where(model.uuid.in_(chunk))):
             state = state_of(row.vm_state, row.task_state)
-            found[row.uuid] = Standing(
+            found[row.uuid] = LockedInstance(
                 row.uuid,
                 state,
                 row.attempt,
@@ -136,7 +135,7 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, Standing]:
     return found
 
 
-def move(
+def transition(
     session: Session,
     uuids: Collection[str],
     before: Collection[State],
@@ -161,7 +160,7 @@ def move(
     return int(result.rowcount)
 
 
-class Transition:
+class PreparedTransition:
     """The change of state of `move`, for instances that differ in their conditions and values.
 
     The statement is made once. `conditions` and `values` hold `bindparam`s; each row fills them, and names its instance
@@ -192,11 +191,11 @@ class Transition:
 
 def _moves(
     session: Session, chosen: Iterable[ColumnElement[bool]], after: State, filled: Mapping[str, Any] | None = None
-) -> list[Move]:
+) -> list[StateChange]:
     """Those that are about to be moved; locked, so that they will be. `filled`: values of `bindparam`s in `chosen`."""
     query = select(Instance.uuid, Instance.vm_state, Instance.task_state).where(*chosen).order_by(Instance.uuid)
     rows = session.execute(query.with_for_update(), filled)
-    return [Move(row.uuid, state_of(row.vm_state, row.task_state), after) for row in rows]
+    return [StateChange(row.uuid, state_of(row.vm_state, row.task_state), after) for row in rows]
 
 
 def begin_attempt(session: Session, uuids: Collection[str], attempt: int, at: datetime) -> None:
@@ -334,7 +333,7 @@ def count_on(session: Session, hosts: Iterable[str]) -> int:
     return total
 
 
-def whereabouts(session: Session, uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
+def locations(session: Session, uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
     """(host, node) of those that have a row; of the deleted and those without a host (None, None)."""
     found: dict[str, tuple[str | None, str | None]] = {}
     model = Instance

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from minova.db.chunks import chunked
 from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, RequestSpecRow
+from minova.db.sql import chunked
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.request_spec import RequestSpec
 

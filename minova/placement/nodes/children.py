@@ -19,9 +19,9 @@ from minova.db.models import Allocation, ResourceProvider
 from minova.objects.compute_node import Inventory
 from minova.placement import changes
 from minova.placement.allocations import rows
-from minova.placement.allocations.rows import Held, Holding, Key
+from minova.placement.allocations.rows import Holding, Key, LockedInventory
 from minova.placement.inserts import insert_missing
-from minova.placement.providers import node_inventories, nodes
+from minova.placement.nodes import inventories, provider
 
 LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
@@ -53,7 +53,7 @@ def publish(
         offered = [replace(one, children=()) for one in offered]
     if known or any(one.children for one in offered):
         _publish_children(session, root_id, root_uuid, node, offered, known, now)
-    node_inventories.set_inventories(session, root_uuid, [one for one in offered if not one.children])
+    inventories.set_inventories(session, root_uuid, [one for one in offered if not one.children])
 
 
 def _publish_children(
@@ -76,13 +76,13 @@ def _publish_children(
     rows.lock_consumers(session, movers)
     rows.lock_inventories(session, [root_id, *ids.values()])
     for card, parts in sorted(by_card.items()):
-        node_inventories.set_inventories(session, child_uuid(root_uuid, card), parts)
+        inventories.set_inventories(session, child_uuid(root_uuid, card), parts)
     if movers:
         _move_down(session, node, root_id, sorted(ids.values()), movers, moving, now)
     for card in sorted(by_card):
         if not by_card[card] and not _is_used(session, ids[card]):
             LOG.info("Node %s has no card %s any more: its provider goes", node, card)
-            nodes.delete(session, child_uuid(root_uuid, card))
+            provider.delete(session, child_uuid(root_uuid, card))
 
 
 def _children(session: Session, root_id: int, root_uuid: str) -> dict[str, int]:
@@ -150,7 +150,7 @@ def _move_down(
 
 
 def _with_room(
-    rooms: Mapping[Key, Held], mine: Holding, child_ids: Sequence[int], name: str, amount: int
+    rooms: Mapping[Key, LockedInventory], mine: Holding, child_ids: Sequence[int], name: str, amount: int
 ) -> int | None:
     """The child with the most room, of which the consumer has none of the class yet."""
     able = {

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.db import migrations, tasks
-from minova.db.chunks import chunked
 from minova.db.models import Allocation, ComputeNode, Instance, ResourceProvider, Service
+from minova.db.servers import migrations, tasks
+from minova.db.sql import chunked
 
 
 def service_of(session: Session, host: str, binary: str) -> Service | None:

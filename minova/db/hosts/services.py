@@ -11,9 +11,9 @@ from sqlalchemy import ColumnElement, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from minova.db.chunks import chunked
 from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Heartbeat, Service
+from minova.db.sql import chunked
 from minova.objects import service as objects
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Select, delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from minova.db import models
-from minova.db.chunks import chunked
+from minova.db.sql import chunked
 from minova.objects.instance_group import InstanceGroup
 
 Row, Member, Instance = models.InstanceGroup, models.InstanceGroupMember, models.Instance

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, select
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from minova.db.in_list import among
+from minova.db.sql import in_list
 
 # These have no types.
 DIALECTS: Any = (postgresql, sqlite, mysql)
@@ -23,7 +23,7 @@ THINGS = Table("things", MetaData(), Column("id", Integer), Column("name", Strin
     ids=["postgresql", "sqlite", "mysql"],
 )
 def test_its_spelling(dialect: Any, spelling: str) -> None:
-    query = select(THINGS.c.id).where(among(THINGS.c.name))
+    query = select(THINGS.c.id).where(in_list(THINGS.c.name))
     assert spelling in str(query.compile(dialect=dialect))
 
 
@@ -33,6 +33,6 @@ def test_its_meaning_however_many_there_are(some: list[int], found: list[int]) -
     with engine.begin() as connection:
         THINGS.create(connection)
         connection.execute(THINGS.insert(), [{"id": number} for number in (1, 2, 3)])
-        query = select(THINGS.c.id).where(among(THINGS.c.id)).order_by(THINGS.c.id)
+        query = select(THINGS.c.id).where(in_list(THINGS.c.id)).order_by(THINGS.c.id)
         assert list(connection.scalars(query, {"some": some})) == found
     engine.dispose()

@@ -8,9 +8,9 @@ import msgspec
 from sqlalchemy import ColumnElement, bindparam, exists, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.chunks import chunked
 from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Instance, Migration, Task
+from minova.db.sql import chunked
 from minova.objects.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED
 from minova.objects.migration import Migration as MigrationObject
 

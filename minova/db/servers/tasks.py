@@ -7,16 +7,15 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, u
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
-from minova.db.chunks import chunked
 from minova.db.clock import for_insert, later
-from minova.db.in_list import among
 from minova.db.models import Instance, Task, Worker
+from minova.db.sql import chunked, in_list
 
 # Built once: every audit of every node asks them.
 _BUILDS_ON_HOST = select(Task).where(Task.host == bindparam("on_host"), Task.kind == "build", Task.step == "build")
 _BUILDS_ON_NODE = _BUILDS_ON_HOST.where(Task.node == bindparam("on_node"))
 _TASKS: Any = Task.__table__
-_REMOVE = delete(_TASKS).where(among(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)
+_REMOVE = delete(_TASKS).where(in_list(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)
 
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: ColumnElement[float]) -> None:

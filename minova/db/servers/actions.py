@@ -7,9 +7,8 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.chunks import chunked
-from minova.db.in_list import among
 from minova.db.models import InstanceAction, InstanceActionEvent, InstanceFault
+from minova.db.sql import chunked, in_list
 
 BUILD_EVENT = "build_and_run_instance"
 DELETE_EVENT = "compute_terminate_instance"
@@ -21,12 +20,12 @@ _ACTIONS: Any = InstanceAction.__table__
 _EVENTS: Any = InstanceActionEvent.__table__
 _END = (
     update(_ACTIONS)
-    .where(among(_ACTIONS.c.id), _ACTIONS.c.finish_time.is_(None))
+    .where(in_list(_ACTIONS.c.id), _ACTIONS.c.finish_time.is_(None))
     .values(finish_time=bindparam("b_at"), result=bindparam("b_result"), message=bindparam("b_text"))
 )
 _END_EVENTS = (
     update(_EVENTS)
-    .where(among(_EVENTS.c.action_id), _EVENTS.c.finish_time.is_(None))
+    .where(in_list(_EVENTS.c.action_id), _EVENTS.c.finish_time.is_(None))
     .values(finish_time=bindparam("b_at"), result=bindparam("b_result"), details=bindparam("b_text"))
 )
 

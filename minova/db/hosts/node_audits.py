@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.chunks import chunked
 from minova.db.models import ComputeNode, NodeAudit
+from minova.db.sql import chunked
 from minova.objects.node_audit import NodeAudit as NodeAuditObject
 
 _AGAIN = (

@@ -6,7 +6,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.models import ProviderTrait
-from minova.placement.providers import nodes, queries, traits
+from minova.placement.nodes import provider as nodes
+from minova.placement.providers import queries, traits
 
 # What a compute says of itself begins so. Everything else, such as CUSTOM_ traits, is the operator's, and stays.
 OWN_PREFIXES = ("COMPUTE_", "HW_")
