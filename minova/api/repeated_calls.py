@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.db import aggregates
 from minova.db.api_queries import flavors, images
+from minova.db.catalogue import aggregates
 from minova.db.engine import Database
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
