@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from minova.placement.limits.checks import Check, at_least
+from minova.objects.checks import Check, at_least, enough_free
 
 
 class InventoryNumbers(Protocol):
@@ -28,11 +28,11 @@ class InventoryNumbers(Protocol):
 def capacity_checks(resource_class: str, room: InventoryNumbers, asked: int, held: int = 0) -> Iterator[Check]:
     """What must hold for a consumer that holds `held` of this class here to hold `asked` instead."""
     used = room.used - held if held else room.used
-    yield at_least(f"free {resource_class}", have=room.capacity - used, need=asked, capacity=room.capacity, used=used)
+    yield enough_free(resource_class, room.capacity - used, asked, capacity=room.capacity, used=used)
     yield at_least(f"max_unit of {resource_class}", have=room.max_unit, need=asked)
-    yield Check(asked >= room.min_unit, f"requested {resource_class}", asked, "<", "min_unit", room.min_unit, "", ())
+    yield Check(asked >= room.min_unit, f"requested {resource_class}", asked, "<", "min_unit", room.min_unit, "")
     step = room.step_size + (room.step_size == 0)
-    yield Check(asked % step == 0, f"requested {resource_class}", asked, "is no multiple of", "step_size", step, "", ())
+    yield Check(asked % step == 0, f"requested {resource_class}", asked, "is no multiple of", "step_size", step, "")
 
 
 def refusals(rooms: Mapping[str, InventoryNumbers], asked: Mapping[str, int], held: Mapping[str, int]) -> list[str]:

@@ -133,8 +133,8 @@ def _add_host(session: Session, host: str, *, with_cells: bool) -> None:
     sizes: dict[str, Any] = {"vcpus": 16, "memory_mb": 15 * PLAIN.memory_mb, "local_gb": 500}
     add_host(session, host, now=time.time(), numa_topology=msgspec.to_builtins(topology), **sizes)
     if with_cells:
-        rooms = {"VCPU": 64, "PCPU": 2 * CELL_CPUS, "MEMORY_MB": sizes["memory_mb"], "DISK_GB": 500}
-        wanted = [Inventory(resource_class=name, total=total, max_unit=total) for name, total in rooms.items()]
+        totals = {"VCPU": 64, "PCPU": 2 * CELL_CPUS, "MEMORY_MB": sizes["memory_mb"], "DISK_GB": 500}
+        wanted = [Inventory(resource_class=name, total=total, max_unit=total) for name, total in totals.items()]
         inventories.set_inventories(session, named(f"node {host}"), wanted)
 
 

@@ -362,7 +362,7 @@ def test_a_refresh_that_fails_loses_nothing(db: Database) -> None:
     with pytest.raises(OperationalError):
         source.refresh()
     db.run(lambda session: session.execute(text("ALTER TABLE away RENAME TO aggregate_hosts")))
-    assert source.refresh().host(0).room("VCPU").used == 1
+    assert source.refresh().host(0).inventory("VCPU").used == 1
 
 
 def test_a_node_without_a_service_is_left_out_with_a_warning(db: Database, caplog: pytest.LogCaptureFixture) -> None:

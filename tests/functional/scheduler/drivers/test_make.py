@@ -219,8 +219,8 @@ class LastHost(Scheduler):
         states = self.host_manager.get_host_states_by_uuids(context, provider_summaries.keys(), spec_obj)
         up = set(self.hosts_up(context, "compute"))
         found = [state for state in states if state.host in up][::-1]
-        room = alloc_reqs_by_rp_uuid[found[0].uuid][0]["allocations"][found[0].uuid]["resources"]["MEMORY_MB"]
-        assert room == spec_obj.flavor.memory_mb
+        inventory = alloc_reqs_by_rp_uuid[found[0].uuid][0]["allocations"][found[0].uuid]["resources"]["MEMORY_MB"]
+        assert inventory == spec_obj.flavor.memory_mb
         return [found for _ in instance_uuids]
 
 
@@ -304,11 +304,11 @@ def test_conflicts_are_counted_and_told_once(db: Database, caplog: pytest.LogCap
     manager = named(db, "caching_scheduler")
     (taken,) = chosen(ask(manager))
     claim(db, claim_of("other", "h0" if taken == "h1" else "h1", MEMORY_MB=3000))
-    manager.tell_conflicts()
+    manager.log_conflicts()
     assert "Claims refused since the start" not in caplog.text
     assert chosen(ask(manager, prefix="next")) == [taken]
     conflicts = manager.driver.conflicts
     assert (conflicts.claims_refused, conflicts.decisions_repeated) == (1, 1)
-    manager.tell_conflicts()
-    manager.tell_conflicts()
+    manager.log_conflicts()
+    manager.log_conflicts()
     assert caplog.text.count("Claims refused since the start: 1, decisions repeated: 1") == 1

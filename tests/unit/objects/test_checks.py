@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from minova.placement.limits.checks import at_least, at_most
+from minova.objects.checks import at_least, at_most, enough_free
 
 
 def test_a_reason_has_unit_and_details() -> None:
-    check = at_least("free memory", 512, 2048, "MB", limit=6144.0, used=5632)
+    check = enough_free("memory", 512, 2048, "MB", limit=6144.0, used=5632)
     assert not check.passed
     assert check.reason() == "free memory 512 MB < requested 2048 MB (limit 6144 MB, used 5632 MB)"
 
 
 def test_of_columns_it_is_the_reason_of_one_row() -> None:
-    check = at_least("free vcpus", np.array([0.5, 8.0]), 2, limit=np.array([4, 8]))
+    check = enough_free("vcpus", np.array([0.5, 8.0]), 2, limit=np.array([4, 8]))
     assert list(check.passed) == [False, True]
     assert check.reasons(np.array([0])) == ["free vcpus 0.5 < requested 2 (limit 4)"]
 
