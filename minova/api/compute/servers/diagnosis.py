@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 
 from minova import errors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http import times
-from minova.api.http.call import Api, Call
+from minova.api.http.call import Call
 from minova.db.api_queries import instances
 from minova.db.api_queries.instances import Attempt
 from minova.objects.diagnosis import Diagnosis, LostHost
@@ -17,7 +18,7 @@ from minova.objects.redact import redact_hosts
 _SOMEWHERE = LostHost(host="", node="", reason="")
 
 
-def show(api: Api, call: Call) -> dict[str, Any]:
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
         found = instances.last_diagnosis(session, row.uuid)

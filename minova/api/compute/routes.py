@@ -1,23 +1,22 @@
-"""The one route table. Paths with a project id (`/v2.1/{project_id}/...`) and `/compute`, `/image` before them mean the same."""
+"""The route table of the Compute API. `minova.api.app` removes `/compute` and a project id from a path before."""
 
 from typing import Any
 
-from minova.api import versions
 from minova.api.compute import (
     aggregates,
     availability_zones,
-    extra_specs,
     flavors,
     hypervisor_overview,
     hypervisors,
     server_groups,
     services,
+    versions,
 )
 from minova.api.compute.servers import actions, create, diagnosis, dry_run, servers, view
 from minova.api.compute.servers.filters import ServersQuery
-from minova.api.http.query import Page
-from minova.api.http.route import Route
-from minova.api.image import data, images
+from minova.api.http.definition import Route
+from minova.api.http.structs import Page
+from minova.api.image import versions as image_versions
 
 _FLAVOR = "/v2.1/flavors/{flavor_id}"
 _SPECS = f"{_FLAVOR}/os-extra_specs"
@@ -26,15 +25,12 @@ _AGGREGATE = "/v2.1/os-aggregates/{aggregate_id}"
 _SERVICE = "/v2.1/os-services/{id_or_action}"
 _HYPERVISOR = "/v2.1/os-hypervisors/{hypervisor_id}"
 _SERVER = "/v2.1/servers/{server_id}"
-_IMAGE = "/v2/images/{image_id}"
 
 ROUTES: tuple[Route, ...] = (
-    Route(method="GET", path="/", handler=versions.compute_versions),
-    Route(method="GET", path="/compute", handler=versions.compute_versions),
-    Route(method="GET", path="/v2.1", handler=versions.compute_version),
-    Route(method="GET", path="/image", handler=versions.image_versions, status=300),
-    Route(method="GET", path="/versions", handler=versions.image_versions),
-    Route(method="GET", path="/v2", handler=versions.image_versions, status=300),
+    Route(method="GET", path="/", handler=versions.versions),
+    Route(method="GET", path="/compute", handler=versions.versions),
+    Route(method="GET", path="/v2.1", handler=versions.version),
+    Route(method="GET", path="/versions", handler=image_versions.versions),
     # -- servers
     Route(method="GET", path="/v2.1/servers", handler=servers.list_servers, query=ServersQuery),
     Route(method="GET", path="/v2.1/servers/detail", handler=servers.list_detail, query=ServersQuery),
@@ -65,11 +61,11 @@ ROUTES: tuple[Route, ...] = (
     Route(method="POST", path="/v2.1/flavors", handler=flavors.create, body=flavors.CreateFlavor, admin=True),
     Route(method="GET", path=_FLAVOR, handler=flavors.show, answer=flavors.FlavorView),
     Route(method="DELETE", path=_FLAVOR, handler=flavors.delete, status=202, admin=True),
-    Route(method="GET", path=_SPECS, handler=extra_specs.list_specs),
-    Route(method="POST", path=_SPECS, handler=extra_specs.create, body=extra_specs.CreateSpecs, admin=True),
-    Route(method="GET", path=f"{_SPECS}/{{key}}", handler=extra_specs.show),
-    Route(method="PUT", path=f"{_SPECS}/{{key}}", handler=extra_specs.update, body=extra_specs.Values, admin=True),
-    Route(method="DELETE", path=f"{_SPECS}/{{key}}", handler=extra_specs.delete, admin=True),
+    Route(method="GET", path=_SPECS, handler=flavors.list_specs),
+    Route(method="POST", path=_SPECS, handler=flavors.create_specs, body=flavors.CreateSpecs, admin=True),
+    Route(method="GET", path=f"{_SPECS}/{{key}}", handler=flavors.show_spec),
+    Route(method="PUT", path=f"{_SPECS}/{{key}}", handler=flavors.update_spec, body=flavors.ExtraSpecs, admin=True),
+    Route(method="DELETE", path=f"{_SPECS}/{{key}}", handler=flavors.delete_spec, admin=True),
     # -- server groups
     Route(
         method="GET",
@@ -115,12 +111,4 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(method="DELETE", path=_SERVICE, handler=services.delete, admin=True, status=204),
     Route(method="PUT", path=_SERVICE, handler=services.switch, body=services.Switch, admin=True),
-    # -- images
-    Route(method="GET", path="/v2/images", handler=images.list_images, query=images.ImagesQuery),
-    Route(method="POST", path="/v2/images", handler=images.create, body=dict[str, Any], status=201),
-    Route(method="GET", path=_IMAGE, handler=images.show),
-    Route(method="DELETE", path=_IMAGE, handler=images.delete, status=204),
-    Route(method="PUT", path=f"{_IMAGE}/file", handler=data.upload, status=204, streams=True),
-    Route(method="GET", path=f"{_IMAGE}/file", handler=data.download, streams=True),
-    Route(method="GET", path="/v2/schemas/image", handler=data.schema),
 )

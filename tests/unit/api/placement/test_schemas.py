@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
-from minova.api.placement import allocation_schemas as allocations
+from minova.api.http.json_schema import InvalidDocument, VersionedSchemas, check, newest
 from minova.api.placement import schemas
-from minova.api.placement.schemas import Versions, newest
-from minova.api.placement.validate import check
-from minova.placement.errors import BadRequest
 
 UUID = "7ba866a2-e6fd-56dc-93b5-1b32c1d3c2a5"
 LIST = [{"resource_provider": {"uuid": UUID}, "resources": {"VCPU": 1}}]
@@ -28,17 +25,17 @@ FORMS: list[tuple[tuple[int, int], Any]] = [
 ]
 
 
-def taken(versions: Versions, version: tuple[int, int], document: Any) -> bool:
+def taken(versions: VersionedSchemas, version: tuple[int, int], document: Any) -> bool:
     try:
         check(document, newest(versions, version))
-    except BadRequest:
+    except InvalidDocument:
         return False
     return True
 
 
 @pytest.mark.parametrize("since", [since for since, _ in FORMS])
 def test_allocations_have_one_form_at_a_time(since: tuple[int, int]) -> None:
-    assert [form for form, document in FORMS if taken(allocations.SET_ALLOCATIONS, since, document)] == [since]
+    assert [form for form, document in FORMS if taken(schemas.SET_ALLOCATIONS, since, document)] == [since]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +58,7 @@ def test_allocations_have_one_form_at_a_time(since: tuple[int, int]) -> None:
     ],
 )
 def test_allocations_are_strict(version: tuple[int, int], document: Any, right: bool) -> None:
-    assert taken(allocations.SET_ALLOCATIONS, version, document) == right
+    assert taken(schemas.SET_ALLOCATIONS, version, document) == right
 
 
 @pytest.mark.parametrize(
@@ -84,10 +81,12 @@ def test_allocations_are_strict(version: tuple[int, int], document: Any, right: 
         (schemas.SET_AGGREGATES, (1, 19), {"aggregates": [UUID], "resource_provider_generation": 0}, True),
         (schemas.RESOURCE_CLASS, (1, 2), {"name": "CUSTOM_"}, False),
         (schemas.RESOURCE_CLASS, (1, 2), {"name": "CUSTOM_A_1"}, True),
-        (allocations.RESHAPE, (1, 30), {"inventories": {}, "allocations": {}}, False),
-        (allocations.MANY_ALLOCATIONS, (1, 13), {UUID: FORMS[2][1]}, True),
-        (allocations.MANY_ALLOCATIONS, (1, 28), {UUID: FORMS[2][1]}, False),
+        (schemas.RESHAPE, (1, 30), {"inventories": {}, "allocations": {}}, False),
+        (schemas.MANY_ALLOCATIONS, (1, 13), {UUID: FORMS[2][1]}, True),
+        (schemas.MANY_ALLOCATIONS, (1, 28), {UUID: FORMS[2][1]}, False),
     ],
 )
-def test_other_bodies_are_strict(versions: Versions, version: tuple[int, int], document: Any, right: bool) -> None:
+def test_other_bodies_are_strict(
+    versions: VersionedSchemas, version: tuple[int, int], document: Any, right: bool
+) -> None:
     assert taken(versions, version, document) == right
