@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.cli.commands.server_console import harmless, what_is_new
+from minova.cli.commands.server.console import harmless, what_is_new
 
 
 @pytest.mark.parametrize(

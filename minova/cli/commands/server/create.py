@@ -3,6 +3,7 @@
 import argparse
 import sys
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,7 @@ from uuid import uuid4
 
 from minova.cli.base import Lister
 from minova.cli.client import COMPUTE, Client, Json
-from minova.cli.commands import server_dry_run
-from minova.cli.commands.server_options import add_wanted, body_of
+from minova.cli.commands.server.options import add_wanted, body_of
 from minova.cli.errors import CliError, UsageError
 from minova.cli.output import diagnosis
 from minova.cli.output.report import show
@@ -59,8 +59,8 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
     def run(self, parsed_args: argparse.Namespace) -> int:
         if not parsed_args.dry_run:
             return super().run(parsed_args)
-        answer = server_dry_run.ask(self.client, self._body(parsed_args))
-        headline, parts = server_dry_run.headline(answer), diagnosis.parts(answer["diagnosis"])
+        answer = _dry_run(self.client, self._body(parsed_args))
+        headline, parts = dry_run_headline(answer), diagnosis.parts(answer["diagnosis"])
         show(self._formatter_plugins, self.app.stdout, parsed_args, answer, headline, parts)
         return 0 if answer["fits"] else 1
 
@@ -164,3 +164,19 @@ def _user_data(path: str) -> str:
     if len(encoded) > USER_DATA_LIMIT:
         raise CliError(f"The user data {path} are too long: {len(encoded)} bytes in base64, at most {USER_DATA_LIMIT}.")
     return encoded
+
+
+def _dry_run(client: Client, body: Json) -> Json:
+    body["server"].pop("return_reservation_id", None)
+    return dict(client.post(f"{COMPUTE}/servers/dry-run", body)["dry_run"])
+
+
+def dry_run_headline(answer: Json) -> str:
+    """The result in one line. Only administrators see the hosts."""
+    count, decision = answer["count"], answer["diagnosis"]
+    if not answer["fits"]:
+        return f"{'It would not fit' if count == 1 else f'Not all {count} would fit'}. {answer['reason']}"
+    them = "It" if count == 1 else f"All {count}"
+    counts = Counter(diagnosis.place(host, node) for host, node in decision["selected"])
+    where = ", ".join(place if count == 1 else f"{place}: {many}" for place, many in counts.items())
+    return f"{them} would fit{f', on {where}' if where else ''}."

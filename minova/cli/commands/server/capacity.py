@@ -3,16 +3,17 @@
 import argparse
 from collections.abc import Iterable
 
+from minova.cli.base import ReportCommand
 from minova.cli.client import COMPUTE, Json
-from minova.cli.commands.server_options import add_wanted, body_of
-from minova.cli.output.report import Part, WholeRecord
+from minova.cli.commands.server.options import add_wanted, body_of
+from minova.cli.output.report import Part
 from minova.cli.parser import positive
 
 # Hosts that the table shows; the record has all.
 SHOWN = 50
 
 
-class Capacity(WholeRecord):
+class Capacity(ReportCommand):
     """Show how many more servers of a flavor fit, where, and what runs out first (administrators).
 
     What is asked for is said as to 'server create'. Nothing is written.

@@ -3,13 +3,13 @@
 import argparse
 
 from minova.cli import find
+from minova.cli.base import ReportCommand
 from minova.cli.client import COMPUTE, Json, part
 from minova.cli.errors import ApiError, CliError
 from minova.cli.output import diagnosis as decision
-from minova.cli.output.report import WholeRecord
 
 
-class ServerExplain(WholeRecord):
+class ServerExplain(ReportCommand):
     """Show the scheduler's decision on a server.
 
     Hosts before and after each filter, why each lost host was lost, the weights of those left, and what was tried.
