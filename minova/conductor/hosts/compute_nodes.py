@@ -146,7 +146,7 @@ class Computes:
             self._free_gone(session, row)
             children.publish(session, (root_id, row.uuid), node.hypervisor_hostname, found, now, split=split)
             published_traits.publish(session, row.uuid, traits)
-            return compute_nodes.to_object(row)
+            return compute_nodes.as_written(node, row)
 
         return self._worker.run(work)
 
@@ -168,14 +168,15 @@ class Computes:
 
         def work(session: Session) -> ComputeNode:
             written = compute_nodes.write_usage(session, node, self._worker.at())
-            row = compute_nodes.find(session, node.host, node.hypervisor_hostname)
-            if row is None:
-                raise errors.NotFound(f"Compute node {node.hypervisor_hostname} of {node.host} could not be found.")
-            if not written:
+            row = None if written else compute_nodes.find(session, node.host, node.hypervisor_hostname)
+            if row is not None:
                 LOG.info("Ignoring a late save of node %s of host %s", node.hypervisor_hostname, node.host)
                 return compute_nodes.to_object(row)
-            changes.append(session, [row.id], self._worker.now())
-            return compute_nodes.to_object(row)
+            key = compute_nodes.find_key(session, node.host, node.hypervisor_hostname)
+            if key is None:
+                raise errors.NotFound(f"Compute node {node.hypervisor_hostname} of {node.host} could not be found.")
+            changes.append(session, [key.id], self._worker.now())
+            return compute_nodes.as_written(node, key)
 
         return self._worker.run(work)
 

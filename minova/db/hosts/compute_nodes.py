@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, or_, select, true, update
@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.codecs import Decoder, parse_json
+from minova.codecs import Decoder
 from minova.db import pci_devices
 from minova.db.models import ComputeNode
 from minova.db.sql import chunked
@@ -43,11 +43,27 @@ _FIND = select(ComputeNode).where(
     ComputeNode.host == bindparam("host"), ComputeNode.hypervisor_hostname == bindparam("node")
 )
 _LOCK = _FIND.with_for_update().execution_options(populate_existing=True)
+_KEY = select(ComputeNode.id, ComputeNode.uuid, ComputeNode.generation).where(
+    ComputeNode.host == bindparam("host"), ComputeNode.hypervisor_hostname == bindparam("node")
+)
 _NAMES = select(ComputeNode.hypervisor_hostname).where(ComputeNode.host == bindparam("host")).order_by(ComputeNode.id)
+
+
+class NodeKey(NamedTuple):
+    """What the database alone knows of a node's row."""
+
+    id: int
+    uuid: str
+    generation: int
 
 
 def find(session: Session, host: str, nodename: str, *, lock: bool = False) -> ComputeNode | None:
     return session.scalar(_LOCK if lock else _FIND, {"host": host, "node": nodename})
+
+
+def find_key(session: Session, host: str, nodename: str) -> NodeKey | None:
+    row = session.execute(_KEY, {"host": host, "node": nodename}).one_or_none()
+    return None if row is None else NodeKey(*row)
 
 
 def names_of(session: Session, host: str) -> tuple[str, ...]:
@@ -110,12 +126,12 @@ def note_write(session: Session, row: ComputeNode, node: objects.ComputeNode) ->
 
 def write_if_changed(session: Session, row: ComputeNode, node: objects.ComputeNode, at: datetime) -> bool:
     """Write the whole node over its locked row; False when nothing differs."""
-    wanted = _values(node, [name for name in _FIELDS if name != "uuid"])
-    differing = {name: value for name, value in wanted.items() if getattr(row, name) != value}
+    before = to_object(row)
+    differing = [name for name in _FIELDS if name != "uuid" and getattr(before, name) != getattr(node, name)]
     if not pci_devices.write(session, row.id, node.pci_devices) and not differing:
         return False
-    for name, value in differing.items():
-        setattr(row, name, value)
+    for name in differing:
+        setattr(row, name, getattr(node, name))
     row.generation += 1
     row.updated_at = at
     session.flush()
@@ -166,8 +182,19 @@ def to_object(row: ComputeNode, devices: Sequence[PciDevice] = ()) -> objects.Co
     return msgspec.structs.replace(_NODE.from_builtins(values), pci_devices=tuple(devices))
 
 
+def as_written(node: objects.ComputeNode, row: ComputeNode | NodeKey) -> objects.ComputeNode:
+    """The node that was written over this row, as `to_object` reads the row."""
+    return msgspec.structs.replace(
+        node,
+        id=row.id,
+        uuid=row.uuid,
+        generation=row.generation,
+        pci_devices=(),
+        writer_epoch=0,
+        write_number=0,
+        acknowledged=0,
+    )
+
+
 def _values(node: objects.ComputeNode, names: Sequence[str]) -> dict[str, Any]:
-    """As they are read back from JSON columns: lists, where the object has tuples or sets, and those sorted."""
-    values = {name: getattr(node, name) for name in names}
-    plain: dict[str, Any] = parse_json(msgspec.json.encode(values, order="deterministic"))
-    return plain
+    return {name: getattr(node, name) for name in names}
