@@ -1,9 +1,9 @@
-"""Pieces of SQL statements: `column IN (...)` for a list of values, and long lists in chunks."""
+"""Pieces of SQL statements: `column IN (...)` for a list of values, long lists in chunks, and a field of a JSON text."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Boolean, ColumnElement, bindparam
+from sqlalchemy import JSON, Boolean, ColumnElement, String, bindparam, cast, type_coerce
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -47,3 +47,29 @@ def _in(element: Any, compiler: Any, **kw: Any) -> str:
 def _any(element: Any, compiler: Any, **kw: Any) -> str:
     _, column, values = element.clauses
     return f"{compiler.process(column, **kw)} = ANY({compiler.process(values, **kw)})"
+
+
+class _JsonField(FunctionElement[str]):
+    """Its clauses: the field of the text as it is, and of the text that is cast to JSON."""
+
+    inherit_cache = True
+    type = String()
+
+
+def json_field(column: Any, name: str) -> ColumnElement[str]:
+    """The string in field `name` of the JSON object that a text column holds."""
+    # Not one expression for all: SQLite's cast to JSON makes a number, and PostgreSQL has no path into text.
+    return _JsonField(type_coerce(column, JSON)[name].as_string(), cast(column, JSON)[name].as_string())
+
+
+@compiles(_JsonField)
+def _path_into_text(element: Any, compiler: Any, **kw: Any) -> str:
+    as_it_is, _ = element.clauses
+    text: str = compiler.process(as_it_is, **kw)
+    return text
+
+
+@compiles(_JsonField, "postgresql")
+def _path_into_json(element: Any, compiler: Any, **kw: Any) -> str:
+    _, as_json = element.clauses
+    return f"({compiler.process(as_json, **kw)})"

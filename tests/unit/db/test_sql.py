@@ -1,4 +1,4 @@
-"""The values of one parameter, as each engine likes them. That the answers are alike, the tests on all three show."""
+"""`in_list`: each database gets the values in its own way. Their answers are compared in tests/integration."""
 
 from typing import Any
 
