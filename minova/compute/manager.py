@@ -333,7 +333,7 @@ class ComputeManager:
     def _connect(self) -> None:
         self._driver.init_host(self.host)
         self._node_names = self._driver.available_nodes()
-        self._nodes.require_room()
+        self._nodes.require_capacity()
 
     def _register(self, ctx: RequestContext) -> ServiceInstructions:
         """HostIdentityConflict: the host's rows describe another machine. HostInUse: another process serves it."""

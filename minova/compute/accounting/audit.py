@@ -41,7 +41,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """An audit's result: new books, which leave domains alone that no row knows, and what is to be done.
+    """An audit's result: the new usage, which leaves domains alone that no row knows, and what is to be done.
 
     `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise.
     `restored`: allocations that were put right. `strays`: domains to destroy; they count as in use until they are gone.
@@ -50,7 +50,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     instances that must not run (`objects.power_rules`), and the states of their rows.
     """
 
-    books: NodeUsage
+    node_usage: NodeUsage
     inventories: tuple[Inventory, ...]
     conflicts: tuple[str, ...] = ()
     drift: tuple[Drift, ...] = ()
@@ -63,12 +63,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     to_stop: tuple[tuple[DomainView, VmState], ...] = ()
 
     @property
-    def told(self) -> NodeAudit:
-        """As people read it."""
+    def record(self) -> NodeAudit:
+        """The part that is stored for the API."""
         return NodeAudit(
             corrected=self.drift + self.restored,
             conflicts=self.conflicts,
-            orphans={uuid: self.books.orphans[uuid] for uuid in sorted(self.books.orphans)},
+            orphans={uuid: self.node_usage.orphans[uuid] for uuid in sorted(self.node_usage.orphans)},
             strays=tuple(domain.uuid for domain in (*self.strays, *self.purged)),
             power_states=tuple(sorted(self.power_states)),
         )
@@ -102,11 +102,11 @@ def audit_node(
     opened = node_usage.NodeUsage(
         node=usage.with_memory(node, sum(orphans.values())), reserved=settings.reserved, orphans=orphans
     )
-    opened, pinned_twice = _entered(
+    opened, pinned_twice = _add_all(
         opened, held, [node_usage.tracked_migration(side, overhead) for side in sides.values()]
     )
     return Finding(
-        books=opened,
+        node_usage=opened,
         conflicts=(*pinned_twice, *inputs.conflicts, *oversized((one.instance for one in held), view.domains)),
         restored=inputs.restored,
         inventories=inventories_of(view, opened.node, settings.reserved, settings.ratios),
@@ -129,10 +129,10 @@ def _to_destroy(domain: DomainView, inputs: AuditInputs, policy: RunningDeleted)
     return domain.uuid not in inputs.deleted or policy.reaps(inputs.deleted[domain.uuid])
 
 
-def _entered(
+def _add_all(
     opened: NodeUsage, held: Iterable[TrackedInstance], sides: Iterable[TrackedMigration]
 ) -> tuple[NodeUsage, tuple[str, ...]]:
-    """All of them in the books. One whose CPUs another has too counts without its cells: an audit must come to an end."""
+    """Add them all. One whose CPUs another has too counts without its cells: an audit must come to an end."""
     conflicts = []
     for one in held:
         try:

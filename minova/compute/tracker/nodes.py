@@ -76,7 +76,7 @@ class Nodes:
         self._epoch = 0
         self._lock = threading.Lock()
 
-    def require_room(self, settings: NodeSettings | None = None) -> None:
+    def require_capacity(self, settings: NodeSettings | None = None) -> None:
         """For the start, or for other settings. InvalidConfiguration: a node is smaller than what is reserved of it."""
         if self._driver.reports_resources:
             for nodename in self._driver.available_nodes():
@@ -115,8 +115,8 @@ class Nodes:
                 order.epoch = epoch
 
     def reconfigure(self, settings: NodeSettings) -> None:
-        """Reserved amounts, ratios and so on, from the next audits on. Errors as `require_room`; then all stays as it was."""
-        self.require_room(settings)
+        """Reserved amounts, ratios and so on, from the next audits on. Errors as `require_capacity`; then all stays as it was."""
+        self.require_capacity(settings)
         with self._lock:
             self._settings = settings
         for tracker in self.trackers():
@@ -128,7 +128,7 @@ class Nodes:
             return tuple(self._trackers.values())
 
     def release(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """Wherever the instance is in the books, as held or as an orphan: it is there no more."""
+        """Stop counting the instance on every node, tracked or orphan."""
         for tracker in self.trackers():
             tracker.release(ctx, instance_uuid)
 

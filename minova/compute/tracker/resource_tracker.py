@@ -1,4 +1,4 @@
-"""The books of one hypervisor node: claims and audits under one lock, the node's row written through the conductor."""
+"""The usage of one hypervisor node: claims and audits under one lock, the node's row written through the conductor."""
 
 import logging
 import threading
@@ -78,7 +78,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceTracker:
-    """One node's. `compute_id`: the uuid of the node if it has no row yet; None: made of its names. Methods that change the books take the lock, and none of them is called from within another."""
+    """One node's. `compute_id`: the uuid of the node if it has no row yet; None: made of its names. Methods that change the usage take the lock, and none of them calls another."""
 
     def __init__(
         self,
@@ -103,17 +103,17 @@ class ResourceTracker:
         self._lock = threading.Lock()
         self._claims: BatchQueue[_Asked, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
         self._failed_builds = 0
-        self._books: NodeUsage | None = None
+        self._node_usage: NodeUsage | None = None
         self._saved: ComputeNode | None = None  # the row as last written; None when that is not known
 
     @property
     def node(self) -> ComputeNode | None:
         """The node as it is kept now; nothing before the first audit."""
-        return self._books.node if self._books is not None else None
+        return self._node_usage.node if self._node_usage is not None else None
 
     def holds(self, instance_uuid: str) -> Instance | None:
         """The instance as known here, if it holds resources."""
-        held = self._books.held.get(instance_uuid) if self._books is not None else None
+        held = self._node_usage.instances.get(instance_uuid) if self._node_usage is not None else None
         return held.instance if held is not None else None
 
     def reconfigure(self, settings: NodeSettings) -> None:
@@ -129,8 +129,7 @@ class ResourceTracker:
         """Compute the usage anew and write it: two calls to the conductor, the lock held from before the first.
 
         `host_nodes`: all that the driver reports; empty when they are not known. Answers what was found, and every node that
-        the database has of this host. The books are right even when
-        the last write fails.
+        the database has of this host. The usage is right even when the last write fails.
         """
         LOG.debug("Auditing locally available compute resources for node %s", self.nodename)
         view = replace(validated(self._driver.host_view(self.nodename)), host_nodes=host_nodes)
@@ -146,19 +145,19 @@ class ResourceTracker:
                 failed_builds=self._failed_builds,
                 metrics=self._monitored(self.nodename),
             )
-            before, written = self._books, self._saved
-            self._books, self._saved = finding.books, None
+            before, written = self._node_usage, self._saved
+            self._node_usage, self._saved = finding.node_usage, None
             # Other reserved amounts since then are the operator's wish, no drift.
-            kept = steps.with_reserved(before, finding.books.reserved).node if before else inputs.node
-            drift = drift_of(kept, finding.books.node)
-            finding = replace(finding, drift=drift + edited(written, inputs.node, finding.books.node))
-            sent = self._order.stamped(finding.books.node)
+            kept = steps.with_reserved(before, finding.node_usage.reserved).node if before else inputs.node
+            drift = drift_of(kept, finding.node_usage.node)
+            finding = replace(finding, drift=drift + edited(written, inputs.node, finding.node_usage.node))
+            sent = self._order.stamped(finding.node_usage.node)
             row = self._conductor.finish_audit(
-                ctx, node=sent, inventories=finding.inventories, traits=view.traits, found=finding.told
+                ctx, node=sent, inventories=finding.inventories, traits=view.traits, found=finding.record
             )
             self._order.acknowledge(sent)
-            self._saved = replace(finding.books.node, id=row.id, generation=row.generation)
-            self._books = replace(finding.books, node=self._saved)
+            self._saved = replace(finding.node_usage.node, id=row.id, generation=row.generation)
+            self._node_usage = replace(finding.node_usage, node=self._saved)
             log_final_view(self._saved)
         log_finding(self.nodename, finding, before)
         return finding, inputs.host_nodes
@@ -169,7 +168,7 @@ class ResourceTracker:
         """Test against the limits and write the claim, under the lock. Claims that wait for it are written together.
 
         ComputeResourcesUnavailable: it does not fit. StaleAttempt: this attempt is no longer this host's.
-        ServiceUnavailable: no conductor answers. After each of them the books are as they were.
+        ServiceUnavailable: no conductor answers. After each of these errors the usage is as it was.
         """
         asked = _Asked(ctx=ctx, instance=instance, attempt=attempt, limits=limits)
         if not self._driver.reports_resources:
@@ -193,15 +192,15 @@ class ResourceTracker:
         except Exception as error:  # noqa: BLE001  - its caller gets it
             ticket.served(error)
             return
-        self._books, self._saved = after, after.node
+        self._node_usage, self._saved = after, after.node
         ticket.served(self._noted(made))
 
     def _claim_together(self, tickets: Sequence[Ticket[_Asked, Instance]]) -> bool:
         """Whether all could be asked for in one message: the first that does not fit is refused alone, with its reason."""
-        books, claims = self._audited(), []
+        node_usage, claims = self._audited(), []
         try:
             for ticket in tickets:
-                books, claimed = self._with_claim(books, ticket.asked)
+                node_usage, claimed = self._with_claim(node_usage, ticket.asked)
                 claims.append(ticket.asked.as_message(claimed))
         except errors.MinovaError:
             return False
@@ -209,8 +208,8 @@ class ResourceTracker:
             "claim_instances",
             lambda: self._conductor.claim_instances(tickets[0].asked.ctx, claims=tuple(claims), node=node),
         )
-        answers = self._written(books.node, write)
-        self._books, self._saved = books, books.node
+        answers = self._written(node_usage.node, write)
+        self._node_usage, self._saved = node_usage, node_usage.node
         for ticket, answer in zip(tickets, answers, strict=True):
             refused = refusal(answer)
             if refused is None:
@@ -219,7 +218,7 @@ class ResourceTracker:
                 continue
             # The row counts it; the next `save` writes the node without it.
             uuid = ticket.asked.instance.uuid
-            self._books = steps.with_freed(steps.without_instance(self._books, uuid), uuid)
+            self._node_usage = steps.with_freed(steps.without_instance(self._node_usage, uuid), uuid)
             ticket.served(refused)
         return True
 
@@ -236,17 +235,17 @@ class ResourceTracker:
         )
 
     def _noted(self, made: Instance) -> Instance:
-        """The instance as the conductor has written it, with its devices, in the books too."""
-        assert self._books is not None
-        made = replace(made, pci_devices=pci_devices.owned_by(self._books.node.pci_devices, made.uuid))
-        self._books = steps.with_updated_instance(self._books, made)
+        """The instance as the conductor has written it, with its devices, in the usage too."""
+        assert self._node_usage is not None
+        made = replace(made, pci_devices=pci_devices.owned_by(self._node_usage.node.pci_devices, made.uuid))
+        self._node_usage = steps.with_updated_instance(self._node_usage, made)
         return made
 
-    def _with_claim(self, books: NodeUsage, asked: _Asked) -> tuple[NodeUsage, Instance]:
-        """The books with the claim, and the instance as it is then. ComputeResourcesUnavailable: it does not fit."""
+    def _with_claim(self, node_usage: NodeUsage, asked: _Asked) -> tuple[NodeUsage, Instance]:
+        """The usage with the claim, and the claimed instance. Raises ComputeResourcesUnavailable if it does not fit."""
         instance = asked.instance
-        # A build begun again after a restart is in the books already: its claim takes that one's place.
-        free = steps.with_freed(steps.without_instance(books, instance.uuid), instance.uuid)
+        # A build begun again after a restart is counted already: its new claim replaces that one.
+        free = steps.with_freed(steps.without_instance(node_usage, instance.uuid), instance.uuid)
         demand = Demand(
             usage=self._usage(instance),
             numa_topology=instance.numa_topology,
@@ -311,7 +310,7 @@ class ResourceTracker:
         held = TrackedMigration(side=side, usage=replace(demand.usage, numa=fit.numa_topology))
         after = steps.with_migration(steps.with_claimed(free, instance.uuid, fit.devices), held)
         made = self._written(after.node, lambda node: write(fitted, node))
-        self._books, self._saved = after, after.node
+        self._node_usage, self._saved = after, after.node
         return made
 
     def _written(self, node: ComputeNode, write: Callable[[ComputeNode], T]) -> T:
@@ -325,9 +324,9 @@ class ResourceTracker:
         return made
 
     def _audited(self) -> NodeUsage:
-        if self._books is None:
+        if self._node_usage is None:
             raise errors.ComputeResourcesUnavailable(f"Node {self.nodename} has not been audited yet")
-        return self._books
+        return self._node_usage
 
     def _usage(self, instance: Instance) -> usage.Usage:
         return usage_of(instance.flavor, self._driver.overhead(instance.flavor))
@@ -343,28 +342,33 @@ class ResourceTracker:
 
     def release(self, ctx: RequestContext, instance_uuid: str) -> None:
         """The instance or orphan holds nothing here any more. A row that cannot be written now is written later."""
-        self._change(ctx, lambda books: steps.with_freed(steps.without_instance(books, instance_uuid), instance_uuid))
+        self._change(
+            ctx, lambda node_usage: steps.with_freed(steps.without_instance(node_usage, instance_uuid), instance_uuid)
+        )
 
     def note_move(self, ctx: RequestContext, instance: Instance, migration: Migration) -> None:
         """A move took a step, or has ended: confirmed, reverted, failed. Both are as the conductor has them now."""
         place = (self._settings.host, self.nodename)
         self._change(
-            ctx, lambda books: steps.after_migration_step(books, instance, migration, place, self._driver.overhead)
+            ctx,
+            lambda node_usage: steps.after_migration_step(
+                node_usage, instance, migration, place, self._driver.overhead
+            ),
         )
 
     def note(self, instance: Instance) -> None:
         """A held instance changed its state. The row follows with the next `save`."""
         with self._lock:
-            if self._books is not None:
-                self._books = steps.with_updated_instance(self._books, instance)
+            if self._node_usage is not None:
+                self._node_usage = steps.with_updated_instance(self._node_usage, instance)
 
     def count_build(self, succeeded: bool) -> None:
         """Builds failed in a row are in the stats; a success begins anew, as in Nova."""
         with self._lock:
             self._failed_builds = 0 if succeeded else self._failed_builds + 1
-            if self._books is not None:
-                node = usage.with_failed_builds(self._books.node, self._failed_builds)
-                self._books = replace(self._books, node=node)
+            if self._node_usage is not None:
+                node = usage.with_failed_builds(self._node_usage.node, self._failed_builds)
+                self._node_usage = replace(self._node_usage, node=node)
 
     def save(self, ctx: RequestContext) -> None:
         """Write the row if it differs from what was written last."""
@@ -373,11 +377,11 @@ class ResourceTracker:
 
     def _change(self, ctx: RequestContext, change: Callable[[NodeUsage], NodeUsage]) -> None:
         with self._lock:
-            before = self._books
+            before = self._node_usage
             if before is None:
                 return
-            self._books = change(before)
-            if self._books == before:
+            self._node_usage = change(before)
+            if self._node_usage == before:
                 return
             try:
                 self._save(ctx)
@@ -388,7 +392,7 @@ class ResourceTracker:
         node = self.node
         if node is None or node.id == 0 or node == self._saved:
             return
-        assert self._books is not None
+        assert self._node_usage is not None
         self._saved = None
         try:
             sent = self._order.stamped(node)
@@ -396,10 +400,10 @@ class ResourceTracker:
             self._order.acknowledge(sent)
         except errors.NotFound as error:
             LOG.warning("The next audit makes the row of node %s again: %s", self.nodename, error)
-            self._books = replace(self._books, node=replace(node, id=0))
+            self._node_usage = replace(self._node_usage, node=replace(node, id=0))
             return
         self._saved = replace(node, id=row.id, generation=row.generation)
-        self._books = replace(self._books, node=self._saved)
+        self._node_usage = replace(self._node_usage, node=self._saved)
 
 
 def node_uuid(host: str, nodename: str) -> str:

@@ -17,7 +17,7 @@ from minova.placement.audit import gather as audit_gather
 from minova.placement.audit.judge import Finding, Kind
 from minova.placement.nodes import provider as nodes
 
-_SEVERAL = (audit_gather.wrong_books, audit_gather.wrong_consumers, audit_gather.lost_providers)
+_SEVERAL = (audit_gather.wrong_used, audit_gather.wrong_consumers, audit_gather.lost_providers)
 
 
 class Healed(msgspec.Struct, frozen=True):

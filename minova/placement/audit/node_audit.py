@@ -90,7 +90,7 @@ def restore(
     restored: list[Drift] = []
     left: list[str] = []
     # What is counted wrongly first: on it is decided whether there is room.
-    found = run(lambda session: gather.wrong_books(session, provider_uuid))
+    found = run(lambda session: gather.wrong_used(session, provider_uuid))
     found += [one for uuid in instance_uuids for one in _finding(run, uuid)]
     for finding in found:
         reason = _heal(run, now, finding)

@@ -11,7 +11,7 @@ from minova.placement.allocations.transfers import transfer
 from minova.placement.nodes import provider
 from tests.functional.placement.cases import changed_nodes, claim, claim_of, hosts, release
 from tests.functional.placement_api.conftest import Room, holding
-from tests.functional.scheduler.cloud import books, named, unbalanced
+from tests.functional.scheduler.cloud import inventory_rows, named, unbalanced
 
 NODE = named("node h")
 
@@ -21,7 +21,7 @@ def cloud(room: Room) -> Iterator[Room]:
     """One compute node, h: 4 VCPU, 4096 MB."""
     hosts(room.db, "h")
     yield room
-    assert not unbalanced(books(room.db))
+    assert not unbalanced(inventory_rows(room.db))
 
 
 def put(cloud: Room, consumer: str, generation: int | None, vcpus: int, memory_mb: int = 1024) -> int:

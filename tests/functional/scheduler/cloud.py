@@ -269,7 +269,7 @@ def _instance(uuid: str, record: HostRecord) -> dict[str, Any]:
     }
 
 
-def books(db: Database) -> list[tuple[str, str, int, int, int]]:
+def inventory_rows(db: Database) -> list[tuple[str, str, int, int, int]]:
     """(provider, class, capacity, used, sum of allocations) of every inventory."""
     with db.read() as session:
         held: dict[tuple[int, str], int] = {}

@@ -40,7 +40,7 @@ from minova.scheduler.drivers.request import UNCLAIMED
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.group_cases import add_group
 from tests.functional.scheduler.asking import manager_of
-from tests.functional.scheduler.cloud import CTX, SEEN, add_host, add_instance, books, fresh, named, unbalanced
+from tests.functional.scheduler.cloud import CTX, SEEN, add_host, add_instance, fresh, inventory_rows, named, unbalanced
 
 ROOT = Path(__file__).parents[3]
 # Callers that wait in the line of one scheduler.
@@ -233,9 +233,9 @@ def race(url: str, *, schedulers: int, requests: int) -> Outcome:
 
 
 def _check(db: Database, requests: int, said: Mapping[str, Said]) -> None:
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
     with db.read() as session:
-        assert gather.wrong_books(session) == []
+        assert gather.wrong_used(session) == []
         provider, allocation = models.ResourceProvider, models.Allocation
         query = select(allocation.consumer_uuid, provider.name).join(provider, provider.id == allocation.provider_id)
         held = {(uuid, name) for uuid, name in session.execute(query.distinct())}

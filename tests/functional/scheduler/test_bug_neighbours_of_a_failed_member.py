@@ -16,7 +16,7 @@ from minova.scheduler.drivers.request import Request, schedule_answer
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.cases import held
 from tests.functional.scheduler.asking import ask, hosts, manager_of
-from tests.functional.scheduler.cloud import books, unbalanced, uuids
+from tests.functional.scheduler.cloud import inventory_rows, unbalanced, uuids
 
 KINDS: list[Exception] = [
     RuntimeError("boom"),
@@ -70,7 +70,7 @@ def test_only_the_member_that_fails_gets_its_error(
     assert type(found.pop(BAD)) is type(error)
     assert all(isinstance(answer, ScheduleAnswer) and answer.selections for answer in found.values()), found
     assert all(held(db, f"{prefix}-0") for prefix in found)
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
 
 
 def inject(

@@ -12,7 +12,7 @@ from minova.objects.instance_group import InstanceGroup
 from minova.scheduler.drivers.base import Driver
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.scheduler.asking import ask, hosts, manager_of
-from tests.functional.scheduler.cloud import CTX, books, flavor, named, spec_of, uuids
+from tests.functional.scheduler.cloud import CTX, flavor, inventory_rows, named, spec_of, uuids
 
 
 def preview(manager: SchedulerManager, count: int = 1, **more: Any) -> Any:
@@ -38,7 +38,7 @@ def test_a_preview_writes_nothing(db: Database) -> None:
     assert preview(manager, 4).selections
     assert not preview(manager, 5).selections
     assert manager.capacity(CTX, spec_of(), 100).total == 4
-    assert {row[3] for row in books(db)} == {0}
+    assert {row[3] for row in inventory_rows(db)} == {0}
     with db.read() as session:
         assert session.scalar(select(func.count()).select_from(models.Consumer)) == 0
     assert len(ask(manager, 4).selections) == 4

@@ -54,4 +54,4 @@ def test_an_audit_removes_those_of_deleted_instances_only_where_they_are_to_be_r
     finding = audit_node(view, inputs, settings, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
     assert [domain.uuid for domain in finding.strays] == strays
     # Until they are gone they count.
-    assert finding.books.node.memory_mb_used == 512 + 600
+    assert finding.node_usage.node.memory_mb_used == 512 + 600
