@@ -270,7 +270,7 @@ class World:
         )
         assert not finding.conflicts
         assert inputs.node is not None
-        return finding.books.node, inputs.node
+        return finding.node_usage.node, inputs.node
 
     def _sums(self, host: str, kept: ComputeNode) -> list[str]:
         """By the plainest rule that can be written down: who is here, and which side of which move."""
