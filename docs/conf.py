@@ -34,3 +34,5 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 # The docstrings of libraries' base classes refer to pages of those libraries.
 autodoc_inherit_docstrings = False
+# An annotation such as `type` that names a builtin and an attribute of several classes: the link is left out.
+suppress_warnings = ["ref.python"]

@@ -54,3 +54,8 @@ _ANY: Decoder[Any] = Decoder(Any)
 def parse_json(text: str | bytes) -> Any:
     """Plain values. Raises msgspec.DecodeError if `text` is not JSON."""
     return _ANY.from_json(text)
+
+
+def write_json(value: Any) -> str:
+    """The JSON text of a struct or of plain values."""
+    return msgspec.json.encode(value).decode()

@@ -62,6 +62,12 @@ class ServiceUnavailable(MinovaError):
     code = 503
 
 
+class NoAnswer(ServiceUnavailable):
+    """A call was sent, and its answer did not come: the work may have been done or not. It is raised in the process that
+    asked, and never sent over the bus: older releases do not know it.
+    """
+
+
 class PeerTooOld(ServiceUnavailable):
     """The service that was asked is of an older release and lacks the method or an argument: use another way, or try again
     once it is upgraded.

@@ -23,7 +23,7 @@ LOST = "The connection to the message broker broke before the answer came"
 # What a server's answer of this error looks like on the wire.
 _FAILURE = json.dumps(
     {
-        "class": "ServiceUnavailable",
+        "class": "NoAnswer",
         "module": "minova.errors",
         "message": LOST,
         "tail": [],

@@ -100,10 +100,11 @@ def _handler(work: Callable[..., Any], method: Method) -> Callable[..., Any]:
                 checked = method.arguments.from_builtins(arguments)
             except msgspec.ValidationError as error:
                 raise errors.BadRequest(f"{method.name}: {error}") from None
-            return work(
-                ctxt,
-                **{name: getattr(checked, name) for name in checked.__struct_fields__},
-            )
+            try:
+                return work(ctxt, **{name: getattr(checked, name) for name in checked.__struct_fields__})
+            except errors.NoAnswer as error:
+                # It is about another call, which this work needed: this one is answered.
+                raise errors.ServiceUnavailable(*error.args) from error
 
     expected: Any = oslo_messaging.expected_exceptions(errors.MinovaError)
     return typing.cast(Callable[..., Any], expected(handle))
@@ -157,7 +158,7 @@ class Proxy:
             answer = client.call(ctx, method.name, **arguments)
         except oslo_messaging.MessagingTimeout as error:
             LOG.debug("No answer to %s: %s", method.name, error)
-            raise errors.ServiceUnavailable(f"No answer to {method.name} in time.") from error
+            raise errors.NoAnswer(f"No answer to {method.name} in time.") from error
         except oslo_messaging.exceptions.MessageUndeliverable as error:
             raise errors.ServiceUnavailable(f"{method.name}: nobody has ever listened there") from error
         except Exception as error:

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
 from minova import threads
+from tests.distribution import Distribution
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
@@ -27,6 +29,12 @@ settings.load_profile("minova")
 threads.use_native()
 
 BUILD_GUEST = Path(__file__).parents[1] / "tools" / "build-guest"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Distribution:
+    """With more than one process, each file of tests goes to the process that suits it."""
+    return Distribution(config, log)
 
 
 @pytest.fixture(autouse=True)

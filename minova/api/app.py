@@ -1,42 +1,82 @@
-"""The WSGI application: falcon, with the route table."""
+"""All APIs of `minova-api` behind one port: Compute, Image, and Placement where it is configured."""
 
 from collections.abc import Callable
 from typing import Any
 
-import falcon
+import msgspec
 from oslo_config import cfg
 
-from minova.api.http import faults
+from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
+from minova.api.compute.definition import PROJECT_IN_PATH, ComputeDefinition
+from minova.api.http import app as http
 from minova.api.http.auth import authenticator
-from minova.api.http.call import Api
-from minova.api.http.middleware import Gate
-from minova.api.http.route import add_routes
+from minova.api.image.collaborators import Collaborators as ImageCollaborators
+from minova.api.image.definition import ImageDefinition
 from minova.api.image.store import ImageStore
 from minova.api.placement.app import make_app as make_placement
-from minova.api.routes import ROUTES
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 from minova.hardware.demands import require_aliases
 
 PLACEMENT = "/placement"
+# The first segments of the Compute API's paths: what else stands there is a project id.
+COMPUTE_RESOURCES = frozenset(
+    route.path.split("/")[2] for route in ComputeDefinition.routes if route.path.startswith("/v2.1/")
+)
 
 
-class App(falcon.App[Any, Any]):
-    """Keeps its collaborators, for the work that is done beside requests. `placement`: what is mounted below PLACEMENT."""
+class ResourcePath(msgspec.Struct, frozen=True, kw_only=True):
+    """`path` as a route table has it; `project_id`: the one that older clients put into it."""
 
-    def __init__(self, api: Api, placement: falcon.App[Any, Any] | None = None, **options: Any) -> None:
-        super().__init__(**options)
-        self.api = api
+    path: str
+    project_id: str | None = None
+
+
+class App:
+    """The WSGI application. `images`: the collaborators of the Image API, for the work beside requests."""
+
+    def __init__(
+        self,
+        compute: http.Application,
+        image: http.Application,
+        placement: http.Application | None,
+        images: ImageCollaborators,
+    ) -> None:
+        self.images = images
+        self._compute = compute
+        self._image = image
         self._placement = placement
 
     def __call__(self, env: dict[str, Any], start_response: Any) -> Any:
         path = env["PATH_INFO"]
-        if self._placement is None or not (path == PLACEMENT or path.startswith(f"{PLACEMENT}/")):
-            return super().__call__(env, start_response)
-        env["SCRIPT_NAME"] += PLACEMENT
-        env["PATH_INFO"] = path.removeprefix(PLACEMENT)
-        return self._placement(env, start_response)
+        if self._placement is not None and (path == PLACEMENT or path.startswith(f"{PLACEMENT}/")):
+            env["SCRIPT_NAME"] += PLACEMENT
+            env["PATH_INFO"] = path.removeprefix(PLACEMENT)
+            return self._placement(env, start_response)
+        # WSGI has the bytes of a path as Latin-1.
+        decoded = path.encode("latin-1").decode(errors="replace")
+        # `/image/` is the version document of the Image API; `/image/v2` is below it.
+        resource = resource_path(decoded.removesuffix("/"))
+        env["PATH_INFO"] = resource.path.encode().decode("latin-1")
+        env[PROJECT_IN_PATH] = resource.project_id
+        app = self._image if _is_image(resource.path) else self._compute
+        return app(env, start_response)
+
+
+def resource_path(path: str, resources: frozenset[str] = COMPUTE_RESOURCES) -> ResourcePath:
+    """Removes `/compute` and `/image` before the version, and a project id behind it."""
+    if path.startswith(("/image/", "/compute/")):
+        path = "/" + path.split("/", 2)[2]
+    path = path.rstrip("/") or "/"
+    parts = path.split("/")
+    if len(parts) > 3 and parts[1] == "v2.1" and parts[2] not in resources and parts[3] in resources:
+        return ResourcePath(path="/".join([*parts[:2], *parts[3:]]), project_id=parts[2])
+    return ResourcePath(path=path)
+
+
+def _is_image(path: str) -> bool:
+    return path == "/v2" or path.startswith(("/v2/", "/image"))
 
 
 def make_app(
@@ -48,17 +88,16 @@ def make_app(
 ) -> App:
     """`placement_writes` opens the database to which Placement writes; None: Placement is not served here.
 
-    InvalidConfiguration: the options for authentication do not go together, or a PCI alias cannot be.
+    Raises InvalidConfiguration if the options for authentication contradict each other, or a PCI alias is invalid.
     """
     authenticate = authenticator(conf)
     placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes)
     require_aliases(conf.pci.alias)
-    api = Api(conf=conf, db=db, conductor=conductor, compute=compute, images=ImageStore(conf.api.images_path))
-    resources = frozenset(path.split("/")[2] for path in (r.path for r in ROUTES) if path.startswith("/v2.1/"))
-    app = App(api, placement, middleware=[Gate(authenticate, resources)])
-    app.req_options.strip_url_path_trailing_slash = True
-    # falcon has handlers of its own for the second: the most specific one wins.
-    for kind in (Exception, falcon.HTTPError):
-        app.add_error_handler(kind, faults.answer_error)
-    add_routes(app, api, ROUTES)
-    return app
+    servers = ComputeCollaborators(conf=conf, db=db, conductor=conductor, compute=compute)
+    images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=ImageStore(conf.api.images_path))
+    return App(
+        http.make_app(ComputeDefinition(servers), authenticate),
+        http.make_app(ImageDefinition(images), authenticate),
+        placement,
+        images,
+    )

@@ -32,7 +32,7 @@ class ApiService(HttpService):
 
     def start(self) -> None:
         super().start()
-        recovery.start(self._app.api, self._stopping)
+        recovery.start(self._app.images, self._stopping)
         api = self._conf.api
         if api.auth_strategy == "http_basic" and not api.ssl_cert_file and not is_loopback(api.osapi_compute_listen):
             LOG.warning("[api] ssl_cert_file is not set: passwords cross the network unprotected")

@@ -1,22 +1,22 @@
 """What commands are made of: cliff's bases, without their searches through every installed package."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cliff.command
 import cliff.lister
 import cliff.show
 from cliff._argparse import SmartHelpFormatter
-from cliff.columns import FormattableColumn
 from cliff.formatters.commaseparated import CSVLister
 from cliff.formatters.json_format import JSONFormatter
 from cliff.formatters.shell import ShellFormatter
+from cliff.formatters.table import TableFormatter
 from cliff.formatters.value import ValueFormatter
 from cliff.formatters.yaml_format import YAMLFormatter
 
+from minova.cli.output import report
 from minova.cli.output.table import Table
-from minova.cli.output.text import printable
 from minova.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -102,21 +102,25 @@ class ShowOne(cliff.show.ShowOne, Command):
         return super().run(parsed_args) or self.exit_code
 
 
-class KeyValues(FormattableColumn[dict[str, Any]]):
-    """A mapping: `key='value', ...` for people, itself for programs."""
+class ReportCommand(Command):
+    """A command that shows a report: `-f table|json|yaml`."""
 
-    def human_readable(self) -> str:
-        return printable(", ".join(f"{key}={_in_words(value)}" for key, value in sorted(self._value.items())))
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "-f",
+            "--format",
+            choices=["json", "table", "yaml"],
+            default="table",
+            dest="formatter",
+            help="json and yaml give the whole record (default: table)",
+        )
+        self._formatters = Formatters(json=JSONFormatter(), table=TableFormatter(), yaml=YAMLFormatter())
+        for formatter in self._formatters:
+            formatter.obj.add_argument_group(parser)
+        return parser
 
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, dict):
-        return "(" + ", ".join(f"{key}={_in_words(one)}" for key, one in sorted(value.items())) + ")"
-    return " ".join(map(str, value)) if isinstance(value, list) else f"'{value}'"
-
-
-class Words(FormattableColumn[list[Any]]):
-    """A list: `a, b` for people, itself for programs."""
-
-    def human_readable(self) -> str:
-        return ", ".join(str(word) for word in self._value)
+    def show(
+        self, parsed_args: argparse.Namespace, record: dict[str, Any], headline: str, parts: Sequence[report.Part]
+    ) -> None:
+        report.show(self._formatters, self.app.stdout, parsed_args, record, headline, parts)

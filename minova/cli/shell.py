@@ -11,7 +11,7 @@ from typing import Any
 from cliff.app import App
 
 from minova.cli.errors import CliError, UsageError
-from minova.cli.output.text import printable
+from minova.cli.output.columns import printable
 from minova.cli.parser import Parser, did_you_mean
 from minova.cli.registry import SPELLINGS, Commands
 
@@ -66,13 +66,12 @@ class Shell(App):
     def client(self) -> Any:
         """The connection to minova-api, made when a command first asks for it."""
         from minova.cli.client import Client  # noqa: PLC0415 - imports urllib3, which `help` does without
-        from minova.cli.password import password_for  # noqa: PLC0415
 
         username = self.options.username
         return Client(
             self.options.url,
             username=username,
-            password=password_for(username) if username else None,
+            password=_password(username) if username else None,
             cacert=self.options.cacert,
             debug=self.options.debug,
         )
@@ -144,3 +143,15 @@ def _unexpected(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return f"unexpected {type(error).__name__}: {error} (--debug shows where)"
+
+
+def _password(username: str) -> str:
+    """From MINOVA_PASSWORD or the terminal, never from the command line, which every user of the machine can read."""
+    password = os.environ.get("MINOVA_PASSWORD")
+    if password is not None:
+        return password
+    if not sys.stdin.isatty():
+        raise CliError(f"No password for user {username}: set MINOVA_PASSWORD.")
+    from getpass import getpass  # noqa: PLC0415 - only with a terminal
+
+    return getpass(f"Password of {username}: ")

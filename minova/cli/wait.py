@@ -8,8 +8,8 @@ from typing import TextIO
 
 from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.errors import ApiError, CliError, Unreachable
+from minova.cli.output.columns import printable
 from minova.cli.output.servers import HOST, STATE, TASK_STATE, fault_text
-from minova.cli.output.text import printable
 
 FIRST_POLL, LAST_POLL = 0.1, 1.0  # seconds: often at first, as most changes come soon, then less and less
 STATE_WIDTH = 36  # letters: the longest task state and a short host name

@@ -2,14 +2,16 @@
 
 import threading
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from oslo_config import cfg
 
 from minova.api.app import make_app
+from minova.api.repeated_calls import RepeatingConductor
 from minova.api.server import ApiService
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
+from minova.contracts.conductor import ConductorApi
 from minova.hardware.pci_alias import parse_aliases
 from minova.rpc import Rpc
 from minova.service import Running
@@ -20,9 +22,11 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> ApiSer
     db = database.connect(conf, stopping, readonly=True)
     database.follow_levels(conf, db, rpc)
     tries = clients.TOLD_AFTER_TRIES
-    conductor, compute = clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries)
+    first = clients.conductor(rpc, retry=tries, timeout=clients.FIRST_ANSWER)
+    conductor = RepeatingConductor(first, clients.conductor(rpc, retry=tries), db)
+    compute = clients.compute(rpc, retry=tries)
     writes = (lambda: database.opened(conf)) if conf.placement.in_api else None
-    return ApiService(conf, make_app(conf, db, conductor, compute, writes))
+    return ApiService(conf, make_app(conf, db, cast(ConductorApi, conductor), compute, writes))
 
 
 def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:

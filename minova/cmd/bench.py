@@ -38,7 +38,7 @@ def at_least_one(text: str) -> int:
 
 
 def scheduler(conf: cfg.ConfigOpts) -> None:
-    rows = measured(conf, conf.command.hosts, conf.command.runs)
+    rows = measure_decisions(conf, conf.command.hosts, conf.command.runs)
     if conf.command.json:
         print(msgspec.json.format(msgspec.json.encode(list(rows)), indent=2).decode())
         return
@@ -47,7 +47,7 @@ def scheduler(conf: cfg.ConfigOpts) -> None:
         print("{hosts:>8} {request:<12} {chain:<8} {median_ms:>10.3f} {p99_ms:>10.3f}".format(**row), flush=True)
 
 
-def measured(conf: cfg.ConfigOpts, hosts: list[int], runs: int) -> Iterator[Row]:
+def measure_decisions(conf: cfg.ConfigOpts, hosts: list[int], runs: int) -> Iterator[Row]:
     """All hosts are candidates at once: a page of them would be as fast whatever their number."""
     keep_memory()
     default = rules_of(conf, random.Random(0))._replace(max_placement_results=0)

@@ -10,6 +10,8 @@ from minova.rpc import Rpc
 
 # Seconds. Every call is safe to repeat, so a caller does better to ask again than to wait long for one who has died.
 CALL_TIMEOUT = 8.0
+# The API repeats a call: it waits for so long for the first answer, and CALL_TIMEOUT for the second.
+FIRST_ANSWER = 4.0
 SCHEDULE_TIMEOUT = 30.0
 # A person waits for the answer, and a thread that answers messages waits with them: less than CALL_TIMEOUT.
 DRY_RUN_TIMEOUT = 6.0
@@ -17,8 +19,8 @@ DRY_RUN_TIMEOUT = 6.0
 TOLD_AFTER_TRIES = 2
 
 
-def conductor(rpc: Rpc, *, retry: int | None = None) -> ConductorApi:
-    return rpc.client(ConductorApi, timeout=CALL_TIMEOUT, retry=retry)
+def conductor(rpc: Rpc, *, retry: int | None = None, timeout: float = CALL_TIMEOUT) -> ConductorApi:
+    return rpc.client(ConductorApi, timeout=timeout, retry=retry)
 
 
 def scheduler(rpc: Rpc) -> SchedulerApi:

@@ -4,8 +4,8 @@ import threading
 
 from oslo_config import cfg
 
-from minova.db import services
 from minova.db.engine import Database, Timeouts
+from minova.db.hosts import services
 from minova.db.schema import require_schema
 from minova.rpc import Rpc
 from minova.service import until_available

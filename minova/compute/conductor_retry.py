@@ -16,7 +16,7 @@ def _sleep(seconds: float) -> bool:
     return False
 
 
-class Repeat:
+class ConductorRetry:
     """Only for calls that are safe to repeat. `wait` pauses, and answers whether the compute stops."""
 
     def __init__(self, wait: Callable[[float], bool] = _sleep, seconds: float = PATIENCE) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.conductor_retry import Repeat
+from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.instances.abandonment import Abandoned, Gate
 from minova.compute.instances.attempts import End, Outcome
@@ -20,7 +20,7 @@ from minova.compute.instances.init_host import adopt
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.workers import Spawn, Workers
 from minova.compute.periodic.auditor import Auditor, What
-from minova.compute.periodic.periodic_tasks import Upkeep
+from minova.compute.periodic.periodic_tasks import PeriodicTasks
 from minova.compute.tracker.monitors import Monitors
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.context import RequestContext, service_context
@@ -92,7 +92,7 @@ class ComputeManager:
         self._down_reason: str | None = None
         self._audit_due = False
         monitors = Monitors(conf.compute_monitors, driver, source=conf.compute_driver, clock=clock)
-        repeat = Repeat(self._pause)
+        repeat = ConductorRetry(self._pause)
         self._nodes = Nodes(settings_from(conf, host), driver, conductor, monitors.metrics, repeat)
         self._power_states = PowerStates(host, conductor, driver.power_state)
         self._builder = Builder(
@@ -115,7 +115,7 @@ class ComputeManager:
             in_background=self._remove,
             ticks=ticks,
         )
-        self._upkeep = Upkeep(
+        self._upkeep = PeriodicTasks(
             conf,
             driver,
             conductor,
@@ -342,7 +342,7 @@ class ComputeManager:
     def _connect(self) -> None:
         self._driver.init_host(self.host)
         self._node_names = self._driver.available_nodes()
-        self._nodes.require_room()
+        self._nodes.require_capacity()
 
     def _register(self, ctx: RequestContext) -> ServiceInstructions:
         """HostIdentityConflict: the host's rows describe another machine. HostInUse: another process serves it."""

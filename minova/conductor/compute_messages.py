@@ -14,9 +14,9 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
-from minova.db import instances, request_specs
-from minova.db.chunks import chunked
 from minova.db.models import Task
+from minova.db.servers import instances, request_specs
+from minova.db.sql import chunked
 from minova.objects.build import BuildMessage
 from minova.objects.instance import Instance as InstanceObject
 from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection

@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.tasks.worker import Worker
-from minova.db import purge, tasks
+from minova.db import purge
+from minova.db.servers import tasks
 from minova.placement import changes
 from minova.placement.allocations import claims
 

@@ -16,8 +16,8 @@ from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
-from minova.db import tasks
 from minova.db.models import Task
+from minova.db.servers import tasks
 
 LOG = logging.getLogger(__name__)
 

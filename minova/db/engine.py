@@ -26,6 +26,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql import ColumnElement
 
 from minova import errors
+from minova.codecs import parse_json, write_json
 from minova.db import clock as clocks
 from minova.db.clock import CloudNow
 from minova.db.models.clock import EpochNow
@@ -300,7 +301,13 @@ def _reason(error: Exception) -> str:
 def _engine(url: str, pool_size: int, timeouts: Timeouts | None) -> Engine:
     try:
         # Values of statements are people's: passwords for guests among them, which no error's text may carry into a log.
-        return create_engine(url, hide_parameters=True, **_options(url, pool_size, timeouts))
+        return create_engine(
+            url,
+            hide_parameters=True,
+            json_serializer=write_json,
+            json_deserializer=parse_json,
+            **_options(url, pool_size, timeouts),
+        )
     except ArgumentError as error:  # which never holds the URL itself, nor its password
         raise errors.InvalidConfiguration(f"[database] connection: {error}") from None
     except ImportError as error:

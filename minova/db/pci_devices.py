@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.chunks import chunked
 from minova.db.models import PciDevice
+from minova.db.sql import chunked
 from minova.objects.pci import PciDevice as PciDeviceObject
 
 # Built once: every audit of every node asks it.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 SOMEWHERE = "the host"
 
 
-def without_names(text: str, names: Iterable[str]) -> str:
+def redact_hosts(text: str, names: Iterable[str]) -> str:
     """`h1: no space on h1` becomes `no space on the host`."""
     known = sorted({name for name in names if name}, key=len, reverse=True)
     if not known:

@@ -18,15 +18,15 @@ from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.scheduler.drivers.make import make_driver
-from minova.scheduler.drivers.request import refused
+from minova.scheduler.drivers.request import refused_answer
 from minova.scheduler.notifications import Notifications
-from minova.scheduler.request.process import Preparation
+from minova.scheduler.request.process import RequestProcessor
 from minova.service import PeriodicTask, until_available
 
 LOG = logging.getLogger(__name__)
 
 BINARY = "minova-scheduler"
-TELL_INTERVAL = 60.0
+CONFLICTS_INTERVAL = 60.0
 
 
 class SchedulerManager:
@@ -52,9 +52,9 @@ class SchedulerManager:
         self._conductor = conductor
         self._host = host
         self._stopping = stopping or threading.Event()
-        self._preparation = Preparation(conf, db)
+        self._requests = RequestProcessor(conf, db)
         self.driver = make_driver(conf, db, clock)
-        self._told = (0, 0)
+        self._logged_conflicts = (0, 0)
         self._notifier = notifier
         self._notifications = Notifications(notifier, host=host)
 
@@ -87,9 +87,9 @@ class SchedulerManager:
         self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
     ) -> ScheduleAnswer:
         try:
-            spec = self._preparation.prepared(spec)
+            spec = self._requests.process_request_spec(spec)
         except errors.NoValidHost as error:
-            return refused(ctx.request_id, instance_uuids, str(error))
+            return refused_answer(ctx.request_id, instance_uuids, str(error))
         self._notifications.select_destinations(ctx, spec, "start")
         answer = self.driver.select_destinations(ctx, spec, instance_uuids, claim_no, alternates)
         if answer.selections:
@@ -101,15 +101,15 @@ class SchedulerManager:
     ) -> ScheduleAnswer:
         """See SchedulerApi."""
         try:
-            prepared = self._preparation.prepared(spec)
+            prepared = self._requests.process_request_spec(spec)
         except errors.NoValidHost as error:
-            return refused(ctx.request_id, instance_uuids, str(error))
+            return refused_answer(ctx.request_id, instance_uuids, str(error))
         return self.driver.preview_destinations(ctx, prepared, instance_uuids)
 
     def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
         """See SchedulerApi."""
         try:
-            prepared = self._preparation.prepared(spec)
+            prepared = self._requests.process_request_spec(spec)
         except errors.NoValidHost as error:
             return Capacity(total=0, limit=limit, error=str(error))
         return self.driver.capacity(prepared, limit)
@@ -130,7 +130,7 @@ class SchedulerManager:
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """Heartbeat, figures in the log, and what the driver has to do."""
         tasks = [
-            PeriodicTask(name="tell_conflicts", interval=TELL_INTERVAL, work=self.tell_conflicts),
+            PeriodicTask(name="log_conflicts", interval=CONFLICTS_INTERVAL, work=self.log_conflicts),
             *self.driver.periodic_tasks(),
         ]
         if self._conductor is None:
@@ -157,10 +157,10 @@ class SchedulerManager:
             told = self._register()
         return told.heartbeat_interval
 
-    def tell_conflicts(self) -> None:
+    def log_conflicts(self) -> None:
         """A line in the log, if there were any since the last one."""
         conflicts = self.driver.conflicts
         now = (conflicts.claims_refused, conflicts.decisions_repeated)
-        if now != self._told:
+        if now != self._logged_conflicts:
             LOG.info("Claims refused since the start: %d, decisions repeated: %d", *now)
-            self._told = now
+            self._logged_conflicts = now

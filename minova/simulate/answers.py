@@ -13,14 +13,14 @@ from minova.objects.pci import PciDevicePool
 Json = dict[str, Any]
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """`ExceptionType: text`, with Nova's name of the type."""
     while type(error) is errors.MinovaError and isinstance(error.__cause__, Exception):
         error = error.__cause__
     return f"{nova_name(error)}: {error}"
 
 
-def topology_told(topology: InstanceNUMATopology | None) -> Json | None:
+def topology_json(topology: InstanceNUMATopology | None) -> Json | None:
     if topology is None:
         return None
     return {
@@ -42,7 +42,7 @@ def topology_told(topology: InstanceNUMATopology | None) -> Json | None:
     }
 
 
-def usage_told(topology: NUMATopology | None) -> list[Json] | None:
+def usage_json(topology: NUMATopology | None) -> list[Json] | None:
     return None if topology is None else [_cell_usage(cell) for cell in topology.cells]
 
 
@@ -56,7 +56,7 @@ def _cell_usage(cell: NUMACell) -> Json:
     }
 
 
-def pools_told(pools: Iterable[PciDevicePool]) -> list[Json]:
+def pools_json(pools: Iterable[PciDevicePool]) -> list[Json]:
     """Tags stand among the rest; those with the fewest come first, as in Nova."""
     return [_pool(pool) for pool in sorted(pools, key=lambda pool: len(pool.tags))]
 

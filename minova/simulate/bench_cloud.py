@@ -10,7 +10,7 @@ from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMAPages, NUMATopology
 from minova.objects.request_spec import PlacementFilter, RequestSpec
 from minova.objects.resource_request import resource_alternatives
-from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, RoomFacts, ServiceFacts
+from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, InventoryFacts, ServiceFacts
 
 CPUS, MEMORY_MB, DISK_GB = 64, 262144, 4000
 CELLS = 2
@@ -39,19 +39,19 @@ def uuid_of(kind: str, number: int) -> str:
     return f"{['node', 'service', 'instance'].index(kind):08d}-0000-4000-8000-{number:012d}"
 
 
-def taken(number: int) -> int:
+def used_sixteenths(number: int) -> int:
     """Sixteenths of a host that are taken: none on every second one."""
     return number % (MOST_TAKEN + 1) if number % 2 else 0
 
 
 def host_records(hosts: int, *, numa: bool = True) -> dict[int, HostRecord]:
     """By id, which counts from 1. `numa` False: hosts that report no cells."""
-    rooms = {used: rooms_of(used) for used in range(MOST_TAKEN + 1)}
-    return {number: _record(number, rooms, numa=numa) for number in range(1, hosts + 1)}
+    inventories = {used: inventories_of(used) for used in range(MOST_TAKEN + 1)}
+    return {number: _record(number, inventories, numa=numa) for number in range(1, hosts + 1)}
 
 
-def _record(number: int, rooms: Mapping[int, dict[str, RoomFacts]], *, numa: bool) -> HostRecord:
-    used = taken(number)
+def _record(number: int, inventories: Mapping[int, dict[str, InventoryFacts]], *, numa: bool) -> HostRecord:
+    used = used_sixteenths(number)
     instances = tuple(uuid_of("instance", number * 16 + index) for index in range(used // 2))
     return HostRecord(
         id=number,
@@ -76,14 +76,15 @@ def _record(number: int, rooms: Mapping[int, dict[str, RoomFacts]], *, numa: boo
         instances=instances,
         numa_topology=topology(used, number) if numa else None,
         stats={"num_instances": str(len(instances)), "io_workload": str(used % 3), "failed_builds": "0"},
-        rooms=rooms[used],
+        inventories=inventories[used],
     )
 
 
-def rooms_of(used: int) -> dict[str, RoomFacts]:
+def inventories_of(used: int) -> dict[str, InventoryFacts]:
     sizes = (("VCPU", CPUS, 4), ("MEMORY_MB", MEMORY_MB, 1), ("DISK_GB", DISK_GB, 1))
     return {
-        name: RoomFacts(capacity=total * ratio, used=used * total // 16, max_unit=total) for name, total, ratio in sizes
+        name: InventoryFacts(capacity=total * ratio, used=used * total // 16, max_unit=total)
+        for name, total, ratio in sizes
     }
 
 

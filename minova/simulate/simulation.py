@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minova import errors
-from minova.compute.accounting.claim_test import NO_PCI, HardwareFit, hardware_fit
+from minova.compute.accounting.claim_test import HardwareFit, hardware_fit
 from minova.hardware.pci_alias import Aliases
 from minova.objects.compute_node import ComputeNode
 from minova.objects.request_spec import HostLimits, RequestSpec
 from minova.scheduler.decide.chain import Rules, candidates
-from minova.scheduler.decide.decision import best_first, joined, limits_at
+from minova.scheduler.decide.decision import best_first, limits_at, with_group_member
 from minova.scheduler.decide.diagnosis import Step
 from minova.scheduler.decide.preselection import skips_filters
 from minova.scheduler.filters import Filter
 from minova.scheduler.filters.numa_topology import limits_of
 from minova.scheduler.hosts.table import HostTable, Mask, Rows
 from minova.scheduler.weights import Floats, Weigher, parts
-from minova.simulate.answers import Json, pools_told, told, topology_told, usage_told
+from minova.simulate.answers import Json, error_text, pools_json, topology_json, usage_json
 from minova.simulate.hosts import host_records
 from minova.simulate.requests import request_spec
 from minova.simulate.scenario import Asked, Scenario
@@ -41,7 +41,7 @@ def simulate(scenario: Scenario, settings: Settings) -> Json:
     """The answer to every request. BadRequest: a host cannot be as the scenario says, with the place."""
     cloud = Cloud(scenario, settings)
     return {
-        "filters": [sieve.name for sieve in settings.filters],
+        "filters": [host_filter.name for host_filter in settings.filters],
         "weighers": [weigher.name for weigher in settings.weighers],
         "requests": [cloud.answer(asked) for asked in scenario.requests],
     }
@@ -73,9 +73,9 @@ class Cloud:
         try:
             spec = request_spec(asked, self._settings.aliases)
         except errors.MinovaError as error:
-            return {"id": asked.id, "error": told(error)}
+            return {"id": asked.id, "error": error_text(error)}
         spec = self._with_group(spec)
-        found: Json = {"id": asked.id, "error": None, "numa_constraints": topology_told(spec.numa_topology)}
+        found: Json = {"id": asked.id, "error": None, "numa_constraints": topology_json(spec.numa_topology)}
         found.update(self._individual(spec), **self._hardware(spec))
         found.update(chain=[], selected=[], weights={}, order=[], consumed=None)
         steps: list[Step] = []
@@ -84,7 +84,7 @@ class Cloud:
             found["selected"] = self._hosts(rows)
             found["weights"], total = self._weights(rows, spec)
         except Exception as error:  # noqa: BLE001  - whatever a filter or weigher raises is the answer
-            return {**found, "error": told(error), "chain": self._chain(spec, steps)}
+            return {**found, "error": error_text(error), "chain": self._chain(spec, steps)}
         best = best_first(total, len(rows))
         found["order"] = list(zip(self._names[rows[best]].tolist(), total[best].tolist(), strict=True))
         found["chain"] = self._chain(spec, steps)
@@ -98,18 +98,22 @@ class Cloud:
     def _with_group(self, spec: RequestSpec) -> RequestSpec:
         if spec.instance_group is not None:
             for uuid, host in self._joined.get(spec.instance_group.uuid, ()):
-                spec = joined(spec, host, uuid)
+                spec = with_group_member(spec, host, uuid)
         return spec
 
     def _individual(self, spec: RequestSpec) -> Json:
         passed: dict[str, list[str]] = {}
         failed: dict[str, str] = {}
-        for sieve in self._settings.filters:
+        for host_filter in self._settings.filters:
             try:
-                everybody = sieve.sieve(self._table, self._everybody, spec).passed if sieve.minds(spec) else True
-                passed[sieve.name] = self._hosts(self._everybody & everybody)
+                everybody = (
+                    host_filter.filter_table(self._table, self._everybody, spec).passed
+                    if host_filter.applies_to(spec)
+                    else True
+                )
+                passed[host_filter.name] = self._hosts(self._everybody & everybody)
             except Exception as error:  # noqa: BLE001  - whatever a filter raises is its answer
-                failed[sieve.name] = told(error)
+                failed[host_filter.name] = error_text(error)
         return {"individual": passed, "filter_errors": failed}
 
     def _chain(self, spec: RequestSpec, steps: Sequence[Step]) -> list[Any]:
@@ -121,13 +125,13 @@ class Cloud:
         nobody = any(step.name == "ignore_hosts" and not step.after.any() for step in gates)
         told: list[Any] = []
         taken = iter(steps[len(gates) :])
-        for sieve in () if nobody or skips_filters(spec) else self._settings.filters:
-            if left.any() and sieve.minds(spec):
+        for host_filter in () if nobody or skips_filters(spec) else self._settings.filters:
+            if left.any() and host_filter.applies_to(spec):
                 step = next(taken, None)
                 if step is None:
                     break
                 left = step.after
-            told.append([sieve.name, self._hosts(left)])
+            told.append([host_filter.name, self._hosts(left)])
             if not left.any():
                 break
         return told
@@ -160,7 +164,7 @@ class Cloud:
                 memory[kind] = self._fit(row, spec)
             fits[name] = memory[kind]
         if spec.numa_topology is not None:
-            found["numa_fit"] = {name: topology_told(fit.numa_topology) for name, fit in fits.items()}
+            found["numa_fit"] = {name: topology_json(fit.numa_topology) for name, fit in fits.items()}
         if spec.pci_requests:
             found["pci_ok"] = {name: not _lacks_devices(fit) for name, fit in fits.items()}
         found["claims"] = {name: _claim_told(fit) for name, fit in fits.items()}
@@ -199,13 +203,13 @@ class Cloud:
             "vcpus_used": host.vcpus_used,
             "num_instances": host.num_instances,
             "num_io_ops": host.num_io_ops,
-            "numa": usage_told(host.numa_topology),
-            "pci_pools": pools_told(host.pci_pools),
+            "numa": usage_json(host.numa_topology),
+            "pci_pools": pools_json(host.pci_pools),
         }
 
 
 def _lacks_devices(fit: HardwareFit) -> bool:
-    return any(reason.startswith(NO_PCI) for reason in fit.reasons)
+    return any(misfit.kind == "pci" for misfit in fit.misfits)
 
 
 def _claim_told(fit: HardwareFit) -> str:

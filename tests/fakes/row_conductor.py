@@ -16,9 +16,10 @@ from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.hosts.service_removal import remove_service
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
-from minova.db import models, request_specs
+from minova.db import models
 from minova.db.engine import Database
 from minova.db.models.clock import EpochNow
+from minova.db.servers import request_specs
 from minova.objects.aggregate import Aggregate
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer

@@ -12,7 +12,7 @@ from minova.compute.host_identity import LocalIdentity
 from minova.conductor.hosts import rename
 from minova.conductor.reconcile import Reconcile
 from minova.conductor.tasks import worker
-from minova.db import request_specs
+from minova.db.servers import request_specs
 from tests.faults import cloud as clouds
 from tests.faults.cloud import Cloud
 from tests.faults.storms import STORM, STORMS, live, violations

@@ -10,7 +10,8 @@ import pytest
 from msgspec import inspect
 
 from minova import codecs
-from minova.api.routes import ROUTES
+from minova.api.compute.routes import ROUTES as COMPUTE_ROUTES
+from minova.api.image.routes import ROUTES as IMAGE_ROUTES
 from minova.conductor.compute_messages import Carried, Choice
 from minova.contracts.base import methods_of
 from minova.contracts.compute import ComputeApi
@@ -55,7 +56,7 @@ def used() -> Iterator[tuple[str, Any]]:
         for column in table.columns:
             if isinstance(column.type, StructType):
                 yield f"{table.name}.{column.name}", column.type.struct
-    for route in ROUTES:
+    for route in (*COMPUTE_ROUTES, *IMAGE_ROUTES):
         for kind in (route.query, route.body):
             if kind is not None:
                 yield f"{route.method} {route.path}", kind

@@ -17,7 +17,7 @@ import urllib3
 from tests.cluster import wait_for
 from tests.servers.private_server import free_ports
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operators" / "metrics.md"
 
 
 class Process:

@@ -41,7 +41,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", EXECUTABLES)
 def test_every_executable_is_there_and_says_its_version(environment: Path, name: str) -> None:
-    assert "0.1.0" in run(environment / "bin" / name, "--version", cwd=environment)
+    assert "0.2.0" in run(environment / "bin" / name, "--version", cwd=environment)
 
 
 def test_the_migrations_are_there(environment: Path, tmp_path: Path) -> None:

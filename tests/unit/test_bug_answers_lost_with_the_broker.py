@@ -67,7 +67,7 @@ def test_waiting_calls_end_when_the_connection_is_made_anew(driver: Driver) -> N
     answer = waiter.waiters._queues["call"].get_nowait()
     error = amqpdriver.rpc_common.deserialize_remote_exception(answer["failure"], [errors.__name__])
     ours = rpc._as_ours(error)
-    assert type(ours) is errors.ServiceUnavailable
+    assert type(ours) is errors.NoAnswer
     assert "broke before the answer came" in str(ours)
     assert answer["ending"]
 

@@ -1,5 +1,6 @@
 """Pages for people: links and anchors exist, decision pages have numbers of their own, and an index names every page."""
 
+import configparser
 import re
 from pathlib import Path
 
@@ -62,3 +63,11 @@ def test_each_index_names_every_page_of_its_folder() -> None:
         pages = {page.stem for page in index.parent.glob("*.md")} - {"index"}
         missing += [] if ":glob:\n" in text and "\n*\n" in text else [page for page in pages if page not in text]
     assert missing == []
+
+
+def test_the_newest_section_of_the_changelog_is_of_this_version() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == setup["metadata"]["version"]

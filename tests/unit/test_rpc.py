@@ -153,6 +153,7 @@ OURS = [
     for value in vars(errors).values()
     if isinstance(value, type) and issubclass(value, errors.MinovaError) and value is not errors.MinovaError
 ]
+OURS.remove(errors.NoAnswer)
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
@@ -161,6 +162,13 @@ def test_our_errors_come_back_as_they_were_raised(kind: type[errors.MinovaError]
         client(Baker(kind("the reason"))).bake(CTX, flavor=Flavor(**FLAVOR))
     assert type(raised.value) is kind
     assert str(raised.value) == "the reason"
+
+
+def test_an_answer_that_the_server_itself_waited_for_in_vain_is_no_lost_answer() -> None:
+    """A caller of the server would repeat its call otherwise; and a caller of the last release does not know the error."""
+    with pytest.raises(errors.ServiceUnavailable, match="asleep") as raised:
+        client(Baker(errors.NoAnswer("the miller is asleep"))).bake(CTX, flavor=Flavor(**FLAVOR))
+    assert type(raised.value) is errors.ServiceUnavailable
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import msgspec
 
 from minova import errors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.http import names, times
-from minova.api.http.call import Api, Call
+from minova.api.http.call import Call
 from minova.codecs import Decoder
-from minova.db import aggregates
+from minova.db.catalogue import aggregates
 from minova.objects.aggregate import ZONE, Aggregate
 
 Host = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-._]{1,255}$")]
@@ -65,12 +66,12 @@ class AggregateView(AggregateBrief, frozen=True, kw_only=True):
     metadata: dict[str, str]
 
 
-def list_aggregates(api: Api, call: Call) -> dict[str, Any]:
+def list_aggregates(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         return {"aggregates": [view(one) for one in aggregates.all_of(session).values()]}
 
 
-def show(api: Api, call: Call) -> dict[str, Any]:
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
     wanted = _id(call)
     with api.db.read() as session:
         found = aggregates.all_of(session).get(wanted)
@@ -79,7 +80,7 @@ def show(api: Api, call: Call) -> dict[str, Any]:
     return {"aggregate": view(found)}
 
 
-def create(api: Api, call: Call) -> dict[str, Any]:
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
     asked: NewAggregate = call.body.aggregate
     name = names.checked("Aggregate name", asked.name)
     metadata = {} if asked.availability_zone is None else {ZONE: _zone(asked.availability_zone)}
@@ -87,7 +88,7 @@ def create(api: Api, call: Call) -> dict[str, Any]:
     return {"aggregate": AggregateBrief(**_brief(made))}
 
 
-def update(api: Api, call: Call) -> dict[str, Any]:
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
     asked: Changes = call.body.aggregate
     wanted = _id(call)
     if asked.name is msgspec.UNSET and asked.availability_zone is msgspec.UNSET:
@@ -99,11 +100,11 @@ def update(api: Api, call: Call) -> dict[str, Any]:
     return {"aggregate": view(changed)}
 
 
-def delete(api: Api, call: Call) -> None:
+def delete(api: Collaborators, call: Call) -> None:
     api.conductor.delete_aggregate(call.ctx, aggregate_id=_id(call))
 
 
-def act(api: Api, call: Call) -> dict[str, Any]:
+def act(api: Collaborators, call: Call) -> dict[str, Any]:
     """The body's one key is the action. BadRequest: no such action, or not one."""
     if len(call.body) != 1:
         raise errors.BadRequest("Malformed request body: it must hold one action.")
@@ -119,22 +120,22 @@ def act(api: Api, call: Call) -> dict[str, Any]:
     return {"aggregate": view(work(api, call, wanted, asked))}
 
 
-def _add_host(api: Api, call: Call, aggregate_id: int, asked: OneHost) -> Aggregate:
+def _add_host(api: Collaborators, call: Call, aggregate_id: int, asked: OneHost) -> Aggregate:
     return api.conductor.add_host_to_aggregate(call.ctx, aggregate_id=aggregate_id, host=asked.host)
 
 
-def _remove_host(api: Api, call: Call, aggregate_id: int, asked: OneHost) -> Aggregate:
+def _remove_host(api: Collaborators, call: Call, aggregate_id: int, asked: OneHost) -> Aggregate:
     return api.conductor.remove_host_from_aggregate(call.ctx, aggregate_id=aggregate_id, host=asked.host)
 
 
-def _set_metadata(api: Api, call: Call, aggregate_id: int, asked: Metadata) -> Aggregate:
+def _set_metadata(api: Collaborators, call: Call, aggregate_id: int, asked: Metadata) -> Aggregate:
     zone = asked.metadata.get(ZONE)
     if zone:
         _zone(zone)
     return api.conductor.update_aggregate(call.ctx, aggregate_id=aggregate_id, name=None, metadata=asked.metadata)
 
 
-_ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Api, Call, int, Any], Aggregate]]] = {
+_ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Collaborators, Call, int, Any], Aggregate]]] = {
     "add_host": (Decoder(OneHost), _add_host),
     "remove_host": (Decoder(OneHost), _remove_host),
     "set_metadata": (Decoder(Metadata), _set_metadata),

@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
+from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.services import zone_of
 from minova.api.http import times
-from minova.api.http.call import Api, Call
+from minova.api.http.call import Call
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 
@@ -27,7 +28,7 @@ class ZoneView(msgspec.Struct, frozen=True, kw_only=True):
     hosts: dict[str, dict[str, Any]] | None = None
 
 
-def list_zones(api: Api, call: Call) -> dict[str, Any]:
+def list_zones(api: Collaborators, call: Call) -> dict[str, Any]:
     """The zone of services that hold no servers is not shown."""
     services, zones = _gathered(api)
     computes = [row for row in services.rows if row.topic == "compute"]
@@ -41,7 +42,7 @@ def list_zones(api: Api, call: Call) -> dict[str, Any]:
     }
 
 
-def list_detail(api: Api, call: Call) -> dict[str, Any]:
+def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
     services, zones = _gathered(api)
     hosts: dict[str, dict[str, dict[str, Any]]] = {}
     for row in services.rows:
@@ -62,7 +63,7 @@ def list_detail(api: Api, call: Call) -> dict[str, Any]:
     }
 
 
-def _gathered(api: Api) -> tuple[read_services.Services, dict[int, str]]:
+def _gathered(api: Collaborators) -> tuple[read_services.Services, dict[int, str]]:
     """The services, and the zone of each by its id."""
     with api.db.read() as session:
         services = read_services.services(session, api.conf.service_down_time, api.db)

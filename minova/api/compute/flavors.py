@@ -1,4 +1,4 @@
-"""`/flavors`: what sizes there are."""
+"""`/flavors` and `/flavors/{id}/os-extra_specs`."""
 
 import re
 import uuid
@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import msgspec
 
 from minova import errors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.http import links, names
-from minova.api.http.call import Api, Call
-from minova.api.http.query import Page, page_size
+from minova.api.http.call import Call
+from minova.api.http.structs import Page, page_size
 from minova.db.api_queries import flavors
 from minova.objects.flavor import Flavor
 
@@ -74,7 +75,7 @@ def visible(flavor: Flavor | None, call: Call) -> Flavor | None:
     return flavor if flavor is not None and (flavor.is_public or call.ctx.is_admin) else None
 
 
-def find(api: Api, call: Call, flavorid: str) -> Flavor:
+def find(api: Collaborators, call: Call, flavorid: str) -> Flavor:
     with api.db.read() as session:
         flavor = visible(flavors.flavor(session, flavorid), call)
     if flavor is None:
@@ -82,19 +83,19 @@ def find(api: Api, call: Call, flavorid: str) -> Flavor:
     return flavor
 
 
-def list_flavors(api: Api, call: Call) -> dict[str, Any]:
+def list_flavors(api: Collaborators, call: Call) -> dict[str, Any]:
     return _page(api, call, detailed=False)
 
 
-def list_detail(api: Api, call: Call) -> dict[str, Any]:
+def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
     return _page(api, call, detailed=True)
 
 
-def show(api: Api, call: Call) -> dict[str, Any]:
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"flavor": view(call, find(api, call, call.path["flavor_id"]))}
 
 
-def create(api: Api, call: Call) -> dict[str, Any]:
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
     asked: NewFlavor = call.body.flavor
     flavor = Flavor(
         flavorid=_flavorid(asked.id),
@@ -111,7 +112,7 @@ def create(api: Api, call: Call) -> dict[str, Any]:
     return {"flavor": view(call, api.conductor.create_flavor(call.ctx, flavor=flavor))}
 
 
-def delete(api: Api, call: Call) -> None:
+def delete(api: Collaborators, call: Call) -> None:
     find(api, call, call.path["flavor_id"])
     api.conductor.delete_flavor(call.ctx, flavorid=call.path["flavor_id"])
 
@@ -127,7 +128,7 @@ def _flavorid(asked: str | int | None) -> str:
     return wanted
 
 
-def _page(api: Api, call: Call, *, detailed: bool) -> dict[str, Any]:
+def _page(api: Collaborators, call: Call, *, detailed: bool) -> dict[str, Any]:
     query: FlavorsQuery = call.query
     with api.db.read() as session:
         found = [one for one in flavors.flavors(session) if _asked_for(one, call)]
@@ -182,3 +183,53 @@ def view(call: Call, flavor: Flavor) -> FlavorView:
         rxtx_factor=flavor.rxtx_factor,
         extra_specs=flavor.extra_specs,
     )
+
+
+# -- extra specs -------------------------------------------------------------------------------------------------------
+
+# OpenStack takes numbers as values, too, and answers the body as it came.
+ExtraSpecs = dict[SpecKey, SpecValue | int | float]
+
+
+class CreateSpecs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    extra_specs: ExtraSpecs
+
+
+def list_specs(api: Collaborators, call: Call) -> dict[str, Any]:
+    return {"extra_specs": find(api, call, call.path["flavor_id"]).extra_specs}
+
+
+def show_spec(api: Collaborators, call: Call) -> dict[str, str]:
+    """Raises NotFound if the flavor does not have the key."""
+    flavor, key = find(api, call, call.path["flavor_id"]), call.path["key"]
+    if key not in flavor.extra_specs:
+        raise errors.NotFound(f"Flavor {flavor.flavorid} has no extra specs with key {key[:255]}.")
+    return {key: flavor.extra_specs[key]}
+
+
+def create_specs(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Sets the keys of the body; other keys stay."""
+    extra_specs: ExtraSpecs = call.body.extra_specs
+    _set_specs(api, call, extra_specs)
+    return {"extra_specs": extra_specs}
+
+
+def update_spec(api: Collaborators, call: Call) -> ExtraSpecs:
+    """Raises BadRequest if the body has another key than the path."""
+    extra_specs: ExtraSpecs = call.body
+    if [*extra_specs] != [call.path["key"]]:
+        raise errors.BadRequest("Request body and URI mismatch: the body must hold the key in the path, and no other.")
+    _set_specs(api, call, extra_specs)
+    return extra_specs
+
+
+def delete_spec(api: Collaborators, call: Call) -> None:
+    flavor = find(api, call, call.path["flavor_id"])
+    unset: dict[str, str | None] = {call.path["key"]: None}
+    api.conductor.update_flavor_extra_specs(call.ctx, flavorid=flavor.flavorid, extra_specs=unset)
+
+
+def _set_specs(api: Collaborators, call: Call, extra_specs: ExtraSpecs) -> None:
+    flavor = find(api, call, call.path["flavor_id"])
+    changes: dict[str, str | None] = {key: str(value) for key, value in extra_specs.items()}
+    api.conductor.update_flavor_extra_specs(call.ctx, flavorid=flavor.flavorid, extra_specs=changes)

@@ -7,11 +7,14 @@ import msgspec
 
 from minova import errors
 from minova.api.compute import hypervisors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.view import STATUS
 from minova.api.http import times
-from minova.api.http.call import Api, Call
-from minova.db import compute_nodes, migrations, models, node_audits, pci_devices
+from minova.api.http.call import Call
+from minova.db import models, pci_devices
 from minova.db.api_queries import services as read_services
+from minova.db.hosts import compute_nodes, node_audits
+from minova.db.servers import migrations
 from minova.objects.node_audit import Drift, NodeAudit
 from minova.objects.numa import NUMACell
 from minova.objects.pci import PciDevice
@@ -104,7 +107,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     last_audit: LastAudit | None
 
 
-def show(api: Api, call: Call) -> dict[str, Any]:
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = hypervisors.find(call, session)
         node = compute_nodes.to_object(row, pci_devices.of_node(session, row.id))
@@ -137,7 +140,7 @@ def show(api: Api, call: Call) -> dict[str, Any]:
     return {"overview": overview}
 
 
-def list_audits(api: Api, call: Call) -> dict[str, Any]:
+def list_audits(api: Collaborators, call: Call) -> dict[str, Any]:
     """Of every node, by id."""
     with api.db.read() as session:
         nodes = read_services.nodes(session, 0, None)
@@ -145,7 +148,7 @@ def list_audits(api: Api, call: Call) -> dict[str, Any]:
     return {"audits": [_brief(node, audits.get(node.id)) for node in nodes]}
 
 
-def act(api: Api, call: Call) -> dict[str, Any]:
+def act(api: Collaborators, call: Call) -> dict[str, Any]:
     """`{"audit": null}`: audit the node now. Conflict: its service is down. BadRequest: no such action."""
     if list(call.body) != ["audit"] or call.body["audit"] not in (None, {}):
         raise errors.BadRequest('Malformed request body: the one action here is {"audit": null}.')

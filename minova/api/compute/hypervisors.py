@@ -7,9 +7,10 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.http import links
-from minova.api.http.call import Api, Call
-from minova.api.http.query import Page, page_size
+from minova.api.http.call import Call
+from minova.api.http.structs import Page, page_size
 from minova.db import models
 from minova.db.api_queries import services as read_services
 
@@ -55,22 +56,22 @@ class HypervisorView(HypervisorBrief, frozen=True, kw_only=True):
 _SAME = tuple(field for field in HypervisorView.__struct_fields__ if field not in ("state", "status", "service"))
 
 
-def list_hypervisors(api: Api, call: Call) -> dict[str, Any]:
+def list_hypervisors(api: Collaborators, call: Call) -> dict[str, Any]:
     return _page(api, call, brief)
 
 
-def list_detail(api: Api, call: Call) -> dict[str, Any]:
+def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
     return _page(api, call, view)
 
 
-def show(api: Api, call: Call) -> dict[str, Any]:
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         node = find(call, session)
         services = read_services.services(session, api.conf.service_down_time, api.db)
     return {"hypervisor": view(node, services)}
 
 
-def uptime(api: Api, call: Call) -> None:
+def uptime(api: Collaborators, call: Call) -> None:
     """As Nova answers where the driver does not know it: 501, on which clients show the rest."""
     with api.db.read() as session:
         find(call, session)
@@ -88,12 +89,12 @@ def find(call: Call, session: Session) -> models.ComputeNode:
     return node
 
 
-def statistics(api: Api, call: Call) -> dict[str, Any]:
+def statistics(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         return {"hypervisor_statistics": read_services.totals(session)}
 
 
-def _page(api: Api, call: Call, show_one: Any) -> dict[str, Any]:
+def _page(api: Collaborators, call: Call, show_one: Any) -> dict[str, Any]:
     """All of them when no limit is asked for: clients of 2.1 know of no pages here."""
     query: Page = call.query
     size = None if query.limit is None else page_size(query.limit, api.conf.api.max_limit)

@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from minova import errors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.http import names
-from minova.api.http.call import Api, Call
-from minova.api.http.query import page_size
-from minova.db import server_groups
+from minova.api.http.call import Call
+from minova.api.http.structs import page_size
+from minova.db.catalogue import server_groups
 from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 
 Policy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]
@@ -52,7 +53,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     rules: dict[str, int]
 
 
-def list_groups(api: Api, call: Call) -> dict[str, Any]:
+def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
     """Of every project only for administrators; others get their own, as in Nova."""
     query: GroupsQuery = call.query
     if query.offset < 0:
@@ -64,11 +65,11 @@ def list_groups(api: Api, call: Call) -> dict[str, Any]:
     return {"server_groups": [view(one) for one in found]}
 
 
-def show(api: Api, call: Call) -> dict[str, Any]:
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"server_group": view(_find(api, call, "show"))}
 
 
-def create(api: Api, call: Call) -> dict[str, Any]:
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
     asked: NewGroup = call.body.server_group
     name = names.checked("Server group name", asked.name)
     policy, most = _policy(asked)
@@ -76,7 +77,7 @@ def create(api: Api, call: Call) -> dict[str, Any]:
     return {"server_group": view(made)}
 
 
-def delete(api: Api, call: Call) -> None:
+def delete(api: Collaborators, call: Call) -> None:
     api.conductor.delete_server_group(call.ctx, group_uuid=_find(api, call, "delete").uuid)
 
 
@@ -96,7 +97,7 @@ def _policy(asked: NewGroup) -> tuple[str, int | None]:
     return asked.policy, asked.rules.max_server_per_host
 
 
-def _find(api: Api, call: Call, what: str) -> InstanceGroup:
+def _find(api: Collaborators, call: Call, what: str) -> InstanceGroup:
     """Forbidden: another project's."""
     wanted = call.path["group_id"]
     with api.db.read() as session:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import msgspec
 
 from minova import errors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.http import times
-from minova.api.http.call import Api, Call
+from minova.api.http.call import Call
 from minova.db import models
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
@@ -47,7 +48,7 @@ class ServiceView(msgspec.Struct, frozen=True, kw_only=True):
     forced_down: bool
 
 
-def list_services(api: Api, call: Call) -> dict[str, Any]:
+def list_services(api: Collaborators, call: Call) -> dict[str, Any]:
     query: ServicesQuery = call.query
     with api.db.read() as session:
         services = read_services.services(session, api.conf.service_down_time, api.db)
@@ -63,7 +64,7 @@ def list_services(api: Api, call: Call) -> dict[str, Any]:
     }
 
 
-def switch(api: Api, call: Call) -> dict[str, Any]:
+def switch(api: Collaborators, call: Call) -> dict[str, Any]:
     """Enable, disable (with a reason), or force down: the action is the last part of the path."""
     asked: Switch = call.body
     action = call.path["id_or_action"]
@@ -79,7 +80,7 @@ def switch(api: Api, call: Call) -> dict[str, Any]:
     return {"service": answer}
 
 
-def delete(api: Api, call: Call) -> None:
+def delete(api: Collaborators, call: Call) -> None:
     """BadRequest: the id is no number. NotFound. Conflict: the host has instances, migrations in progress or builds."""
     wanted = call.path["id_or_action"]
     if not (wanted.isascii() and wanted.isdigit()):
@@ -107,7 +108,7 @@ def _changes(action: str, asked: Switch) -> dict[str, Any]:
     raise errors.NotFound("Unknown action: enable, disable, disable-log-reason and force-down are served.")
 
 
-def _find(api: Api, asked: Switch) -> models.Service:
+def _find(api: Collaborators, asked: Switch) -> models.Service:
     with api.db.read() as session:
         rows = read_services.services(session, api.conf.service_down_time, api.db).rows
     for row in rows:

@@ -1,91 +1,52 @@
-"""Errors as OpenStack's clients expect them: one form for Compute, another for Images."""
+"""Which status and message an exception becomes. How the body of an error looks is part of an API's definition."""
 
 import logging
 from http import HTTPStatus
-from typing import Any
 
 import falcon
 import msgspec
 from sqlalchemy.exc import DataError, DBAPIError
 
 from minova import errors
-from minova.api.http.body import BodyTooLarge
 
 LOG = logging.getLogger(__name__)
 
-# Nova's names; every other status is a computeFault.
-NAMES = {
-    400: "badRequest",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "itemNotFound",
-    405: "badMethod",
-    409: "conflictingRequest",
-    413: "overLimit",
-    415: "badMediaType",
-    429: "overLimit",
-    501: "notImplemented",
-    503: "serviceUnavailable",
-}
 RETRY_AFTER = "2"  # seconds
-# What is left of a refused request's body up to here is read, so that the client sees the answer and not a broken pipe.
+# The unread rest of a refused request's body is read up to here, so that the client sees the answer and not a broken pipe.
 DRAIN_BYTES = 1 << 20
 
 
-def compute_fault(code: int, message: str) -> dict[str, Any]:
-    return {NAMES.get(code, "computeFault"): {"code": code, "message": message}}
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """`code`: for programs, in APIs that have such codes."""
+
+    status: int
+    message: str
+    code: str = ""
 
 
-def image_fault(code: int, message: str) -> dict[str, Any]:
-    title = _phrase(code)
-    return {"code": f"{code} {title}", "title": title, "message": message}
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    media_type: str
+    data: bytes
 
 
-def _phrase(code: int) -> str:
-    try:
-        return HTTPStatus(code).phrase
-    except ValueError:
-        return "Error"
-
-
-def answer_error(request: falcon.Request, response: falcon.Response, error: Exception, _params: Any) -> None:
-    """Whatever a handler raises, as an answer. What nobody foresaw is logged whole and shown only by its request id."""
-    code, message = meaning(request, error)
-    headers = dict(error.headers or {}) if isinstance(error, falcon.HTTPError) else {}
-    if code == 503:
-        headers["Retry-After"] = RETRY_AFTER
-    if isinstance(error, BodyTooLarge) or request.method in ("PUT", "POST"):
-        drain(request, response)
-    fault = image_fault if is_image(request) else compute_fault
-    response.status = code
-    response.stream = None
-    response.data = msgspec.json.encode(fault(code, message))
-    response.content_type = falcon.MEDIA_JSON
-    for name, value in headers.items():
-        response.set_header(name, value)
-
-
-def is_image(request: falcon.Request) -> bool:
-    return request.path == "/v2" or request.path.startswith(("/v2/", "/image"))
-
-
-def meaning(request: falcon.Request, error: Exception) -> tuple[int, str]:
-    """Status and message, logged where it is the service's own trouble."""
+def classify(request: falcon.Request, error: Exception) -> Fault:
+    """Logs what is the service's own trouble. An unexpected exception shows only its request id."""
     if isinstance(error, errors.MinovaError) and error.code < 500:
-        return error.code, str(error)
+        return Fault(status=error.code, message=str(error))
     if isinstance(error, errors.MinovaError) and error.code != 500:
         LOG.warning("%s %s: %s", request.method, request.path, error)
-        return error.code, str(error)
+        return Fault(status=error.code, message=str(error))
     if isinstance(error, falcon.HTTPError):
-        return error.status_code, _http_message(request, error)
+        return Fault(status=error.status_code, message=_http_message(request, error))
     if isinstance(error, DataError | UnicodeEncodeError):
-        return 400, "A value in the request has characters or a size that cannot be."
+        return Fault(status=400, message="A value in the request has characters or a size that cannot be.")
     if isinstance(error, DBAPIError):
         LOG.error("%s %s: the database does not answer: %s", request.method, request.path, error.orig)
-        return 503, "The database does not answer. Please try again in a moment."
+        return Fault(status=503, message="The database does not answer. Please try again in a moment.")
     LOG.error("%s %s failed", request.method, request.path, exc_info=error)
     request_id = getattr(request.context, "request_id", "")
-    return 500, f"Unexpected error. Please tell your administrator the request ID {request_id}."
+    message = f"Unexpected error. Please tell your administrator the request ID {request_id}."
+    return Fault(status=500, message=message)
 
 
 def _http_message(request: falcon.Request, error: falcon.HTTPError) -> str:
@@ -93,11 +54,18 @@ def _http_message(request: falcon.Request, error: falcon.HTTPError) -> str:
         return "The resource could not be found."
     if error.status_code == 405:
         return f"The method {request.method} is not allowed for this resource."
-    return error.description or error.title or _phrase(error.status_code)
+    return error.description or error.title or phrase(error.status_code)
+
+
+def phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"
 
 
 def drain(request: falcon.Request, response: falcon.Response) -> None:
-    """Read the rest of a short body; of a long one hang up, or the server would read it all."""
+    """Reads the rest of a short body; closes the connection of a long one, or the server would read it all."""
     try:
         rest = request.stream.read(DRAIN_BYTES)
     except (OSError, ValueError):

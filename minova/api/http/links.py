@@ -35,7 +35,7 @@ def next_path(call: Call, marker: str) -> str:
     pairs: list[tuple[str, str]] = []
     for key, value in call.request.params.items():
         values: Sequence[str] = value if isinstance(value, list) else [value]
-        pairs += [(key, one) for one in values if key != "marker"]
+        pairs += [(key, each) for each in values if key != "marker"]
     return f"{call.request.path}?{urlencode([*pairs, ('marker', marker)])}"
 
 

@@ -1,43 +1,27 @@
-"""Compute microversions: which are asked for, and which are served (the first only, so far)."""
+"""Microversions in the header that all OpenStack APIs share: `OpenStack-API-Version: compute 2.1, placement 1.39`."""
 
-import re
-
-import falcon
+from typing import TypeAlias
 
 from minova import errors
 
-MIN = MAX = "2.1"
-OLD_HEADER = "X-OpenStack-Nova-API-Version"
+Version: TypeAlias = tuple[int, int]
+
+LOWEST: Version = (0, 0)
+HIGHEST: Version = (9999, 9999)
 HEADER = "OpenStack-API-Version"
-_FORM = re.compile(r"([1-9]\d{0,3})\.(0|[1-9]\d{0,3})")
 
 
-class NotServed(errors.MinovaError):
+class VersionNotSupported(errors.MinovaError):
+    """A well-formed version that the API does not serve."""
+
     code = 406
 
 
-def negotiate(request: falcon.Request, response: falcon.Response) -> None:
-    """Sets the answer's headers; NotServed or BadRequest for a version that cannot be."""
-    response.append_header("Vary", f"{HEADER}, {OLD_HEADER}")
-    response.set_header(HEADER, f"compute {MAX}")
-    response.set_header(OLD_HEADER, MAX)
-    check(asked(request.get_header(HEADER), request.get_header(OLD_HEADER)))
+def requested(header: str | None, *services: str) -> list[str]:
+    """The versions that the header names for one of `services`, in order."""
+    entries = (entry.strip().partition(" ") for entry in (header or "").split(","))
+    return [version.strip() for service, _, version in entries if service.lower() in services]
 
 
-def asked(new: str | None, old: str | None) -> str:
-    """`new` names services: `compute 2.1`, several with commas; `old` is Nova's own. Neither: the first version."""
-    for entry in (new or "").split(","):
-        service, _, version = entry.strip().partition(" ")
-        if service.lower() in ("compute", "nova"):
-            return version.strip()
-    return (old or "").strip() or MIN
-
-
-def check(version: str) -> None:
-    if version.lower() == "latest":
-        return
-    form = _FORM.fullmatch(version)
-    if form is None:
-        raise errors.BadRequest(f"'{version}' is no API version: it must look like 2.1, or be 'latest'.")
-    if version != MIN:
-        raise NotServed(f"Version {version} is not supported by the API. Minimum is {MIN} and maximum is {MAX}.")
+def text(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"

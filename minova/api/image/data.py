@@ -8,8 +8,9 @@ import falcon
 import msgspec
 
 from minova import errors
-from minova.api.http.call import Api, Call
+from minova.api.http.call import Call
 from minova.api.image import images
+from minova.api.image.collaborators import Collaborators
 from minova.api.image.store import CHUNK_BYTES, Digest, Upload
 from minova.context import RequestContext
 from minova.objects.image import Image
@@ -35,11 +36,11 @@ class OutOfRange(errors.MinovaError):
     code = 416
 
 
-def upload(api: Api, call: Call) -> None:
+def upload(api: Collaborators, call: Call) -> None:
     """queued -> saving -> active. Whatever goes wrong: queued again, and no bytes are left."""
     image = images.own(images.find(api, call), call)
     _check_ready(image, call)
-    with api.images.begin(image.id) as coming:
+    with api.store.begin(image.id) as coming:
         saving = msgspec.structs.replace(image, status="saving")
         api.conductor.update_image(call.ctx, image=saving, expected_status="queued")
         try:
@@ -49,7 +50,7 @@ def upload(api: Api, call: Call) -> None:
             raise
 
 
-def _take(api: Api, call: Call, image: Image, coming: Upload) -> None:
+def _take(api: Collaborators, call: Call, image: Image, coming: Upload) -> None:
     digest = coming.write(chunks(call.request))
     facts = image_format.inspect(coming.path, image.disk_format or "")
     coming.commit()
@@ -74,7 +75,7 @@ def _check_ready(image: Image, call: Call) -> None:
         raise errors.BadRequest(f"Properties disk_format and container_format of image {image.id} must be set first.")
 
 
-def _tell(api: Api, ctx: RequestContext, active: Image, digest: Digest) -> None:
+def _tell(api: Collaborators, ctx: RequestContext, active: Image, digest: Digest) -> None:
     """Repeated while the answer is lost: a repetition that meets the image active with these bytes has been heard before."""
     for telling in range(1, TELLINGS + 1):
         try:
@@ -82,7 +83,7 @@ def _tell(api: Api, ctx: RequestContext, active: Image, digest: Digest) -> None:
             return
         except errors.NotFound:
             # Deleted while it came: whoever did that found no bytes yet.
-            api.images.delete(active.id)
+            api.store.delete(active.id)
             raise
         except errors.ServiceUnavailable:
             if telling == TELLINGS:
@@ -93,7 +94,7 @@ def _tell(api: Api, ctx: RequestContext, active: Image, digest: Digest) -> None:
             return
 
 
-def requeue(api: Api, ctx: RequestContext, image: Image) -> bool:
+def requeue(api: Collaborators, ctx: RequestContext, image: Image) -> bool:
     """Whether the image is certainly no longer `saving`."""
     queued = msgspec.structs.replace(image, status="queued")
     try:
@@ -122,7 +123,7 @@ def chunks(request: falcon.Request) -> Iterator[bytes]:
         raise ClientGone(f"The upload was broken off after {size} of {expected} bytes.")
 
 
-def download(api: Api, call: Call) -> None:
+def download(api: Collaborators, call: Call) -> None:
     """204 while there are no bytes; with a Range header one part of them."""
     image = images.find(api, call)
     response = call.response
@@ -131,7 +132,7 @@ def download(api: Api, call: Call) -> None:
         return
     size = image.size or 0
     start, end = _range(call.request, size)
-    file = api.images.open(image.id)
+    file = api.store.open(image.id)
     file.seek(start)
     response.content_type = OCTETS
     response.set_header("Accept-Ranges", "bytes")
@@ -178,7 +179,7 @@ class _Part:
         self._file.close()
 
 
-def schema(api: Api, call: Call) -> dict[str, Any]:
+def schema(api: Collaborators, call: Call) -> dict[str, Any]:
     """So much of the Image API's schemas that clients find the fields they know."""
     fields = {key: {"type": ["null", "string"]} for key in ("id", "name", "status", "disk_format", "container_format")}
     return {"name": "image", "properties": fields, "additionalProperties": {"type": "string"}}

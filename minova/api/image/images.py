@@ -10,8 +10,9 @@ import msgspec
 
 from minova import errors
 from minova.api.http import links, names, times
-from minova.api.http.call import Api, Call
-from minova.api.http.query import Page, page_size
+from minova.api.http.call import Call
+from minova.api.http.structs import Page, page_size
+from minova.api.image.collaborators import Collaborators
 from minova.codecs import Decoder
 from minova.db.api_queries import images
 from minova.objects.image import Image
@@ -67,7 +68,7 @@ class ImagesQuery(Page, frozen=True, kw_only=True):
     sort_dir: tuple[str, ...] = ()
 
 
-def list_images(api: Api, call: Call) -> dict[str, Any]:
+def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
     query: ImagesQuery = call.query
     size = page_size(PAGE if query.limit is None else query.limit, api.conf.api.max_limit)
     with api.db.read() as session:
@@ -88,27 +89,27 @@ def list_images(api: Api, call: Call) -> dict[str, Any]:
     return answer
 
 
-def show(api: Api, call: Call) -> dict[str, Any]:
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return view(find(api, call))
 
 
-def create(api: Api, call: Call) -> dict[str, Any]:
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
     image = _new(call)
     made = view(api.conductor.create_image(call.ctx, image=image))
     call.response.set_header("Location", call.url(f"/v2/images/{image.id}"))
     return made
 
 
-def delete(api: Api, call: Call) -> None:
+def delete(api: Collaborators, call: Call) -> None:
     """The record first: bytes without a record harm nobody."""
     image = own(find(api, call), call)
     if image.protected:
         raise errors.Forbidden(f"Image {image.id} is protected and cannot be deleted.")
     api.conductor.delete_image(call.ctx, image_id=image.id)
-    api.images.delete(image.id)
+    api.store.delete(image.id)
 
 
-def find(api: Api, call: Call) -> Image:
+def find(api: Collaborators, call: Call) -> Image:
     """The image in the path. NotFound: none, or none that the asker may see."""
     wanted = call.path["image_id"]
     with api.db.read() as session:

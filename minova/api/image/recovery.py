@@ -4,7 +4,7 @@ import logging
 import threading
 
 from minova import errors
-from minova.api.http.call import Api
+from minova.api.image.collaborators import Collaborators
 from minova.api.image.data import requeue
 from minova.context import service_context
 from minova.db.api_queries import images
@@ -15,15 +15,15 @@ LOG = logging.getLogger(__name__)
 INTERVAL = 60.0  # seconds
 
 
-def start(api: Api, stopping: threading.Event) -> None:
+def start(api: Collaborators, stopping: threading.Event) -> None:
     """At once, and every minute: also an upload that could not reach the conductor leaves its image behind."""
     task = PeriodicTask(name="image recovery", interval=INTERVAL, work=lambda: recover(api), at_once=True)
     threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True).start()
 
 
-def recover(api: Api) -> None:
+def recover(api: Collaborators) -> None:
     """Every abandoned upload: its image is queued again, its file removed."""
-    for image_id, path in api.images.abandoned():
+    for image_id, path in api.store.abandoned():
         with api.db.read() as session:
             image = images.image(session, image_id)
         if image is not None and image.status == "saving" and not requeue(api, service_context(), image):

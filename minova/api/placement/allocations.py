@@ -1,13 +1,15 @@
-"""/allocations, /allocations/{consumer_uuid} and /resource_providers/{uuid}/allocations"""
+"""/allocations, /allocations/{consumer_uuid}, /resource_providers/{uuid}/allocations and /reshaper"""
 
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from minova.api.http.microversions import Version
 from minova.api.placement.call import Answer, Call, Placement, latest
-from minova.api.placement.microversion import Version
+from minova.api.placement.inventories import numbers_of
 from minova.placement import errors
 from minova.placement.allocations import queries, writes
+from minova.placement.allocations import reshape as reshaper
 from minova.placement.allocations.writes import INCOMPLETE_ID, Wanted
 from minova.placement.providers import queries as provider_queries
 
@@ -54,7 +56,7 @@ def replace(placement: Placement, call: Call) -> Answer:
     document = dict(call.body)
     if call.version < (1, 12):
         document["allocations"] = {
-            one["resource_provider"]["uuid"]: {"resources": one["resources"]} for one in document["allocations"]
+            entry["resource_provider"]["uuid"]: {"resources": entry["resources"]} for entry in document["allocations"]
         }
     wanted = wanted_of({uuid: document}, call.version)
     placement.change(lambda session: writes.replace(session, wanted))
@@ -69,6 +71,20 @@ def replace_many(placement: Placement, call: Call) -> Answer:
 
 def delete(placement: Placement, call: Call) -> Answer:
     placement.change(lambda session: writes.remove(session, call.path["consumer_uuid"]))
+    return Answer(status=204)
+
+
+def reshape(placement: Placement, call: Call) -> Answer:
+    """Changes inventories and allocations together, so that usage moves to other providers."""
+    inventories = {
+        uuid: (
+            document["resource_provider_generation"],
+            {name: numbers_of(numbers) for name, numbers in document["inventories"].items()},
+        )
+        for uuid, document in call.body["inventories"].items()
+    }
+    wanted = wanted_of(call.body["allocations"], call.version)
+    placement.change(lambda session: reshaper.reshape(session, inventories, wanted))
     return Answer(status=204)
 
 

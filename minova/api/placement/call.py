@@ -1,23 +1,19 @@
-"""One request on its way to a handler, what handlers work with, and what they answer."""
+"""What Placement's handlers work with, the call they get, and what they answer."""
 
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import falcon
 import msgspec
 from oslo_config import cfg
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from minova.api.placement.microversion import Version
-from minova.context import RequestContext
+from minova import errors
+from minova.api.http import call
 from minova.db.engine import Database
 
 T = TypeVar("T")
-
-# From which on an answer says when what it shows was changed.
-CACHE_HEADERS: Version = (1, 15)
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,8 +24,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     writes: Callable[[], Database]
 
     def change(self, work: Callable[[Session], T]) -> T:
-        """In one write transaction. When somebody else makes or removes the same thing in between, `work` is done again:
-        it sees that now, and answers accordingly.
+        """Runs `work` in one write transaction. If a concurrent request makes or removes the same row, `work` runs once
+        more: it then sees that row, and answers accordingly.
         """
         try:
             return self.writes().run(work)
@@ -37,26 +33,23 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
             return self.writes().run(work)
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """`path`: the values of the path's variables. `query`: (key, value) in their order. `body`: checked."""
+class Call(call.Call, frozen=True, kw_only=True):
+    """`query`: (key, value) in their order."""
 
-    ctx: RequestContext
-    version: Version
-    path: dict[str, str]
-    query: list[tuple[str, str]]
-    body: Any
-    request: falcon.Request
-
-    def asked(self, key: str) -> str | None:
+    def last_value(self, key: str) -> str | None:
         """The last value of a key of the query."""
         return dict(self.query).get(key)
 
-    def all_asked(self, key: str) -> list[str]:
+    def values(self, key: str) -> list[str]:
         return [value for name, value in self.query if name == key]
 
     def href(self, path: str) -> str:
         """The path as the client must ask for it, below the place where Placement is mounted."""
         return f"{self.request.root_path}{path}"
+
+    def require_admin(self, action: str) -> None:
+        if not self.ctx.is_admin:
+            raise errors.Forbidden(f"Policy does not allow {action} to be performed.")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +64,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     location: str | None = None
 
 
-Handler = Callable[[Placement, Call], Answer]
-
-
 def latest(times: Iterable[float | None]) -> float:
-    """Of things that an answer shows. What has no time of its own, or nothing at all, is of now."""
-    found = [time.time() if at is None else at for at in times]
-    return max(found, default=time.time())
+    """When the newest of the shown resources was changed: now, if one has no time of its own, or there is none."""
+    known = [time.time() if at is None else at for at in times]
+    return max(known, default=time.time())

@@ -1,12 +1,70 @@
-"""/allocation_candidates"""
+"""/allocation_candidates, with the answer in the shape of each microversion."""
 
-from minova.api.placement import candidate_view
+from collections.abc import Mapping
+from typing import Any
+
+from minova.api.http.microversions import Version
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.placement.candidates import query, search
+from minova.placement.candidates.combine import Candidate
+from minova.placement.candidates.request import CandidateRequest
+from minova.placement.candidates.search import Found
+from minova.placement.candidates.tree import Node
+from minova.placement.providers.traits import in_order
+
+_DICTS = (1, 12)
+_TRAITS = (1, 17)
+_ALL_CLASSES = (1, 27)
+_TREES = (1, 29)
+_MAPPINGS = (1, 34)
 
 
 def list_candidates(placement: Placement, call: Call) -> Answer:
     asked = query.parse(call.query, call.version)
     with placement.reads.read() as session:
         found = search.search(session, asked)
-    return Answer(body=candidate_view.body(found, asked, call.version), changed=latest([]))
+    return Answer(body=body(found, asked, call.version), changed=latest([]))
+
+
+def body(found: Found, request: CandidateRequest, version: Version) -> dict[str, Any]:
+    """To be encoded as JSON. Up to 1.26 only the classes that were asked for are summed up."""
+    classes = None if version >= _ALL_CLASSES else request.resource_classes()
+    # Many providers have the same traits: they share one list.
+    lists = {traits: in_order(traits) for traits in {node.traits for node in found.nodes}}
+    return {
+        "allocation_requests": [_request(candidate, version) for candidate in found.candidates],
+        "provider_summaries": {node.uuid: _summary(node, classes, lists, version) for node in found.nodes},
+    }
+
+
+def _request(candidate: Candidate, version: Version) -> dict[str, Any]:
+    allocations = candidate.allocations()
+    if version < _DICTS:
+        each = [
+            {"resource_provider": {"uuid": uuid}, "resources": resources} for uuid, resources in allocations.items()
+        ]
+        return {"allocations": each}
+    answer: dict[str, Any] = {
+        "allocations": {uuid: {"resources": resources} for uuid, resources in allocations.items()}
+    }
+    if version >= _MAPPINGS:
+        answer["mappings"] = candidate.mappings()
+    return answer
+
+
+def _summary(
+    node: Node, classes: frozenset[str] | None, lists: Mapping[frozenset[str], list[str]], version: Version
+) -> dict[str, Any]:
+    summary: dict[str, Any] = {
+        "resources": {
+            name: {"capacity": room.capacity, "used": room.used}
+            for name, room in node.rooms.items()
+            if classes is None or name in classes
+        }
+    }
+    if version >= _TRAITS:
+        summary["traits"] = lists[node.traits]
+    if version >= _TREES:
+        summary["parent_provider_uuid"] = node.parent_uuid
+        summary["root_provider_uuid"] = node.root_uuid
+    return summary

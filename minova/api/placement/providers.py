@@ -54,15 +54,15 @@ def list_providers(placement: Placement, call: Call) -> Answer:
 
 
 def _filter(call: Call) -> Filter:
-    resources = call.asked("resources")
+    resources = call.last_value("resources")
     # Before any-of traits came, a key given twice counted once: the last.
-    values = call.all_asked("required") if call.version >= (1, 39) else call.all_asked("required")[-1:]
+    values = call.values("required") if call.version >= (1, 39) else call.values("required")[-1:]
     read = [read_traits("required", value, call.version) for value in values]
-    member_of, not_member_of = read_aggregates("member_of", call.all_asked("member_of"), call.version)
+    member_of, not_member_of = read_aggregates("member_of", call.values("member_of"), call.version)
     return Filter(
-        name=call.asked("name"),
-        uuid=_plain(call.asked("uuid")),
-        in_tree=_plain(call.asked("in_tree")),
+        name=call.last_value("name"),
+        uuid=_plain(call.last_value("uuid")),
+        in_tree=_plain(call.last_value("in_tree")),
         resources={} if resources is None else read_resources(resources),
         required=[some for required, _ in read for some in required],
         forbidden=frozenset().union(*(forbidden for _, forbidden in read)),

@@ -2,10 +2,9 @@
 
 from typing import Any
 
+from minova.api.http.json_schema import check, newest
 from minova.api.placement import schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
-from minova.api.placement.schemas import newest
-from minova.api.placement.validate import check
 from minova.placement import errors
 from minova.placement.providers import resource_classes
 

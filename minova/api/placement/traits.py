@@ -4,17 +4,17 @@ from collections.abc import Iterable
 
 from sqlalchemy.orm import Session
 
+from minova.api.http.json_schema import InvalidDocument, check
 from minova.api.placement import schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
-from minova.api.placement.validate import check
 from minova.placement import errors
 from minova.placement.providers import queries, traits
 from minova.placement.providers.resource_classes import Named
 
 
 def list_traits(placement: Placement, call: Call) -> Answer:
-    names, prefix = _names(call.asked("name"))
-    associated = call.asked("associated")
+    names, prefix = _names(call.last_value("name"))
+    associated = call.last_value("associated")
     if associated is not None and associated.lower() not in ("true", "false"):
         raise errors.BadRequest('The query parameter "associated" only accepts "true" or "false"')
     wanted = None if associated is None else associated.lower() == "true"
@@ -45,7 +45,7 @@ def create(placement: Placement, call: Call) -> Answer:
     name = call.path["name"]
     try:
         check(name, schemas.CUSTOM_TRAIT)
-    except errors.BadRequest:
+    except InvalidDocument:
         raise errors.BadRequest(
             "The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix "
             '"CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'

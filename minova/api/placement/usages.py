@@ -17,13 +17,13 @@ def of_provider(placement: Placement, call: Call) -> Answer:
 
 def of_project(placement: Placement, call: Call) -> Answer:
     """Everybody may ask of the own project."""
-    project_id, user_id = call.asked("project_id") or "", call.asked("user_id")
+    project_id, user_id = call.last_value("project_id") or "", call.last_value("user_id")
     if not call.ctx.is_admin and call.ctx.project_id != project_id:
         raise errors.Forbidden(f"Policy does not allow the usages of project {project_id} to be shown.")
     found: Any
     with placement.reads.read() as session:
         if call.version >= (1, 38):
-            found = usages.by_consumer_type(session, project_id, user_id, call.asked("consumer_type"))
+            found = usages.by_consumer_type(session, project_id, user_id, call.last_value("consumer_type"))
         else:
             found = usages.of_project(session, project_id, user_id)
     return Answer(body={"usages": found}, changed=latest([]))

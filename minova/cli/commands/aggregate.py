@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minova.cli import find
-from minova.cli.base import Command, KeyValues, Lister, ShowOne, Words
+from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, Json
 from minova.cli.errors import UsageError
+from minova.cli.output.columns import KeyValues, Words
 from minova.cli.parser import key_value
 
 AGGREGATES = f"{COMPUTE}/os-aggregates"

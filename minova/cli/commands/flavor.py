@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minova.cli import find
-from minova.cli.base import Command, KeyValues, Lister, ShowOne
+from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, Json, part
 from minova.cli.errors import CliError
+from minova.cli.output.columns import KeyValues
 from minova.cli.parser import key_value, natural, positive
 
 COLUMNS = ("ID", "Name", "RAM", "Disk", "Ephemeral", "Swap", "VCPUs", "Is Public")

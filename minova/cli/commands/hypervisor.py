@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from minova.cli import find
-from minova.cli.base import KeyValues, Lister, ShowOne
+from minova.cli.base import Lister, ShowOne
 from minova.cli.client import COMPUTE, Json
 from minova.cli.output import hypervisors
+from minova.cli.output.columns import KeyValues
 from minova.cli.output.hypervisors import Cells, Devices, Moves, Pools, Servers
 from minova.cli.output.usage_bar import Bar, Used
 

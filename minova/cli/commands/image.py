@@ -1,14 +1,24 @@
-"""`minova image list|show|delete`; `create` has a file of its own."""
+"""`minova image create|list|show|delete`. A failed upload leaves neither bytes nor record."""
 
 import argparse
+import os
+import stat
+import sys
+import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
 
 from minova.cli import find
-from minova.cli.base import Command, KeyValues, Lister, ShowOne, Words
-from minova.cli.client import IMAGE, Json, part
-from minova.cli.parser import positive
+from minova.cli.base import Command, Lister, ShowOne
+from minova.cli.client import IMAGE, Client, Json, part
+from minova.cli.errors import ApiError, CliError
+from minova.cli.output.columns import KeyValues, Words
+from minova.cli.parser import key_value, natural, positive
 
+QCOW2_MAGIC = b"QFI\xfb"
+REPORT_INTERVAL = 0.2  # seconds
 # What the Image API has beside a user's own properties.
 OWN_FIELDS = (
     "id",
@@ -93,3 +103,124 @@ def fields(image: Json) -> dict[str, Any]:
         "tags": Words(image.get("tags") or []),
         "properties": KeyValues(properties),
     }
+
+
+# -- create --------------------------------------------------------------------------------------------------------------
+
+
+class ImageCreate(ShowOne):
+    """Create an image from a file."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("--file", required=True, metavar="PATH", help="the image's bytes")
+        parser.add_argument("--disk-format", choices=["qcow2", "raw"], required=True, help="what the file is")
+        parser.add_argument("--container-format", choices=["bare"], default="bare", help="default: bare")
+        parser.add_argument("--min-disk", type=natural, default=0, metavar="GB", help="smallest root disk it boots on")
+        parser.add_argument("--min-ram", type=natural, default=0, metavar="MB", help="least memory it boots with")
+        parser.add_argument(
+            "--property",
+            type=key_value,
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="such as hw_machine_type=q35; may be repeated",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        with open_image(parsed_args.file, parsed_args.disk_format) as data:
+            image = self.client.post(f"{IMAGE}/images", self._record(parsed_args))
+            size = os.fstat(data.fileno()).st_size
+            _upload(self.client, image["id"], Upload(data, size, parsed_args.file, sys.stderr), size)
+        stored = self.client.get(f"{IMAGE}/images/{part(image['id'])}")
+        return self.dict2columns(fields(stored))
+
+    @staticmethod
+    def _record(parsed_args: argparse.Namespace) -> Json:
+        return {
+            "name": parsed_args.name,
+            "disk_format": parsed_args.disk_format,
+            "container_format": parsed_args.container_format,
+            "min_disk": parsed_args.min_disk,
+            "min_ram": parsed_args.min_ram,
+            **dict(parsed_args.property),
+        }
+
+
+def open_image(path: str, disk_format: str) -> BinaryIO:
+    """The file, checked as far as can be before anything is sent. CliError says what is wrong with it."""
+    try:
+        # A named pipe would block here for ever.
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            kind = "a folder" if Path(path).is_dir() else "not a regular file"
+            raise CliError(f"Cannot upload {path}: it is {kind}.")
+        data = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
+    except OSError as error:
+        raise CliError(f"Cannot read {path}: {error.strerror}.") from None
+    magic = data.read(len(QCOW2_MAGIC))
+    data.seek(0)
+    wrong = ""
+    if not magic:
+        wrong = "it is empty."
+    elif disk_format == "qcow2" and magic != QCOW2_MAGIC:
+        wrong = "it is not a qcow2 image. If it is a plain disk, say --disk-format raw."
+    elif disk_format == "raw" and magic == QCOW2_MAGIC:
+        wrong = "it is a qcow2 image: say --disk-format qcow2."
+    if wrong:
+        data.close()
+        raise CliError(f"Cannot upload {path}: {wrong}")
+    return data
+
+
+class Upload:
+    """A file that tells how far it has been read, on a terminal; a file that shrinks meanwhile is an error."""
+
+    def __init__(self, data: BinaryIO, size: int, name: str, out: TextIO) -> None:
+        self._data = data
+        self._left = size
+        self._size = size
+        self._name = name
+        self._out = out if out.isatty() else None
+        self._reported = 0.0
+
+    def read(self, amount: int = -1) -> bytes:
+        wanted = self._left if amount < 0 else min(amount, self._left)
+        block = self._data.read(wanted)
+        if not block and self._left:
+            raise CliError(f"{self._name} became shorter while it was read.")
+        self._left -= len(block)
+        self._report()
+        return block
+
+    def end(self) -> None:
+        if self._out:
+            self._out.write("\r\x1b[2K")
+            self._out.flush()
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        if self._out and (now - self._reported >= REPORT_INTERVAL or not self._left):
+            self._reported = now
+            sent = self._size - self._left
+            checking = ", being checked" if not self._left else ""
+            self._out.write(
+                f"\r\x1b[2KUploading: {sent >> 20} of {self._size >> 20} MiB ({sent * 100 // self._size} %){checking}"
+            )
+            self._out.flush()
+
+
+def _upload(client: Client, image_id: str, data: Upload, size: int) -> None:
+    path = f"{IMAGE}/images/{part(image_id)}"
+    try:
+        client.upload(f"{path}/file", data, size)  # type: ignore[arg-type] # reads like a file
+    except BaseException as error:
+        # Ctrl-C too: an image without bytes is of no use to anybody.
+        with suppress(CliError):
+            client.delete(path)
+        if isinstance(error, ApiError) and error.status == 400:
+            raise CliError(f"The image was refused: {error}") from error
+        raise
+    finally:
+        data.end()

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minova.cli import find
-from minova.cli.base import Command, KeyValues, Lister, ShowOne, Words
+from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, Json, part
+from minova.cli.output.columns import KeyValues, Words
 from minova.cli.parser import positive
 
 GROUPS = f"{COMPUTE}/os-server-groups"

@@ -5,7 +5,7 @@ from typing import Any
 from cliff.columns import FormattableColumn
 
 from minova.cli.client import Json
-from minova.cli.output.text import printable
+from minova.cli.output.columns import printable
 
 
 class Lines(FormattableColumn[Any]):

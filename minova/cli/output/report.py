@@ -4,13 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TextIO
 
-from cliff.formatters.json_format import JSONFormatter
-from cliff.formatters.table import TableFormatter
-from cliff.formatters.yaml_format import YAMLFormatter
-
-from minova.cli.base import Command, Formatters
 from minova.cli.client import Json
-from minova.cli.output.text import printable
+from minova.cli.output.columns import printable
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -21,28 +16,6 @@ class Part(NamedTuple):
     title: str
     columns: Sequence[str]
     rows: Rows
-
-
-class WholeRecord(Command):
-    """A command with `-f table|json|yaml`."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "-f",
-            "--format",
-            choices=["json", "table", "yaml"],
-            default="table",
-            dest="formatter",
-            help="json and yaml give the whole record (default: table)",
-        )
-        self._formatters = Formatters(json=JSONFormatter(), table=TableFormatter(), yaml=YAMLFormatter())
-        for formatter in self._formatters:
-            formatter.obj.add_argument_group(parser)
-        return parser
-
-    def show(self, parsed_args: argparse.Namespace, record: Json, headline: str, parts: Sequence[Part]) -> None:
-        show(self._formatters, self.app.stdout, parsed_args, record, headline, parts)
 
 
 def show(

@@ -4,10 +4,9 @@ from typing import Any
 
 from cliff.columns import FormattableColumn
 
-from minova.cli.base import KeyValues, Words
 from minova.cli.client import COMPUTE, IMAGE, Client, Json, part
 from minova.cli.errors import ApiError
-from minova.cli.output.text import printable
+from minova.cli.output.columns import KeyValues, Words, printable
 
 POWER_STATES = {0: "NOSTATE", 1: "Running", 3: "Paused", 4: "Shutdown", 6: "Crashed", 7: "Suspended"}
 

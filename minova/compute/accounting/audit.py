@@ -12,9 +12,9 @@ import msgspec
 from minova.compute.accounting import node_usage, usage
 from minova.compute.accounting.inventories import Ratios, Reserved, inventories_of, ratios_for
 from minova.compute.accounting.migrations import holds_resources, sides_held
-from minova.compute.accounting.node_usage import Books, HeldSide
+from minova.compute.accounting.node_usage import NodeUsage, TrackedMigration
 from minova.compute.accounting.running_deleted import RunningDeleted
-from minova.compute.accounting.usage import Held, Overhead
+from minova.compute.accounting.usage import Overhead, TrackedInstance
 from minova.hardware import pci_devices
 from minova.hardware.errors import CPUPinningInvalid, CPUPinningUnknown
 from minova.objects.build import AuditInputs, BuildMessage
@@ -41,7 +41,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """An audit's result: new books, which leave domains alone that no row knows, and what is to be done.
+    """An audit's result: the new usage, which leaves domains alone that no row knows, and what is to be done.
 
     `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise.
     `restored`: allocations that were put right. `strays`: domains to destroy; they count as in use until they are gone.
@@ -50,7 +50,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     instances that must not run (`objects.power_rules`), and the states of their rows.
     """
 
-    books: Books
+    node_usage: NodeUsage
     inventories: tuple[Inventory, ...]
     conflicts: tuple[str, ...] = ()
     drift: tuple[Drift, ...] = ()
@@ -63,18 +63,18 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     to_stop: tuple[tuple[DomainView, VmState], ...] = ()
 
     @property
-    def told(self) -> NodeAudit:
-        """As people read it."""
+    def record(self) -> NodeAudit:
+        """The part that is stored for the API."""
         return NodeAudit(
             corrected=self.drift + self.restored,
             conflicts=self.conflicts,
-            orphans={uuid: self.books.orphans[uuid] for uuid in sorted(self.books.orphans)},
+            orphans={uuid: self.node_usage.orphans[uuid] for uuid in sorted(self.node_usage.orphans)},
             strays=tuple(domain.uuid for domain in (*self.strays, *self.purged)),
             power_states=tuple(sorted(self.power_states)),
         )
 
 
-def fold(
+def audit_node(
     view: HypervisorView,
     inputs: AuditInputs,
     settings: NodeSettings,
@@ -86,7 +86,7 @@ def fold(
 ) -> Finding:
     """`new_uuid` is the node's if it has no row yet; `overhead` answers for a flavor what the hypervisor adds."""
     held = [
-        Held(instance=one, usage=usage.usage_of(one.flavor, overhead(one.flavor), one.numa_topology))
+        TrackedInstance(instance=one, usage=usage.usage_of(one.flavor, overhead(one.flavor), one.numa_topology))
         for one in inputs.instances
         if holds_resources(one, settings.host, view.hypervisor_hostname)
     ]
@@ -99,12 +99,14 @@ def fold(
     devices = pci_devices.kept_for(pci_devices.reconciled(known, view.pci_devices), expected)
     bare = replace(bare_node(view, inputs.node, settings, new_uuid, failed_builds), metrics=metrics)
     node = node_usage.with_devices(bare, devices)
-    opened = node_usage.Books(
+    opened = node_usage.NodeUsage(
         node=usage.with_memory(node, sum(orphans.values())), reserved=settings.reserved, orphans=orphans
     )
-    opened, pinned_twice = _entered(opened, held, [node_usage.held_side(side, overhead) for side in sides.values()])
+    opened, pinned_twice = _add_all(
+        opened, held, [node_usage.tracked_migration(side, overhead) for side in sides.values()]
+    )
     return Finding(
-        books=opened,
+        node_usage=opened,
         conflicts=(*pinned_twice, *inputs.conflicts, *oversized((one.instance for one in held), view.domains)),
         restored=inputs.restored,
         inventories=inventories_of(view, opened.node, settings.reserved, settings.ratios),
@@ -127,8 +129,10 @@ def _to_destroy(domain: DomainView, inputs: AuditInputs, policy: RunningDeleted)
     return domain.uuid not in inputs.deleted or policy.reaps(inputs.deleted[domain.uuid])
 
 
-def _entered(opened: Books, held: Iterable[Held], sides: Iterable[HeldSide]) -> tuple[Books, tuple[str, ...]]:
-    """All of them in the books. One whose CPUs another has too counts without its cells: an audit must come to an end."""
+def _add_all(
+    opened: NodeUsage, held: Iterable[TrackedInstance], sides: Iterable[TrackedMigration]
+) -> tuple[NodeUsage, tuple[str, ...]]:
+    """Add them all. One whose CPUs another has too counts without its cells: an audit must come to an end."""
     conflicts = []
     for one in held:
         try:
@@ -138,10 +142,10 @@ def _entered(opened: Books, held: Iterable[Held], sides: Iterable[HeldSide]) -> 
             opened = node_usage.with_instance(opened, replace(one, usage=replace(one.usage, numa=None)))
     for side in sides:
         try:
-            opened = node_usage.with_side(opened, side)
+            opened = node_usage.with_migration(opened, side)
         except _PINNING as error:
             conflicts.append(f"migration {side.side.migration.uuid} holds what another has: {error}")
-            opened = node_usage.with_side(opened, replace(side, usage=replace(side.usage, numa=None)))
+            opened = node_usage.with_migration(opened, replace(side, usage=replace(side.usage, numa=None)))
     return opened, tuple(conflicts)
 
 

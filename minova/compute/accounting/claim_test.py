@@ -1,6 +1,7 @@
 """Does a request still fit on this node? Pure: the limits that the scheduler sent against the usage kept here."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -80,11 +81,22 @@ def checks_of(node: ComputeNode, wanted: Usage, limits: HostLimits) -> tuple[Che
     )
 
 
+class Misfit(NamedTuple):
+    """Why a guest's cells or devices do not fit. `kind`: numa or pci."""
+
+    kind: Literal["numa", "pci"]
+    reason: str
+
+
 class HardwareFit(msgspec.Struct, frozen=True, kw_only=True):
     """Where a guest's cells would go on this node; None for a guest without, or a node that tells no cells."""
 
     numa_topology: InstanceNUMATopology | None = None
-    reasons: tuple[str, ...] = ()
+    misfits: tuple[Misfit, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return tuple(misfit.reason for misfit in self.misfits)
 
 
 def hardware_fit(
@@ -100,18 +112,18 @@ def hardware_fit(
     As in Nova a node that tells no cells takes every guest: the scheduler has seen to it.
     """
     pci = PciNeeds(pools=node.pci_device_pools, requests=tuple(requests))
-    reasons = []
+    misfits = []
     fitted = None
     if wanted is not None and node.numa_topology is not None:
         found = fit_topology(node.numa_topology, wanted, limits=limits.numa_topology, pci=pci, packing=packing)
         if isinstance(found, NoFit):
-            reasons.append(f"{NO_NUMA_WITH_PCI if requests else NO_NUMA} ({found.reason})")
+            misfits.append(Misfit("numa", f"{NO_NUMA_WITH_PCI if requests else NO_NUMA} ({found.reason})"))
         else:
             fitted = found
     short = pci_pools.shortage(pci.pools, pci.requests)
     if short is not None:
-        reasons.append(f"{NO_PCI} ({short})")
-    return HardwareFit(numa_topology=fitted, reasons=tuple(reasons))
+        misfits.append(Misfit("pci", f"{NO_PCI} ({short})"))
+    return HardwareFit(numa_topology=fitted, misfits=tuple(misfits))
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,13 +154,12 @@ def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bo
     short = tuple(check for check in checks if check.reason is not None)
     lines = tuple(line for check in checks for line in check.lines())
     devices, unmet = _devices_for(node, demand, hardware)
-    unfit = (*hardware.reasons, *unmet)
-    reason = reasons_against(checks, unfit)
+    misfits = (*hardware.misfits, *unmet)
+    reason = reasons_against(checks, [misfit.reason for misfit in misfits])
     if reason is not None:
         return Fit(
             reason=reason,
-            refused=tuple(check.kind for check in short)
-            + tuple("pci" if reason.startswith(NO_PCI) else "numa" for reason in unfit),
+            refused=(*(check.kind for check in short), *(misfit.kind for misfit in misfits)),
             lines=lines,
         )
     # A node that tells no cells takes the guest as it asks.
@@ -158,15 +169,15 @@ def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bo
 
 def _devices_for(
     node: ComputeNode, demand: Demand, hardware: HardwareFit
-) -> tuple[dict[str, str | None], tuple[str, ...]]:
+) -> tuple[dict[str, str | None], tuple[Misfit, ...]]:
     """The devices of the claim, or why there are none: pools do not tell that a PF goes with its VFs."""
-    if hardware.reasons or not demand.pci_requests:
+    if hardware.misfits or not demand.pci_requests:
         return {}, ()
     cells = pci_pools.cells_of(node.numa_topology, hardware.numa_topology)
     try:
         return pci_devices.chosen(node.pci_devices, demand.pci_requests, cells), ()
     except PciDeviceRequestFailed as error:
-        return {}, (f"{NO_PCI} ({error})",)
+        return {}, (Misfit("pci", f"{NO_PCI} ({error})"),)
 
 
 def reasons_against(checks: Iterable[Check], hardware: Iterable[str] = ()) -> str | None:

@@ -14,7 +14,7 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
     vcpus: int = 0
 
 
-def require_room(view: HypervisorView, reserved: Reserved) -> None:
+def require_capacity(view: HypervisorView, reserved: Reserved) -> None:
     """InvalidConfiguration: more is reserved than the node has, so that it could take no guest and would say nothing."""
     for option, kept, total in (
         ("reserved_host_memory_mb", reserved.memory_mb, view.memory_mb),

@@ -39,7 +39,7 @@ def holds_resources(instance: Instance, host: str, node: str) -> bool:
     )
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
+class MigrationSide(msgspec.Struct, frozen=True, kw_only=True):
     """What one end of a migration holds."""
 
     migration: Migration
@@ -49,7 +49,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 def sides_held(
     migrations: Iterable[Migration], instances: Mapping[str, Instance], host: str, node: str
-) -> dict[str, Side]:
+) -> dict[str, MigrationSide]:
     """By migration uuid, what is held on this node beside the instances. `instances` are those that the migrations move,
     by uuid, wherever they are; one that is not among them is gone. Of several moves of an instance the newest counts.
     """
@@ -69,11 +69,11 @@ def sides_held(
     return found
 
 
-def side_of(migration: Migration, here: bool, host: str, node: str) -> Side | None:
+def side_of(migration: Migration, here: bool, host: str, node: str) -> MigrationSide | None:
     """What the migration holds on this node; `here`: the instance itself counts there already."""
     incoming, outgoing = migration.dest == (host, node), migration.source == (host, node)
-    new = Side(migration=migration, flavor=migration.new_flavor, numa_topology=migration.new_numa_topology)
-    old = Side(migration=migration, flavor=migration.old_flavor, numa_topology=migration.old_numa_topology)
+    new = MigrationSide(migration=migration, flavor=migration.new_flavor, numa_topology=migration.new_numa_topology)
+    old = MigrationSide(migration=migration, flavor=migration.old_flavor, numa_topology=migration.old_numa_topology)
     if incoming and outgoing:
         return old if migration.switched else new
     if here:

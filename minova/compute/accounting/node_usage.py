@@ -1,6 +1,6 @@
-"""What is kept of one node between audits: the node's figures, and who is behind them. Pure: each step answers new books.
+"""What is kept of one node between audits: the node's figures, and who is behind them. Pure: each step returns a new NodeUsage.
 
-An audit opens new books from the rows; claims, removals and moves change them by the same steps of `usage`, so that
+An audit makes one from the rows; claims, removals and migrations change it by the same steps of `usage`, so that
 both ways must come to the same figures.
 """
 
@@ -11,8 +11,8 @@ import msgspec
 
 from minova.compute.accounting import usage
 from minova.compute.accounting.inventories import Reserved
-from minova.compute.accounting.migrations import Side, holds_resources, is_moving, side_of
-from minova.compute.accounting.usage import Held, Overhead, Usage
+from minova.compute.accounting.migrations import MigrationSide, holds_resources, is_moving, side_of
+from minova.compute.accounting.usage import Overhead, TrackedInstance, Usage
 from minova.hardware import pci_devices
 from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
@@ -24,10 +24,10 @@ V = TypeVar("V")
 replace = msgspec.structs.replace
 
 
-class HeldSide(msgspec.Struct, frozen=True, kw_only=True):
+class TrackedMigration(msgspec.Struct, frozen=True, kw_only=True):
     """What one end of a migration holds here, beside its instance."""
 
-    side: Side
+    side: MigrationSide
     usage: Usage
 
     @property
@@ -35,116 +35,121 @@ class HeldSide(msgspec.Struct, frozen=True, kw_only=True):
         return self.side.migration.instance_uuid
 
 
-class Books(msgspec.Struct, frozen=True, kw_only=True):
-    """`held` by instance, `sides` by migration; `orphans`: memory in MB of domains that no row knows. `reserved` is in the
+class NodeUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """`instances` and `migrations` by uuid; `orphans`: memory in MB of domains that no row knows. `reserved` is in the
     node's figures.
     """
 
     node: ComputeNode
     reserved: Reserved = Reserved()
-    held: dict[str, Held] = {}
-    sides: dict[str, HeldSide] = {}
+    instances: dict[str, TrackedInstance] = {}
+    migrations: dict[str, TrackedMigration] = {}
     orphans: dict[str, int] = {}
 
 
-def with_reserved(books: Books, reserved: Reserved) -> Books:
+def with_reserved(node_usage: NodeUsage, reserved: Reserved) -> NodeUsage:
     """The host keeps this much for itself, and no longer what it did."""
-    before = books.reserved
+    before = node_usage.reserved
     more = Usage(
         memory_mb=reserved.memory_mb - before.memory_mb,
         disk_gb=reserved.disk_gb - before.disk_gb,
         vcpus=reserved.vcpus - before.vcpus,
     )
-    return replace(books, node=usage.with_resources(books.node, more), reserved=reserved)
+    return replace(node_usage, node=usage.with_resources(node_usage.node, more), reserved=reserved)
 
 
-def with_instance(books: Books, held: Held) -> Books:
-    """An instance came. What it had before, or its domain held for nobody, is taken off first."""
-    before = without_instance(books, held.instance.uuid)
-    node = usage.with_added(before.node, held)
-    return replace(before, node=node, held={**before.held, held.instance.uuid: held})
+def with_instance(node_usage: NodeUsage, tracked: TrackedInstance) -> NodeUsage:
+    """An instance came. Its usage so far, or that of its orphaned domain, is subtracted first."""
+    before = without_instance(node_usage, tracked.instance.uuid)
+    node = usage.with_added(before.node, tracked)
+    return replace(before, node=node, instances={**before.instances, tracked.instance.uuid: tracked})
 
 
-def without_instance(books: Books, instance_uuid: str) -> Books:
+def without_instance(node_usage: NodeUsage, instance_uuid: str) -> NodeUsage:
     """It holds nothing here any more, neither as an instance nor as an orphan. Its devices it keeps."""
-    node = books.node
-    held = books.held.get(instance_uuid)
-    if held is not None:
-        node = usage.with_removed(node, held)
-    memory_mb = books.orphans.get(instance_uuid, 0)
+    node = node_usage.node
+    tracked = node_usage.instances.get(instance_uuid)
+    if tracked is not None:
+        node = usage.with_removed(node, tracked)
+    memory_mb = node_usage.orphans.get(instance_uuid, 0)
     if memory_mb:
         node = usage.with_memory(node, -memory_mb)
     return replace(
-        books, node=node, held=_without(books.held, instance_uuid), orphans=_without(books.orphans, instance_uuid)
+        node_usage,
+        node=node,
+        instances=_without(node_usage.instances, instance_uuid),
+        orphans=_without(node_usage.orphans, instance_uuid),
     )
 
 
-def noted(books: Books, instance: Instance) -> Books:
-    """A held instance changed its state."""
-    held = books.held.get(instance.uuid)
-    if held is None:
-        return books
-    changed = Held(instance=instance, usage=held.usage)
-    node = usage.with_added(usage.with_removed(books.node, held), changed)
-    return replace(books, node=node, held={**books.held, instance.uuid: changed})
+def with_updated_instance(node_usage: NodeUsage, instance: Instance) -> NodeUsage:
+    """A tracked instance changed its state."""
+    tracked = node_usage.instances.get(instance.uuid)
+    if tracked is None:
+        return node_usage
+    changed = TrackedInstance(instance=instance, usage=tracked.usage)
+    node = usage.with_added(usage.with_removed(node_usage.node, tracked), changed)
+    return replace(node_usage, node=node, instances={**node_usage.instances, instance.uuid: changed})
 
 
-def with_side(books: Books, held: HeldSide) -> Books:
+def with_migration(node_usage: NodeUsage, tracked: TrackedMigration) -> NodeUsage:
     """A move holds something here. Noted again, it takes its own place."""
-    uuid = held.side.migration.uuid
-    before = without_side(books, uuid)
-    node = usage.with_resources(before.node, held.usage)
-    return replace(before, node=node, sides={**before.sides, uuid: held})
+    uuid = tracked.side.migration.uuid
+    before = without_migration(node_usage, uuid)
+    node = usage.with_resources(before.node, tracked.usage)
+    return replace(before, node=node, migrations={**before.migrations, uuid: tracked})
 
 
-def without_side(books: Books, migration_uuid: str) -> Books:
-    held = books.sides.get(migration_uuid)
-    if held is None:
-        return books
-    node = usage.with_resources(books.node, held.usage, -1)
-    return replace(books, node=node, sides=_without(books.sides, migration_uuid))
+def without_migration(node_usage: NodeUsage, migration_uuid: str) -> NodeUsage:
+    tracked = node_usage.migrations.get(migration_uuid)
+    if tracked is None:
+        return node_usage
+    node = usage.with_resources(node_usage.node, tracked.usage, -1)
+    return replace(node_usage, node=node, migrations=_without(node_usage.migrations, migration_uuid))
 
 
-def after_move(
-    books: Books,
+def after_migration_step(
+    node_usage: NodeUsage,
     instance: Instance,
     migration: Migration,
     place: tuple[str, str],
     overhead: Callable[[Flavor], Overhead],
-) -> Books:
-    """The books of the node `place` (host, node) once a move has taken a step there or ended."""
+) -> NodeUsage:
+    """The usage of the node `place` (host, node) after a step of a migration, or its end."""
     here = holds_resources(instance, *place)
     # Both at once: what was the side's a moment ago may be the instance's now, down to the CPU.
-    books = without_side(without_instance(books, instance.uuid), migration.uuid)
+    node_usage = without_migration(without_instance(node_usage, instance.uuid), migration.uuid)
     if here:
         numa = instance.numa_topology
-        found = Held(instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), numa))
-        books = with_instance(books, found)
+        found = TrackedInstance(
+            instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), numa)
+        )
+        node_usage = with_instance(node_usage, found)
     moving = migration.in_progress and not instance.deleted and is_moving(instance, migration)
     side = side_of(migration, here, *place) if moving else None
     if side is not None:
-        books = with_side(books, held_side(side, overhead))
-    return _devices_after_move(books, instance.uuid, migration, place, here=here, moving=moving)
+        node_usage = with_migration(node_usage, tracked_migration(side, overhead))
+    return _devices_after_step(node_usage, instance.uuid, migration, place, here=here, moving=moving)
 
 
-def held_side(side: Side, overhead: Callable[[Flavor], Overhead]) -> HeldSide:
-    return HeldSide(side=side, usage=usage.usage_of(side.flavor, overhead(side.flavor), side.numa_topology))
+def tracked_migration(side: MigrationSide, overhead: Callable[[Flavor], Overhead]) -> TrackedMigration:
+    return TrackedMigration(side=side, usage=usage.usage_of(side.flavor, overhead(side.flavor), side.numa_topology))
 
 
-def _devices_after_move(
-    books: Books, instance_uuid: str, migration: Migration, place: tuple[str, str], *, here: bool, moving: bool
-) -> Books:
+def _devices_after_step(
+    node_usage: NodeUsage, instance_uuid: str, migration: Migration, place: tuple[str, str], *, here: bool, moving: bool
+) -> NodeUsage:
     """Claimed devices are the new side's, allocated ones the old's; what is left when all is over is allocated."""
     both = migration.source == migration.dest == place
     if moving:
-        return with_allocated(books, instance_uuid) if here and migration.switched and not both else books
+        return with_allocated(node_usage, instance_uuid) if here and migration.switched and not both else node_usage
     if not here:
-        return with_freed(books, instance_uuid)
+        return with_freed(node_usage, instance_uuid)
     if migration.dest != place or not migration.succeeded:
-        return with_freed(books, instance_uuid, pci_devices.CLAIMED)
+        return with_freed(node_usage, instance_uuid, pci_devices.CLAIMED)
     if both:
-        books = with_freed(books, instance_uuid, pci_devices.ALLOCATED, pci_devices.REMOVED)
-    return with_allocated(books, instance_uuid)
+        node_usage = with_freed(node_usage, instance_uuid, pci_devices.ALLOCATED, pci_devices.REMOVED)
+    return with_allocated(node_usage, instance_uuid)
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------
@@ -156,24 +161,28 @@ def with_devices(node: ComputeNode, devices: Iterable[PciDevice]) -> ComputeNode
     return replace(node, pci_devices=every, pci_device_pools=pci_devices.pools_of(every))
 
 
-def with_claimed(books: Books, instance_uuid: str, taken: Mapping[str, str | None]) -> Books:
+def with_claimed(node_usage: NodeUsage, instance_uuid: str, taken: Mapping[str, str | None]) -> NodeUsage:
     """`taken`: {address: request id}. ValueError: one of them is not free."""
-    return _devices(books, pci_devices.claimed(books.node.pci_devices, instance_uuid, taken)) if taken else books
+    return (
+        _devices(node_usage, pci_devices.claimed(node_usage.node.pci_devices, instance_uuid, taken))
+        if taken
+        else node_usage
+    )
 
 
-def with_allocated(books: Books, instance_uuid: str) -> Books:
-    return _devices(books, pci_devices.allocated(books.node.pci_devices, instance_uuid))
+def with_allocated(node_usage: NodeUsage, instance_uuid: str) -> NodeUsage:
+    return _devices(node_usage, pci_devices.allocated(node_usage.node.pci_devices, instance_uuid))
 
 
-def with_freed(books: Books, instance_uuid: str, *statuses: str) -> Books:
+def with_freed(node_usage: NodeUsage, instance_uuid: str, *statuses: str) -> NodeUsage:
     """`statuses`: only devices in one of these; default: all of the instance's."""
-    if not any(device.instance_uuid == instance_uuid for device in books.node.pci_devices):
-        return books
-    return _devices(books, pci_devices.freed(books.node.pci_devices, instance_uuid, *statuses))
+    if not any(device.instance_uuid == instance_uuid for device in node_usage.node.pci_devices):
+        return node_usage
+    return _devices(node_usage, pci_devices.freed(node_usage.node.pci_devices, instance_uuid, *statuses))
 
 
-def _devices(books: Books, devices: Iterable[PciDevice]) -> Books:
-    return replace(books, node=with_devices(books.node, devices))
+def _devices(node_usage: NodeUsage, devices: Iterable[PciDevice]) -> NodeUsage:
+    return replace(node_usage, node=with_devices(node_usage.node, devices))
 
 
 def _without(values: Mapping[str, V], key: str) -> dict[str, V]:

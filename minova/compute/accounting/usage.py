@@ -28,7 +28,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     numa: InstanceNUMATopology | None = None
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class TrackedInstance(msgspec.Struct, frozen=True, kw_only=True):
     """An instance that holds resources here, and how much."""
 
     instance: Instance
@@ -46,12 +46,12 @@ def usage_of(flavor: Flavor, overhead: Overhead, numa: InstanceNUMATopology | No
     )
 
 
-def with_added(node: ComputeNode, held: Held) -> ComputeNode:
+def with_added(node: ComputeNode, held: TrackedInstance) -> ComputeNode:
     """The node after an instance came."""
     return _changed(node, held, +1)
 
 
-def with_removed(node: ComputeNode, held: Held) -> ComputeNode:
+def with_removed(node: ComputeNode, held: TrackedInstance) -> ComputeNode:
     """The node after an instance went: exactly what it was before it came."""
     return _changed(node, held, -1)
 
@@ -91,7 +91,7 @@ def _cells(host: NUMATopology | None, guest: InstanceNUMATopology | None, sign: 
     return host if host is None or guest is None else numa_usage.with_instance(host, guest, sign)
 
 
-def _changed(node: ComputeNode, held: Held, sign: int) -> ComputeNode:
+def _changed(node: ComputeNode, held: TrackedInstance, sign: int) -> ComputeNode:
     return msgspec.structs.replace(
         with_resources(node, held.usage, sign),
         running_vms=node.running_vms + sign,

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from minova import errors, metrics
-from minova.compute.conductor_retry import Repeat
+from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.attempts import Attempts, End, Outcome
 from minova.compute.instances.domains import Domains
 from minova.compute.instances.report_queue import ReportQueue
@@ -64,7 +64,7 @@ class Builder:
         *,
         clock: Callable[[], float] = time.monotonic,
         check: Callable[[], None] = lambda: None,
-        repeat: Repeat | None = None,
+        repeat: ConductorRetry | None = None,
         fresh_claim: float = FRESH_CLAIM,
     ) -> None:
         self._fresh_claim = fresh_claim
@@ -80,7 +80,7 @@ class Builder:
         self._images = images
         self._nodes = nodes
         self._clock = clock
-        self._repeat = repeat or Repeat()
+        self._repeat = repeat or ConductorRetry()
 
     # -- build -----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import msgspec
 
 from minova import errors
 from minova.batch_queue import BatchQueue, Ticket
-from minova.compute.conductor_retry import Repeat
+from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.resource_tracker import NodeWrite, ResourceTracker
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -39,8 +39,8 @@ class ReportQueue:
     conductor answers.
     """
 
-    def __init__(self, host: str, conductor: ConductorApi, repeat: Repeat | None = None) -> None:
-        self._repeat = repeat or Repeat()
+    def __init__(self, host: str, conductor: ConductorApi, repeat: ConductorRetry | None = None) -> None:
+        self._repeat = repeat or ConductorRetry()
         self._host = host
         self._conductor = conductor
         self._queue: BatchQueue[Report, None] = BatchQueue(self.send, MOST_TOGETHER)

@@ -93,7 +93,7 @@ class Auditor:
         """One node's audit, for whoever asks for it now. Raises what fails. Conflict: nothing is tracked here."""
         if not self._driver.reports_resources:
             raise errors.Conflict(f"Node {nodename} is not audited: its driver reports no resources.")
-        return self._audit(ctx, nodename)[0].told
+        return self._audit(ctx, nodename)[0].record
 
     def outlived(self) -> Outlived:
         """Domains of deleted instances as the last audits found them, and for how many seconds those were deleted then."""

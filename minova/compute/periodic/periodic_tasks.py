@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 DEFAULT_INTERVAL = 60.0
 
 
-class Upkeep:
+class PeriodicTasks:
     """Options that may change while it runs are read each time. `in_background` runs what may wait for an instance's lock."""
 
     def __init__(

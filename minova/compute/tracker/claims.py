@@ -17,7 +17,7 @@ from minova.objects.request_spec import HostLimits
 LOG = logging.getLogger(__name__)
 
 
-def tested(node: ComputeNode, instance_uuid: str, demand: Demand, limits: HostLimits, *, packing: bool) -> Fit:
+def check_claim(node: ComputeNode, instance_uuid: str, demand: Demand, limits: HostLimits, *, packing: bool) -> Fit:
     """How the demand fits what is free of the node, told in the log and counted. ComputeResourcesUnavailable: not at all."""
     # oslo.log puts it before the message, as in Nova's log.
     of_instance = {"instance_uuid": instance_uuid}

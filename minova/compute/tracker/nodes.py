@@ -8,9 +8,9 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.compute.accounting.audit import NodeSettings
-from minova.compute.accounting.inventories import Ratios, Reserved, require_room
+from minova.compute.accounting.inventories import Ratios, Reserved, require_capacity
 from minova.compute.accounting.running_deleted import RunningDeleted
-from minova.compute.conductor_retry import Repeat
+from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.monitors import Metrics, nothing_monitored
 from minova.compute.tracker.resource_tracker import ResourceTracker, WriteOrder
 from minova.context import RequestContext
@@ -62,13 +62,13 @@ class Nodes:
         driver: Driver,
         conductor: ConductorApi,
         monitored: Callable[[str], Metrics] = nothing_monitored,
-        repeat: Repeat | None = None,
+        repeat: ConductorRetry | None = None,
     ) -> None:
         self._settings = settings
         self._driver = driver
         self._conductor = conductor
         self._monitored = monitored
-        self._repeat = repeat or Repeat()
+        self._repeat = repeat or ConductorRetry()
         self._trackers: dict[str, ResourceTracker] = {}
         # They outlive the trackers: numbers of a process never begin anew.
         self._orders: dict[str, WriteOrder] = {}
@@ -76,11 +76,11 @@ class Nodes:
         self._epoch = 0
         self._lock = threading.Lock()
 
-    def require_room(self, settings: NodeSettings | None = None) -> None:
+    def require_capacity(self, settings: NodeSettings | None = None) -> None:
         """For the start, or for other settings. InvalidConfiguration: a node is smaller than what is reserved of it."""
         if self._driver.reports_resources:
             for nodename in self._driver.available_nodes():
-                require_room(self._driver.host_view(nodename), (settings or self._settings).reserved)
+                require_capacity(self._driver.host_view(nodename), (settings or self._settings).reserved)
 
     def tracker(self, nodename: str) -> ResourceTracker:
         """NotFound: the driver does not report this node."""
@@ -115,8 +115,8 @@ class Nodes:
                 order.epoch = epoch
 
     def reconfigure(self, settings: NodeSettings) -> None:
-        """Reserved amounts, ratios and so on, from the next audits on. Errors as `require_room`; then all stays as it was."""
-        self.require_room(settings)
+        """Reserved amounts, ratios and so on, from the next audits on. Errors as `require_capacity`; then all stays as it was."""
+        self.require_capacity(settings)
         with self._lock:
             self._settings = settings
         for tracker in self.trackers():
@@ -128,7 +128,7 @@ class Nodes:
             return tuple(self._trackers.values())
 
     def release(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """Wherever the instance is in the books, as held or as an orphan: it is there no more."""
+        """Stop counting the instance on every node, tracked or orphan."""
         for tracker in self.trackers():
             tracker.release(ctx, instance_uuid)
 

@@ -1,4 +1,4 @@
-"""The books of one hypervisor node: claims and audits under one lock, the node's row written through the conductor."""
+"""The usage of one hypervisor node: claims and audits under one lock, the node's row written through the conductor."""
 
 import logging
 import threading
@@ -12,16 +12,16 @@ from minova import errors, metrics
 from minova.batch_queue import BatchQueue, Ticket
 from minova.compute.accounting import node_usage as steps
 from minova.compute.accounting import usage
-from minova.compute.accounting.audit import Finding, NodeSettings, fold
+from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
 from minova.compute.accounting.claim_test import Demand
 from minova.compute.accounting.drift import drift_of, edited, with_own_devices
 from minova.compute.accounting.migrations import side_of
-from minova.compute.accounting.node_usage import Books, HeldSide
-from minova.compute.accounting.usage import Held, usage_of
-from minova.compute.conductor_retry import Repeat
-from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, NopMoveClaim, tested
+from minova.compute.accounting.node_usage import NodeUsage, TrackedMigration
+from minova.compute.accounting.usage import TrackedInstance, usage_of
+from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, NopMoveClaim, check_claim
 from minova.compute.tracker.monitors import Metrics, nothing_monitored
-from minova.compute.tracker.resource_view import checked, log_final_view, log_finding, log_hypervisor_view
+from minova.compute.tracker.resource_view import log_final_view, log_finding, log_hypervisor_view, validated
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.hardware import pci_devices
@@ -91,7 +91,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceTracker:
-    """One node's. `compute_id`: the uuid of the node if it has no row yet; None: made of its names. Methods that change the books take the lock, and none of them is called from within another."""
+    """One node's. `compute_id`: the uuid of the node if it has no row yet; None: made of its names. Methods that change the usage take the lock, and none of them calls another."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class ResourceTracker:
         driver: Driver,
         conductor: ConductorApi,
         monitored: Callable[[str], Metrics] = nothing_monitored,
-        repeat: Repeat | None = None,
+        repeat: ConductorRetry | None = None,
         *,
         order: WriteOrder | None = None,
         compute_id: str | None = None,
@@ -112,21 +112,21 @@ class ResourceTracker:
         self._driver = driver
         self._conductor = conductor
         self._monitored = monitored
-        self._repeat = repeat or Repeat()
+        self._repeat = repeat or ConductorRetry()
         self._lock = threading.Lock()
         self._claims: BatchQueue[_Asked, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
         self._failed_builds = 0
-        self._books: Books | None = None
+        self._node_usage: NodeUsage | None = None
         self._saved: ComputeNode | None = None  # the row as last written; None when that is not known
 
     @property
     def node(self) -> ComputeNode | None:
         """The node as it is kept now; nothing before the first audit."""
-        return self._books.node if self._books is not None else None
+        return self._node_usage.node if self._node_usage is not None else None
 
     def holds(self, instance_uuid: str) -> Instance | None:
         """The instance as known here, if it holds resources."""
-        held = self._books.held.get(instance_uuid) if self._books is not None else None
+        held = self._node_usage.instances.get(instance_uuid) if self._node_usage is not None else None
         return held.instance if held is not None else None
 
     def reconfigure(self, settings: NodeSettings) -> None:
@@ -142,15 +142,14 @@ class ResourceTracker:
         """Compute the usage anew and write it: two calls to the conductor, the lock held from before the first.
 
         `host_nodes`: all that the driver reports; empty when they are not known. Answers what was found, and every node that
-        the database has of this host. The books are right even when
-        the last write fails.
+        the database has of this host. The usage is right even when the last write fails.
         """
         LOG.debug("Auditing locally available compute resources for node %s", self.nodename)
-        view = replace(checked(self._driver.host_view(self.nodename)), host_nodes=host_nodes)
+        view = replace(validated(self._driver.host_view(self.nodename)), host_nodes=host_nodes)
         log_hypervisor_view(view)
         with self._lock, metrics.timed(metrics.AUDIT_SECONDS):
             inputs = self._conductor.begin_audit(ctx, host=self._settings.host, view=view)
-            finding = fold(
+            finding = audit_node(
                 view,
                 with_own_devices(inputs, self._saved),
                 self._settings,
@@ -159,19 +158,19 @@ class ResourceTracker:
                 failed_builds=self._failed_builds,
                 metrics=self._monitored(self.nodename),
             )
-            before, written = self._books, self._saved
-            self._books, self._saved = finding.books, None
+            before, written = self._node_usage, self._saved
+            self._node_usage, self._saved = finding.node_usage, None
             # Other reserved amounts since then are the operator's wish, no drift.
-            kept = steps.with_reserved(before, finding.books.reserved).node if before else inputs.node
-            drift = drift_of(kept, finding.books.node)
-            finding = replace(finding, drift=drift + edited(written, inputs.node, finding.books.node))
-            sent = self._order.stamped(finding.books.node)
+            kept = steps.with_reserved(before, finding.node_usage.reserved).node if before else inputs.node
+            drift = drift_of(kept, finding.node_usage.node)
+            finding = replace(finding, drift=drift + edited(written, inputs.node, finding.node_usage.node))
+            sent = self._order.stamped(finding.node_usage.node)
             row = self._conductor.finish_audit(
-                ctx, node=sent, inventories=finding.inventories, traits=view.traits, found=finding.told
+                ctx, node=sent, inventories=finding.inventories, traits=view.traits, found=finding.record
             )
             self._order.acknowledge(sent)
-            self._saved = replace(finding.books.node, id=row.id, generation=row.generation)
-            self._books = replace(finding.books, node=self._saved)
+            self._saved = replace(finding.node_usage.node, id=row.id, generation=row.generation)
+            self._node_usage = replace(finding.node_usage, node=self._saved)
             log_final_view(self._saved)
         log_finding(self.nodename, finding, before)
         return finding, inputs.host_nodes
@@ -190,7 +189,7 @@ class ResourceTracker:
 
         `step` is the instance's task_state from then on; of an older conductor it is block_device_mapping.
         ComputeResourcesUnavailable: it does not fit. StaleAttempt: this attempt is no longer this host's.
-        ServiceUnavailable: no conductor answers. After each of them the books are as they were.
+        ServiceUnavailable: no conductor answers. After each of these errors the usage is as it was.
         """
         asked = _Asked(ctx=ctx, instance=instance, attempt=attempt, limits=limits, step=step)
         if not self._driver.reports_resources:
@@ -214,15 +213,15 @@ class ResourceTracker:
         except Exception as error:  # noqa: BLE001  - its caller gets it
             ticket.served(error)
             return
-        self._books, self._saved = after, after.node
+        self._node_usage, self._saved = after, after.node
         ticket.served(self._noted(made))
 
     def _claim_together(self, tickets: Sequence[Ticket[_Asked, Instance]]) -> bool:
         """Whether all could be asked for in one message: the first that does not fit is refused alone, with its reason."""
-        books, claims = self._audited(), []
+        node_usage, claims = self._audited(), []
         try:
             for ticket in tickets:
-                books, claimed = self._with_claim(books, ticket.asked)
+                node_usage, claimed = self._with_claim(node_usage, ticket.asked)
                 claims.append(ticket.asked.as_message(claimed))
         except errors.MinovaError:
             return False
@@ -230,8 +229,8 @@ class ResourceTracker:
             "claim_instances",
             lambda: self._conductor.claim_instances(tickets[0].asked.ctx, claims=tuple(claims), node=node),
         )
-        answers = self._written(books.node, write)
-        self._books, self._saved = books, books.node
+        answers = self._written(node_usage.node, write)
+        self._node_usage, self._saved = node_usage, node_usage.node
         for ticket, answer in zip(tickets, answers, strict=True):
             refused = refusal(answer)
             if refused is None:
@@ -240,7 +239,7 @@ class ResourceTracker:
                 continue
             # The row counts it; the next `save` writes the node without it.
             uuid = ticket.asked.instance.uuid
-            self._books = steps.with_freed(steps.without_instance(self._books, uuid), uuid)
+            self._node_usage = steps.with_freed(steps.without_instance(self._node_usage, uuid), uuid)
             ticket.served(refused)
         return True
 
@@ -263,23 +262,23 @@ class ResourceTracker:
             return self._repeat("claim_instance", lambda: write(None))
 
     def _noted(self, made: Instance) -> Instance:
-        """The instance as the conductor has written it, with its devices, in the books too."""
-        assert self._books is not None
-        made = replace(made, pci_devices=pci_devices.owned_by(self._books.node.pci_devices, made.uuid))
-        self._books = steps.noted(self._books, made)
+        """The instance as the conductor has written it, with its devices, in the usage too."""
+        assert self._node_usage is not None
+        made = replace(made, pci_devices=pci_devices.owned_by(self._node_usage.node.pci_devices, made.uuid))
+        self._node_usage = steps.with_updated_instance(self._node_usage, made)
         return made
 
-    def _with_claim(self, books: Books, asked: _Asked) -> tuple[Books, Instance]:
-        """The books with the claim, and the instance as it is then. ComputeResourcesUnavailable: it does not fit."""
+    def _with_claim(self, node_usage: NodeUsage, asked: _Asked) -> tuple[NodeUsage, Instance]:
+        """The usage with the claim, and the claimed instance. Raises ComputeResourcesUnavailable if it does not fit."""
         instance = asked.instance
-        # A build begun again after a restart is in the books already: its claim takes that one's place.
-        free = steps.with_freed(steps.without_instance(books, instance.uuid), instance.uuid)
+        # A build begun again after a restart is counted already: its new claim replaces that one.
+        free = steps.with_freed(steps.without_instance(node_usage, instance.uuid), instance.uuid)
         demand = Demand(
             usage=self._usage(instance),
             numa_topology=instance.numa_topology,
             pci_requests=instance.pci_requests,
         )
-        fit = tested(free.node, instance.uuid, demand, asked.limits, packing=self._settings.packing)
+        fit = check_claim(free.node, instance.uuid, demand, asked.limits, packing=self._settings.packing)
         if instance.host or instance.node:
             LOG.warning(
                 "Instance %s already has host %s and node %s when it is claimed",
@@ -296,7 +295,7 @@ class ResourceTracker:
             task_state=asked.step,
             numa_topology=fit.numa_topology,
         )
-        held = Held(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
+        held = TrackedInstance(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
         after = steps.with_instance(steps.with_claimed(free, instance.uuid, fit.devices), held)
         return steps.with_allocated(after, instance.uuid), claimed
 
@@ -324,21 +323,21 @@ class ResourceTracker:
         limits: HostLimits,
         write: Callable[[Migration, ComputeNode], Migration],
     ) -> Migration:
-        free = steps.without_side(self._audited(), migration.uuid)
+        free = steps.without_migration(self._audited(), migration.uuid)
         free = steps.with_freed(free, instance.uuid, pci_devices.CLAIMED)
         demand = Demand(
             usage=usage_of(migration.new_flavor, self._driver.overhead(migration.new_flavor)),
             numa_topology=migration.new_numa_topology,
             pci_requests=migration.new_pci_requests,
         )
-        fit = tested(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
+        fit = check_claim(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
         fitted = replace(migration, status="pre-migrating", new_numa_topology=fit.numa_topology)
         side = side_of(fitted, False, self._settings.host, self.nodename)
         assert side is not None
-        held = HeldSide(side=side, usage=replace(demand.usage, numa=fit.numa_topology))
-        after = steps.with_side(steps.with_claimed(free, instance.uuid, fit.devices), held)
+        held = TrackedMigration(side=side, usage=replace(demand.usage, numa=fit.numa_topology))
+        after = steps.with_migration(steps.with_claimed(free, instance.uuid, fit.devices), held)
         made = self._written(after.node, lambda node: write(fitted, node))
-        self._books, self._saved = after, after.node
+        self._node_usage, self._saved = after, after.node
         return made
 
     def _written(self, node: ComputeNode, write: Callable[[ComputeNode], T]) -> T:
@@ -351,10 +350,10 @@ class ResourceTracker:
         self._order.acknowledge(sent)
         return made
 
-    def _audited(self) -> Books:
-        if self._books is None:
+    def _audited(self) -> NodeUsage:
+        if self._node_usage is None:
             raise errors.ComputeResourcesUnavailable(f"Node {self.nodename} has not been audited yet")
-        return self._books
+        return self._node_usage
 
     def _usage(self, instance: Instance) -> usage.Usage:
         return usage_of(instance.flavor, self._driver.overhead(instance.flavor))
@@ -370,18 +369,25 @@ class ResourceTracker:
 
     def release(self, ctx: RequestContext, instance_uuid: str) -> None:
         """The instance or orphan holds nothing here any more. A row that cannot be written now is written later."""
-        self._change(ctx, lambda books: steps.with_freed(steps.without_instance(books, instance_uuid), instance_uuid))
+        self._change(
+            ctx, lambda node_usage: steps.with_freed(steps.without_instance(node_usage, instance_uuid), instance_uuid)
+        )
 
     def note_move(self, ctx: RequestContext, instance: Instance, migration: Migration) -> None:
         """A move took a step, or has ended: confirmed, reverted, failed. Both are as the conductor has them now."""
         place = (self._settings.host, self.nodename)
-        self._change(ctx, lambda books: steps.after_move(books, instance, migration, place, self._driver.overhead))
+        self._change(
+            ctx,
+            lambda node_usage: steps.after_migration_step(
+                node_usage, instance, migration, place, self._driver.overhead
+            ),
+        )
 
     def note(self, instance: Instance) -> None:
         """A held instance changed its state. The row follows with the next `save`."""
         with self._lock:
-            if self._books is not None:
-                self._books = steps.noted(self._books, instance)
+            if self._node_usage is not None:
+                self._node_usage = steps.with_updated_instance(self._node_usage, instance)
 
     def write_of(self, active: Mapping[str, PowerState]) -> NodeWrite | None:
         """The node as it will be once these instances are active, to be sent with the reports of that. None: it has no row.
@@ -389,10 +395,10 @@ class ResourceTracker:
         Without the lock until `succeeded`: a write that overtakes this one has a higher number.
         """
         with self._lock:
-            books = self._books
-            if books is None or books.node.id == 0:
+            node_usage = self._node_usage
+            if node_usage is None or node_usage.node.id == 0:
                 return None
-            node = _with_active(books, active).node
+            node = _with_active(node_usage, active).node
             return NodeWrite(node, self._order.stamped(node), self._saved)
 
     def succeeded(self, active: Mapping[str, PowerState], write: NodeWrite | None, *, written: bool) -> None:
@@ -400,37 +406,38 @@ class ResourceTracker:
         with self._lock:
             if active:
                 self._failed_builds = 0
-            if self._books is not None and active:
-                self._books = _with_active(self._books, active)
+            if self._node_usage is not None and active:
+                self._node_usage = _with_active(self._node_usage, active)
             if write is None:
                 return
             if not written:
                 self._saved = None  # it may have been written all the same
                 return
             self._order.acknowledge(write.sent)
-            if self._saved is write.saved and self._books is not None and self._books.node == write.node:
+            alone = write.saved is not None and self._saved is write.saved
+            if alone and self._node_usage is not None and self._node_usage.node == write.node:
                 self._saved = write.node
 
     def count_failed_build(self) -> None:
         """Builds failed in a row are in the stats; a success begins anew, as in Nova."""
         with self._lock:
             self._failed_builds += 1
-            if self._books is not None:
-                node = usage.with_failed_builds(self._books.node, self._failed_builds)
-                self._books = replace(self._books, node=node)
+            if self._node_usage is not None:
+                node = usage.with_failed_builds(self._node_usage.node, self._failed_builds)
+                self._node_usage = replace(self._node_usage, node=node)
 
     def save(self, ctx: RequestContext) -> None:
         """Write the row if it differs from what was written last."""
         with self._lock:
             self._save(ctx)
 
-    def _change(self, ctx: RequestContext, change: Callable[[Books], Books]) -> None:
+    def _change(self, ctx: RequestContext, change: Callable[[NodeUsage], NodeUsage]) -> None:
         with self._lock:
-            before = self._books
+            before = self._node_usage
             if before is None:
                 return
-            self._books = change(before)
-            if self._books == before:
+            self._node_usage = change(before)
+            if self._node_usage == before:
                 return
             try:
                 self._save(ctx)
@@ -441,7 +448,7 @@ class ResourceTracker:
         node = self.node
         if node is None or node.id == 0 or node == self._saved:
             return
-        assert self._books is not None
+        assert self._node_usage is not None
         self._saved = None
         try:
             sent = self._order.stamped(node)
@@ -449,10 +456,10 @@ class ResourceTracker:
             self._order.acknowledge(sent)
         except errors.NotFound as error:
             LOG.warning("The next audit makes the row of node %s again: %s", self.nodename, error)
-            self._books = replace(self._books, node=replace(node, id=0))
+            self._node_usage = replace(self._node_usage, node=replace(node, id=0))
             return
         self._saved = replace(node, id=row.id, generation=row.generation)
-        self._books = replace(self._books, node=self._saved)
+        self._node_usage = replace(self._node_usage, node=self._saved)
 
 
 def _told(step: TaskState) -> str | None:
@@ -460,15 +467,15 @@ def _told(step: TaskState) -> str | None:
     return None if step is TaskState.BLOCK_DEVICE_MAPPING else step.value
 
 
-def _with_active(books: Books, active: Mapping[str, PowerState]) -> Books:
-    """The books once builds have made these instances active."""
+def _with_active(node_usage: NodeUsage, active: Mapping[str, PowerState]) -> NodeUsage:
+    """The usage once builds have made these instances active."""
     for instance_uuid, power_state in active.items():
-        held = books.held.get(instance_uuid)
+        held = node_usage.instances.get(instance_uuid)
         if held is not None:
-            books = steps.noted(
-                books, replace(held.instance, vm_state=VmState.ACTIVE, task_state=None, power_state=power_state)
+            node_usage = steps.with_updated_instance(
+                node_usage, replace(held.instance, vm_state=VmState.ACTIVE, task_state=None, power_state=power_state)
             )
-    return replace(books, node=usage.with_failed_builds(books.node, 0))
+    return replace(node_usage, node=usage.with_failed_builds(node_usage.node, 0))
 
 
 def node_uuid(host: str, nodename: str) -> str:

@@ -7,7 +7,7 @@ import msgspec
 from minova import metrics
 from minova.codecs import Decoder
 from minova.compute.accounting.audit import Finding
-from minova.compute.accounting.node_usage import Books
+from minova.compute.accounting.node_usage import NodeUsage
 from minova.hardware import pci_devices
 from minova.objects.compute_node import ComputeNode, HypervisorView
 
@@ -15,7 +15,7 @@ _VIEW = Decoder(HypervisorView)
 LOG = logging.getLogger(__name__)
 
 
-def checked(view: HypervisorView) -> HypervisorView:
+def validated(view: HypervisorView) -> HypervisorView:
     """What the driver reports, with every field of its type. ValueError names the field that is not."""
     try:
         return _VIEW.from_builtins(msgspec.to_builtins(view))
@@ -51,13 +51,13 @@ def log_final_view(node: ComputeNode) -> None:
     )
 
 
-def log_finding(nodename: str, finding: Finding, before: Books | None) -> None:
+def log_finding(nodename: str, finding: Finding, before: NodeUsage | None) -> None:
     """What of an audit people should know, once: new orphans, conflicts, and figures that it corrected."""
     known = before.orphans if before is not None else {}
-    for orphan, memory_mb in sorted(finding.books.orphans.items()):
+    for orphan, memory_mb in sorted(finding.node_usage.orphans.items()):
         if orphan not in known:
             LOG.warning("Domain %s on node %s holds %d MB for no instance of this host", orphan, nodename, memory_mb)
-    for address, owner in sorted(_removed(finding.books) - (_removed(before) if before is not None else set())):
+    for address, owner in sorted(_removed(finding.node_usage) - (_removed(before) if before is not None else set())):
         LOG.warning(
             "PCI device %s on node %s is gone or no longer in device_spec: instance %s has it", address, nodename, owner
         )
@@ -74,6 +74,8 @@ def log_finding(nodename: str, finding: Finding, before: Books | None) -> None:
         LOG.info("Instance %s on node %s is no longer %s, as its row says", instance_uuid, nodename, state.name)
 
 
-def _removed(books: Books) -> set[tuple[str, str | None]]:
+def _removed(node_usage: NodeUsage) -> set[tuple[str, str | None]]:
     """Devices that the host has no more, and who has them."""
-    return {(one.address, one.instance_uuid) for one in books.node.pci_devices if one.status == pci_devices.REMOVED}
+    return {
+        (one.address, one.instance_uuid) for one in node_usage.node.pci_devices if one.status == pci_devices.REMOVED
+    }

@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.hosts.liveness import COMPUTE
 from minova.conductor.tasks.worker import Worker
-from minova.db import aggregates, compute_nodes, instances, services
+from minova.db.catalogue import aggregates
+from minova.db.hosts import compute_nodes, services
+from minova.db.servers import instances
 from minova.objects.aggregate import ZONE, Aggregate, zone_of
 from minova.placement import changes
 from minova.placement.providers import aggregates as provider_aggregates

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.tasks.worker import Worker
-from minova.db import flavors, images
+from minova.db.catalogue import flavors, images
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
-from minova.db import server_groups
+from minova.db.catalogue import server_groups
 from minova.objects.instance_group import (
     AFFINITY,
     ANTI_AFFINITY,

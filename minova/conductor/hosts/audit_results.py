@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from minova.conductor.tasks.batches import together_or_alone
 from minova.conductor.tasks.worker import Worker
-from minova.db import node_audits
+from minova.db.hosts import node_audits
 from minova.objects.node_audit import NodeAudit
 
 LOG = logging.getLogger(__name__)

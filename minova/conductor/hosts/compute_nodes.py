@@ -16,19 +16,23 @@ from minova.conductor.hosts.unexpected_domains import unexpected
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
-from minova.db import actions, aggregates, compute_nodes, hosts, instances, migrations, pci_devices, tasks
+from minova.db import pci_devices
+from minova.db.catalogue import aggregates
+from minova.db.hosts import compute_nodes, identity
 from minova.db.models import ComputeNode as NodeRow
+from minova.db.servers import actions, instances, migrations, tasks
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.instance import Instance
 from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
 from minova.objects.states import PowerState, VmState
-from minova.placement import changes, child_providers
+from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.audit import node_audit
+from minova.placement.nodes import children, inventories
+from minova.placement.nodes import provider as providers
+from minova.placement.nodes import traits as published_traits
 from minova.placement.providers import aggregates as provider_aggregates
-from minova.placement.providers import node_inventories, published_traits
-from minova.placement.providers import nodes as providers
 
 LOG = logging.getLogger(__name__)
 
@@ -99,7 +103,7 @@ class Computes:
     def _known_node(session: Session, row: NodeRow) -> ComputeNode:
         """With the allocation ratios of its inventories: what is set through Placement comes before what the row says."""
         node = compute_nodes.to_object(row, pci_devices.of_node(session, row.id))
-        ratios = node_inventories.ratios_of(session, row.uuid)
+        ratios = inventories.ratios_of(session, row.uuid)
         return msgspec.structs.replace(
             node,
             cpu_allocation_ratio=ratios.get("VCPU", node.cpu_allocation_ratio),
@@ -140,9 +144,9 @@ class Computes:
                 provider_aggregates.join(session, [row.uuid], joined)
             # Consumers before inventories: the lock order of claims.
             self._free_gone(session, row)
-            child_providers.publish(session, (root_id, row.uuid), node.hypervisor_hostname, found, now, split=split)
+            children.publish(session, (root_id, row.uuid), node.hypervisor_hostname, found, now, split=split)
             published_traits.publish(session, row.uuid, traits)
-            return compute_nodes.to_object(row)
+            return compute_nodes.as_written(node, row)
 
         return self._worker.run(work)
 
@@ -164,14 +168,15 @@ class Computes:
 
         def work(session: Session) -> ComputeNode:
             written = compute_nodes.write_usage(session, node, self._worker.at())
-            row = compute_nodes.find(session, node.host, node.hypervisor_hostname)
-            if row is None:
-                raise errors.NotFound(f"Compute node {node.hypervisor_hostname} of {node.host} could not be found.")
-            if not written:
+            row = None if written else compute_nodes.find(session, node.host, node.hypervisor_hostname)
+            if row is not None:
                 LOG.info("Ignoring a late save of node %s of host %s", node.hypervisor_hostname, node.host)
                 return compute_nodes.to_object(row)
-            changes.append(session, [row.id], self._worker.now())
-            return compute_nodes.to_object(row)
+            key = compute_nodes.find_key(session, node.host, node.hypervisor_hostname)
+            if key is None:
+                raise errors.NotFound(f"Compute node {node.hypervisor_hostname} of {node.host} could not be found.")
+            changes.append(session, [key.id], self._worker.now())
+            return compute_nodes.as_written(node, key)
 
         return self._worker.run(work)
 
@@ -182,7 +187,7 @@ class Computes:
         """
 
         def work(session: Session) -> None:
-            require_nodes_stay(session, host, nodes, set(hosts.nodes_of(session, host)) - set(nodes))
+            require_nodes_stay(session, host, nodes, set(identity.nodes_of(session, host)) - set(nodes))
             for nodename in nodes:
                 remove_node(session, host, nodename, self._worker.now())
 
@@ -215,7 +220,7 @@ class Computes:
         uuids = [uuid for uuid, _, _ in found]
         LOG.warning("Stopped, because their guests on %s have shut themselves down: %s", host, ", ".join(uuids))
         before = [(state, None) for state in STOPS_BY_ITSELF]
-        instances.move(session, uuids, before, (VmState.STOPPED, None), updated_at=at)
+        instances.transition(session, uuids, before, (VmState.STOPPED, None), updated_at=at)
         action: dict[str, Any] = {"action": "stop", "request_id": ctx.request_id, "start_time": at}
         rows = [
             {"instance_uuid": uuid, "project_id": project_id, "user_id": user_id, **action}

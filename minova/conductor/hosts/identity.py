@@ -16,8 +16,9 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.hosts.liveness import COMPUTE
-from minova.db import hosts, services
 from minova.db.engine import Database
+from minova.db.hosts import identity as hosts
+from minova.db.hosts import services
 from minova.db.models import Service
 from minova.objects.compute_node import HypervisorView
 from minova.objects.service import HostIdentity

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.compute_messages import Choice, choice_of
 from minova.conductor.hosts.liveness import COMPUTE
-from minova.db import hosts, services
+from minova.db.hosts import identity, services
 from minova.db.models import (
     AggregateHost,
     ComputeNode,
@@ -23,7 +23,7 @@ from minova.db.models import (
 from minova.objects.migration import Migration as MigrationObject
 from minova.objects.request_spec import RequestSpec
 from minova.placement import changes
-from minova.placement.providers import nodes as providers
+from minova.placement.nodes import provider as providers
 
 replace = msgspec.structs.replace
 
@@ -63,11 +63,11 @@ def rename(
     session: Session, old: str, new: str, node: str | None, *, down_time: float, now: ColumnElement[float]
 ) -> Renaming:
     """NotFound: there is no such host. Conflict: its compute is up, or a name is taken."""
-    service = hosts.service_of(session, old, COMPUTE)
+    service = identity.service_of(session, old, COMPUTE)
     if service is None:
         raise errors.NotFound(f"There is no minova-compute on host {old}.")
     _require_stopped(session, service, down_time, now)
-    names = list(hosts.nodes_of(session, old))
+    names = list(identity.nodes_of(session, old))
     renaming = Renaming(old=old, new=new, nodes=node_names(old, new, names, node))
     _require_free(session, renaming)
     _rename_service(session, service, renaming)
@@ -95,7 +95,7 @@ def _require_stopped(session: Session, service: Service, down_time: float, now: 
 
 def _require_free(session: Session, renaming: Renaming) -> None:
     if renaming.new != renaming.old and (
-        hosts.service_of(session, renaming.new, COMPUTE) is not None or hosts.nodes_of(session, renaming.new)
+        identity.service_of(session, renaming.new, COMPUTE) is not None or identity.nodes_of(session, renaming.new)
     ):
         raise errors.Conflict(
             f"There is a host {renaming.new} already. If it is left over from a start under that name, delete its service "

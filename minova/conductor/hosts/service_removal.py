@@ -7,11 +7,12 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.hosts.liveness import COMPUTE
-from minova.db import compute_nodes, hosts, instances, migrations, services, tasks
+from minova.db.hosts import compute_nodes, identity, services
 from minova.db.models import AggregateHost, Service
+from minova.db.servers import instances, migrations, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims
-from minova.placement.providers import nodes as providers
+from minova.placement.nodes import provider as providers
 
 LOG = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ def remove_service(session: Session, service_uuid: str, now: ColumnElement[float
     if row is None:
         raise errors.NotFound(f"Service {service_uuid} not found.")
     if row.binary == COMPUTE:
-        names = list(hosts.nodes_of(session, row.host))
+        names = list(identity.nodes_of(session, row.host))
         _require_unused(session, row.host, names)
         for name in names:
             remove_node(session, row.host, name, now)
@@ -54,5 +55,5 @@ def _require_unused(session: Session, host: str, nodes: list[str]) -> None:
             "Unable to delete compute service that has in-progress migrations. Complete the migrations or delete the "
             "instances first."
         )
-    if tasks.builds_on(session, host) or any(hosts.holdings(session, host, name) for name in nodes):
+    if tasks.builds_on(session, host) or any(identity.holdings(session, host, name) for name in nodes):
         raise errors.Conflict("Unable to delete compute service on which instances are being built. Try again later.")

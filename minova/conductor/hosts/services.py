@@ -14,8 +14,9 @@ from minova.conductor.hosts.identity import HostProcesses
 from minova.conductor.hosts.liveness import COMPUTE, Liveness
 from minova.conductor.hosts.service_removal import remove_service
 from minova.conductor.tasks.worker import Worker
-from minova.db import services, tasks
+from minova.db.hosts import services
 from minova.db.models import Service
+from minova.db.servers import tasks
 from minova.objects import service as objects
 from minova.placement import changes
 

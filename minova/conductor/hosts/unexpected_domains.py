@@ -6,9 +6,9 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from minova.db import migrations, tasks
-from minova.db.chunks import chunked
 from minova.db.models import Instance, Migration
+from minova.db.servers import migrations, tasks
+from minova.db.sql import chunked
 from minova.objects.compute_node import DomainView
 from minova.objects.states import RESOURCE_FREE, VmState
 

@@ -15,8 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from minova.conductor.notifications.payloads import fault, image_name, instance_info, scheduling_failed, state_change
-from minova.db import instances, request_specs
-from minova.db.instances import MOVES, Move
+from minova.db.servers import instances, request_specs
+from minova.db.servers.instances import MOVES, StateChange
 from minova.log import bound_context
 from minova.notifier import Notice, Notifier
 from minova.objects import instance as objects
@@ -71,7 +71,7 @@ class Notifications:
         event.listen(session, "after_commit", lambda _: self._notifier.send(*made), once=True)
 
     def _made(self, session: Session) -> Iterator[Notice]:
-        moves: list[Move] = session.info[MOVES]
+        moves: list[StateChange] = session.info[MOVES]
         notes: list[Note] = session.info[NOTED]
         uuids = {move.uuid for move in moves} | {one.uuid for one in notes}
         known = instances.by_uuids(session, uuids)
@@ -100,7 +100,7 @@ class Notifications:
             return self._of_instance(one.event, one.host, info | fault(one.kind, one.reason), "error")
         return self._of_instance(one.event, one.host, info | {"image_name": image_name(instance)})
 
-    def _moved(self, move: Move, instance: objects.Instance) -> Iterator[Notice]:
+    def _moved(self, move: StateChange, instance: objects.Instance) -> Iterator[Notice]:
         info = instance_info(instance, self._images_url)
         before, after = move.before, move.after
         if after == _ACTIVE and before is not None and before[0] is VmState.BUILDING:
@@ -113,7 +113,7 @@ class Notifications:
             changed = state_change(before, after, datetime.fromtimestamp(self._clock()).astimezone())
             yield self._of_instance("update", instance.host, info | changed)
 
-    def _wants(self, move: Move) -> bool:
+    def _wants(self, move: StateChange) -> bool:
         """Nova's notify_on_state_change: unset, vm_state or vm_and_task_state."""
         if self._on is None or move.before == move.after:
             return False

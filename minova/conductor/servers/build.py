@@ -23,9 +23,9 @@ from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
-from minova.db import actions, instances, request_specs, tasks
-from minova.db.instances import Standing
 from minova.db.models import Task
+from minova.db.servers import actions, instances, request_specs, tasks
+from minova.db.servers.instances import LockedInstance
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.request_spec import RequestSpec, Selection
 from minova.placement.allocations import claims
@@ -63,7 +63,7 @@ class _Scheduled(NamedTuple):
 class Held(msgspec.Struct, frozen=True):
     """What a transaction has locked: tasks that are still this worker's and in step `schedule`, and their instances."""
 
-    standings: Mapping[str, Standing]
+    standings: Mapping[str, LockedInstance]
     tasks: Mapping[str, Task]
 
 
@@ -146,7 +146,7 @@ class BuildInstances:
 
     def _mine(
         self,
-        standings: Mapping[str, Standing],
+        standings: Mapping[str, LockedInstance],
         locked: Mapping[str, Task],
         epochs: Mapping[str, int],
         claim_no: int | None,

@@ -24,9 +24,10 @@ from minova.conductor.servers.finish import BUILDING, announce_hosts, fail_build
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
-from minova.db import actions, compute_nodes, instances, request_specs, tasks
-from minova.db.instances import Standing
+from minova.db.hosts import compute_nodes
 from minova.db.models import Instance, Task
+from minova.db.servers import actions, instances, request_specs, tasks
+from minova.db.servers.instances import LockedInstance
 from minova.log import bound_context
 from minova.objects import instance as objects
 from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
@@ -53,8 +54,8 @@ _COMMITTED = (
     .exists()
 )
 # By the step that the build begins with.
-_CLAIM: dict[TaskState | None, instances.Transition] = {
-    step: instances.Transition(
+_CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
+    step: instances.PreparedTransition(
         BUILDING,
         (VmState.BUILDING, step),
         Instance.attempt == bindparam("b_attempt"),
@@ -69,11 +70,11 @@ _CLAIM: dict[TaskState | None, instances.Transition] = {
 # Steps that a host may report.
 BEGUN = (TaskState.SCHEDULING, *BUILD_STEPS)
 # By the step that a report names; without one the build has succeeded.
-_PROGRESS: dict[TaskState | None, instances.Transition] = {
-    step: instances.Transition(BUILDING, (VmState.BUILDING, step), *_MINE, updated_at=bindparam("b_at"))
+_PROGRESS: dict[TaskState | None, instances.PreparedTransition] = {
+    step: instances.PreparedTransition(BUILDING, (VmState.BUILDING, step), *_MINE, updated_at=bindparam("b_at"))
     for step in BEGUN
 }
-_PROGRESS[None] = instances.Transition(
+_PROGRESS[None] = instances.PreparedTransition(
     BUILDING,
     (VmState.ACTIVE, None),
     *_MINE,
@@ -248,7 +249,7 @@ class BuildReports:
         fail_builds(session, standings, [task], kind, message, at, now)
         return []
 
-    def _next(self, session: Session, standing: Standing, task: Task, down: frozenset[str]) -> list[Build]:
+    def _next(self, session: Session, standing: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:
         """Move allocation and intent to the first alternate that is alive and has room; none: []."""
         choice = choice_of(task)
         left = [one for one in choice.alternates if one.host not in down]
@@ -265,7 +266,7 @@ class BuildReports:
         announce_hosts(session, [standing.host], now)
         tasks.change(session, [(task, wanted | own)], self._build_timeout, now)
         note(session, CREATE_START, [standing.uuid], left[0].host)
-        instances.move(
+        instances.transition(
             session,
             [standing.uuid],
             BUILDING,
@@ -279,7 +280,7 @@ class BuildReports:
             actions.begin_events(session, [{"action_id": task.action_id, "host": task.host, "start_time": at}])
         return builds_of(session, [task])
 
-    def _claimed(self, session: Session, standing: Standing, where: Selection, claim_no: int) -> bool:
+    def _claimed(self, session: Session, standing: LockedInstance, where: Selection, claim_no: int) -> bool:
         wanted = allocations.Claim(
             consumer_uuid=standing.uuid,
             claim_no=claim_no,
@@ -308,7 +309,7 @@ class BuildReports:
         return "NoValidHost", f"No valid host was found. {count}, and no alternate is left. {history}"
 
 
-def follows(task: Task, standing: Standing, attempt: int, host: str) -> bool:
+def follows(task: Task, standing: LockedInstance, attempt: int, host: str) -> bool:
     """Whether this failure was heard before, and the host of the next attempt has not claimed it: when the connection broke
     at the commit, that host was not told.
     """
@@ -383,7 +384,7 @@ def step_of(method: str, step: str, known: Collection[TaskState]) -> TaskState:
 
 def apply_all(
     session: Session,
-    transitions: Mapping[Any, instances.Transition],
+    transitions: Mapping[Any, instances.PreparedTransition],
     reports: Sequence[AttemptReport],
     at: datetime,
 ) -> None:

@@ -19,12 +19,13 @@ from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
-from minova.db import actions, instances, request_specs, server_groups, tasks
+from minova.db.catalogue import server_groups
+from minova.db.servers import actions, instances, request_specs, tasks
 from minova.hardware.demands import demands_of, require_aliases
+from minova.objects import required_traits
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.states import TaskState, VmState
-from minova.placement.limits import required_traits
 
 # The first asking of the scheduler is committed with the tasks themselves.
 FIRST_CLAIM = 1

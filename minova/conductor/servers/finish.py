@@ -9,9 +9,10 @@ from sqlalchemy.orm import Session
 
 from minova import metrics
 from minova.conductor.notifications.instances import BUILD_FAILED, note
-from minova.db import actions, instances, migrations, services, tasks
-from minova.db.instances import Standing
+from minova.db.hosts import services
 from minova.db.models import Task
+from minova.db.servers import actions, instances, migrations, tasks
+from minova.db.servers.instances import LockedInstance
 from minova.objects.states import BUILD_STEPS, State, TaskState, VmState
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -28,7 +29,7 @@ def announce_hosts(session: Session, hosts: Iterable[str | None], now: ColumnEle
 
 def fail_builds(
     session: Session,
-    standings: Mapping[str, Standing],
+    standings: Mapping[str, LockedInstance],
     ended: Collection[Task],
     kind: str,
     message: str,
@@ -43,7 +44,9 @@ def fail_builds(
     if not uuids:
         return
     event.listen(session, "after_commit", lambda _: metrics.BUILDS.labels("error").inc(len(uuids)), once=True)
-    instances.move(session, uuids, BUILDING, (VmState.ERROR, None), host=None, node=None, power_state=0, updated_at=at)
+    instances.transition(
+        session, uuids, BUILDING, (VmState.ERROR, None), host=None, node=None, power_state=0, updated_at=at
+    )
     actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=message)
     actions.add_faults(session, uuids, at, message, kind)
     note(session, BUILD_FAILED, uuids, kind=kind, reason=message)
@@ -53,13 +56,18 @@ def fail_builds(
 
 
 def finish_delete(
-    session: Session, standing: Standing, claim_no: int, action_id: int | None, at: datetime, now: ColumnElement[float]
+    session: Session,
+    standing: LockedInstance,
+    claim_no: int,
+    action_id: int | None,
+    at: datetime,
+    now: ColumnElement[float],
 ) -> None:
     """A locked instance that is being deleted is gone; what it held is given back, its task ends, and so do its moves."""
     uuid = standing.uuid
     before = [(standing.state[0], TaskState.DELETING)]
     values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
-    instances.move(session, [uuid], before, (VmState.DELETED, None), **values)
+    instances.transition(session, [uuid], before, (VmState.DELETED, None), **values)
     if action_id is not None:
         actions.end(session, [action_id], at, event=False)
     tasks.remove(session, [uuid])

@@ -17,8 +17,9 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import Worker
-from minova.db import compute_nodes, instances, migrations
+from minova.db.hosts import compute_nodes
 from minova.db.models import Instance as Row
+from minova.db.servers import instances, migrations
 from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance

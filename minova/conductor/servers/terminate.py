@@ -14,9 +14,9 @@ from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.servers.finish import finish_delete
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
-from minova.db import actions, instances, tasks
-from minova.db.instances import Standing
 from minova.db.models import Task
+from minova.db.servers import actions, instances, tasks
+from minova.db.servers.instances import LockedInstance
 from minova.objects.states import TaskState, VmState
 
 LOG = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class Terminate:
         if ask is not None:
             self._casts.terminate(ctx, ask.host, instance_uuid, ask.node)
 
-    def _again(self, session: Session, standing: Standing, task: Task) -> Ask | None:
+    def _again(self, session: Session, standing: LockedInstance, task: Task) -> Ask | None:
         known, now = removal_of(task), self._worker.now()
         if known.asks and tasks.past_deadline(session, [task.instance_uuid], now):
             self._give_up(session, standing, task, known)
@@ -134,14 +134,14 @@ class Terminate:
         tasks.change(session, [(task, payload)], pause_after(asked.asks), now, deadline_in=fresh)
         return Ask(str(task.host), task.node)
 
-    def _give_up(self, session: Session, standing: Standing, task: Task, known: Removal) -> None:
+    def _give_up(self, session: Session, standing: LockedInstance, task: Task, known: Removal) -> None:
         """ERROR, on the host that may still have it, so that its delete can be asked for again."""
         uuid, at = task.instance_uuid, self._worker.at()
         why = known.reason or "the host has not answered"
         message = f"Host {task.host} could not remove the instance within {self._timeout:g} s: {why}"
         LOG.error("Instance %s goes to ERROR: %s", uuid, message)
         error = (VmState.ERROR, None)
-        instances.move(session, [uuid], [standing.state], error, host=task.host, node=task.node, updated_at=at)
+        instances.transition(session, [uuid], [standing.state], error, host=task.host, node=task.node, updated_at=at)
         if task.action_id is not None:
             actions.end(session, [task.action_id], at, error=message)
         actions.add_faults(session, [uuid], at, message, FAILED)
@@ -158,7 +158,7 @@ class Terminate:
         deleting = (standing.state[0], TaskState.DELETING)
         if not standing.deleting:
             # From here on every report of a build is stale.
-            instances.move(session, [instance_uuid], [standing.state], deleting, updated_at=at)
+            instances.transition(session, [instance_uuid], [standing.state], deleting, updated_at=at)
         asked = {
             "instance_uuid": instance_uuid,
             "action": "delete",
@@ -195,7 +195,7 @@ class Terminate:
             tasks.insert_rows(session, [turned | made], now)
         return Ask(host, node)
 
-    def _finish(self, session: Session, standing: Standing, task: Task) -> None:
+    def _finish(self, session: Session, standing: LockedInstance, task: Task) -> None:
         at, now = self._worker.at(), self._worker.now()
         finish_delete(session, standing, task.claim_no, task.action_id, at, now)
 

@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.tasks.pools import Kind, Pools
 from minova.context import RequestContext
-from minova.db import tasks
 from minova.db.engine import Database
+from minova.db.servers import tasks
 from minova.log import bound_request
 from minova.retry import retry_call
 from minova.single_flight import Once

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
 
-from minova.db.chunks import chunked
 from minova.db.models import Aggregate, AggregateHost, Instance, Service
+from minova.db.sql import chunked
 from minova.objects.aggregate import ZONE
 
 

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from minova.db import keyset
+from minova.db.api_queries import keyset
 from minova.db.models import Image
 from minova.objects import image as objects
 

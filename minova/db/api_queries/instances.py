@@ -5,11 +5,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Text, func, select, type_coerce
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from minova.db import keyset
-from minova.db.api_queries import availability_zones
+from minova.db.api_queries import availability_zones, keyset
 from minova.db.models import (
     ComputeNode,
     CreateRequest,
@@ -20,6 +19,7 @@ from minova.db.models import (
     InstanceDiagnosis,
     InstanceFault,
 )
+from minova.db.sql import json_field
 
 # Only columns that are never NULL: a page must be able to begin after any row. Rows are numbered as they are created.
 SORT_KEYS: dict[str, InstrumentedAttribute[Any]] = {
@@ -101,16 +101,10 @@ def _conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
     if wanted.name_like is not None:
         conditions.append(Instance.display_name.ilike(wanted.name_like, escape="\\"))
     if wanted.flavorid is not None:
-        conditions.append(_of_flavor(wanted.flavorid))
+        conditions.append(json_field(Instance.flavor, "flavorid") == wanted.flavorid)
     if wanted.changed_since is not None:
         conditions.append(func.coalesce(Instance.updated_at, Instance.created_at) >= wanted.changed_since)
     return conditions
-
-
-def _of_flavor(flavorid: str) -> ColumnElement[bool]:
-    # The flavor is kept whole as JSON whose first key is its id.
-    beginning = '{"flavorid":' + msgspec.json.encode(flavorid).decode() + ","
-    return type_coerce(Instance.flavor, Text).startswith(beginning, autoescape=True)
 
 
 def last_faults(session: Session, uuids: Collection[str]) -> dict[str, InstanceFault]:

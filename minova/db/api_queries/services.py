@@ -7,9 +7,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
+from minova.db.hosts.services import last_seen
 from minova.db.models import ComputeNode, Instance, Service
 from minova.db.models.placement import MAX_INT
-from minova.db.services import last_seen
 from minova.objects.liveness import judge
 from minova.objects.service import CONDUCTOR
 

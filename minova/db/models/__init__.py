@@ -11,7 +11,6 @@ from minova.db.models.clock import Clock
 from minova.db.models.compute_nodes import ComputeNode, NodeAudit
 from minova.db.models.diagnoses import DiagnosisRow, InstanceDiagnosis
 from minova.db.models.flavors import Flavor
-from minova.db.models.groups import InstanceGroup, InstanceGroupMember
 from minova.db.models.images import Image
 from minova.db.models.instances import Instance, InstanceFault, PurgedInstance
 from minova.db.models.migrations import Migration, PciDevice
@@ -27,6 +26,7 @@ from minova.db.models.placement import (
     Trait,
 )
 from minova.db.models.requests import CreateRequest, RequestSpecRow
+from minova.db.models.server_groups import InstanceGroup, InstanceGroupMember
 from minova.db.models.services import Heartbeat, Service
 from minova.db.models.tasks import Task, Worker
 

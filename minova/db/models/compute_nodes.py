@@ -10,7 +10,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Uuid
-from minova.db.models.types import LongText, StructType
+from minova.db.models.types import EncodedJson, LongText, StructType
 from minova.objects.node_audit import NodeAudit as NodeAuditObject
 
 
@@ -36,12 +36,12 @@ class ComputeNode(Base):
     hypervisor_type: Mapped[str] = mapped_column(default="")
     hypervisor_version: Mapped[int] = mapped_column(default=0)
     cpu_info: Mapped[str] = mapped_column(LongText, default="")
-    supported_instances: Mapped[list[Any]] = mapped_column(default=list)
+    supported_instances: Mapped[list[Any]] = mapped_column(EncodedJson, default=list)
     host_ip: Mapped[str | None]
-    metrics: Mapped[list[Any]] = mapped_column(default=list)
-    stats: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    numa_topology: Mapped[dict[str, Any] | None]
-    pci_device_pools: Mapped[list[Any]] = mapped_column(default=list)
+    metrics: Mapped[list[Any]] = mapped_column(EncodedJson, default=list)
+    stats: Mapped[dict[str, Any]] = mapped_column(EncodedJson, default=dict)
+    numa_topology: Mapped[dict[str, Any] | None] = mapped_column(EncodedJson)
+    pci_device_pools: Mapped[list[Any]] = mapped_column(EncodedJson, default=list)
     cpu_allocation_ratio: Mapped[float] = mapped_column(default=4.0)
     ram_allocation_ratio: Mapped[float] = mapped_column(default=1.0)
     disk_allocation_ratio: Mapped[float] = mapped_column(default=1.0)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from sqlalchemy import Dialect, Text
+from sqlalchemy import JSON, Dialect, Text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeDecorator
 
@@ -29,3 +29,13 @@ class StructType(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         return None if value is None else self._decoder.from_json(value)
+
+
+class EncodedJson(TypeDecorator[Any]):
+    """A JSON column that is written from structs: they are encoded once, with sets as sorted lists. It is read as plain values."""
+
+    impl = JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return msgspec.Raw(msgspec.json.encode(value, order="deterministic"))

@@ -16,10 +16,10 @@ from minova import errors
 from minova.db.models import Allocation, Consumer
 from minova.placement import changes
 from minova.placement.allocations import rows
-from minova.placement.allocations.group_policies import Policies
-from minova.placement.allocations.rows import Held, Holding, Key, Provider
+from minova.placement.allocations.group_policies import GroupPolicies
+from minova.placement.allocations.rows import Holding, Key, LockedInventory, Provider
 from minova.placement.limits.inventory_checks import refusals
-from minova.placement.providers import nodes
+from minova.placement.nodes import provider as nodes
 
 # Classes of which a node's inventory is in providers below its own: one for each card.
 IN_CHILDREN = frozenset({"VGPU"})
@@ -47,7 +47,7 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_
         return {}
     session.flush()  # a node that the caller has just made must be found
     group_ids, renumbered = _number(session, claims)
-    policies = Policies(session, group_ids)
+    policies = GroupPolicies(session, group_ids)
     before = rows.holdings(session, [c.consumer_uuid for c in claims])
     providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
     left = rows.providers_in(before.values())
@@ -115,7 +115,7 @@ def _number(session: Session, claims: Sequence[Claim]) -> tuple[dict[str, int], 
     generation is raised with it.
     """
     rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_no, c.project_id, c.user_id) for c in claims])
-    seen, group_ids = rows.lock_claimants(session, [c.consumer_uuid for c in claims])
+    seen, group_ids = rows.lock_consumers_with_groups(session, [c.consumer_uuid for c in claims])
     for wanted in claims:
         if wanted.consumer_uuid not in seen:  # it was there, and went while this waited for its lock
             raise errors.Conflict(f"Consumer {wanted.consumer_uuid} was removed at the same time.")
@@ -132,14 +132,14 @@ def _decide(
     claims: Sequence[Claim],
     before: Mapping[str, Holding],
     providers: Mapping[str, Provider],
-    rooms: Mapping[Key, Held],
-    policies: Policies,
+    rooms: Mapping[Key, LockedInventory],
+    policies: GroupPolicies,
     below: Mapping[int, Sequence[int]],
 ) -> tuple[dict[str, Holding], dict[str, str]]:
     """What each consumer shall hold, and why the others shall not: one after the other, counting with those before."""
     decided: dict[str, Holding] = {}
     refused: dict[str, str] = {}
-    by_provider: dict[int, dict[str, Held]] = defaultdict(dict)
+    by_provider: dict[int, dict[str, LockedInventory]] = defaultdict(dict)
     for (provider_id, name), room in rooms.items():
         by_provider[provider_id][name] = room
     for wanted in claims:
@@ -175,7 +175,9 @@ def _roots_to_descend(claims: Sequence[Claim], providers: Mapping[str, Provider]
     return {provider.id for uuid, provider in providers.items() if uuid in asking}
 
 
-def _giving(name: str, amount: int, old: Holding, rooms: Mapping[int, Mapping[str, Held]], tree: Sequence[int]) -> int:
+def _giving(
+    name: str, amount: int, old: Holding, rooms: Mapping[int, Mapping[str, LockedInventory]], tree: Sequence[int]
+) -> int:
     """The provider of the tree from which a class is taken: the one from which the consumer has it already, else the root
     if it has room, else the child with the most room.
     """

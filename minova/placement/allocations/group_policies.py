@@ -11,17 +11,17 @@ import msgspec
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.db.in_list import among
 from minova.db.models import Allocation, ComputeNode, ResourceProvider
 from minova.db.models import InstanceGroup as Row
 from minova.db.models import InstanceGroupMember as Member
+from minova.db.sql import in_list
 from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
 
 _HARD = (AFFINITY, ANTI_AFFINITY)
 
 _LOCK: Any = (
     select(Row.id, Row.uuid, Row.name, Row.policy, Row.rules)
-    .where(among(Row.id), Row.policy.in_(_HARD))
+    .where(in_list(Row.id), Row.policy.in_(_HARD))
     .order_by(Row.id)
     # New members, whose rows refer to the group, need not wait.
     .with_for_update(key_share=True)
@@ -31,19 +31,19 @@ _PLACES: Any = (
     .join(Allocation, Allocation.consumer_uuid == Member.instance_uuid)
     .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
     .outerjoin(ComputeNode, ComputeNode.uuid == ResourceProvider.uuid)
-    .where(among(Member.group_id))
+    .where(in_list(Member.group_id))
     .distinct()
 )
 
 
-class Held(msgspec.Struct, kw_only=True):
+class LockedGroup(msgspec.Struct, kw_only=True):
     """A group while claims are counted against it. `places`: the hosts of each member that has any."""
 
     group: InstanceGroup
     places: dict[str, set[str]]
 
 
-class Policies:
+class GroupPolicies:
     """Of the groups that `group_ids` names for some consumers. Locks those with a hard policy."""
 
     def __init__(self, session: Session, group_ids: Mapping[str, int]) -> None:
@@ -84,10 +84,10 @@ def _named(group: InstanceGroup) -> str:
     return f"{group.name} ({group.uuid})"
 
 
-def _lock(session: Session, group_ids: list[int]) -> dict[int, Held]:
+def _lock(session: Session, group_ids: list[int]) -> dict[int, LockedGroup]:
     connection = session.connection()
     held = {
-        row[0]: Held(
+        row[0]: LockedGroup(
             group=InstanceGroup(
                 uuid=row[1], name=row[2], policy=row[3], max_server_per_host=row[4].get("max_server_per_host")
             ),

@@ -9,9 +9,9 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session, aliased
 
 from minova import errors
-from minova.db.in_list import among
 from minova.db.models import Allocation, ComputeNode, Consumer, InstanceGroupMember, Inventory, ResourceProvider
 from minova.db.models.clock import EpochNow
+from minova.db.sql import in_list
 from minova.placement.inserts import insert_missing
 
 _Root = aliased(ResourceProvider)
@@ -21,7 +21,7 @@ Key: TypeAlias = tuple[int, str]
 Holding: TypeAlias = Counter[Key]
 
 
-class Held(msgspec.Struct, kw_only=True):
+class LockedInventory(msgspec.Struct, kw_only=True):
     """One inventory while claims are counted against it."""
 
     capacity: int
@@ -40,7 +40,7 @@ class Provider(msgspec.Struct, frozen=True):
     host: str
 
 
-_CONSUMERS = select(Consumer.uuid, Consumer.claim_no).where(among(Consumer.uuid)).order_by(Consumer.uuid)
+_CONSUMERS = select(Consumer.uuid, Consumer.claim_no).where(in_list(Consumer.uuid)).order_by(Consumer.uuid)
 _LOCK_CONSUMERS = _CONSUMERS.with_for_update()
 # With the server group of each, so that a claim of those that are in none costs no query more.
 _LOCK_CLAIMANTS = _LOCK_CONSUMERS.add_columns(
@@ -51,23 +51,23 @@ _RENUMBER = (
     .where(Consumer.uuid == bindparam("b_uuid"))
     .values(claim_no=bindparam("b_claim_no"), generation=Consumer.generation + 1)
 )
-_RAISE = update(Consumer).where(among(Consumer.uuid)).values(generation=Consumer.generation + 1)
+_RAISE = update(Consumer).where(in_list(Consumer.uuid)).values(generation=Consumer.generation + 1)
 _FORGET = delete(Consumer).where(
-    among(Consumer.uuid), ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists()
+    in_list(Consumer.uuid), ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists()
 )
 _HOLDINGS = select(Allocation.consumer_uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used).where(
-    among(Allocation.consumer_uuid)
+    in_list(Allocation.consumer_uuid)
 )
 _PROVIDERS = (
     select(ResourceProvider.uuid, ResourceProvider.id, ResourceProvider.name, ComputeNode.id, ComputeNode.host)
     .outerjoin(ComputeNode, ComputeNode.uuid == ResourceProvider.uuid)
-    .where(among(ResourceProvider.uuid))
+    .where(in_list(ResourceProvider.uuid))
 )
 _NODE_IDS = (
     select(ComputeNode.id)
     .join(_Root, _Root.uuid == ComputeNode.uuid)
     .join(ResourceProvider, func.coalesce(ResourceProvider.root_provider_id, ResourceProvider.id) == _Root.id)
-    .where(among(ResourceProvider.id))
+    .where(in_list(ResourceProvider.id))
     .distinct()
 )
 _LOCK_INVENTORIES = (
@@ -80,13 +80,13 @@ _LOCK_INVENTORIES = (
         Inventory.max_unit,
         Inventory.step_size,
     )
-    .where(among(Inventory.provider_id))
+    .where(in_list(Inventory.provider_id))
     .order_by(Inventory.provider_id, Inventory.resource_class)
     .with_for_update()
 )
 _CHILDREN = (
     select(ResourceProvider.root_provider_id, ResourceProvider.id)
-    .where(among(ResourceProvider.root_provider_id), ResourceProvider.parent_provider_id.is_not(None))
+    .where(in_list(ResourceProvider.root_provider_id), ResourceProvider.parent_provider_id.is_not(None))
     .order_by(ResourceProvider.id)
 )
 _USE = (
@@ -99,7 +99,7 @@ _USE = (
     .values(used=Inventory.used + bindparam("b_n"))
 )
 _INSERT = insert(Allocation).values(updated_at=EpochNow())
-_DELETE = delete(Allocation).where(among(Allocation.consumer_uuid))
+_DELETE = delete(Allocation).where(in_list(Allocation.consumer_uuid))
 
 
 def total(holdings: Iterable[Holding]) -> Holding:
@@ -140,7 +140,7 @@ def lock_consumers(session: Session, uuids: Iterable[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def lock_claimants(session: Session, uuids: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
+def lock_consumers_with_groups(session: Session, uuids: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
     """Their claim numbers, and the ids of the server groups of those that are in one."""
     found = session.connection().execute(_LOCK_CLAIMANTS, {"some": sorted(uuids)}).all()
     return {row[0]: row[1] for row in found}, {row[0]: row[2] for row in found if row[2] is not None}
@@ -189,12 +189,14 @@ def children_of(session: Session, root_ids: Collection[int]) -> dict[int, list[i
     return found
 
 
-def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Key, Held]:
+def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Key, LockedInventory]:
     if not provider_ids:
         return {}
     rows = session.connection().execute(_LOCK_INVENTORIES, {"some": sorted(provider_ids)})
     return {
-        (row[0], row[1]): Held(capacity=row[2], used=row[3], min_unit=row[4], max_unit=row[5], step_size=row[6])
+        (row[0], row[1]): LockedInventory(
+            capacity=row[2], used=row[3], min_unit=row[4], max_unit=row[5], step_size=row[6]
+        )
         for row in rows
     }
 

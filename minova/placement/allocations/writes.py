@@ -12,15 +12,15 @@ import msgspec
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.in_list import among
 from minova.db.models import Allocation, Consumer, ResourceProvider
 from minova.db.models.clock import EpochNow
+from minova.db.sql import in_list
 from minova.placement import changes, errors
 from minova.placement.allocations import rows
-from minova.placement.allocations.rows import Held, Holding, Key, Provider
+from minova.placement.allocations.rows import Holding, Key, LockedInventory, Provider
 from minova.placement.allocations.usages import UNKNOWN_TYPE
 from minova.placement.inserts import insert_missing
-from minova.placement.limits.inventory_checks import room_checks
+from minova.placement.limits.inventory_checks import capacity_checks
 from minova.placement.providers import resource_classes
 
 # Of those who asked before microversion 1.8, as Placement calls them.
@@ -51,7 +51,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 _LOCK = (
     select(Consumer.uuid, Consumer.generation, Consumer.claim_no, Consumer.consumer_type)
-    .where(among(Consumer.uuid))
+    .where(in_list(Consumer.uuid))
     .order_by(Consumer.uuid)
     .with_for_update()
 )
@@ -72,7 +72,7 @@ _RAISE = (
 )
 # Those with a claim number stay: a late claim must still find it.
 _FORGET = delete(Consumer).where(
-    among(Consumer.uuid),
+    in_list(Consumer.uuid),
     Consumer.claim_no == 0,
     ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists(),
 )
@@ -163,7 +163,7 @@ def _decide(
     wanted: Sequence[Wanted],
     before: Mapping[str, Holding],
     providers: Mapping[str, Provider],
-    rooms: Mapping[Key, Held],
+    rooms: Mapping[Key, LockedInventory],
 ) -> dict[str, Holding]:
     """What each consumer shall hold. They give back first, so that two may change places. Conflict: it does not fit."""
     given = rows.total(before.values())
@@ -182,18 +182,18 @@ def _decide(
     return after
 
 
-def _check_room(uuid: str, name: str, room: Held | None, asked: int, taken: int, given: int) -> None:
+def _check_room(uuid: str, name: str, room: LockedInventory | None, asked: int, taken: int, given: int) -> None:
     """`asked` by one consumer, `taken` by all so far, who gave back `given`: that much they may take again at least."""
     if room is None:
         raise errors.Conflict(
             f"Unable to allocate inventory: Inventory for '{name}' on resource provider '{uuid}' invalid: "
             f"it has no inventory of {name}."
         )
-    _, *units = room_checks(name, room, asked)
+    _, *units = capacity_checks(name, room, asked)
     reasons = [check.reason() for check in units if not check.passed]
     if reasons:
         raise _refused(uuid, name, "violate inventory constraints", reasons)
-    free, *_ = room_checks(name, room, taken, given)
+    free, *_ = capacity_checks(name, room, taken, given)
     if not free.passed and taken > given:
         raise _refused(uuid, name, "exceed the capacity", [free.reason()])
 

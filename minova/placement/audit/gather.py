@@ -9,7 +9,6 @@ from sqlalchemy import exists, func, or_, select, true
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql import ColumnElement
 
-from minova.db.chunks import chunked
 from minova.db.models import (
     Allocation,
     ComputeNode,
@@ -20,11 +19,12 @@ from minova.db.models import (
     ResourceProvider,
     Task,
 )
+from minova.db.sql import chunked
 from minova.objects.migration import ENDED
 from minova.objects.states import RESOURCE_FREE
 from minova.placement.audit import judge as audit
-from minova.placement.audit.judge import Finding, Verdict, judge, judge_books, judge_provider, known_alternatives
-from minova.placement.providers import nodes
+from minova.placement.audit.judge import Finding, Verdict, judge, judge_provider, judge_used, known_alternatives
+from minova.placement.nodes import provider as nodes
 
 INSTANCE = "INSTANCE"
 Root = aliased(ResourceProvider)
@@ -37,7 +37,7 @@ _OF_ITS_NODE = (ComputeNode.host == Instance.host) & (ComputeNode.hypervisor_hos
 
 def findings(session: Session) -> list[Finding]:
     """All that is wrong."""
-    return [*wrong_books(session), *wrong_consumers(session), *lost_providers(session)]
+    return [*wrong_used(session), *wrong_consumers(session), *lost_providers(session)]
 
 
 # -- consumers ---------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def _trees(session: Session, root_uuids: Collection[str]) -> dict[str, list[audi
 # -- inventories and providers -----------------------------------------------------------------------------------------
 
 
-def wrong_books(session: Session, provider_uuid: str | None = None) -> list[Finding]:
+def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Finding]:
     """Inventories whose `used` is not the sum of what is allocated of them: of one node's providers, or of all."""
     of = ResourceProvider.id.in_(nodes.tree_of(provider_uuid)) if provider_uuid is not None else true()
     sums = (
@@ -225,8 +225,8 @@ def wrong_books(session: Session, provider_uuid: str | None = None) -> list[Find
     )
     rows: Iterable[Any] = [*session.execute(miscounted), *session.execute(without)]
     found = [
-        judge_books(
-            audit.Books(
+        judge_used(
+            audit.UsedAmount(
                 provider_uuid=uuid,
                 provider_name=name,
                 resource_class=resource_class,

@@ -8,16 +8,16 @@ from sqlalchemy import ColumnElement, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db import instances, tasks
 from minova.db.engine import Database
 from minova.db.models import Allocation, Inventory, ResourceProvider
+from minova.db.servers import instances, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims, rows, writes
 from minova.placement.audit import gather as audit_gather
 from minova.placement.audit.judge import Finding, Kind
-from minova.placement.providers import nodes
+from minova.placement.nodes import provider as nodes
 
-_SEVERAL = (audit_gather.wrong_books, audit_gather.wrong_consumers, audit_gather.lost_providers)
+_SEVERAL = (audit_gather.wrong_used, audit_gather.wrong_consumers, audit_gather.lost_providers)
 
 
 class Healed(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What is wrong with the books of Placement, and what would put it right. Pure.
+"""Which rows of Placement contradict each other, and what corrects them. Pure.
 
 An instance on which a task or a move is under way is never judged: its claim may be on its way. Whatever changes an
 instance's host or what it holds does so while it has a task, in one transaction with the task's end; so what is found of
@@ -90,7 +90,7 @@ class Verdict(msgspec.Struct, frozen=True):
     allocations: Mapping[str, Mapping[str, int]]
 
 
-class Books(msgspec.Struct, frozen=True, kw_only=True):
+class UsedAmount(msgspec.Struct, frozen=True, kw_only=True):
     """One inventory's `used` (None: there is no such inventory) and the sum of its allocations."""
 
     provider_uuid: str
@@ -230,16 +230,16 @@ def known_alternatives(flavor: Flavor, numa_topology: InstanceNUMATopology | Non
         return ()
 
 
-def judge_books(books: Books) -> Finding | None:
-    if books.used == books.allocated:
+def judge_used(amount: UsedAmount) -> Finding | None:
+    if amount.used == amount.allocated:
         return None
-    known = "has no inventory" if books.used is None else f"says {books.used} are used"
+    known = "has no inventory" if amount.used is None else f"says {amount.used} are used"
     return Finding(
         kind=Kind.WRONG_USED,
-        provider_uuid=books.provider_uuid,
-        resource_class=books.resource_class,
-        detail=f"{books.resource_class} of {books.provider_name} {known}; the sum of its allocations is {books.allocated}",
-        remedy=f"set used to {books.allocated}" if books.used is not None else "add an inventory without room",
+        provider_uuid=amount.provider_uuid,
+        resource_class=amount.resource_class,
+        detail=f"{amount.resource_class} of {amount.provider_name} {known}; the sum of its allocations is {amount.allocated}",
+        remedy=f"set used to {amount.allocated}" if amount.used is not None else "add an inventory without room",
     )
 
 

@@ -20,18 +20,18 @@ from minova.objects.resource_request import claimed_as
 from minova.placement.audit import gather
 from minova.placement.audit.heal import heal
 from minova.placement.audit.judge import Finding, Kind, known_alternatives
-from minova.placement.providers import nodes
+from minova.placement.nodes import provider
 
 # Moving an allocation to where a row says that its instance is would be wrong if the row is.
 _LEFT = frozenset({Kind.WRONG_PROVIDER})
 
 # Built once: every audit of every node asks them.
-_HERE = Allocation.provider_id.in_(nodes.TREE)
+_HERE = Allocation.provider_id.in_(provider.TREE)
 # What each consumer holds, and under no consumer's name what the inventories say is in use.
 _BOOKS = union_all(
     select(Allocation.consumer_uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used).where(_HERE),
     select(literal(""), Inventory.provider_id, Inventory.resource_class, Inventory.used).where(
-        Inventory.provider_id.in_(nodes.TREE)
+        Inventory.provider_id.in_(provider.TREE)
     ),
 )
 _GONE = (
@@ -90,7 +90,7 @@ def restore(
     restored: list[Drift] = []
     left: list[str] = []
     # What is counted wrongly first: on it is decided whether there is room.
-    found = run(lambda session: gather.wrong_books(session, provider_uuid))
+    found = run(lambda session: gather.wrong_used(session, provider_uuid))
     found += [one for uuid in instance_uuids for one in _finding(run, uuid)]
     for finding in found:
         reason = _heal(run, now, finding)

@@ -16,14 +16,14 @@ from minova.placement.candidates.request import CandidateRequest
 from minova.placement.candidates.tree import Node, Slot, Tree, has_one_each, slots_of
 
 # Who serves each slot.
-Way: TypeAlias = tuple[Node, ...]
+Assignment: TypeAlias = tuple[Node, ...]
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """`nodes[i]` serves `slots[i]`."""
 
     slots: Sequence[Slot]
-    nodes: Way
+    nodes: Assignment
 
     def allocations(self) -> dict[str, dict[str, int]]:
         """{provider uuid: {class: amount}}."""
@@ -74,9 +74,9 @@ class Combiner:
             return
         slots.sort(key=lambda slot: len(slot.options))
         if self._independent:
-            ways: Iterator[Way] = product(*(slot.options for slot in slots))
+            ways: Iterator[Assignment] = product(*(slot.options for slot in slots))
         else:
-            ways = _Search(tree.parents, slots, self._request).ways()
+            ways = _AssignmentSearch(tree.parents, slots, self._request).ways()
         for way in ways:
             yield Candidate(slots, way)
 
@@ -98,7 +98,7 @@ def _may_fit(slots: Sequence[Slot], isolate: bool) -> bool:
     return True
 
 
-class _Search:
+class _AssignmentSearch:
     """The choices made so far, undone one by one on the way back."""
 
     def __init__(self, parents: Mapping[int, int | None], slots: Sequence[Slot], request: CandidateRequest) -> None:
@@ -125,7 +125,7 @@ class _Search:
             found.append(found[-1].union(*more))
         return found[::-1]
 
-    def ways(self) -> Iterator[Way]:
+    def ways(self) -> Iterator[Assignment]:
         index = len(self._chosen)
         if index == len(self._slots):
             yield tuple(self._chosen)

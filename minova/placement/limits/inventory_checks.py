@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from minova.placement.limits.checks import Check, at_least
+from minova.objects.checks import Check, at_least, enough_free
 
 
-class Room(Protocol):
+class InventoryNumbers(Protocol):
     """One inventory's numbers, or a column of each over many providers (where one has none, all are 0)."""
 
     @property
@@ -25,17 +25,17 @@ class Room(Protocol):
     def step_size(self) -> Any: ...
 
 
-def room_checks(resource_class: str, room: Room, asked: int, held: int = 0) -> Iterator[Check]:
+def capacity_checks(resource_class: str, room: InventoryNumbers, asked: int, held: int = 0) -> Iterator[Check]:
     """What must hold for a consumer that holds `held` of this class here to hold `asked` instead."""
     used = room.used - held if held else room.used
-    yield at_least(f"free {resource_class}", have=room.capacity - used, need=asked, capacity=room.capacity, used=used)
+    yield enough_free(resource_class, room.capacity - used, asked, capacity=room.capacity, used=used)
     yield at_least(f"max_unit of {resource_class}", have=room.max_unit, need=asked)
-    yield Check(asked >= room.min_unit, f"requested {resource_class}", asked, "<", "min_unit", room.min_unit, "", ())
+    yield Check(asked >= room.min_unit, f"requested {resource_class}", asked, "<", "min_unit", room.min_unit, "")
     step = room.step_size + (room.step_size == 0)
-    yield Check(asked % step == 0, f"requested {resource_class}", asked, "is no multiple of", "step_size", step, "", ())
+    yield Check(asked % step == 0, f"requested {resource_class}", asked, "is no multiple of", "step_size", step, "")
 
 
-def refusals(rooms: Mapping[str, Room], asked: Mapping[str, int], held: Mapping[str, int]) -> list[str]:
+def refusals(rooms: Mapping[str, InventoryNumbers], asked: Mapping[str, int], held: Mapping[str, int]) -> list[str]:
     """Why one provider cannot give `asked` to a consumer that already holds `held` of it; empty when it can.
 
     What a consumer keeps unchanged is never refused, also when the inventory has shrunk below what is used.
@@ -47,5 +47,7 @@ def refusals(rooms: Mapping[str, Room], asked: Mapping[str, int], held: Mapping[
         if name not in rooms:
             reasons.append(f"no inventory of {name}")
             continue
-        reasons += [c.reason() for c in room_checks(name, rooms[name], asked[name], held.get(name, 0)) if not c.passed]
+        reasons += [
+            c.reason() for c in capacity_checks(name, rooms[name], asked[name], held.get(name, 0)) if not c.passed
+        ]
     return reasons

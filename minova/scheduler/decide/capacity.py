@@ -17,7 +17,7 @@ from minova.objects.instance_group import AFFINITY
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.decide.chain import Rules, candidates
 from minova.scheduler.decide.diagnosis import Step
-from minova.scheduler.decide.what_if_table import TrialTable
+from minova.scheduler.decide.what_if_table import WhatIfTable
 from minova.scheduler.hosts.table import HostTable, Mask
 
 # A comparison as a reason has it: `free memory 512 MB < requested 2048 MB`.
@@ -29,12 +29,12 @@ class Stop(NamedTuple):
     reason: str
 
 
-def capacity_of(table: TrialTable, spec: RequestSpec, rules: Rules, limit: int) -> Capacity:
+def capacity_of(table: WhatIfTable, spec: RequestSpec, rules: Rules, limit: int) -> Capacity:
     """`limit` instances on each host at most. The table is used up by this."""
     rules = rules._replace(max_placement_results=0, trace=None, say=None)
     counts, going = np.zeros(len(table), np.int64), np.ones(len(table), bool)
     stops: dict[int, Stop] = {}
-    asked, rooms = spec, _rooms_of_hosts(table, spec)
+    asked, left_in_group = spec, _left_in_group(table, spec)
     for number in range(limit + 1):
         steps: list[Step] = []
         table.begin()
@@ -44,11 +44,11 @@ def capacity_of(table: TrialTable, spec: RequestSpec, rules: Rules, limit: int) 
         if number == limit or not len(rows):
             break
         uuid = f"{number}th on each host"
-        table.take_each(rows, asked, uuid, rules)
+        table.consume_each(rows, asked, uuid, rules)
         counts[rows] += 1
         asked = _with_member(asked, uuid)
     one_host = _keeps_together(spec)
-    counts, by_host = _within(counts, rooms, table)
+    counts, by_host = _within(counts, left_in_group, table)
     return Capacity(
         total=max(by_host.values(), default=0) if one_host else sum(by_host.values()),
         limit=limit,
@@ -90,7 +90,7 @@ def _keeps_together(spec: RequestSpec) -> bool:
     return group is not None and group.policy == AFFINITY
 
 
-def _rooms_of_hosts(table: HostTable, spec: RequestSpec) -> dict[str, int]:
+def _left_in_group(table: HostTable, spec: RequestSpec) -> dict[str, int]:
     """How many more of the group each host may have, where its policy says so. Nodes of one host share that."""
     group = spec.instance_group
     if group is None or group.most_per_host is None:
@@ -100,12 +100,12 @@ def _rooms_of_hosts(table: HostTable, spec: RequestSpec) -> dict[str, int]:
 
 
 def _within(
-    counts: NDArray[np.int64], rooms: Mapping[str, int], table: HostTable
+    counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: HostTable
 ) -> tuple[NDArray[np.int64], Counter[str]]:
     """What each row takes once the nodes of a host have shared its room, the first of them first; and the sum by host."""
     shared, by_host = counts.copy(), Counter[str]()
     for row, record in enumerate(table.records):
-        left = rooms.get(record.host, int(counts[row]) + by_host[record.host]) - by_host[record.host]
+        left = left_in_group.get(record.host, int(counts[row]) + by_host[record.host]) - by_host[record.host]
         shared[row] = max(0, min(int(counts[row]), left))
         by_host[record.host] += int(shared[row])
     return shared, by_host

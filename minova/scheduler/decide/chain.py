@@ -8,12 +8,12 @@ import numpy as np
 from minova import errors
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.decide.diagnosis import Step
-from minova.scheduler.decide.preselection import gates, skips_filters
+from minova.scheduler.decide.preselection import preselection_steps, skips_filters
 from minova.scheduler.filters import Filter, Verdict
 from minova.scheduler.hosts.table import HostTable, Mask
 from minova.scheduler.weights import Weigher
 
-Trace = Callable[[str], None]
+Log = Callable[[str], None]
 PAGE = "max_placement_results"
 # Requests with one of these hints look at every candidate, as in Nova: the host they speak of may be any.
 WHOLE = frozenset(("group", "same_host", "different_host"))
@@ -31,8 +31,8 @@ class Rules(NamedTuple):
     shuffle_best_same_weighed_hosts: bool
     max_placement_results: int
     draw: Callable[[int], int]
-    trace: Trace | None = None
-    say: Trace | None = None
+    trace: Log | None = None
+    say: Log | None = None
     one_cell: bool = False
     packing: bool = False
 
@@ -55,7 +55,7 @@ def candidates(
     `index` counts the instances of the request from 0; `memory` is what its filters said of those before, for those that come.
     """
     left: Mask = np.ones(len(table), bool)
-    for name, verdict in gates(table, spec, one_cell=rules.one_cell, say=rules.say):
+    for name, verdict in preselection_steps(table, spec, one_cell=rules.one_cell, say=rules.say):
         left = _step(steps, name, left, verdict)
     if skips_filters(spec):
         return _filtered(table, spec, rules._replace(filters=()), steps, left, index, None)
@@ -99,46 +99,46 @@ def _filtered(
     if trace:
         trace(f"Starting with {np.count_nonzero(left)} host(s)")
     rebuild, anybody = spec.is_rebuild, left.any()
-    for sieve in rules.filters:
+    for host_filter in rules.filters:
         if not anybody:
             break
-        if rebuild and not sieve.minds(spec):
+        if rebuild and not host_filter.applies_to(spec):
             continue
-        verdict = _verdict(sieve, table, left, spec, index, memory)
-        left = _step(steps, sieve.name, left, verdict)
+        verdict = _verdict(host_filter, table, left, spec, index, memory)
+        left = _step(steps, host_filter.name, left, verdict)
         if verdict.asked:
             anybody = left.any()
         if trace:
-            trace(f"Filter {sieve.name} returned {np.count_nonzero(left)} host(s)")
+            trace(f"Filter {host_filter.name} returned {np.count_nonzero(left)} host(s)")
     return left
 
 
 def _verdict(
-    sieve: Filter, table: HostTable, left: Mask, spec: RequestSpec, index: int, memory: Memory | None
+    host_filter: Filter, table: HostTable, left: Mask, spec: RequestSpec, index: int, memory: Memory | None
 ) -> Verdict:
     """A filter that is not asked again has said it for the first instance, save of hosts that it was not asked about."""
-    if sieve.again(index):
-        verdict = _said(sieve, table, left, spec)
-        if memory is not None and not sieve.again(index + 1):
-            memory[sieve] = Once(left.copy(), left & verdict.passed)
+    if host_filter.runs_for(index):
+        verdict = _said(host_filter, table, left, spec)
+        if memory is not None and not host_filter.runs_for(index + 1):
+            memory[host_filter] = Once(left.copy(), left & verdict.passed)
         return verdict
     memory = {} if memory is None else memory
-    known = memory.get(sieve, Once(np.zeros(len(table), bool), np.zeros(len(table), bool)))
+    known = memory.get(host_filter, Once(np.zeros(len(table), bool), np.zeros(len(table), bool)))
     new = left & ~known.judged
     if new.any():
-        known = Once(known.judged | new, known.passed | (new & _said(sieve, table, new, spec).passed))
-        memory[sieve] = known
-    return Verdict(known.passed, lambda rows: [f"{sieve.name} refused it for the first instance"] * len(rows))
+        known = Once(known.judged | new, known.passed | (new & _said(host_filter, table, new, spec).passed))
+        memory[host_filter] = known
+    return Verdict(known.passed, lambda rows: [f"{host_filter.name} refused it for the first instance"] * len(rows))
 
 
-def _said(sieve: Filter, table: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+def _said(host_filter: Filter, table: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
     """A filter that raises fails the request: to pass or to drop the hosts silently would be worse."""
     try:
-        return sieve.sieve(table, left, spec)
+        return host_filter.filter_table(table, left, spec)
     except errors.MinovaError:
         raise
     except Exception as error:
-        raise errors.MinovaError(f"{sieve.name} failed: {error!r}") from error
+        raise errors.MinovaError(f"{host_filter.name} failed: {error!r}") from error
 
 
 def _step(steps: list[Step], name: str, left: Mask, verdict: Verdict) -> Mask:

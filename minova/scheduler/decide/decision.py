@@ -26,7 +26,7 @@ from minova.scheduler.filters import Filter
 from minova.scheduler.hosts.table import HostState, HostTable, Rows
 from minova.scheduler.weights import Floats, weigh
 
-__all__ = ["Decision", "Rules", "best_first", "candidates", "decide", "joined"]
+__all__ = ["Decision", "Rules", "best_first", "candidates", "decide", "with_group_member"]
 
 
 _LIMITS = frozenset(HostLimits.__struct_fields__) - {"other"}
@@ -85,7 +85,7 @@ def decide(
             rules.trace(f"Selected host: {table.host(choice.row)!r}")
         limits = chosen.limits.numa_topology
         table.consume(choice.row, asked, uuid, resources=chosen.allocation, limits=limits, packing=rules.packing)
-        asked = joined(asked, chosen.host, uuid)
+        asked = with_group_member(asked, chosen.host, uuid)
     # A "no" is explained by the round that failed, a "yes" by the first.
     told = (rounds[0] if len(choices) == count else rounds[-1]).told if rounds else Told()
     table.keep(told)
@@ -98,7 +98,7 @@ def decide(
     )
 
 
-def joined(spec: RequestSpec, host: str, uuid: str) -> RequestSpec:
+def with_group_member(spec: RequestSpec, host: str, uuid: str) -> RequestSpec:
     """The request once `host` has its instance `uuid`: the next one finds it in the server group."""
     group = spec.instance_group
     if group is None:
@@ -201,8 +201,8 @@ def limits_at(host: HostState, spec: RequestSpec, rules: Rules) -> HostLimits:
     limits: dict[str, Any] = {}
     if not skips_filters(spec):
         rebuild = spec.is_rebuild
-        for sieve in rules.filters:
-            if type(sieve).limits is not Filter.limits and not (rebuild and not sieve.minds(spec)):
-                limits.update(sieve.limits(host))
+        for host_filter in rules.filters:
+            if type(host_filter).limits is not Filter.limits and not (rebuild and not host_filter.applies_to(spec)):
+                limits.update(host_filter.limits(host))
     other = {name: limits.pop(name) for name in [*limits] if name not in _LIMITS}
     return HostLimits(**limits, other=other)

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minova.objects.checks import Check
 from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec
-from minova.placement.limits.checks import Check
-from minova.placement.limits.inventory_checks import room_checks
+from minova.placement.limits.inventory_checks import capacity_checks
 from minova.scheduler.filters import Verdict, all_of
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.hosts.table import ClassColumn, HostState, HostTable, Mask, Rows
@@ -15,24 +15,28 @@ from minova.scheduler.hosts.table import ClassColumn, HostState, HostTable, Mask
 # The gate before the filters: no room in the inventories, or a provider that is not as the request wants it.
 PLACEMENT = "placement"
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-class Gate(NamedTuple):
+class PreselectionStep(NamedTuple):
     name: str
     verdict: Verdict
 
 
-def gates(table: HostTable, spec: RequestSpec, *, one_cell: bool, say: Say | None) -> Iterator[Gate]:
+def preselection_steps(
+    table: HostTable, spec: RequestSpec, *, one_cell: bool, say: Log | None
+) -> Iterator[PreselectionStep]:
     """In Nova's order. `say` takes Nova's words on what hosts the request names. `one_cell`: see Rules."""
-    yield Gate(PLACEMENT, placement_verdict(table, spec))
+    yield PreselectionStep(PLACEMENT, placement_verdict(table, spec))
     destination = spec.requested_destination
     if destination is not None:
         if one_cell and destination.cell is not None and not destination.allow_cross_cell_move:
             passed = table.by_class("cell_uuid", lambda cell: cell == destination.cell)
-            yield Gate("requested_cell", _one_reason(passed, f"not in the requested cell {destination.cell}"))
+            yield PreselectionStep(
+                "requested_cell", _one_reason(passed, f"not in the requested cell {destination.cell}")
+            )
         if destination.host is not None:
-            yield _requested(table, destination, say)
+            yield _requested_destination(table, destination, say)
     if spec.ignore_hosts:
         yield _ignored(table, spec.ignore_hosts, say)
     if spec.force_hosts:
@@ -49,7 +53,7 @@ def skips_filters(spec: RequestSpec) -> bool:
 # -- Placement ---------------------------------------------------------------------------------------------------------
 
 
-class Wish(NamedTuple):
+class PlacementQuery(NamedTuple):
     """What a provider shall have and be."""
 
     resources: Mapping[str, int]
@@ -58,10 +62,10 @@ class Wish(NamedTuple):
 
 def placement_verdict(table: HostTable, spec: RequestSpec) -> Verdict:
     """By the first wish or by the second."""
-    verdict = _wish_verdict(table, _first(spec))
+    verdict = _query_verdict(table, _first_query(spec))
     if spec.fallback is None:
         return verdict
-    second = _wish_verdict(table, _second(spec, spec.fallback))
+    second = _query_verdict(table, _fallback_query(spec, spec.fallback))
 
     def reasons(rows: Rows) -> list[str]:
         both = zip(verdict.reasons(rows), second.reasons(rows), strict=True)
@@ -72,50 +76,50 @@ def placement_verdict(table: HostTable, spec: RequestSpec) -> Verdict:
 
 def resources_at(host: HostState, spec: RequestSpec) -> Mapping[str, int]:
     """What an instance takes from this candidate: as it was asked for first, where that is to be had."""
-    if spec.fallback is None or _wish_refusal(host, _first(spec)) is None:
+    if spec.fallback is None or _query_refusal(host, _first_query(spec)) is None:
         return spec.resources
-    return _second(spec, spec.fallback).resources
+    return _fallback_query(spec, spec.fallback).resources
 
 
 def resources_of_rows(table: HostTable, rows: Rows, spec: RequestSpec) -> list[tuple[Rows, Mapping[str, int]]]:
     """The same of many candidates: rows, and what each of them gives."""
     if spec.fallback is None:
         return [(rows, spec.resources)]
-    first = _wish_verdict(table, _first(spec)).passed[rows]
-    return [(rows[first], spec.resources), (rows[~first], _second(spec, spec.fallback).resources)]
+    first = _query_verdict(table, _first_query(spec)).passed[rows]
+    return [(rows[first], spec.resources), (rows[~first], _fallback_query(spec, spec.fallback).resources)]
 
 
-def _first(spec: RequestSpec) -> Wish:
-    return Wish(spec.resources, spec.placement)
+def _first_query(spec: RequestSpec) -> PlacementQuery:
+    return PlacementQuery(spec.resources, spec.placement)
 
 
-def _second(spec: RequestSpec, fallback: PlacementFilter) -> Wish:
-    return Wish(spec.resources if fallback.resources is None else fallback.resources, fallback)
+def _fallback_query(spec: RequestSpec, fallback: PlacementFilter) -> PlacementQuery:
+    return PlacementQuery(spec.resources if fallback.resources is None else fallback.resources, fallback)
 
 
-def _rooms(hosts: Any, resources: Mapping[str, int]) -> list[Check]:
-    return [check for name, asked in resources.items() for check in room_checks(name, hosts.room(name), asked)]
+def _inventories(hosts: Any, resources: Mapping[str, int]) -> list[Check]:
+    return [check for name, asked in resources.items() for check in capacity_checks(name, hosts.inventory(name), asked)]
 
 
-def _wish_verdict(table: HostTable, wish: Wish) -> Verdict:
-    rooms = all_of(_rooms(table, wish.resources), len(table))
-    tests = list(_tests(wish.placement))
+def _query_verdict(table: HostTable, wish: PlacementQuery) -> Verdict:
+    inventories = all_of(_inventories(table, wish.resources), len(table))
+    tests = list(_provider_checks(wish.placement))
     if not tests:
-        return rooms
-    passed = rooms.passed.copy()
-    properties = {what: _by_values(table, columns, refusal) for what, columns, refusal in tests}
+        return inventories
+    passed = inventories.passed.copy()
+    properties = {what: _mask_by_values(table, columns, refusal) for what, columns, refusal in tests}
     for mask in properties.values():
         passed &= mask
 
     def tally(lost: Mask) -> dict[str, int]:
         counts = {what: int(np.count_nonzero(lost & ~mask)) for what, mask in properties.items()}
-        return rooms.tally(lost) | {what: count for what, count in counts.items() if count}
+        return inventories.tally(lost) | {what: count for what, count in counts.items() if count}
 
-    reasons = lambda rows: [_wish_refusal(table.host(row), wish) or "" for row in rows.tolist()]  # noqa: E731
+    reasons = lambda rows: [_query_refusal(table.host(row), wish) or "" for row in rows.tolist()]  # noqa: E731
     return Verdict(passed, reasons, tally=tally)
 
 
-def _by_values(table: HostTable, names: Sequence[str], refusal: Callable[..., str | None]) -> Mask:
+def _mask_by_values(table: HostTable, names: Sequence[str], refusal: Callable[..., str | None]) -> Mask:
     """Who passes, with each combination of values of these class columns judged once."""
     columns = [table.class_column(name) for name in names]
     keys, size = np.zeros(len(table), np.int64), 1
@@ -140,16 +144,16 @@ def _values(columns: Sequence[ClassColumn], combination: int) -> list[Any]:
     return found[::-1]
 
 
-def _wish_refusal(host: HostState, wish: Wish) -> str | None:
-    reasons = [check.reason() for check in _rooms(host, wish.resources) if not check.passed]
-    for _, columns, refusal in _tests(wish.placement):
+def _query_refusal(host: HostState, wish: PlacementQuery) -> str | None:
+    reasons = [check.reason() for check in _inventories(host, wish.resources) if not check.passed]
+    for _, columns, refusal in _provider_checks(wish.placement):
         reason = refusal(*(getattr(host, name) for name in columns))
         if reason is not None:
             reasons.append(reason)
     return "; ".join(reasons) or None
 
 
-class Test(NamedTuple):
+class ProviderCheck(NamedTuple):
     """Of values of class columns; `what` says for people who must not see names what is not as asked for."""
 
     what: str
@@ -157,13 +161,15 @@ class Test(NamedTuple):
     refusal: Callable[..., str | None]
 
 
-def _tests(placement: PlacementFilter) -> Iterator[Test]:
+def _provider_checks(placement: PlacementFilter) -> Iterator[ProviderCheck]:
     required, forbidden = frozenset(placement.required_traits), frozenset(placement.forbidden_traits)
     if required or forbidden:
-        yield Test("traits not as asked for", ("traits",), lambda has: _trait_refusal(has, required, forbidden))
+        yield ProviderCheck(
+            "traits not as asked for", ("traits",), lambda has: _trait_refusal(has, required, forbidden)
+        )
     if placement.member_of or placement.forbidden_aggregates:
         columns = ("aggregates", "provider_aggregates")
-        yield Test("aggregates not as asked for", columns, lambda *of: _membership_refusal(placement, *of))
+        yield ProviderCheck("aggregates not as asked for", columns, lambda *of: _membership_refusal(placement, *of))
 
 
 def _trait_refusal(traits: frozenset[str], required: frozenset[str], forbidden: frozenset[str]) -> str | None:
@@ -188,7 +194,7 @@ def _membership_refusal(
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-def _requested(table: HostTable, destination: Destination, say: Say | None) -> Gate:
+def _requested_destination(table: HostTable, destination: Destination, say: Log | None) -> PreselectionStep:
     host, node = destination.host, destination.node
     passed = np.zeros(len(table), bool)
     for row in table.rows_of_host(str(host).lower()):
@@ -200,32 +206,34 @@ def _requested(table: HostTable, destination: Destination, say: Say | None) -> G
             if passed.any()
             else f"No hosts matched due to not matching requested destination ({host}, {node})"
         )
-    return Gate("requested_destination", _one_reason(passed, f"not the requested destination ({host}, {node})"))
+    return PreselectionStep(
+        "requested_destination", _one_reason(passed, f"not the requested destination ({host}, {node})")
+    )
 
 
-def _ignored(table: HostTable, names: Iterable[str], say: Say | None) -> Gate:
+def _ignored(table: HostTable, names: Iterable[str], say: Log | None) -> PreselectionStep:
     found = [name for name in names if table.rows_of_host(name.lower())]
-    passed = ~_on(table, found)
+    passed = ~_hosts_named(table, found)
     if say:
         say(f"Host filter ignoring hosts: {', '.join(found)}")
-    return Gate("ignore_hosts", _one_reason(passed, "ignored"))
+    return PreselectionStep("ignore_hosts", _one_reason(passed, "ignored"))
 
 
-def _forced_hosts(table: HostTable, names: Iterable[str], say: Say | None) -> Gate:
+def _forced_hosts(table: HostTable, names: Iterable[str], say: Log | None) -> PreselectionStep:
     """Whatever the case, as in Nova."""
-    passed = _on(table, names)
-    _say_forced(say, "host", names, [table.records[row].host for row in passed.nonzero()[0].tolist()])
-    return Gate("force_hosts", _one_reason(passed, f"not one of the forced hosts {', '.join(names)}"))
+    passed = _hosts_named(table, names)
+    _log_forced(say, "host", names, [table.records[row].host for row in passed.nonzero()[0].tolist()])
+    return PreselectionStep("force_hosts", _one_reason(passed, f"not one of the forced hosts {', '.join(names)}"))
 
 
-def _forced_nodes(table: HostTable, names: Iterable[str], say: Say | None) -> Gate:
+def _forced_nodes(table: HostTable, names: Iterable[str], say: Log | None) -> PreselectionStep:
     wanted = frozenset(names)
     passed = np.fromiter((record.node in wanted for record in table.records), bool, len(table))
-    _say_forced(say, "node", names, [table.records[row].node for row in passed.nonzero()[0].tolist()])
-    return Gate("force_nodes", _one_reason(passed, f"not one of the forced nodes {', '.join(names)}"))
+    _log_forced(say, "node", names, [table.records[row].node for row in passed.nonzero()[0].tolist()])
+    return PreselectionStep("force_nodes", _one_reason(passed, f"not one of the forced nodes {', '.join(names)}"))
 
 
-def _say_forced(say: Say | None, what: str, names: Iterable[str], found: list[str]) -> None:
+def _log_forced(say: Log | None, what: str, names: Iterable[str], found: list[str]) -> None:
     if say:
         say(
             f"Host filter forcing available {what}s to {', '.join(found)}"
@@ -234,7 +242,7 @@ def _say_forced(say: Say | None, what: str, names: Iterable[str], found: list[st
         )
 
 
-def _on(table: HostTable, names: Iterable[str]) -> Mask:
+def _hosts_named(table: HostTable, names: Iterable[str]) -> Mask:
     passed = np.zeros(len(table), bool)
     for name in names:
         passed[table.rows_of_host(name.lower())] = True

@@ -10,8 +10,8 @@ from typing import Any
 
 from minova.db.engine import Database
 from minova.scheduler.drivers.base import Driver
-from minova.scheduler.drivers.claim_loop import Settler
-from minova.scheduler.drivers.filter_scheduler import filtered, rules_of
+from minova.scheduler.drivers.claim_loop import ClaimLoop
+from minova.scheduler.drivers.filter_scheduler import decide_by_filters, rules_of
 from minova.scheduler.hosts.table import HostTable
 from minova.scheduler.refresh.host_source import HostSource
 from minova.service import PeriodicTask
@@ -27,14 +27,14 @@ class CachedSource:
         self.table = source.table
 
     @property
-    def heard(self) -> bool:
-        return self._source.heard
+    def liveness_checked(self) -> bool:
+        return self._source.liveness_checked
 
     def refresh(self, *, liveness: bool = False) -> HostTable:
         return self._source.refresh(liveness=True) if liveness else self._source.reread()
 
-    def suspect(self, node_ids: set[int]) -> None:
-        self._source.suspect(node_ids)
+    def invalidate(self, node_ids: set[int]) -> None:
+        self._source.invalidate(node_ids)
 
 
 class CachingScheduler(Driver):
@@ -43,11 +43,12 @@ class CachingScheduler(Driver):
     def __init__(
         self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
     ) -> None:
-        rules, trial_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
+        rules, what_if_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
         self.source = CachedSource(HostSource(db, service_down_time=conf.service_down_time, clock=clock))
         self._interval = conf.scheduler.periodic_task_interval or DEFAULT_INTERVAL
         super().__init__(
-            Settler(db, self.source, lambda table, request: filtered(table, request, rules)), lambda _: trial_rules
+            ClaimLoop(db, self.source, lambda table, request: decide_by_filters(table, request, rules)),
+            lambda _: what_if_rules,
         )
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
@@ -56,4 +57,4 @@ class CachingScheduler(Driver):
         return [PeriodicTask(name="refresh_hosts", interval=float(self._interval), work=self._refresh, at_once=True)]
 
     def _refresh(self) -> None:
-        self._settler.in_turn(lambda: self.source.refresh(liveness=True))
+        self._claim_loop.exclusive(lambda: self.source.refresh(liveness=True))

@@ -16,8 +16,8 @@ from minova.db.engine import Database
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.decide.decision import Decision, Rules
 from minova.scheduler.drivers.base import Driver
-from minova.scheduler.drivers.claim_loop import Settler
-from minova.scheduler.drivers.filter_scheduler import filtered, with_group_filters
+from minova.scheduler.drivers.claim_loop import ClaimLoop
+from minova.scheduler.drivers.filter_scheduler import decide_by_filters, with_group_filters
 from minova.scheduler.drivers.request import Request
 from minova.scheduler.filters.compute import ComputeFilter
 from minova.scheduler.hosts.table import HostTable
@@ -57,9 +57,9 @@ class ChanceScheduler(Driver):
         source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
 
         def chosen(table: HostTable, request: Request) -> Decision:
-            return filtered(table, request, with_group_filters(rules, request.spec, conf))
+            return decide_by_filters(table, request, with_group_filters(rules, request.spec, conf))
 
         super().__init__(
-            Settler(db, source, chosen),
+            ClaimLoop(db, source, chosen),
             lambda spec: with_group_filters(rules._replace(filters=[ComputeFilter(conf)]), spec, conf),
         )

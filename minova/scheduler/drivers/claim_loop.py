@@ -13,21 +13,21 @@ import msgspec
 from minova import errors, metrics
 from minova.batch_queue import BatchQueue, Ticket
 from minova.context import RequestContext
-from minova.db import server_groups
+from minova.db.catalogue import server_groups
 from minova.db.engine import Database
 from minova.objects.diagnosis import LostHost, ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.decide.decision import Decision
-from minova.scheduler.decide.what_if_table import TrialTable
+from minova.scheduler.decide.what_if_table import WhatIfTable
 from minova.scheduler.drivers import claim_writes
-from minova.scheduler.drivers.claim_writes import Refused
-from minova.scheduler.drivers.request import UNCLAIMED, Request, answer, unclaimed
+from minova.scheduler.drivers.claim_writes import ClaimsRefused
+from minova.scheduler.drivers.request import UNCLAIMED, Request, schedule_answer, unclaimed_answer
 from minova.scheduler.hosts.table import HostTable
 
 LOG = logging.getLogger(__name__)
 
 # Requests decided together: more would make the first wait for the last.
-MOST_TOGETHER = 64
+MAX_BATCH = 64
 # Decisions for one request: each clash tells of hosts that another scheduler has just filled, and those are re-read.
 ATTEMPTS = 10
 # Members of a failed batch, one after the other, that find the database away: then it is, and each other one would wait for it
@@ -46,13 +46,13 @@ class Source(Protocol):
     table: HostTable
 
     @property
-    def heard(self) -> bool:
+    def liveness_checked(self) -> bool:
         """Whether the last refresh looked for silent services and for changes that were committed late."""
         ...
 
     def refresh(self, *, liveness: bool = False) -> HostTable: ...
 
-    def suspect(self, node_ids: set[int]) -> None: ...
+    def invalidate(self, node_ids: set[int]) -> None: ...
 
 
 class Conflicts:
@@ -71,7 +71,7 @@ class Conflicts:
         metrics.DECISIONS_REPEATED.inc(decisions)
 
 
-class Settler:
+class ClaimLoop:
     """`decide` is the driver's own part: a pure choice of hosts from the table."""
 
     def __init__(self, db: Database, source: Source, decide: Decide) -> None:
@@ -79,13 +79,13 @@ class Settler:
         self.source = source
         self.conflicts = Conflicts()
         self._decide = decide
-        self._line: BatchQueue[Request, ScheduleAnswer] = BatchQueue(self._serve, MOST_TOGETHER)
+        self._queue: BatchQueue[Request, ScheduleAnswer] = BatchQueue(self._serve, MAX_BATCH)
 
     def select_destinations(
         self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
     ) -> ScheduleAnswer:
         """See SchedulerApi."""
-        return self._line.ask(
+        return self._queue.ask(
             Request(
                 request_id=ctx.request_id,
                 spec=spec,
@@ -97,15 +97,15 @@ class Settler:
 
     def preview(self, request: Request) -> ScheduleAnswer:
         """What the answer would be now. Nothing is claimed, and the table forgets it at the next refresh."""
-        return self.in_turn(lambda: answer(request, self._decided(request)))
+        return self.exclusive(lambda: schedule_answer(request, self._decided(request)))
 
-    def trial(self) -> TrialTable:
+    def what_if_table(self) -> WhatIfTable:
         """All that is known of the hosts now, for whoever needs longer than a decision takes."""
-        return self.in_turn(lambda: TrialTable(self.source.refresh(liveness=True)))
+        return self.exclusive(lambda: WhatIfTable(self.source.refresh(liveness=True)))
 
-    def in_turn(self, work: Callable[[], T]) -> T:
+    def exclusive(self, work: Callable[[], T]) -> T:
         """Do something with the table while nobody decides."""
-        return self._line.alone(work)
+        return self._queue.alone(work)
 
     def _serve(self, tickets: Sequence[Asked]) -> None:
         clashes: dict[Asked, Clashes] = {}
@@ -143,8 +143,8 @@ class Settler:
         while decided:
             try:
                 claim_writes.write(self._db, [(ticket.asked, decision) for ticket, decision in decided])
-            except Refused as refused:
-                self._doubt(refused, [decision for _, decision in decided])
+            except ClaimsRefused as refused:
+                self._invalidate(refused, [decision for _, decision in decided])
                 of = {ticket: claim_writes.clashes(ticket.asked, decision, refused) for ticket, decision in decided}
                 clashes.update({ticket: lost for ticket, lost in of.items() if lost})
                 self.conflicts.repeated(sum(map(bool, of.values())))
@@ -153,36 +153,36 @@ class Settler:
                 return
             else:
                 for ticket, decision in decided:
-                    ticket.served(answer(ticket.asked, decision))
+                    ticket.served(schedule_answer(ticket.asked, decision))
                 return
 
     def _alone(self, ticket: Asked, clashes: Clashes) -> None:
         try:
-            ticket.served(self._settle(ticket.asked, clashes))
+            ticket.served(self._decide_and_claim(ticket.asked, clashes))
         except Exception as error:  # noqa: BLE001  - whatever it is, its caller gets it
             ticket.served(error)
 
-    def _settle(self, request: Request, clashes: Clashes) -> ScheduleAnswer:
+    def _decide_and_claim(self, request: Request, clashes: Clashes) -> ScheduleAnswer:
         """Decide and claim until the claim stands or no host is left, bounded. `clashes`: of claims refused before."""
         for attempt in range(ATTEMPTS):
             self.conflicts.repeated(1 if attempt else 0)
             decision = self._decided(request)
             if decision.error is not None:
-                return answer(request, decision, clashes)
+                return schedule_answer(request, decision, clashes)
             try:
                 claim_writes.write(self._db, [(request, decision)])
-            except Refused as refused:
-                self._doubt(refused, [decision])
+            except ClaimsRefused as refused:
+                self._invalidate(refused, [decision])
                 clashes += claim_writes.clashes(request, decision, refused)
                 request = self._with_group_as_it_is(request)
             else:
-                return answer(request, decision, clashes)
+                return schedule_answer(request, decision, clashes)
         LOG.warning("%s: %s", UNCLAIMED, "; ".join(clash.reason for clash in clashes))
-        return unclaimed(request, decision, clashes)
+        return unclaimed_answer(request, decision, clashes)
 
     def _decided(self, request: Request) -> Decision:
         decision = self._decide(self.source.refresh(), request)
-        if decision.error is not None and not self.source.heard:
+        if decision.error is not None and not self.source.liveness_checked:
             # Before a "no": has a silent service come back since, or a change appeared late?
             decision = self._decide(self.source.refresh(liveness=True), request)
         return decision
@@ -195,9 +195,9 @@ class Settler:
             group = server_groups.of_instance(session, request.instance_uuids[0])
         return msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, instance_group=group))
 
-    def _doubt(self, refused: Refused, decisions: Sequence[Decision]) -> None:
+    def _invalidate(self, refused: ClaimsRefused, decisions: Sequence[Decision]) -> None:
         """Another scheduler was faster: the rows of these hosts are read again, those of the refused at least."""
         LOG.info("Claims refused, deciding again: %s", "; ".join(refused.reasons.values()))
         self.conflicts.refused(len(refused.reasons))
         chosen = {selections[0].provider_uuid for decision in decisions for selections in decision.selections}
-        self.source.suspect({record.id for record in self.source.table.records if record.uuid in chosen})
+        self.source.invalidate({record.id for record in self.source.table.records if record.uuid in chosen})

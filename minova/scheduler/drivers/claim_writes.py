@@ -13,7 +13,7 @@ from minova.scheduler.drivers.request import Request
 Decided = tuple[Request, Decision]
 
 
-class Refused(Exception):
+class ClaimsRefused(Exception):
     """Some claims of a transaction do not fit: nothing of it is kept. `reasons` by consumer uuid."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -39,12 +39,12 @@ def write(db: Database, decided: Sequence[Decided]) -> None:
     def work(session: Session) -> None:
         reasons = claim(session, claims, db.now(), all_or_none=True)
         if reasons:
-            raise Refused(reasons)
+            raise ClaimsRefused(reasons)
 
     db.run(work)
 
 
-def clashes(request: Request, decision: Decision, refused: Refused) -> tuple[LostHost, ...]:
+def clashes(request: Request, decision: Decision, refused: ClaimsRefused) -> tuple[LostHost, ...]:
     """Where this request's claims were refused, and why."""
     chosen = zip(request.instance_uuids, decision.selections, strict=True)
     return tuple(

@@ -9,7 +9,7 @@ from minova.db.engine import Database
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.decide.decision import Decision, Rules, decide
 from minova.scheduler.drivers.base import Driver
-from minova.scheduler.drivers.claim_loop import Settler
+from minova.scheduler.drivers.claim_loop import ClaimLoop
 from minova.scheduler.drivers.request import Request
 from minova.scheduler.extensions import load_filters, load_weighers
 from minova.scheduler.filters.affinity import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
@@ -25,10 +25,11 @@ class FilterScheduler(Driver):
     def __init__(
         self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
     ) -> None:
-        rules, trial_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
+        rules, what_if_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
         self.source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
         super().__init__(
-            Settler(db, self.source, lambda table, request: filtered(table, request, rules)), lambda _: trial_rules
+            ClaimLoop(db, self.source, lambda table, request: decide_by_filters(table, request, rules)),
+            lambda _: what_if_rules,
         )
 
 
@@ -46,7 +47,7 @@ def rules_of(conf: Any, rng: random.Random) -> Rules:
     )
 
 
-def filtered(table: HostTable, request: Request, rules: Rules) -> Decision:
+def decide_by_filters(table: HostTable, request: Request, rules: Rules) -> Decision:
     """Decide by filters and weighers, with Nova's log lines where somebody reads them."""
     if LOG.isEnabledFor(logging.DEBUG):
         rules = rules._replace(trace=LOG.debug)

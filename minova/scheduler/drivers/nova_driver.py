@@ -19,7 +19,7 @@ from minova.scheduler.decide.decision import Decision
 from minova.scheduler.decide.diagnosis import LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, Told, filter_steps
 from minova.scheduler.decide.preselection import resources_at
 from minova.scheduler.drivers.base import Driver
-from minova.scheduler.drivers.claim_loop import Settler
+from minova.scheduler.drivers.claim_loop import ClaimLoop
 from minova.scheduler.drivers.filter_scheduler import rules_of, with_group_filters
 from minova.scheduler.drivers.request import Request
 from minova.scheduler.hosts.nova_view import NovaHostState
@@ -97,7 +97,7 @@ class HostManager:
 
     def _refused(self, row: int, spec: RequestSpec) -> bool:
         state = self._table.host(row)
-        return any(one.refusal(state, spec) is not None for one in self._rules.filters)
+        return any(one.refusal_reason(state, spec) is not None for one in self._rules.filters)
 
     def get_weighed_hosts(self, hosts: Iterable[Any], spec_obj: RequestSpec) -> list[WeighedHost]:
         """The best first, by the configured weighers."""
@@ -127,12 +127,12 @@ class NovaDriver(Driver):
         self._driver = made()
         self._driver.host_manager = HostManager(source.table, self._rules)
         none = self._rules._replace(filters=())
-        super().__init__(Settler(db, source, self._decide), lambda spec: with_group_filters(none, spec, conf))
+        super().__init__(ClaimLoop(db, source, self._decide), lambda spec: with_group_filters(none, spec, conf))
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         if self._interval < 0:
             return ()
-        work = lambda: self._settler.in_turn(lambda: self._driver.run_periodic_tasks(service_context()))  # noqa: E731
+        work = lambda: self._claim_loop.exclusive(lambda: self._driver.run_periodic_tasks(service_context()))  # noqa: E731
         return [PeriodicTask(name="run_periodic_tasks", interval=self._interval, work=work)]
 
     def _decide(self, table: HostTable, request: Request) -> Decision:
@@ -192,9 +192,11 @@ def _allocation(table: HostTable, row: int, spec: RequestSpec) -> Mapping[str, A
 
 
 def _summary(table: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]:
-    rooms = {name: table.room_of(row, name) for name in resources_at(table.host(row), spec)}
+    inventories = {name: table.inventory_of(row, name) for name in resources_at(table.host(row), spec)}
     return {
-        "resources": {name: {"capacity": room.capacity, "used": room.used} for name, room in rooms.items()},
+        "resources": {
+            name: {"capacity": inventory.capacity, "used": inventory.used} for name, inventory in inventories.items()
+        },
         "traits": sorted(table.records[row].traits),
     }
 

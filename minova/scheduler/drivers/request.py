@@ -20,7 +20,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     alternates: int
 
 
-def answer(request: Request, decision: Decision, clashes: tuple[LostHost, ...] = ()) -> ScheduleAnswer:
+def schedule_answer(request: Request, decision: Decision, clashes: tuple[LostHost, ...] = ()) -> ScheduleAnswer:
     """As the contract has it: all or nothing, and the Diagnosis always. `clashes`: of its claims refused before."""
     found = decision.error is None
     return ScheduleAnswer(
@@ -39,15 +39,15 @@ def answer(request: Request, decision: Decision, clashes: tuple[LostHost, ...] =
     )
 
 
-def unclaimed(request: Request, decision: Decision, clashes: tuple[LostHost, ...]) -> ScheduleAnswer:
+def unclaimed_answer(request: Request, decision: Decision, clashes: tuple[LostHost, ...]) -> ScheduleAnswer:
     """Hosts were found again and again, and each time another scheduler filled them first."""
     lost = tuple({(clash.host, clash.node): clash for clash in clashes}.values())
     step = FilterStep(name="claim", before=len(lost), after=0, lost=lost)
     told = Told(lambda: (*decision.steps, step), lambda: decision.weighed)
-    return answer(request, msgspec.structs.replace(decision, told=told, error=f"{UNCLAIMED}."), clashes)
+    return schedule_answer(request, msgspec.structs.replace(decision, told=told, error=f"{UNCLAIMED}."), clashes)
 
 
-def refused(request_id: str, instance_uuids: tuple[str, ...], reason: str) -> ScheduleAnswer:
+def refused_answer(request_id: str, instance_uuids: tuple[str, ...], reason: str) -> ScheduleAnswer:
     """No host was looked at: the request itself cannot be met."""
     return ScheduleAnswer(
         diagnosis=Diagnosis(request_id=request_id, instance_uuids=instance_uuids, hosts=0, error=reason)

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from minova.objects.checks import Check, at_least, at_most, enough_free
 from minova.objects.request_spec import RequestSpec
-from minova.placement.limits.checks import Check, at_least, at_most
 from minova.scheduler.hosts.nova_view import NovaHostState
 from minova.scheduler.hosts.table import Hosts, HostState, HostTable, Mask, Rows
 
@@ -26,11 +26,12 @@ __all__ = [
     "Verdict",
     "at_least",
     "at_most",
+    "enough_free",
 ]
 
 
 # Values of a class column.
-FEW = 50
+FEW_VALUES = 50
 
 
 class Verdict(NamedTuple):
@@ -62,19 +63,19 @@ class Filter:
     def __init__(self, conf: Any) -> None:
         self.name = type(self).__name__
 
-    def minds(self, spec: RequestSpec) -> bool:
+    def applies_to(self, spec: RequestSpec) -> bool:
         """Whether it is asked at all."""
         return self.RUN_ON_REBUILD or not spec.is_rebuild
 
-    def again(self, index: int) -> bool:
+    def runs_for(self, index: int) -> bool:
         """Whether it is asked about the `index`-th instance of a request, counted from 0."""
         return index == 0 or not self.run_filter_once_per_request
 
-    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+    def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
         """Judge the rows that are `left`; what it says of the others is of no account."""
         raise NotImplementedError
 
-    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+    def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         """Why this one host is lost, or None if it passes."""
         raise NotImplementedError
 
@@ -89,10 +90,10 @@ class NumericFilter(Filter):
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
         raise NotImplementedError
 
-    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+    def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
         return all_of(list(self.checks(hosts, spec)), len(hosts))
 
-    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+    def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         return "; ".join(check.reason() for check in self.checks(host, spec) if not check.passed) or None
 
 
@@ -108,13 +109,13 @@ class ClassFilter(Filter):
     def verdict(self, value: Any, spec: RequestSpec) -> str | None:
         raise NotImplementedError
 
-    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+    def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
         if not self.asks(spec):
             return all_of([], len(hosts))
         values, ids = hosts.class_column(self.of)
         reasons = self._reasons(values, ids, left, spec)
         if all(reason is None for reason in reasons.values()):
-            return Verdict(_everybody(len(hosts)), lambda rows: [""] * len(rows), asked=False)
+            return Verdict(_all_rows(len(hosts)), lambda rows: [""] * len(rows), asked=False)
         passes = np.zeros(len(values), bool)
         passes[[i for i, reason in reasons.items() if reason is None]] = True
         return Verdict(passes[ids], lambda rows: [reasons[i] or "" for i in ids[rows].tolist()])
@@ -125,7 +126,7 @@ class ClassFilter(Filter):
         """By the number of the value. Few values are judged without asking who is left: that takes longer. If one of
         them makes the filter raise, it may be of a host that is not asked about.
         """
-        if len(values) <= FEW:
+        if len(values) <= FEW_VALUES:
             try:
                 return {i: self.verdict(value, spec) for i, value in enumerate(values)}
             except Exception:  # noqa: BLE001  - raised below again, if it is to be
@@ -133,7 +134,7 @@ class ClassFilter(Filter):
         present = np.bincount(ids[left], minlength=len(values)).nonzero()[0].tolist()
         return {i: self.verdict(values[i], spec) for i in present}
 
-    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+    def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         return self.verdict(getattr(host, self.of), spec) if self.asks(spec) else None
 
 
@@ -169,14 +170,14 @@ class PerHostFilter(Filter):
         self.name = type(lifted).__name__
         self._lifted = lifted
 
-    def minds(self, spec: RequestSpec) -> bool:
+    def applies_to(self, spec: RequestSpec) -> bool:
         """Whether a rebuild is its business is for itself to say."""
         return True
 
-    def again(self, index: int) -> bool:
+    def runs_for(self, index: int) -> bool:
         return bool(self._lifted.run_filter_for_index(index))
 
-    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+    def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
         states = [hosts.host(row).nova() for row in left.nonzero()[0].tolist()]
         before = [dict(state.limits) for state in states]
         passed = np.zeros(len(hosts), bool)
@@ -186,7 +187,7 @@ class PerHostFilter(Filter):
                 state.written[self.name] = {k: v for k, v in state.limits.items() if k not in old or old[k] != v}
         return Verdict(passed, lambda rows: [f"{self.name} said no"] * len(rows))
 
-    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+    def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         return None if self._passing([host.nova()], spec) else f"{self.name} said no"
 
     def limits(self, host: HostState) -> dict[str, Any]:
@@ -201,7 +202,7 @@ class PerHostFilter(Filter):
 def all_of(checks: Sequence[Check], length: int) -> Verdict:
     """Every check must hold; a row's reason joins those that do not."""
     if not checks:
-        return Verdict(_everybody(length), lambda rows: [""] * len(rows), asked=False)
+        return Verdict(_all_rows(length), lambda rows: [""] * len(rows), asked=False)
     passed = np.ones(length, bool)
     for check in checks:
         if check.passed is not True:
@@ -222,8 +223,8 @@ def _tally(checks: Sequence[Check], lost: Mask) -> dict[str, int]:
     """Every kind of room that a host lacks; what it is like otherwise only where that is all there is to say."""
     found: dict[str, int] = {}
     unexplained = lost.copy()
-    for check in sorted(checks, key=lambda check: not check.is_room):
-        failed = (lost if check.is_room else unexplained) & ~np.broadcast_to(check.passed, len(lost))
+    for check in sorted(checks, key=lambda check: not check.compares_free):
+        failed = (lost if check.compares_free else unexplained) & ~np.broadcast_to(check.passed, len(lost))
         if failed.any():
             found[check.what] = int(np.count_nonzero(failed))
             unexplained = unexplained & ~failed
@@ -231,7 +232,7 @@ def _tally(checks: Sequence[Check], lost: Mask) -> dict[str, int]:
 
 
 @lru_cache(maxsize=8)
-def _everybody(length: int) -> Mask:
+def _all_rows(length: int) -> Mask:
     everybody = np.ones(length, bool)
     everybody.flags.writeable = False
     return everybody

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterator
 
+from minova.objects.checks import at_least, at_most, below
 from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY
 from minova.objects.request_spec import RequestSpec
-from minova.placement.limits.checks import at_least, at_most, below
 from minova.scheduler.filters import Check, NumericFilter
 from minova.scheduler.filters.by_name import Named, NameFilter
-from minova.scheduler.filters.errors import Malformed
+from minova.scheduler.filters.errors import InvalidFilterInput
 from minova.scheduler.hosts.table import Hosts
 
 
@@ -61,4 +61,4 @@ def uuids_of(spec: RequestSpec, hint: str) -> Collection[str]:
     try:
         return frozenset(value or ())
     except TypeError as error:
-        raise Malformed(f"Scheduler hint {hint}: {value!r} names no instances", error) from error
+        raise InvalidFilterInput(f"Scheduler hint {hint}: {value!r} names no instances", error) from error

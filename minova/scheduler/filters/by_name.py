@@ -24,7 +24,7 @@ class NameFilter(Filter):
         """None: the request does not ask, and everybody passes."""
         raise NotImplementedError
 
-    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+    def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
         named = self.named(spec)
         if named is None:
             return all_of([], len(hosts))
@@ -35,7 +35,7 @@ class NameFilter(Filter):
                     passed[row] = not named.but
         return Verdict(passed, lambda lost: [named.reason] * len(lost))
 
-    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+    def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         named = self.named(spec)
         if named is None:
             return None

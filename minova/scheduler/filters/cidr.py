@@ -7,7 +7,7 @@ import netaddr
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
-from minova.scheduler.filters.errors import Malformed
+from minova.scheduler.filters.errors import InvalidFilterInput
 
 
 class SimpleCIDRAffinityFilter(ClassFilter):
@@ -37,4 +37,4 @@ def _contains(address: Any, width: Any, value: Any) -> bool:
         return _address(value) in network
     except (netaddr.AddrFormatError, TypeError, ValueError) as error:
         hints = f"build_near_host_ip {address!r}, cidr {width!r}"
-        raise Malformed(f"Scheduler hints {hints}, host address {value!r}", error) from error
+        raise InvalidFilterInput(f"Scheduler hints {hints}, host address {value!r}", error) from error

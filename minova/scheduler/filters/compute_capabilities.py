@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters.extra_specs import compare
-from minova.scheduler.filters.nova_names import OWN, SHARED, AlikeFilter, attribute, field_of
+from minova.scheduler.filters.nova_names import OWN, SHARED, EquivalentHostsFilter, attribute, field_of
 from minova.scheduler.hosts.state import HostState
 
 SCOPE = "capabilities"
@@ -21,7 +21,7 @@ class Need(NamedTuple):
     requirement: str
 
 
-class ComputeCapabilitiesFilter(AlikeFilter):
+class ComputeCapabilitiesFilter(EquivalentHostsFilter):
     """`capabilities:A:B` must be there and match; a key without scope must match where a host has such a thing."""
 
     def reads(self, spec: RequestSpec) -> Iterable[str] | None:
@@ -29,7 +29,7 @@ class ComputeCapabilitiesFilter(AlikeFilter):
         # What is no attribute may be in the stats.
         return [need.path[0] if need.path[0] in SHARED else "stats" for need in wanted] or None
 
-    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+    def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         stats = host.stats
         for need in needs(spec.flavor.extra_specs):
             first = need.path[0]

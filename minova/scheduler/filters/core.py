@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.filters import Check, NumericFilter, at_least
+from minova.scheduler.filters import Check, NumericFilter, at_least, enough_free
 from minova.scheduler.hosts.aggregate_values import AggregateNumber
 from minova.scheduler.hosts.table import Hosts, HostState
 
@@ -19,7 +19,7 @@ class CoreFilter(NumericFilter):
         need, limit, used = spec.flavor.vcpus, hosts.vcpus * self.ratio(hosts), hosts.vcpus_used
         unknown = hosts.vcpus == 0
         yield at_least("vcpus", hosts.vcpus, need).unless(unknown)
-        yield at_least("free vcpus", limit - used, need, limit=limit, used=used).unless(unknown)
+        yield enough_free("vcpus", limit - used, need, limit=limit, used=used).unless(unknown)
 
     def limits(self, host: HostState) -> dict[str, float]:
         limit = host.vcpus * self.ratio(host)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.filters import Check, NumericFilter, at_least
+from minova.scheduler.filters import Check, NumericFilter, at_least, enough_free
 from minova.scheduler.hosts.aggregate_values import AggregateNumber
 from minova.scheduler.hosts.table import Hosts, HostState
 
@@ -22,7 +22,7 @@ class DiskFilter(NumericFilter):
         need, total = need_mb(spec), hosts.local_gb * 1024
         used, limit = total - hosts.free_disk_mb, total * self.ratio(hosts)
         yield at_least("disk", total, need, "MB")
-        yield at_least("free disk", limit - used, need, "MB", limit=limit, used=used)
+        yield enough_free("disk", limit - used, need, "MB", limit=limit, used=used)
 
     def limits(self, host: HostState) -> dict[str, float]:
         return {"disk_gb": host.local_gb * self.ratio(host)}
@@ -43,7 +43,7 @@ class LocalDiskFilter(NumericFilter):
     """Disk that is really free, without overcommitment."""
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
-        yield at_least("free local disk", hosts.free_disk_mb, need_mb(spec), "MB")
+        yield enough_free("local disk", hosts.free_disk_mb, need_mb(spec), "MB")
 
 
 def need_mb(spec: RequestSpec) -> int:

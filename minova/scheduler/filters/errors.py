@@ -3,7 +3,7 @@
 from minova import errors
 
 
-class Malformed(errors.BadRequest):
+class InvalidFilterInput(errors.BadRequest):
     """The text names key and value. `nova_name` is the kind of Python's own error, which Nova lets through."""
 
     def __init__(self, text: str, cause: Exception) -> None:

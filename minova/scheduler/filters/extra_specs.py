@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 
-from minova.scheduler.filters.errors import Malformed
+from minova.scheduler.filters.errors import InvalidFilterInput
 
 NUMERIC: dict[str, Callable[[float, float], bool]] = {
     "=": operator.ge,  # as in Nova: at least
@@ -28,7 +28,7 @@ def compare(key: str, value: str, requirement: str) -> bool:
     try:
         return match(value, requirement)
     except (ValueError, IndexError) as error:
-        raise Malformed(f"Extra spec {key}: {requirement!r} does not compare with {value!r}", error) from error
+        raise InvalidFilterInput(f"Extra spec {key}: {requirement!r} does not compare with {value!r}", error) from error
 
 
 def match(value: str, requirement: str) -> bool:

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.filters.errors import Malformed
-from minova.scheduler.filters.nova_names import OWN, SHARED, AlikeFilter, attribute
+from minova.scheduler.filters.errors import InvalidFilterInput
+from minova.scheduler.filters.nova_names import OWN, SHARED, EquivalentHostsFilter, attribute
 from minova.scheduler.hosts.state import HostState
 
 Arguments = Sequence[Any]
@@ -40,7 +40,7 @@ COMMANDS: dict[str, Callable[[Arguments], Any]] = {
 }
 
 
-class JsonFilter(AlikeFilter):
+class JsonFilter(EquivalentHostsFilter):
     """Nova's oddities hold: what a host does not have drops out and the other arguments move up.
 
     Malformed names the query and what is wrong with it.
@@ -53,7 +53,7 @@ class JsonFilter(AlikeFilter):
         first = (name[1:].split(".")[0] for name in variables(_parsed(query)))
         return [name for name in first if name in SHARED or name in OWN]
 
-    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+    def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         query = spec.get_scheduler_hint("query")
         if not query:
             return None
@@ -112,9 +112,9 @@ def _parsed(query: Any) -> Any:
 _loaded = lru_cache(maxsize=100)(json.loads)
 
 
-def _bad(query: Any, error: Exception) -> Malformed:
+def _bad(query: Any, error: Exception) -> InvalidFilterInput:
     what = f"none of the commands {' '.join(COMMANDS)}" if isinstance(error, KeyError) else type(error).__name__
-    return Malformed(f"Scheduler hint query: {query!r}: {what}", error)
+    return InvalidFilterInput(f"Scheduler hint query: {query!r}: {what}", error)
 
 
 def _values(query: Any, host: HostState) -> list[str]:

@@ -98,29 +98,29 @@ def field_of(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
-class AlikeFilter(Filter):
+class EquivalentHostsFilter(Filter):
     """Asks about one of the hosts that are alike in what the request reads."""
 
     def reads(self, spec: RequestSpec) -> Iterable[str] | None:
         """Nova's names of what it reads. None: it does not ask, and everybody passes."""
         raise NotImplementedError
 
-    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+    def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
         names = self.reads(spec)
         if names is None:
             return all_of([], len(hosts))
         rows = left.nonzero()[0]
         said: dict[Any, str | None] = {}
         passed, why = left.copy(), {}
-        for row, key in zip(rows.tolist(), _likeness(hosts, rows, sorted(set(names))), strict=True):
+        for row, key in zip(rows.tolist(), _equivalence_keys(hosts, rows, sorted(set(names))), strict=True):
             if key not in said:
-                said[key] = self.refusal(hosts.host(row), spec)
+                said[key] = self.refusal_reason(hosts.host(row), spec)
             why[row] = said[key]
             passed[row] = why[row] is None
         return Verdict(passed, lambda lost: [why[row] or "" for row in lost.tolist()])
 
 
-def _likeness(hosts: HostTable, rows: Rows, names: Sequence[str]) -> Sequence[Any]:
+def _equivalence_keys(hosts: HostTable, rows: Rows, names: Sequence[str]) -> Sequence[Any]:
     """For each row what tells whether another is alike; the row itself where it cannot be told cheaply."""
     if not names:
         return [()] * len(rows)

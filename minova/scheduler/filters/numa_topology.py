@@ -18,7 +18,7 @@ NO_THREADS = "CPU thread policy require, but the host has no hardware threads"
 
 
 class NUMATopologyFilter(Filter):
-    def sieve(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
+    def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
         threads = wants_threads(spec)
         if spec.numa_topology is None and not threads:
             return all_of([], len(hosts))
@@ -31,9 +31,9 @@ class NUMATopologyFilter(Filter):
             if spec.pci_requests or not exact:
                 passed[~left] = False
                 self._look_closely(hosts, passed, spec)
-        return Verdict(passed, lambda rows: [self.refusal(hosts.host(row), spec) or "" for row in rows.tolist()])
+        return Verdict(passed, lambda rows: [self.refusal_reason(hosts.host(row), spec) or "" for row in rows.tolist()])
 
-    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+    def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         topology = host.numa_topology
         if topology is not None and wants_threads(spec) and not has_threads(topology):
             return NO_THREADS

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.filters import Check, NumericFilter, at_least
+from minova.scheduler.filters import Check, NumericFilter, at_least, enough_free
 from minova.scheduler.hosts.aggregate_values import AggregateNumber
 from minova.scheduler.hosts.table import Hosts, HostState
 
@@ -18,7 +18,7 @@ class RamFilter(NumericFilter):
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
         need, limit, used = spec.flavor.memory_mb, hosts.memory_mb * self.ratio(hosts), hosts.memory_mb_used
         yield at_least("memory", hosts.memory_mb, need, "MB")
-        yield at_least("free memory", limit - used, need, "MB", limit=limit, used=used)
+        yield enough_free("memory", limit - used, need, "MB", limit=limit, used=used)
 
     def limits(self, host: HostState) -> dict[str, float]:
         return {"memory_mb": host.memory_mb * self.ratio(host)}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from minova import errors
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.filters import Check, NumericFilter, at_least
+from minova.scheduler.filters import Check, NumericFilter, enough_free
 from minova.scheduler.hosts.table import Hosts
 
 KEY = "resources:VGPU"
@@ -17,5 +17,7 @@ class VGPUFilter(NumericFilter):
             return
         if not asked.isdecimal():
             raise errors.BadRequest(f"Extra spec {KEY}: {asked!r} is no number.")
-        room = hosts.room("VGPU")
-        yield at_least("free VGPU", room.capacity - room.used, int(asked), limit=room.capacity, used=room.used)
+        inventory = hosts.inventory("VGPU")
+        yield enough_free(
+            "VGPU", inventory.capacity - inventory.used, int(asked), limit=inventory.capacity, used=inventory.used
+        )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minova.scheduler.hosts.class_value_cache import PerValue
+from minova.scheduler.hosts.class_value_cache import ClassValueCache
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.hosts.table import Hosts, HostTable
 
@@ -47,7 +47,7 @@ class AggregateNumber:
     """`least` of all hosts as a column, with a default where there is none. `cast` (int or float) reads the texts."""
 
     def __init__(self, key: str, cast: Callable[[str], float] = float) -> None:
-        self._numbers = PerValue("aggregates", partial(_least_or_nan, key=key, cast=cast))
+        self._numbers = ClassValueCache("aggregates", partial(_least_or_nan, key=key, cast=cast))
         self._each: NDArray[np.float64] | None = None
         self._anywhere = False
 

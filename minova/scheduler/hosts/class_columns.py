@@ -14,7 +14,7 @@ class ClassColumn(NamedTuple):
     ids: NDArray[np.int64]
 
 
-class Values:
+class DistinctValues:
     """The distinct values of one column, numbered as they come. A value must be hashable."""
 
     def __init__(self) -> None:
@@ -28,8 +28,8 @@ class Values:
             self.values.append(value)
         return found
 
-    def copy(self) -> "Values":
-        found = Values()
+    def copy(self) -> "DistinctValues":
+        found = DistinctValues()
         found.values, found._numbers = list(self.values), dict(self._numbers)
         return found
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from minova.scheduler.hosts.table import Hosts, HostTable
 
 
-class PerValue:
+class ClassValueCache:
     """`number` must depend on the value alone. The list of a table's values only grows, until another takes its place."""
 
     def __init__(self, of: str, number: Callable[[Any], float]) -> None:

@@ -7,7 +7,7 @@ from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopology
 from minova.objects.pci import InstancePCIRequest
 
 
-def taken(
+def after_instance(
     topology: NUMATopology | None,
     pools: Pools,
     wanted: InstanceNUMATopology | None,

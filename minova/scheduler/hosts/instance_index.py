@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from minova.scheduler.hosts.record import HostRecord
 
 
-class Whereabouts:
+class InstanceIndex:
     """An instance is on one node as a rule; while it moves, or on paper, it may be on several."""
 
     def __init__(self) -> None:

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 # Values kept so that later ones can be the same object. More are forgotten, which costs memory and nothing else.
-MOST = 200_000
+MAX_INTERNED = 200_000
 
 
-class Shared:
+class Interner:
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
@@ -24,6 +24,6 @@ class Shared:
         return first
 
     def _first(self, key: Any, value: Any) -> Any:
-        if len(self._known) > MOST:
+        if len(self._known) > MAX_INTERNED:
             self._known.clear()
         return self._known.setdefault(key, value)

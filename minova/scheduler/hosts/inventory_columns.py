@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-ROOM_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
+INVENTORY_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
-class RoomColumns(NamedTuple):
+class InventoryColumns(NamedTuple):
     """The inventories of one resource class over all hosts; all 0 where a host has none."""
 
     capacity: Any
@@ -17,9 +17,9 @@ class RoomColumns(NamedTuple):
     step_size: Any
 
 
-def key(resource_class: str, name: str) -> str:
+def column_name(resource_class: str, name: str) -> str:
     return f"{resource_class}.{name}"
 
 
-def one(column: NDArray[Any]) -> Any:
+def single_value(column: NDArray[Any]) -> Any:
     return int(column[0]) if len(column) and (column == column[0]).all() else column

@@ -12,7 +12,7 @@ from minova.hardware.numa_counts import NUMBERS, CellCounts, Counts, Need, accep
 from minova.objects.numa import NUMATopology, NUMATopologyLimits
 
 # With so many kinds of guest cells every set of kinds is counted; a guest of more is left to the exact fit.
-MOST_KINDS = 5
+MAX_KINDS = 5
 
 
 class NumaColumns:
@@ -75,7 +75,7 @@ class NumaColumns:
         kinds = Counter(needs)
         accepted = {need: self._accepting(need, limits) for need in kinds}
         passed = self.exists.sum(axis=0) >= len(needs)
-        exact = len(kinds) <= MOST_KINDS
+        exact = len(kinds) <= MAX_KINDS
         sizes = range(1, len(kinds) + 1) if exact else (1, len(kinds))
         for size in sizes:
             for some in combinations(kinds, size):

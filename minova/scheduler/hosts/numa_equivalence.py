@@ -9,7 +9,7 @@ from typing import Any
 from minova.objects.numa import NUMACell, NUMATopology
 
 
-def likeness(topology: NUMATopology) -> tuple[Any, ...]:
+def equivalence_key(topology: NUMATopology) -> tuple[Any, ...]:
     """Equal for topologies that any guests fill in the same way."""
     return tuple(map(_of_cell, topology.cells))
 

@@ -104,7 +104,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         return int((self.value or 0) * (100 if self.name in SHARES else 1))
 
 
-class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
+class InventoryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One inventory. `pending` is the part of `used` that the node does not report yet: its claim is still to come."""
 
     capacity: int
@@ -116,19 +116,19 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True):
     step_size: int = 1
 
 
-def together(one: RoomFacts, other: RoomFacts) -> RoomFacts:
+def merge_inventories(one: InventoryFacts, other: InventoryFacts) -> InventoryFacts:
     """Two inventories of a class below one node, as one: an instance takes all of a class from a single provider, so that
     it gets no more at once than the freer of them has.
     """
-    rooms = (one, other)
+    inventories = (one, other)
     return msgspec.structs.replace(
         one,
-        capacity=sum(room.capacity for room in rooms),
+        capacity=sum(inventory.capacity for inventory in inventories),
         # What is used beyond its capacity of one takes nothing of the other.
-        used=sum(min(room.used, room.capacity) for room in rooms),
-        reserved=sum(room.reserved for room in rooms),
-        pending=sum(room.pending for room in rooms),
-        max_unit=max(min(room.max_unit, room.capacity - room.used) for room in rooms),
+        used=sum(min(inventory.used, inventory.capacity) for inventory in inventories),
+        reserved=sum(inventory.reserved for inventory in inventories),
+        pending=sum(inventory.pending for inventory in inventories),
+        max_unit=max(min(inventory.max_unit, inventory.capacity - inventory.used) for inventory in inventories),
     )
 
 
@@ -172,7 +172,7 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     traits: frozenset[str] = frozenset()
     provider_aggregates: frozenset[str] = frozenset()
     stats: dict[str, Any] = {}
-    rooms: dict[str, RoomFacts] = {}
+    inventories: dict[str, InventoryFacts] = {}
 
     @property
     def hypervisor_type(self) -> str:
@@ -197,14 +197,14 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def effective_used(reported: int, room: RoomFacts | None) -> int:
+def effective_used(reported: int, inventory: InventoryFacts | None) -> int:
     """The larger of what the node says it uses, with the claims that it has not met yet, and what is allocated on it.
 
     Each knows what the other does not: the node its orphaned domains, the inventory the newest claims.
     """
-    if room is None:
+    if inventory is None:
         return reported
-    return max(reported + room.pending, room.used + room.reserved)
+    return max(reported + inventory.pending, inventory.used + inventory.reserved)
 
 
 def free_disk_mb(free_disk_gb: int, disk_available_least: int | None, unreported_gb: int) -> int:
@@ -213,26 +213,28 @@ def free_disk_mb(free_disk_gb: int, disk_available_least: int | None, unreported
     return (least - unreported_gb) * 1024
 
 
-def cpu_room(rooms: Mapping[str, RoomFacts]) -> RoomFacts | None:
+def cpu_inventory(inventories: Mapping[str, InventoryFacts]) -> InventoryFacts | None:
     """Shared and dedicated CPUs together, as a node counts them."""
-    found = [rooms[name] for name in ("VCPU", "PCPU") if name in rooms]
+    found = [inventories[name] for name in ("VCPU", "PCPU") if name in inventories]
     if len(found) < 2:
         return found[0] if found else None
     return msgspec.structs.replace(
         found[0],
-        used=sum(room.used for room in found),
-        reserved=sum(room.reserved for room in found),
-        pending=sum(room.pending for room in found),
+        used=sum(inventory.used for inventory in found),
+        reserved=sum(inventory.reserved for inventory in found),
+        pending=sum(inventory.pending for inventory in found),
     )
 
 
-def host_record(node: Mapping[str, Any], rooms: dict[str, RoomFacts], pending: int, **facts: Any) -> HostRecord:
+def host_record(
+    node: Mapping[str, Any], inventories: dict[str, InventoryFacts], pending: int, **facts: Any
+) -> HostRecord:
     """From a `compute_nodes` row (by column name) and what else was read of the host. `pending`: its instances that no
     claim of the node has met yet.
 
     ValueError: a counter of the stats is no number.
     """
-    local_gb_used = effective_used(node["local_gb_used"], rooms.get("DISK_GB"))
+    local_gb_used = effective_used(node["local_gb_used"], inventories.get("DISK_GB"))
     unreported = local_gb_used - node["local_gb_used"]
     stats = facts["stats"]
     return HostRecord(
@@ -242,9 +244,9 @@ def host_record(node: Mapping[str, Any], rooms: dict[str, RoomFacts], pending: i
         host=node["host"],
         node=node["hypervisor_hostname"],
         memory_mb=node["memory_mb"],
-        memory_mb_used=effective_used(node["memory_mb_used"], rooms.get("MEMORY_MB")),
+        memory_mb_used=effective_used(node["memory_mb_used"], inventories.get("MEMORY_MB")),
         vcpus=node["vcpus"],
-        vcpus_used=effective_used(node["vcpus_used"], cpu_room(rooms)),
+        vcpus_used=effective_used(node["vcpus_used"], cpu_inventory(inventories)),
         local_gb=node["local_gb"],
         local_gb_used=local_gb_used,
         free_disk_mb=free_disk_mb(node["free_disk_gb"], node["disk_available_least"], unreported),
@@ -255,7 +257,7 @@ def host_record(node: Mapping[str, Any], rooms: dict[str, RoomFacts], pending: i
         cpu_allocation_ratio=node["cpu_allocation_ratio"],
         disk_allocation_ratio=node["disk_allocation_ratio"],
         host_ip=node["host_ip"],
-        rooms=rooms,
+        inventories=inventories,
         **facts,
     )
 

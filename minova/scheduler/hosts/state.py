@@ -66,7 +66,7 @@ class HostState(Hosts):
 
     def nova(self) -> Any:
         """The same host in Nova's shapes; one object for as long as the decision takes, so that notes on it stay."""
-        return self._table.noted(self.row)
+        return self._table.nova_view(self.row)
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -91,5 +91,5 @@ class HostState(Hosts):
     def instances_among(self, uuids: Any) -> int:
         return self._table.instances_among_row(self.row, uuids)  # type: ignore[no-any-return]
 
-    def room(self, resource_class: str) -> Any:
-        return self._table.room_of(self.row, resource_class)
+    def inventory(self, resource_class: str) -> Any:
+        return self._table.inventory_of(self.row, resource_class)

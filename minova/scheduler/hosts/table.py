@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from minova.objects.numa import NUMATopologyLimits
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.hosts.class_columns import ClassColumn, Values
-from minova.scheduler.hosts.consumption import taken
-from minova.scheduler.hosts.instance_index import RowsOfHosts, Whereabouts
-from minova.scheduler.hosts.inventory_columns import ROOM_COLUMNS, RoomColumns, key, one
+from minova.scheduler.hosts.class_columns import ClassColumn, DistinctValues
+from minova.scheduler.hosts.consumption import after_instance
+from minova.scheduler.hosts.instance_index import InstanceIndex, RowsOfHosts
+from minova.scheduler.hosts.inventory_columns import INVENTORY_COLUMNS, InventoryColumns, column_name, single_value
 from minova.scheduler.hosts.nova_view import NovaHostState
 from minova.scheduler.hosts.numa_columns import NumaColumns
 from minova.scheduler.hosts.record import CLASS_COLUMNS, FLOAT_COLUMNS, WHOLE_COLUMNS, HostRecord
 from minova.scheduler.hosts.state import Hosts, HostState
 
-__all__ = ["ROOM_COLUMNS", "ClassColumn", "HostState", "HostTable", "Hosts", "Mask", "RoomColumns", "Rows"]
+__all__ = ["INVENTORY_COLUMNS", "ClassColumn", "HostState", "HostTable", "Hosts", "InventoryColumns", "Mask", "Rows"]
 
 Mask = NDArray[np.bool_]
 # Numbers of rows.
@@ -39,26 +39,26 @@ class Record(Protocol):
 class HostTable(Hosts):
     """Changed by `apply` and `set_silent` (what was read) and by `consume` (what was decided, until `restore`).
 
-    `together`: a host's nodes have its instances together, as in Nova's HostManager; in a scenario each has its own.
+    `share_instances`: a host's nodes have its instances together, as in Nova's HostManager; in a scenario each has its own.
     """
 
-    def __init__(self, *, together: bool = False) -> None:
-        self.together = together
+    def __init__(self, *, share_instances: bool = False) -> None:
+        self.share_instances = share_instances
         self.records: list[HostRecord] = []
         self.row_of: dict[int, int] = {}
         self.consumed: dict[int, list[str]] = {}
         self._silent: dict[int, float] = {}
-        self._values = {name: Values() for name in CLASS_COLUMNS}
+        self._values = {name: DistinctValues() for name in CLASS_COLUMNS}
         self._columns: dict[str, NDArray[Any]] = {
             **{name: np.zeros(0, np.int64) for name in CLASS_COLUMNS},
             # Floats hold whole numbers exactly, and weighers need no copies of them.
             **{name: np.zeros(0, np.float64) for name in (*WHOLE_COLUMNS, *FLOAT_COLUMNS)},
         }
         self._resource_classes: set[str] = set()
-        self._rooms: dict[str, RoomColumns] = {}
+        self._inventories: dict[str, InventoryColumns] = {}
         self.numa = NumaColumns()
-        self._where = Whereabouts()
-        self._noted: dict[int, NovaHostState] = {}
+        self._instance_index = InstanceIndex()
+        self._nova_views: dict[int, NovaHostState] = {}
         self._records: list[weakref.ref[Record]] = []
         self._rows_of_hosts = RowsOfHosts()
 
@@ -89,23 +89,25 @@ class HostTable(Hosts):
         values, ids = self.class_column(name)
         return np.fromiter(map(holds, values), bool, len(values))[ids]
 
-    def room(self, resource_class: str) -> RoomColumns:
+    def inventory(self, resource_class: str) -> InventoryColumns:
         """Inventories of one class. Units that are the same on every host come as one number: cheaper to check."""
-        room = self._rooms.get(resource_class)
-        if room is None:
+        inventory = self._inventories.get(resource_class)
+        if inventory is None:
             if resource_class in self._resource_classes:
-                columns = [self._columns[key(resource_class, name)] for name in ROOM_COLUMNS]
-                room = RoomColumns(columns[0], columns[1], one(columns[2]), columns[3], one(columns[4]))
+                columns = [self._columns[column_name(resource_class, name)] for name in INVENTORY_COLUMNS]
+                inventory = InventoryColumns(
+                    columns[0], columns[1], single_value(columns[2]), columns[3], single_value(columns[4])
+                )
             else:
                 none = np.zeros(len(self), np.int64)
-                room = RoomColumns(none, none, 0, none, 0)
-            self._rooms[resource_class] = room
-        return room
+                inventory = InventoryColumns(none, none, 0, none, 0)
+            self._inventories[resource_class] = inventory
+        return inventory
 
-    def room_of(self, row: int, resource_class: str) -> RoomColumns:
+    def inventory_of(self, row: int, resource_class: str) -> InventoryColumns:
         """The same of one host."""
-        columns = self.room(resource_class)
-        return RoomColumns(*(value if isinstance(value, int) else value[row].item() for value in columns))
+        columns = self.inventory(resource_class)
+        return InventoryColumns(*(value if isinstance(value, int) else value[row].item() for value in columns))
 
     def host(self, row: int) -> HostState:
         return HostState(self, row)
@@ -114,11 +116,11 @@ class HostTable(Hosts):
         """The nodes of a host, by its name in lower case."""
         return self._rows_of_hosts.of(self.records, lowered)
 
-    def noted(self, row: int) -> NovaHostState:
+    def nova_view(self, row: int) -> NovaHostState:
         """The host for what was written for Nova: the same object until `begin`."""
-        if row not in self._noted:
-            self._noted[row] = NovaHostState(self, row)
-        return self._noted[row]
+        if row not in self._nova_views:
+            self._nova_views[row] = NovaHostState(self, row)
+        return self._nova_views[row]
 
     def keep(self, record: Record) -> None:
         """What reads this table later, if anybody holds it still, is made to read before the table changes."""
@@ -133,7 +135,7 @@ class HostTable(Hosts):
 
     def begin(self) -> None:
         """A request is decided from here on: what filters noted on hosts for another one is gone."""
-        self._noted = {}
+        self._nova_views = {}
 
     def instances_among(self, uuids: Iterable[str]) -> NDArray[np.int64]:
         """How many of these instances each host has."""
@@ -146,8 +148,8 @@ class HostTable(Hosts):
         return sum(row in self._rows_with(uuid) for uuid in set(uuids))
 
     def _rows_with(self, uuid: str) -> set[int]:
-        rows = {self.row_of[node_id] for node_id in self._where.nodes(uuid)}
-        if not self.together:
+        rows = {self.row_of[node_id] for node_id in self._instance_index.nodes(uuid)}
+        if not self.share_instances:
             return rows
         hosts = {self.records[row].host for row in rows}
         return {row for host in hosts for row in self.rows_of_host(host.lower()) if self.records[row].host == host}
@@ -168,7 +170,7 @@ class HostTable(Hosts):
         for node_id in changes:
             if node_id in self.row_of:
                 row = self.row_of[node_id]
-                self._where.drop(node_id, (*self.records[row].instances, *self.joined(row)))
+                self._instance_index.drop(node_id, (*self.records[row].instances, *self.joined(row)))
         if gone or fresh:
             self._reshape(gone, fresh)
             self._rows_of_hosts.forget()
@@ -178,10 +180,10 @@ class HostTable(Hosts):
                 if record.host != self.records[row].host:
                     self._rows_of_hosts.forget()
                 self.records[row] = record
-                self._where.put(node_id, record.instances)
+                self._instance_index.put(node_id, record.instances)
                 self._write(row)
-        self._rooms.clear()
-        self._noted = {}
+        self._inventories.clear()
+        self._nova_views = {}
         self._compact()
 
     def set_silent(self, silent: Mapping[int, float]) -> None:
@@ -215,14 +217,14 @@ class HostTable(Hosts):
             value = self._service(record) if name == "service" else getattr(record, name)
             columns[name][row] = self._values[name].number(value)
         self.numa.write(row, record.numa_topology)
-        for resource_class in record.rooms.keys() - self._resource_classes:
+        for resource_class in record.inventories.keys() - self._resource_classes:
             self._resource_classes.add(resource_class)
-            for name in ROOM_COLUMNS:
-                columns[key(resource_class, name)] = np.zeros(len(self.records), np.int64)
+            for name in INVENTORY_COLUMNS:
+                columns[column_name(resource_class, name)] = np.zeros(len(self.records), np.int64)
         for resource_class in self._resource_classes:
-            room = record.rooms.get(resource_class)
-            for name in ROOM_COLUMNS:
-                columns[key(resource_class, name)][row] = 0 if room is None else getattr(room, name)
+            inventory = record.inventories.get(resource_class)
+            for name in INVENTORY_COLUMNS:
+                columns[column_name(resource_class, name)][row] = 0 if inventory is None else getattr(inventory, name)
 
     def _service(self, record: HostRecord) -> Any:
         since = self._silent.get(record.service_id)
@@ -250,13 +252,13 @@ class HostTable(Hosts):
         """
         self._settle()
         topology, pools = self.value(row, "numa_topology"), self.value(row, "pci_pools")
-        left = taken(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
+        left = after_instance(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
         node_id, flavor, columns = self.records[row].id, spec.flavor, self._columns
         uuids = self.consumed.setdefault(node_id, [])
         known = instance_uuid is not None and self.instances_among_row(row, (instance_uuid,)) > 0
         if instance_uuid is not None:
             uuids.append(instance_uuid)
-            self._where.put(node_id, (instance_uuid,))
+            self._instance_index.put(node_id, (instance_uuid,))
         if spec.image is not None and spec.image.properties and not known:
             images = (*self.value(row, "instance_images"), tuple(sorted(spec.image.properties.items())))
             columns["instance_images"][row] = self._values["instance_images"].number(images)
@@ -268,7 +270,7 @@ class HostTable(Hosts):
         columns["num_io_ops"][row] += 1
         for resource_class, amount in (spec.resources if resources is None else resources).items():
             if resource_class in self._resource_classes:
-                columns[key(resource_class, "used")][row] += amount
+                columns[column_name(resource_class, "used")][row] += amount
         if left[0] is not topology:
             columns["numa_topology"][row] = self._values["numa_topology"].number(left[0])
             self.numa.write(row, left[0])
@@ -282,7 +284,7 @@ class HostTable(Hosts):
         for node_id, uuids in touched.items():
             if node_id in self.row_of:
                 row = self.row_of[node_id]
-                self._where.drop(node_id, uuids)
-                self._where.put(node_id, self.records[row].instances)
+                self._instance_index.drop(node_id, uuids)
+                self._instance_index.put(node_id, self.records[row].instances)
                 self._write(row)
         return set(touched)

@@ -8,7 +8,7 @@ import msgspec
 from minova.codecs import Decoder, parse_json
 from minova.objects.numa import NUMACell, NUMATopology
 from minova.objects.pci import PciDevicePool
-from minova.scheduler.hosts.interning import Shared
+from minova.scheduler.hosts.interning import Interner
 from minova.scheduler.hosts.record import ImageSupport, Metric
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ _SUPPORTED: Decoder[Any] = Decoder(tuple[tuple[str, str, str], ...] | None)
 class NodeValues:
     """ValidationError (msgspec): a text is none of ours. Stats are text to text."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Interner) -> None:
         self._shared = shared
         self._decoded: dict[tuple[Any, str], Any] = {}
 
@@ -76,5 +76,5 @@ class NodeValues:
         return self._shared.of(tuple(self._shared.of(value) for value in values))
 
 
-def _shared_text(shared: Shared, value: Any) -> Any:
+def _shared_text(shared: Interner, value: Any) -> Any:
     return shared.of(value) if isinstance(value, str) else value

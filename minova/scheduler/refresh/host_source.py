@@ -11,7 +11,7 @@ from minova.db.models import Heartbeat, Service
 from minova.objects.liveness import judge
 from minova.objects.service import CONDUCTOR
 from minova.placement.changes import EVERY_NODE
-from minova.scheduler.hosts.interning import Shared
+from minova.scheduler.hosts.interning import Interner
 from minova.scheduler.hosts.table import HostTable
 from minova.scheduler.refresh.change_feed import ChangeFeed
 from minova.scheduler.refresh.loader import read_hosts, read_signatures, signature
@@ -33,21 +33,21 @@ class HostSource:
     """
 
     def __init__(self, db: Database, *, service_down_time: float, clock: Callable[[], float]) -> None:
-        self.table = HostTable(together=True)
+        self.table = HostTable(share_instances=True)
         self.rows_read = 0
-        self.heard = False  # whether the last refresh looked for silent services and for late changes
+        self.liveness_checked = False  # whether the last refresh looked for silent services and for late changes
         self._db = db
         self._down_time = service_down_time
         self._clock = clock
         self._feed = ChangeFeed(clock)
-        self._shared = Shared()
+        self._shared = Interner()
         self._loaded = False
         self._dirty: set[int] = set()
         self._last_seen: dict[int, float] = {}
-        self._stranger = False
+        self._has_new_service = False
         self._conductors: set[int] = set()
         self._compared_at = float("-inf")
-        self._heard_at = float("-inf")
+        self._liveness_checked_at = float("-inf")
 
     def refresh(self, *, liveness: bool = False) -> HostTable:
         """Bring the table up to date; `liveness`: look for silent services, and for changes that were committed long after
@@ -58,14 +58,14 @@ class HostSource:
         now = self._clock()
         self._dirty |= self.table.restore()
         with self._db.read() as session:
-            self.heard = liveness or now - self._heard_at >= LIVENESS_INTERVAL
-            if not self._loaded or not self._follow(session):
+            self.liveness_checked = liveness or now - self._liveness_checked_at >= LIVENESS_INTERVAL
+            if not self._loaded or not self._read_change_feed(session):
                 self._rebuild(session, now)
             if now - self._compared_at >= COMPARE_INTERVAL:
                 self._compare(session, now)
             self._read(session)
-            if self.heard or self._stranger:
-                self._listen(session, now)
+            if self.liveness_checked or self._has_new_service:
+                self._refresh_heartbeats(session, now)
         return self.table
 
     def reread(self) -> HostTable:
@@ -75,18 +75,18 @@ class HostSource:
             return self.refresh()
         with self._db.read() as session:
             self._read(session)
-        self.heard = False
+        self.liveness_checked = False
         return self.table
 
-    def suspect(self, node_ids: set[int]) -> None:
+    def invalidate(self, node_ids: set[int]) -> None:
         """Read these afresh next time, whatever the feed says."""
         self._dirty |= node_ids
 
     # -- the feed ---------------------------------------------------------------------------------------------------
 
-    def _follow(self, session: Session) -> bool:
+    def _read_change_feed(self, session: Session) -> bool:
         """Note which nodes have changed. False: the whole table must be read."""
-        changed = self._feed.read(session, every_gap=self.heard)
+        changed = self._feed.read(session, every_gap=self.liveness_checked)
         if changed is None:
             self._loaded = False
             return False
@@ -96,7 +96,7 @@ class HostSource:
     def _rebuild(self, session: Session, now: float) -> None:
         # The feed first: what commits in between is then read twice, never missed.
         self._feed.restart(session)
-        self._shared = Shared()
+        self._shared = Interner()
         records = read_hosts(session, None, self._shared)
         self.rows_read += len(records)
         gone = dict.fromkeys(self.table.row_of.keys() - records.keys())
@@ -104,7 +104,7 @@ class HostSource:
         self._dirty = set()
         self._compared_at = now
         self._last_seen = {}
-        self._stranger = True
+        self._has_new_service = True
         self._loaded = True
 
     def _read(self, session: Session) -> None:
@@ -119,7 +119,7 @@ class HostSource:
         self.table.apply(records)
         services = {record.service_id for record in records.values() if record is not None}
         # A service has come whose heartbeat was never read: it must not count as silent for that.
-        self._stranger = self._stranger or not services <= self._last_seen.keys()
+        self._has_new_service = self._has_new_service or not services <= self._last_seen.keys()
         self._dirty = set()
 
     def _compare(self, session: Session, now: float) -> None:
@@ -135,7 +135,7 @@ class HostSource:
 
     # -- liveness ---------------------------------------------------------------------------------------------------
 
-    def _listen(self, session: Session, now: float) -> None:
+    def _refresh_heartbeats(self, session: Session, now: float) -> None:
         query = select(Heartbeat.service_id, Heartbeat.last_seen, Service.binary).join(Service)
         if len(self._last_seen) > FEW:
             query = query.where(Heartbeat.last_seen > max(self._last_seen.values()) - LATE)
@@ -143,8 +143,8 @@ class HostSource:
             self._last_seen[service_id] = seen
             if binary == CONDUCTOR:
                 self._conductors.add(service_id)
-        self._stranger = False
-        self._heard_at = now
+        self._has_new_service = False
+        self._liveness_checked_at = now
         self.table.set_silent(self._silent(session, self._last_seen))
 
     def _silent(self, session: Session, last_seen: Mapping[int, float]) -> dict[int, float]:

@@ -11,9 +11,16 @@ from sqlalchemy.orm import Session
 from minova.codecs import Decoder
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest, Pairs
-from minova.scheduler.hosts.consumption import taken
-from minova.scheduler.hosts.interning import Shared
-from minova.scheduler.hosts.record import AggregateFacts, HostRecord, RoomFacts, ServiceFacts, host_record, together
+from minova.scheduler.hosts.consumption import after_instance
+from minova.scheduler.hosts.interning import Interner
+from minova.scheduler.hosts.record import (
+    AggregateFacts,
+    HostRecord,
+    InventoryFacts,
+    ServiceFacts,
+    host_record,
+    merge_inventories,
+)
 from minova.scheduler.refresh import queries
 from minova.scheduler.refresh.decode import NodeValues
 
@@ -28,14 +35,14 @@ class Signature(NamedTuple):
     service: ServiceFacts
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class HardwareRequest(msgspec.Struct, frozen=True):
     """What a stored request wants of cells and devices."""
 
     numa_topology: InstanceNUMATopology | None = None
     pci_requests: tuple[InstancePCIRequest, ...] = ()
 
 
-_WANTED = Decoder(Wanted)
+_WANTED = Decoder(HardwareRequest)
 
 
 class Pending(NamedTuple):
@@ -46,13 +53,13 @@ class Pending(NamedTuple):
 
 
 def read_hosts(
-    session: Session, node_ids: Collection[int] | None, shared: Shared | None = None
+    session: Session, node_ids: Collection[int] | None, shared: Interner | None = None
 ) -> dict[int, HostRecord | None]:
     """Records of these nodes, or of all; None for one that is gone or whose service is not known.
 
     `shared` makes values one object that are equal to some of earlier calls.
     """
-    reader = Reader(session, shared or Shared())
+    reader = Reader(session, shared or Interner())
     if node_ids is None:
         return reader.read(None)
     wanted = sorted(node_ids)
@@ -79,7 +86,7 @@ def _service(values: Any) -> ServiceFacts:
 class Reader:
     """What one reading of hosts shares."""
 
-    def __init__(self, session: Session, shared: Shared) -> None:
+    def __init__(self, session: Session, shared: Interner) -> None:
         self._session = session
         self._shared = shared
         self._values = NodeValues(shared)
@@ -110,10 +117,10 @@ class Reader:
         for provider_id, name, used, uuid, reservation_id in queries.PENDING.rows(session, node_ids):
             pending[provider_id][Pending(uuid, reservation_id)] = None
             amounts[provider_id, name] += used
-        rooms, provider_ids = self._rooms(node_ids, amounts)
+        inventories, provider_ids = self._inventories(node_ids, amounts)
         labels = queries.LABELS.rows(session, node_ids).all()
         return Gathered(
-            rooms=rooms,
+            inventories=inventories,
             provider_ids=provider_ids,
             pending={key: tuple(ones) for key, ones in pending.items()},
             wanted=self._wanted({one.reservation_id for ones in pending.values() for one in ones}),
@@ -133,10 +140,10 @@ class Reader:
         for one in pending:
             wanted = gathered.wanted.get(one.reservation_id)
             if wanted is not None:
-                topology, pools = taken(topology, pools, wanted.numa_topology, wanted.pci_requests)
+                topology, pools = after_instance(topology, pools, wanted.numa_topology, wanted.pci_requests)
         return host_record(
             node,
-            gathered.rooms.get(row.uuid, {}),
+            gathered.inventories.get(row.uuid, {}),
             len(pending),
             service_id=row.service_id,
             service=shared.of(_service(row[len(queries.COLUMNS) + 1 :])),
@@ -153,17 +160,17 @@ class Reader:
             provider_aggregates=gathered.memberships.get(provider_id, frozenset()),
         )
 
-    def _rooms(
+    def _inventories(
         self, node_ids: list[int] | None, pending: Mapping[tuple[int, str], int]
-    ) -> tuple[dict[str, dict[str, RoomFacts]], dict[str, int]]:
+    ) -> tuple[dict[str, dict[str, InventoryFacts]], dict[str, int]]:
         """(by node uuid and resource class, provider ids by node uuid)."""
         of = self._shared.of
-        rooms: dict[str, dict[str, RoomFacts]] = defaultdict(dict)
+        inventories: dict[str, dict[str, InventoryFacts]] = defaultdict(dict)
         ids: dict[str, int] = {}
         for uuid, name, provider_id, *numbers in queries.ROOMS.rows(self._session, node_ids):
             capacity, used, reserved, min_unit, max_unit, step = numbers
             ids[uuid] = provider_id
-            room = RoomFacts(
+            inventory = InventoryFacts(
                 capacity=capacity,
                 used=used,
                 reserved=reserved,
@@ -172,11 +179,11 @@ class Reader:
                 max_unit=max_unit,
                 step_size=step,
             )
-            known = rooms[uuid].get(name)
-            rooms[uuid][of(name)] = of(room if known is None else together(known, room))
-        return {uuid: self._shared.mapping(found) for uuid, found in rooms.items()}, ids
+            known = inventories[uuid].get(name)
+            inventories[uuid][of(name)] = of(inventory if known is None else merge_inventories(known, inventory))
+        return {uuid: self._shared.mapping(found) for uuid, found in inventories.items()}, ids
 
-    def _wanted(self, reservation_ids: Collection[str]) -> dict[str, Wanted]:
+    def _wanted(self, reservation_ids: Collection[str]) -> dict[str, HardwareRequest]:
         return {
             row[0]: _WANTED.from_json(row[1])
             for some in _chunks(reservation_ids)
@@ -220,10 +227,10 @@ class Reader:
 class Gathered(NamedTuple):
     """What the queries brought, by provider id unless said otherwise."""
 
-    rooms: Mapping[str, dict[str, RoomFacts]]  # by node uuid
+    inventories: Mapping[str, dict[str, InventoryFacts]]  # by node uuid
     provider_ids: Mapping[str, int]  # by node uuid
     pending: Mapping[int, tuple[Pending, ...]]
-    wanted: Mapping[str, Wanted]  # by reservation id
+    wanted: Mapping[str, HardwareRequest]  # by reservation id
     instances: Mapping[tuple[str, str], list[tuple[str, str]]]  # by host and node
     aggregates: Mapping[str, tuple[AggregateFacts, ...]]  # by host
     traits: Mapping[int, frozenset[str]]

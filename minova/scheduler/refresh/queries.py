@@ -8,7 +8,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import Session, aliased
 
 from minova.db import models
-from minova.db.in_list import among
+from minova.db.sql import in_list
 from minova.objects.states import RESOURCE_FREE
 from minova.placement.allocations.claims import IN_CHILDREN
 
@@ -36,7 +36,7 @@ class Query(NamedTuple):
 
 
 def _query(whole: Any, key: Any, join: Callable[[Any], Any] = lambda query: query) -> Query:
-    return Query(whole, join(whole).where(among(key)))
+    return Query(whole, join(whole).where(in_list(key)))
 
 
 def _of_nodes(whole: Any, provider_id: Any) -> Query:
@@ -95,7 +95,7 @@ PENDING = _of_nodes(
 )
 # Those of their requests that want cells or devices.
 WANTED = select(Spec.reservation_id, _text(Spec.spec)).where(
-    among(Spec.reservation_id),
+    in_list(Spec.reservation_id),
     or_(_text(Spec.spec).contains('"numa_topology":{'), _text(Spec.spec).contains('"pci_requests":[{')),
 )
 # Those that hold resources. Of some hosts deleted ones are brought too, for the reader to drop: asked for in the query
@@ -103,8 +103,8 @@ WANTED = select(Spec.reservation_id, _text(Spec.spec)).where(
 _HELD = select(Instance.host, Instance.node, Instance.uuid, Instance.image_ref, Instance.deleted_at).where(
     Instance.host.is_not(None), Instance.vm_state.not_in([*RESOURCE_FREE])
 )
-INSTANCES = Query(_HELD.where(Instance.deleted_at.is_(None)), _HELD.where(among(Instance.host)))
-IMAGES = select(models.Image.id, models.Image.value).where(among(models.Image.id))
+INSTANCES = Query(_HELD.where(Instance.deleted_at.is_(None)), _HELD.where(in_list(Instance.host)))
+IMAGES = select(models.Image.id, models.Image.value).where(in_list(models.Image.id))
 AGGREGATES = _query(
     select(Member.host, Aggregate.id, Aggregate.name, Aggregate.metadata_, Aggregate.uuid)
     .join(Aggregate, Aggregate.id == Member.aggregate_id)

@@ -13,7 +13,7 @@ import os_traits
 
 from minova import errors
 from minova.objects.request_spec import PlacementFilter, RequestSpec
-from minova.placement.limits.required_traits import TRAIT_PREFIX, required_of_image, traits_of
+from minova.objects.required_traits import TRAIT_PREFIX, required_of_image, traits_of
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.request.pinned_cpus import with_resources
 
@@ -53,7 +53,7 @@ def needs_aggregates(spec: RequestSpec, options: Options) -> bool:
     return limited or spec.availability_zone is not None
 
 
-def shaped(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Options) -> RequestSpec:
+def apply_request_filters(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Options) -> RequestSpec:
     """The request with `placement` filled, and `fallback` where there is one. `aggregates`: all there are.
 
     BadRequest: a malformed trait or resource, by key and value. NoValidHost: the project may use no host.

@@ -9,7 +9,7 @@ from minova.db import models
 from minova.db.engine import Database
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.hosts.record import AggregateFacts
-from minova.scheduler.request.filters import needs_aggregates, options_of, shaped
+from minova.scheduler.request.filters import apply_request_filters, needs_aggregates, options_of
 from minova.scheduler.request.options_file import OptionsFile
 
 _AGGREGATES = select(
@@ -17,7 +17,7 @@ _AGGREGATES = select(
 ).order_by(models.Aggregate.id)
 
 
-class Preparation:
+class RequestProcessor:
     """InvalidConfiguration: the options file is malformed."""
 
     def __init__(self, conf: Any, db: Database) -> None:
@@ -25,11 +25,11 @@ class Preparation:
         self._options = options_of(conf)
         self._file = OptionsFile(conf.scheduler.scheduler_json_config_location)
 
-    def prepared(self, spec: RequestSpec) -> RequestSpec:
+    def process_request_spec(self, spec: RequestSpec) -> RequestSpec:
         """See `request_filter.shaped`, which says what is raised."""
         spec = msgspec.structs.replace(spec, config_options=self._file.content())
         aggregates = self._aggregates() if needs_aggregates(spec, self._options) else ()
-        return shaped(spec, aggregates, self._options)
+        return apply_request_filters(spec, aggregates, self._options)
 
     def _aggregates(self) -> tuple[AggregateFacts, ...]:
         """All of them: one without hosts too keeps a request to itself, and so from every host."""

@@ -32,7 +32,7 @@ class ImagePropertiesWeigher(Weigher):
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
         if isinstance(hosts, HostTable):
             return self.column(hosts, np.arange(len(hosts)), spec)
-        return shared(hosts.instance_images, self._wanted(spec)) if self.multiplier else 0
+        return shared_weight(hosts.instance_images, self._wanted(spec)) if self.multiplier else 0
 
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Numbers:
         """Only instances of these hosts are looked at: what is wrong with the image of another is of no account."""
@@ -41,22 +41,22 @@ class ImagePropertiesWeigher(Weigher):
         wanted = self._wanted(spec)
         each, ids = hosts.class_column("instance_images")
         distinct, place = np.unique(ids[rows], return_inverse=True)
-        return np.array([shared(each[i], wanted) for i in distinct.tolist()])[place]
+        return np.array([shared_weight(each[i], wanted) for i in distinct.tolist()])[place]
 
     def _wanted(self, spec: RequestSpec) -> dict[tuple[str, str], float]:
         """The ratio of each property that counts."""
         properties = spec.image.properties if spec.image else {}
-        return {pair: self._ratio(pair[0]) for pair in told(tuple(sorted(properties.items())))}
+        return {pair: self._ratio(pair[0]) for pair in property_pairs(tuple(sorted(properties.items())))}
 
     def _ratio(self, name: str) -> float:
         return self.ratios.get(name, 0.0) if self.ratios else 1.0
 
 
-def shared(images: Sequence[Pairs], wanted: dict[tuple[str, str], float]) -> float:
-    return sum((wanted.get(pair, 0.0) for image in images for pair in told(image)), 0.0)
+def shared_weight(images: Sequence[Pairs], wanted: dict[tuple[str, str], float]) -> float:
+    return sum((wanted.get(pair, 0.0) for image in images for pair in property_pairs(image)), 0.0)
 
 
 @lru_cache(maxsize=10_000)
-def told(image: Pairs) -> tuple[tuple[str, str], ...]:
+def property_pairs(image: Pairs) -> tuple[tuple[str, str], ...]:
     """Names and values in one spelling."""
     return tuple((name, str(value)) for name, value in typed(dict(image)).items())

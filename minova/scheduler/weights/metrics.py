@@ -9,7 +9,7 @@ import numpy as np
 from minova import errors
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.hosts.aggregate_values import AggregateNumber
-from minova.scheduler.hosts.class_value_cache import PerValue
+from minova.scheduler.hosts.class_value_cache import ClassValueCache
 from minova.scheduler.hosts.record import Metric
 from minova.scheduler.hosts.table import Hosts, HostTable
 from minova.scheduler.weights import Weigher
@@ -33,8 +33,8 @@ class MetricsWeigher(Weigher):
         self.required: bool = options.required
         self.unavailable: float = options.weight_of_unavailable
         self._override = AggregateNumber("metrics_weight_multiplier")
-        self._weights = PerValue("metrics", self._sum)
-        self._weights_at_zero = PerValue("metrics", self._sum_of_present)
+        self._weights = ClassValueCache("metrics", self._sum)
+        self._weights_at_zero = ClassValueCache("metrics", self._sum_of_present)
 
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
         if not self.ratios:

@@ -5,7 +5,7 @@ from typing import Any
 
 from minova.objects.pci import PciDevicePool
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.hosts.class_value_cache import PerValue
+from minova.scheduler.hosts.class_value_cache import ClassValueCache
 from minova.scheduler.hosts.table import Hosts
 from minova.scheduler.weights import Weigher
 
@@ -18,7 +18,7 @@ class PCIWeigher(Weigher):
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)
-        self._weights = PerValue("pci_pools", weight)
+        self._weights = ClassValueCache("pci_pools", weight)
 
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
         return self._weights.over(hosts)

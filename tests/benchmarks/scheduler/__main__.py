@@ -26,7 +26,7 @@ import msgspec
 from sqlalchemy import insert
 
 from minova import conf as configuration
-from minova.cmd.bench import measured, p99, sizes
+from minova.cmd.bench import measure_decisions, p99, sizes
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
@@ -74,7 +74,7 @@ def show(hosts: int, name: str, taken: list[float], of: int = 1) -> None:
 
 
 def decisions(hosts: int, runs: int) -> None:
-    for row in measured(conf_of(), [hosts], runs):
+    for row in measure_decisions(conf_of(), [hosts], runs):
         name = f"decision, {row['request']}, {row['chain']}"
         print(
             f"{hosts:>7} {name:<34} {row['median_ms']:>10.3f} {row['p99_ms']:>10.3f} {1000 / row['median_ms']:>10.0f}",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from minova.api.placement.candidate_view import body
+from minova.api.placement.candidates import body
 from minova.db.engine import Database
 from minova.db.models import Base
 from minova.placement.candidates.query import parse

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.cli.commands.image_create import QCOW2_MAGIC
+from minova.cli.commands.image import QCOW2_MAGIC
 from tests.fakes.api_server import ApiServer
 from tests.functional.cli.conftest import Cli
 

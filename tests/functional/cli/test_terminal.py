@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.cli.commands.image_create import QCOW2_MAGIC
+from minova.cli.commands.image import QCOW2_MAGIC
 from tests.fakes.api_server import ApiServer
 from tests.fakes.compute_api import BUILDS, FAILS, NEVER_ENDS, NO_HOST
 from tests.functional.cli.terminal import Terminal

@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import func, select
 
 from minova import errors
-from minova.compute.accounting.audit import fold
+from minova.compute.accounting.audit import audit_node
 from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
 from minova.compute.tracker.nodes import settings_from
@@ -260,7 +260,7 @@ class World:
         view = self.machines[host].host_view(host)
         inputs = self.conductor.begin_audit(CTX, host=host, view=view)
         settings = settings_from(self._conf(host), host)
-        finding = fold(
+        finding = audit_node(
             view,
             inputs,
             settings,
@@ -270,7 +270,7 @@ class World:
         )
         assert not finding.conflicts
         assert inputs.node is not None
-        return finding.books.node, inputs.node
+        return finding.node_usage.node, inputs.node
 
     def _sums(self, host: str, kept: ComputeNode) -> list[str]:
         """By the plainest rule that can be written down: who is here, and which side of which move."""

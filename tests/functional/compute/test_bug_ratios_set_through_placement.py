@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from minova.db import models
+from minova.placement.nodes import inventories
 from minova.placement.providers import inventories as provider_inventories
-from minova.placement.providers import node_inventories
 from minova.placement.providers.inventories import Numbers
 from minova.placement.providers.queries import find
 from tests.cluster import configure
@@ -35,7 +35,7 @@ class Unset(World):
         with self.db.read() as session:
             row = session.scalars(select(models.ComputeNode).where(models.ComputeNode.host == "a")).one()
             of_row = {name: getattr(row, f"{what}_allocation_ratio") for what, name in CLASSES.items()}
-            return node_inventories.ratios_of(session, row.uuid), of_row
+            return inventories.ratios_of(session, row.uuid), of_row
 
     def set_ratio(self, name: str, ratio: float) -> None:
         """As over HTTP."""

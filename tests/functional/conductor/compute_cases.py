@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import insert
 
 from minova import errors
-from minova.db import models, node_audits
+from minova.db import models
+from minova.db.hosts import node_audits
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.node_audit import NodeAudit

@@ -1,7 +1,7 @@
 """The attempts that explain shows: every host that a build was tried on, in their order."""
 
 from minova.db.api_queries import instances
-from minova.objects.redact import without_names
+from minova.objects.redact import redact_hosts
 from tests.functional.conductor.desk import Desk
 
 
@@ -29,7 +29,7 @@ def test_a_fault_can_be_told_without_its_hosts(desk: Desk) -> None:
         fault = instances.last_faults(session, [uuid])[uuid].message
         names = {name for one in instances.attempts(session, [uuid])[uuid] for name in one.names}
     assert "a: no disk on a-node; b: no disk on b-node; c: no disk on c-node" in fault
-    assert without_names(fault, names).endswith("no disk on the host; no disk on the host; no disk on the host")
+    assert redact_hosts(fault, names).endswith("no disk on the host; no disk on the host; no disk on the host")
 
 
 def test_who_was_never_built_has_no_attempts(desk: Desk) -> None:

@@ -15,8 +15,9 @@ from minova.conductor.notifications.payloads import instance_info
 from minova.conductor.servers import build as build_instances
 from minova.conductor.servers.finish import fail_builds
 from minova.conductor.tasks.batches import together_or_alone
-from minova.db import models, node_audits, schema
+from minova.db import models, schema
 from minova.db import purge as db_purge
+from minova.db.hosts import node_audits
 from minova.objects.node_audit import NodeAudit
 from tests.functional.conductor.desk import CTX, START, Desk, request
 from tests.functional.conductor.notifications.test_instances import Open, names, open_desk

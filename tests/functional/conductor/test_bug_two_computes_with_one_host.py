@@ -9,7 +9,7 @@ from minova import errors
 from minova.compute.host_identity import LocalIdentity
 from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
-from minova.db import services
+from minova.db.hosts import services
 from minova.objects.service import Service, ServiceInstructions
 from tests.fakes.identified import Machine
 from tests.functional.conductor.desk import CTX, Desk

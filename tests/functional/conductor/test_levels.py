@@ -2,7 +2,7 @@
 
 from sqlalchemy import update
 
-from minova.db import services
+from minova.db.hosts import services
 from minova.db.models import Service
 from minova.objects.service import SERVICE_VERSION
 from minova.objects.service import Service as ServiceObject

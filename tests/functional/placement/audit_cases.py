@@ -10,12 +10,12 @@ from minova.db import models
 from minova.db.engine import Database
 from minova.objects.compute_node import Inventory
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.placement import child_providers
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal
 from minova.placement.audit.judge import Kind
+from minova.placement.nodes import children
 from tests.functional.placement.cases import claim, claim_of, held, hosts, on, release
-from tests.functional.scheduler.cloud import SEEN, add_instance, books, inventories_of, named, unbalanced
+from tests.functional.scheduler.cloud import SEEN, add_instance, inventories_of, inventory_rows, named, unbalanced
 
 OF_FLAVOR = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
 
@@ -104,7 +104,7 @@ class AuditCases:
         assert fix(db) == [(Kind.WITHOUT_INSTANCE, None)]
         assert held(db, "ghost") == {}
         assert held(db, "one") == on("a", **OF_FLAVOR)
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     @pytest.mark.parametrize(
         "values",
@@ -128,7 +128,7 @@ class AuditCases:
         assert (kind, detail) == (Kind.WITHOUT_ALLOCATION, "active on a, of which it holds nothing")
         assert fix(db) == [(Kind.WITHOUT_ALLOCATION, None)]
         assert held(db, "one") == on("a", **OF_FLAVOR)
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_where_there_is_no_room_for_it_that_is_said_and_nothing_overcommitted(self, db: Database) -> None:
         hosts(db, "a", memory_mb=3000)
@@ -139,7 +139,7 @@ class AuditCases:
         assert reason is not None
         assert "free MEMORY_MB 952 < requested 2048" in reason
         assert held(db, "two") == {}
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_an_allocation_on_the_wrong_provider_is_moved(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -149,7 +149,7 @@ class AuditCases:
         assert detail == "holds DISK_GB=10 MEMORY_MB=2048 VCPU=1 on b, but the instance is on a"
         assert fix(db) == [(Kind.WRONG_PROVIDER, None)]
         assert held(db, "one") == on("a", **OF_FLAVOR)
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_what_a_move_left_behind_is_released(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -158,7 +158,7 @@ class AuditCases:
         assert kinds(db) == [Kind.WRONG_PROVIDER]
         assert fix(db) == [(Kind.WRONG_PROVIDER, None)]
         assert held(db, "one") == on("a", **OF_FLAVOR)
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_wrong_used_becomes_the_sum(self, db: Database) -> None:
         hosts(db, "a")
@@ -167,7 +167,7 @@ class AuditCases:
             session.execute(update(models.Inventory).where(models.Inventory.resource_class == "VCPU").values(used=3))
         assert found(db) == [(Kind.WRONG_USED, "VCPU of a says 3 are used; the sum of its allocations is 1")]
         assert fix(db) == [(Kind.WRONG_USED, None)]
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_an_allocation_of_a_class_without_inventory_gets_one_without_room(self, db: Database) -> None:
         hosts(db, "a")
@@ -176,7 +176,7 @@ class AuditCases:
             session.execute(delete(models.Inventory).where(models.Inventory.resource_class == "DISK_GB"))
         assert kinds(db) == [Kind.WRONG_USED]
         assert fix(db) == [(Kind.WRONG_USED, None)]
-        assert ("a", "DISK_GB", 0, 10, 10) in books(db)
+        assert ("a", "DISK_GB", 0, 10, 10) in inventory_rows(db)
 
     def test_a_provider_without_node_is_deleted(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -184,7 +184,7 @@ class AuditCases:
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
         assert found(db) == [(Kind.WITHOUT_NODE, "b was made for a compute node that there is no more")]
         assert fix(db) == [(Kind.WITHOUT_NODE, None)]
-        assert {row[0] for row in books(db)} == {"a"}
+        assert {row[0] for row in inventory_rows(db)} == {"a"}
 
     def test_one_that_somebody_still_holds_something_of_stays(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -283,7 +283,7 @@ class AuditCases:
         assert fix(db) == [(Kind.WRONG_AMOUNT, None)]
         assert held(db, "one") == on("a", **right)
         assert found(db) == []
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_an_inventory_goes_from_a_node_to_its_cards_with_what_is_allocated_of_it(self, db: Database) -> None:
         hosts(db, "a")
@@ -299,7 +299,7 @@ class AuditCases:
         assert claim(db, claim_of("four", "a", VGPU=1)) == {}
         assert held(db, "four") == on(f"a_{CARDS[1]}", VGPU=1)
         assert claim(db, claim_of("five", "a", VGPU=1)) != {}
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
 
 CARDS = ("pci_0000_01_00_0", "pci_0000_02_00_0")
@@ -315,6 +315,6 @@ def offer(db: Database, host: str, cards: tuple[tuple[str, int], ...] = (), **to
             for name, total in totals.items()
         ]
         root_id = session.scalar(select(models.ResourceProvider.id).where(models.ResourceProvider.uuid == node.uuid))
-        child_providers.publish(session, (root_id, node.uuid), host, [*inventories_of(node), *more], db.now())
+        children.publish(session, (root_id, node.uuid), host, [*inventories_of(node), *more], db.now())
 
     db.run(work)

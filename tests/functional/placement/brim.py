@@ -20,7 +20,7 @@ from minova.db.engine import Database
 from minova.placement.allocations import claims, writes
 from minova.placement.audit import gather
 from tests.functional.placement.cases import claim_of, hosts, release
-from tests.functional.scheduler.cloud import books, fresh, named, unbalanced
+from tests.functional.scheduler.cloud import fresh, inventory_rows, named, unbalanced
 
 ROOT = Path(__file__).parents[3]
 VCPUS = 8
@@ -57,9 +57,9 @@ def race(url: str, *, processes: int, steps: int, killed: int, providers: int = 
     seconds = time.monotonic() - begun
     complaints = "\n".join(error for _, error in ended)
     assert [process.returncode for process in running[killed:]] == [0] * (processes - killed), complaints
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
     with db.read() as session:
-        assert gather.wrong_books(session) == []
+        assert gather.wrong_used(session) == []
     db.close()
     return Outcome(sum(int(output.split()[-1]) for output, _ in ended), killed, seconds)
 

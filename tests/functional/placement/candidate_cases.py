@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from minova.api.placement.candidate_view import body
+from minova.api.placement.candidates import body
 from minova.db.engine import Database
 from minova.placement.candidates.combine import Candidate
 from minova.placement.candidates.query import parse

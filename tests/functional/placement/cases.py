@@ -13,8 +13,9 @@ from minova.objects.compute_node import Inventory
 from minova.placement import changes
 from minova.placement.allocations import claims as allocations
 from minova.placement.allocations.claims import Claim
-from minova.placement.providers import node_inventories, nodes
-from tests.functional.scheduler.cloud import books, named, put_host, unbalanced
+from minova.placement.nodes import inventories
+from minova.placement.nodes import provider as nodes
+from tests.functional.scheduler.cloud import inventory_rows, named, put_host, unbalanced
 
 SMALL = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 
@@ -81,7 +82,7 @@ class ClaimCases:
         hosts(db, "a")
         assert claim(db, claim_of("one", "a")) == {}
         assert held(db, "one") == on("a")
-        assert sorted(books(db)) == [
+        assert sorted(inventory_rows(db)) == [
             ("a", "DISK_GB", 100, 10, 10),
             ("a", "MEMORY_MB", 4096, 1024, 1024),
             ("a", "VCPU", 4, 1, 1),
@@ -93,7 +94,7 @@ class ClaimCases:
         refused = claim(db, claim_of("two", "a", MEMORY_MB=2000))
         assert refused == {named("two"): "a: free MEMORY_MB 1096 < requested 2000 (capacity 4096, used 3000)"}
         assert held(db, "two") == {}
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_in_a_batch_those_that_fit_are_written_and_the_others_refused(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -101,7 +102,7 @@ class ClaimCases:
         assert set(claim(db, *batch)) == {named("c4"), named("c5")}
         assert held(db, "c3") == on("a")
         assert held(db, "c7") == on("b")
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_an_unknown_provider_is_a_refusal(self, db: Database) -> None:
         assert claim(db, claim_of("one", "nowhere")) == {named("one"): f"no resource provider {named('node nowhere')}"}
@@ -111,14 +112,14 @@ class ClaimCases:
         for _ in range(3):
             assert claim(db, claim_of("one", "a", MEMORY_MB=4096)) == {}
         assert held(db, "one") == on("a", MEMORY_MB=4096)
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_a_new_claim_replaces_what_the_consumer_had(self, db: Database) -> None:
         hosts(db, "a", "b")
         claim(db, claim_of("one", "a"))
         assert claim(db, claim_of("one", "b", claim_no=2)) == {}
         assert held(db, "one") == on("b")
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_whoever_is_refused_keeps_what_it_had(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -132,7 +133,7 @@ class ClaimCases:
         # In this order: b has room for one more only when two has left it.
         assert claim(db, claim_of("two", "a", 2, MEMORY_MB=10), claim_of("one", "b", 2, VCPU=4)) == {}
         assert held(db, "one") == on("b", VCPU=4)
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_a_claim_with_a_lower_number_than_seen_is_stale(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -153,7 +154,7 @@ class ClaimCases:
         release(db, "one", "stranger")
         assert held(db, "one") == {}
         assert held(db, "two") == on("a")
-        assert not unbalanced(books(db))
+        assert not unbalanced(inventory_rows(db))
 
     def test_after_a_release_the_claim_that_was_released_cannot_come_again(self, db: Database) -> None:
         hosts(db, "a")
@@ -186,8 +187,8 @@ class ClaimCases:
     def test_capacity_is_floor_of_total_less_reserved_times_ratio(self, db: Database) -> None:
         hosts(db, "a")
         made = Inventory(resource_class="VCPU", total=7, reserved=2, max_unit=7, allocation_ratio=1.5)
-        db.run(lambda session: node_inventories.set_inventories(session, named("node a"), [made]))
-        assert books(db) == [("a", "VCPU", 7, 0, 0)]
+        db.run(lambda session: inventories.set_inventories(session, named("node a"), [made]))
+        assert inventory_rows(db) == [("a", "VCPU", 7, 0, 0)]
 
     def test_inventories_keep_what_is_used_and_say_whether_they_changed(self, db: Database) -> None:
         hosts(db, "a")
@@ -195,25 +196,25 @@ class ClaimCases:
         less = [Inventory(resource_class="VCPU", total=1, max_unit=1)]
 
         def put() -> bool:
-            return db.run(lambda session: node_inventories.set_inventories(session, named("node a"), less))
+            return db.run(lambda session: inventories.set_inventories(session, named("node a"), less))
 
         assert put()
-        assert books(db) == [("a", "VCPU", 1, 2, 2)]
+        assert inventory_rows(db) == [("a", "VCPU", 1, 2, 2)]
         assert not put()
 
     def test_an_inventory_that_is_gone_but_used_stays_without_room(self, db: Database) -> None:
         hosts(db, "a")
         claim(db, claim_of("one", "a", VCPU=2))
-        db.run(lambda session: node_inventories.set_inventories(session, named("node a"), []))
-        assert books(db) == [("a", "VCPU", 0, 2, 2)]
+        db.run(lambda session: inventories.set_inventories(session, named("node a"), []))
+        assert inventory_rows(db) == [("a", "VCPU", 0, 2, 2)]
         assert set(claim(db, claim_of("two", "a", VCPU=1))) == {named("two")}
         release(db, "one")
-        db.run(lambda session: node_inventories.set_inventories(session, named("node a"), []))
-        assert books(db) == []
+        db.run(lambda session: inventories.set_inventories(session, named("node a"), []))
+        assert inventory_rows(db) == []
 
     def test_inventories_of_an_unknown_provider_are_an_error(self, db: Database) -> None:
         with pytest.raises(errors.NotFound):
-            db.run(lambda session: node_inventories.set_inventories(session, named("nobody"), []))
+            db.run(lambda session: inventories.set_inventories(session, named("nobody"), []))
 
     def test_a_provider_is_made_once_and_renamed(self, db: Database) -> None:
         made = db.run(lambda session: nodes.ensure(session, named("x"), "x"))
@@ -230,7 +231,7 @@ class ClaimCases:
         for _ in range(2):
             db.run(lambda session: nodes.delete(session, named("node a")))
         assert held(db, "one") == {}
-        assert {row[0] for row in books(db)} == {"b"}
+        assert {row[0] for row in inventory_rows(db)} == {"b"}
 
     def test_the_trimmed_feed_keeps_its_newest_entry(self, db: Database) -> None:
         for at in (1.0, 2.0, 3.0):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from minova.db.engine import Database
 from tests.functional.placement import group_races, races
-from tests.functional.scheduler.cloud import books, unbalanced
+from tests.functional.scheduler.cloud import inventory_rows, unbalanced
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,5 +27,5 @@ def run_race(db: Database, url: str, *, processes: int, steps: int, groups: bool
     ]
     ended = [process.communicate(timeout=120) for process in running]
     assert [process.returncode for process in running] == [0] * processes, "\n".join(error for _, error in ended)
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
     return sum(int(output) for output, _ in ended)

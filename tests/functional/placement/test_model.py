@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from minova import errors
 from minova.placement.allocations import claims as allocations
 from tests.functional.placement.cases import claim, claim_of, hosts, release
-from tests.functional.scheduler.cloud import books, fresh, named
+from tests.functional.scheduler.cloud import fresh, inventory_rows, named
 
 CONSUMERS = ("one", "two", "three", "four")
 HOSTS = ("a", "b")
@@ -75,7 +75,7 @@ class Books(RuleBasedStateMachine):
 
     @invariant()
     def the_books_agree(self) -> None:
-        for host, name, capacity, used, allocated in books(self.db):
+        for host, name, capacity, used, allocated in inventory_rows(self.db):
             assert used == allocated == self.used(host, name) <= capacity
         for host in HOSTS:
             with self.db.read() as session:

@@ -8,10 +8,10 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models
 from minova.placement.allocations.transfers import transfer
-from minova.placement.providers import nodes
+from minova.placement.nodes import provider
 from tests.functional.placement.cases import changed_nodes, claim, claim_of, hosts, release
 from tests.functional.placement_api.conftest import Room, holding
-from tests.functional.scheduler.cloud import books, named, unbalanced
+from tests.functional.scheduler.cloud import inventory_rows, named, unbalanced
 
 NODE = named("node h")
 
@@ -21,7 +21,7 @@ def cloud(room: Room) -> Iterator[Room]:
     """One compute node, h: 4 VCPU, 4096 MB."""
     hosts(room.db, "h")
     yield room
-    assert not unbalanced(books(room.db))
+    assert not unbalanced(inventory_rows(room.db))
 
 
 def put(cloud: Room, consumer: str, generation: int | None, vcpus: int, memory_mb: int = 1024) -> int:
@@ -121,5 +121,5 @@ def test_whatever_a_host_table_shows_is_announced(cloud: Room) -> None:
 
 def test_a_node_that_goes_takes_the_providers_below_it(cloud: Room) -> None:
     cloud.right("POST", "/resource_providers", {"name": "card", "parent_provider_uuid": NODE})
-    cloud.db.run(lambda session: nodes.delete(session, NODE))
+    cloud.db.run(lambda session: provider.delete(session, NODE))
     assert cloud.right("GET", "/resource_providers")["resource_providers"] == []

@@ -20,8 +20,8 @@ from minova.objects.compute_node import Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.request_spec import RequestSpec
 from minova.placement import changes
-from minova.placement.providers import node_inventories, nodes
-from minova.scheduler.hosts.record import AggregateFacts, HostRecord, RoomFacts
+from minova.placement.nodes import inventories, provider
+from minova.scheduler.hosts.record import AggregateFacts, HostRecord, InventoryFacts
 
 NAMES = UUID("00000000-0000-4000-8000-000000000000")
 SEEN = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
@@ -92,8 +92,8 @@ def add_host(
     )
     session.add(made)
     session.flush()
-    nodes.ensure(session, made.uuid, name)
-    node_inventories.set_inventories(session, made.uuid, inventories_of(made))
+    provider.ensure(session, made.uuid, name)
+    inventories.set_inventories(session, made.uuid, inventories_of(made))
     if announce:
         changes.append(session, [made.id], now)
     return made.id
@@ -190,7 +190,10 @@ def _fill(session: Session, records: list[HostRecord], now: float) -> None:
     write(models.Heartbeat, ({"service_id": one.service_id, "last_seen": now} for one in records))
     write(models.ComputeNode, (_node(one) for one in records))
     write(models.ResourceProvider, ({"id": one.id, "uuid": one.uuid, "name": one.node} for one in records))
-    write(models.Inventory, (_inventory(one.id, name, room) for one in records for name, room in one.rooms.items()))
+    write(
+        models.Inventory,
+        (_inventory(one.id, name, inventory) for one in records for name, inventory in one.inventories.items()),
+    )
     known = {aggregate.id: aggregate for one in records for aggregate in one.aggregates}
     write(models.Aggregate, (_aggregate(aggregate) for _, aggregate in sorted(known.items())))
     write(
@@ -227,15 +230,15 @@ def _node(record: HostRecord) -> dict[str, Any]:
     }
 
 
-def _inventory(provider_id: int, name: str, room: RoomFacts) -> dict[str, Any]:
+def _inventory(provider_id: int, name: str, inventory: InventoryFacts) -> dict[str, Any]:
     return {
         "provider_id": provider_id,
         "resource_class": name,
-        "total": room.max_unit,
-        "max_unit": room.max_unit,
-        "allocation_ratio": room.capacity / room.max_unit,
-        "capacity": room.capacity,
-        "used": room.used,
+        "total": inventory.max_unit,
+        "max_unit": inventory.max_unit,
+        "allocation_ratio": inventory.capacity / inventory.max_unit,
+        "capacity": inventory.capacity,
+        "used": inventory.used,
     }
 
 
@@ -266,7 +269,7 @@ def _instance(uuid: str, record: HostRecord) -> dict[str, Any]:
     }
 
 
-def books(db: Database) -> list[tuple[str, str, int, int, int]]:
+def inventory_rows(db: Database) -> list[tuple[str, str, int, int, int]]:
     """(provider, class, capacity, used, sum of allocations) of every inventory."""
     with db.read() as session:
         held: dict[tuple[int, str], int] = {}

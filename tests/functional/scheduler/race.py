@@ -23,8 +23,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.conductor.servers.create import spec_of
-from minova.db import models, request_specs, server_groups
+from minova.db import models
+from minova.db.catalogue import server_groups
 from minova.db.engine import Database
+from minova.db.servers import request_specs
 from minova.hardware.numa_fit import NoFit, fit_topology
 from minova.hardware.numa_usage import with_instance
 from minova.objects.compute_node import Inventory
@@ -33,12 +35,12 @@ from minova.objects.numa import NUMACell, NUMATopology
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import ServerRequest
 from minova.placement.audit import gather
-from minova.placement.providers import node_inventories
+from minova.placement.nodes import inventories
 from minova.scheduler.drivers.request import UNCLAIMED
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.group_cases import add_group
 from tests.functional.scheduler.asking import manager_of
-from tests.functional.scheduler.cloud import CTX, SEEN, add_host, add_instance, books, fresh, named, unbalanced
+from tests.functional.scheduler.cloud import CTX, SEEN, add_host, add_instance, fresh, inventory_rows, named, unbalanced
 
 ROOT = Path(__file__).parents[3]
 # Callers that wait in the line of one scheduler.
@@ -131,9 +133,9 @@ def _add_host(session: Session, host: str, *, with_cells: bool) -> None:
     sizes: dict[str, Any] = {"vcpus": 16, "memory_mb": 15 * PLAIN.memory_mb, "local_gb": 500}
     add_host(session, host, now=time.time(), numa_topology=msgspec.to_builtins(topology), **sizes)
     if with_cells:
-        rooms = {"VCPU": 64, "PCPU": 2 * CELL_CPUS, "MEMORY_MB": sizes["memory_mb"], "DISK_GB": 500}
-        wanted = [Inventory(resource_class=name, total=total, max_unit=total) for name, total in rooms.items()]
-        node_inventories.set_inventories(session, named(f"node {host}"), wanted)
+        totals = {"VCPU": 64, "PCPU": 2 * CELL_CPUS, "MEMORY_MB": sizes["memory_mb"], "DISK_GB": 500}
+        wanted = [Inventory(resource_class=name, total=total, max_unit=total) for name, total in totals.items()]
+        inventories.set_inventories(session, named(f"node {host}"), wanted)
 
 
 def _cell(index: int) -> NUMACell:
@@ -231,9 +233,9 @@ def race(url: str, *, schedulers: int, requests: int) -> Outcome:
 
 
 def _check(db: Database, requests: int, said: Mapping[str, Said]) -> None:
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
     with db.read() as session:
-        assert gather.wrong_books(session) == []
+        assert gather.wrong_used(session) == []
         provider, allocation = models.ResourceProvider, models.Allocation
         query = select(allocation.consumer_uuid, provider.name).join(provider, provider.id == allocation.provider_id)
         held = {(uuid, name) for uuid, name in session.execute(query.distinct())}

@@ -12,11 +12,11 @@ from minova.db.engine import Database
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.scheduler.drivers import claim_loop, claim_writes
 from minova.scheduler.drivers.claim_writes import Decided
-from minova.scheduler.drivers.request import Request, answer
+from minova.scheduler.drivers.request import Request, schedule_answer
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.cases import held
 from tests.functional.scheduler.asking import ask, hosts, manager_of
-from tests.functional.scheduler.cloud import books, unbalanced, uuids
+from tests.functional.scheduler.cloud import inventory_rows, unbalanced, uuids
 
 KINDS: list[Exception] = [
     RuntimeError("boom"),
@@ -36,7 +36,7 @@ def fails(request: Request, bad: Sequence[str]) -> bool:
 
 
 def batch_of(manager: SchedulerManager, count: int) -> dict[str, ScheduleAnswer | BaseException]:
-    """Answers or errors of requests that are decided together: they wait in line until all have come."""
+    """Answers or errors of requests that are decided together: they wait in the queue until all have come."""
     found: dict[str, ScheduleAnswer | BaseException] = {}
 
     def caller(prefix: str) -> None:
@@ -45,12 +45,12 @@ def batch_of(manager: SchedulerManager, count: int) -> dict[str, ScheduleAnswer 
         except Exception as error:  # noqa: BLE001  - the case looks at it
             found[prefix] = error
 
-    line = manager.driver._settler._line
+    queue = manager.driver._claim_loop._queue
     threads = [threading.Thread(target=caller, args=(f"r{number}",)) for number in range(count)]
-    with line._turn:
+    with queue._turn:
         for thread in threads:
             thread.start()
-        while len(line._waiting) < count:
+        while len(queue._waiting) < count:
             threading.Event().wait(0.001)
     for thread in threads:
         thread.join(60)
@@ -70,7 +70,7 @@ def test_only_the_member_that_fails_gets_its_error(
     assert type(found.pop(BAD)) is type(error)
     assert all(isinstance(answer, ScheduleAnswer) and answer.selections for answer in found.values()), found
     assert all(held(db, f"{prefix}-0") for prefix in found)
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
 
 
 def inject(
@@ -87,23 +87,23 @@ def inject(
 
         monkeypatch.setattr(claim_writes, "write", failing_write)
     elif where == "decide":
-        settler = manager.driver._settler
-        decide = settler._decide
+        loop = manager.driver._claim_loop
+        decide = loop._decide
 
         def failing_decide(table: Any, request: Request) -> Any:
             if fails(request, bad):
                 raise error
             return decide(table, request)
 
-        monkeypatch.setattr(settler, "_decide", failing_decide)
+        monkeypatch.setattr(loop, "_decide", failing_decide)
     else:
 
         def failing_answer(request: Request, *more: Any) -> Any:
             if fails(request, bad):
                 raise error
-            return answer(request, *more)
+            return schedule_answer(request, *more)
 
-        monkeypatch.setattr(claim_loop, "answer", failing_answer)
+        monkeypatch.setattr(claim_loop, "schedule_answer", failing_answer)
 
 
 def test_with_the_database_away_a_batch_does_not_wait_for_it_once_for_each_member(

@@ -5,14 +5,14 @@ from collections import Counter
 
 import pytest
 
-from minova.db import server_groups
+from minova.db.catalogue import server_groups
 from minova.db.engine import Database
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.instance_group import InstanceGroup
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.group_cases import add_group
 from tests.functional.scheduler.asking import ask, hosts, manager_of
-from tests.functional.scheduler.cloud import add_instance, books, named, spec_of, unbalanced
+from tests.functional.scheduler.cloud import add_instance, inventory_rows, named, spec_of, unbalanced
 
 
 def group_of(db: Database, policy: str, members: int, **rules: int) -> InstanceGroup:
@@ -66,7 +66,7 @@ def test_parallel_requests_fill_what_the_policy_allows_and_no_more(
     found = chosen(answers)
     assert (found.total(), max(found.values()) <= most) == (placed, True), found
     assert hosts_used in (None, len(found))
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
     reasons = [str([step for step in a.diagnosis.steps if step.lost]) for a in answers if not a.selections]
     assert all("group" in reason for reason in reasons if policy == "anti-affinity"), reasons
 

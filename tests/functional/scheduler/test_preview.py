@@ -12,7 +12,7 @@ from minova.objects.instance_group import InstanceGroup
 from minova.scheduler.drivers.base import Driver
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.scheduler.asking import ask, hosts, manager_of
-from tests.functional.scheduler.cloud import CTX, books, flavor, named, spec_of, uuids
+from tests.functional.scheduler.cloud import CTX, flavor, inventory_rows, named, spec_of, uuids
 
 
 def preview(manager: SchedulerManager, count: int = 1, **more: Any) -> Any:
@@ -38,7 +38,7 @@ def test_a_preview_writes_nothing(db: Database) -> None:
     assert preview(manager, 4).selections
     assert not preview(manager, 5).selections
     assert manager.capacity(CTX, spec_of(), 100).total == 4
-    assert {row[3] for row in books(db)} == {0}
+    assert {row[3] for row in inventory_rows(db)} == {0}
     with db.read() as session:
         assert session.scalar(select(func.count()).select_from(models.Consumer)) == 0
     assert len(ask(manager, 4).selections) == 4
@@ -81,6 +81,6 @@ def test_a_project_that_may_use_no_host_is_told(db: Database) -> None:
 
 
 def test_a_driver_that_does_not_say_whom_it_would_choose_from(db: Database) -> None:
-    settler: Any = None
+    claim_loop: Any = None
     with pytest.raises(errors.BadRequest, match="The scheduler driver Driver does not tell its capacity"):
-        Driver(settler).capacity(spec_of(), 1)
+        Driver(claim_loop).capacity(spec_of(), 1)

@@ -19,7 +19,7 @@ from minova.objects.pci import InstancePCIRequest
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.changes import EVERY_NODE
-from minova.placement.providers import node_inventories, nodes
+from minova.placement.nodes import inventories, provider
 from minova.scheduler.hosts.table import HostTable
 from minova.scheduler.refresh.host_source import COMPARE_INTERVAL, HostSource
 from minova.simulate.bench_cloud import host_records, requests, topology
@@ -123,7 +123,7 @@ class Cloud(RuleBasedStateMachine):
                 add_host(session, host, now=self.clock.now, service=known is None, announce=False, memory_mb=memory_mb)
             else:
                 node.memory_mb, node.generation = memory_mb, node.generation + 1
-                node_inventories.set_inventories(session, node.uuid, inventories_of(node))
+                inventories.set_inventories(session, node.uuid, inventories_of(node))
 
         self.change(work, host)
 
@@ -161,7 +161,7 @@ class Cloud(RuleBasedStateMachine):
     @rule(host=hosts)
     def a_node_goes(self, host: str) -> None:
         def work(session: Session) -> None:
-            nodes.delete(session, named(f"node {host}"))
+            provider.delete(session, named(f"node {host}"))
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == host))
 
         self.change(work, host)
@@ -362,7 +362,7 @@ def test_a_refresh_that_fails_loses_nothing(db: Database) -> None:
     with pytest.raises(OperationalError):
         source.refresh()
     db.run(lambda session: session.execute(text("ALTER TABLE away RENAME TO aggregate_hosts")))
-    assert source.refresh().host(0).room("VCPU").used == 1
+    assert source.refresh().host(0).inventory("VCPU").used == 1
 
 
 def test_a_node_without_a_service_is_left_out_with_a_warning(db: Database, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from minova.placement.allocations import claims
 from minova.scheduler.filters import BaseHostFilter
 from tests.functional.placement.cases import claim, claim_of, held
 from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
-from tests.functional.scheduler.cloud import books, flavor, named, spec_of, unbalanced, uuids
+from tests.functional.scheduler.cloud import flavor, inventory_rows, named, spec_of, unbalanced, uuids
 
 
 def chosen(answer: ScheduleAnswer) -> list[str]:
@@ -32,7 +32,7 @@ def test_the_answer_is_claimed_before_it_is_given(db: Database) -> None:
     assert [len(selections) for selections in answer.selections] == [3, 3, 3]
     for number, host in enumerate(chosen(answer)):
         assert held(db, f"i-{number}") == {(host, "VCPU"): 1, (host, "MEMORY_MB"): 2048, (host, "DISK_GB"): 10}
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
 
 
 def test_asked_again_with_a_higher_number_the_claim_is_replaced(db: Database) -> None:
@@ -40,8 +40,8 @@ def test_asked_again_with_a_higher_number_the_claim_is_replaced(db: Database) ->
     manager = manager_of(db)
     for number in range(1, 6):
         ask(manager, 2, claim_no=number)
-    assert sum(row[3] for row in books(db) if row[1] == "VCPU") == 2
-    assert not unbalanced(books(db))
+    assert sum(row[3] for row in inventory_rows(db) if row[1] == "VCPU") == 2
+    assert not unbalanced(inventory_rows(db))
 
 
 def test_a_late_claim_is_refused(db: Database) -> None:
@@ -64,7 +64,7 @@ def test_all_or_nothing(db: Database) -> None:
     assert {one.reason for one in answer.diagnosis.steps[0].lost} == {
         "free MEMORY_MB 0 < requested 2048 (capacity 4096, used 4096)"
     }
-    assert all(row[3] == 0 for row in books(db))
+    assert all(row[3] == 0 for row in inventory_rows(db))
 
 
 def test_every_filter_that_removed_hosts_is_named(db: Database) -> None:
@@ -83,8 +83,8 @@ def test_fifty_hosts_two_hundred_instances_in_one_request(db: Database) -> None:
     hosts(db, 50, memory_mb=8192)
     answer = ask(manager_of(db), 200)
     assert len(answer.selections) == 200
-    assert all(row[3] == row[2] for row in books(db) if row[1] == "MEMORY_MB")
-    assert not unbalanced(books(db))
+    assert all(row[3] == row[2] for row in inventory_rows(db) if row[1] == "MEMORY_MB")
+    assert not unbalanced(inventory_rows(db))
 
 
 def test_several_schedulers_fill_a_cloud_to_the_brim_and_no_further(db: Database) -> None:
@@ -92,8 +92,8 @@ def test_several_schedulers_fill_a_cloud_to_the_brim_and_no_further(db: Database
     answers = in_parallel([manager_of(db) for _ in range(3)], requests=60, size=1)
     assert len(answers) == 60
     assert sum(len(answer.selections) for answer in answers) == 40
-    assert not unbalanced(books(db))
-    assert all(row[3] == row[2] for row in books(db) if row[1] == "MEMORY_MB")
+    assert not unbalanced(inventory_rows(db))
+    assert all(row[3] == row[2] for row in inventory_rows(db) if row[1] == "MEMORY_MB")
     assert all("placement removed 10" in a.diagnosis.summary() for a in answers if not a.selections)
 
 
@@ -103,8 +103,8 @@ def test_groups_of_several_schedulers_are_placed_whole_or_not_at_all(db: Databas
     assert {len(answer.selections) for answer in answers} <= {0, 3}
     placed = sum(len(answer.selections) for answer in answers)
     assert 15 <= placed <= 18
-    assert sum(row[3] for row in books(db) if row[1] == "VCPU") == placed
-    assert not unbalanced(books(db))
+    assert sum(row[3] for row in inventory_rows(db) if row[1] == "VCPU") == placed
+    assert not unbalanced(inventory_rows(db))
 
 
 def test_a_host_that_another_scheduler_filled_meanwhile_is_read_again_and_passed_over(
@@ -122,7 +122,7 @@ def test_a_host_that_another_scheduler_filled_meanwhile_is_read_again_and_passed
     answer = ask(manager, prefix="second")
     assert "h1: free MEMORY_MB 0 < requested 2048" in caplog.text
     assert chosen(answer) == ["h0"]
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
 
 
 def test_a_disabled_host_gets_nothing_as_soon_as_it_is_disabled(db: Database) -> None:
@@ -191,7 +191,7 @@ def test_a_filter_that_raises_fails_the_request_and_leaves_a_traceback(
     with pytest.raises(errors.MinovaError, match="BrokenFilter failed: KeyError"):
         ask(manager)
     assert 'raise KeyError("rack")' in caplog.text
-    assert all(row[3] == 0 for row in books(db))
+    assert all(row[3] == 0 for row in inventory_rows(db))
 
 
 def test_an_unknown_driver_stops_the_start(db: Database) -> None:

@@ -7,9 +7,10 @@ import pytest
 from sqlalchemy import select, text
 
 from minova.conductor.manager import ConductorManager
-from minova.db import clock, models, schema, tasks
+from minova.db import clock, models, schema
 from minova.db.api_queries import services
 from minova.db.engine import Database
+from minova.db.servers import tasks
 from minova.objects.service import Service
 from tests.cluster import configure
 from tests.functional.conductor.desk import CTX

@@ -13,8 +13,9 @@ from sqlalchemy.orm import Session
 
 from minova.conductor.hosts.audit_results import Audits
 from minova.conductor.tasks.worker import Worker
-from minova.db import models, node_audits, schema
+from minova.db import models, schema
 from minova.db.engine import Database
+from minova.db.hosts import node_audits
 from minova.objects.node_audit import NodeAudit
 from tests.functional.conductor.desk import Desk
 

@@ -17,7 +17,7 @@ from tests.functional.placement_api.test_routes import (  # noqa: F401
     test_usages_of_a_project_are_by_consumer_type,
 )
 from tests.functional.placement_api.test_trees import *  # noqa: F403
-from tests.functional.scheduler.cloud import books, fresh, named, unbalanced
+from tests.functional.scheduler.cloud import fresh, inventory_rows, named, unbalanced
 
 
 @pytest.fixture(scope="module", params=["fresh_postgresql_url", "fresh_mariadb_url"])
@@ -73,8 +73,8 @@ def test_many_writers_at_once_break_no_capacity(room: Room) -> None:
         writer.join()
     assert len(statuses) == len(writers) * STEPS
     assert set(statuses) == {204, 409}
-    assert not unbalanced(books(room.db))
-    assert all(used <= capacity for _, _, capacity, used, _ in books(room.db))
+    assert not unbalanced(inventory_rows(room.db))
+    assert all(used <= capacity for _, _, capacity, used, _ in inventory_rows(room.db))
 
 
 def test_a_child_made_while_its_parent_moves_has_the_new_root(room: Room) -> None:

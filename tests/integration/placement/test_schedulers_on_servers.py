@@ -6,7 +6,7 @@ import pytest
 
 from minova.db.engine import Database
 from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
-from tests.functional.scheduler.cloud import books, fresh, unbalanced
+from tests.functional.scheduler.cloud import fresh, inventory_rows, unbalanced
 
 
 @pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
@@ -24,7 +24,7 @@ def test_they_fill_a_cloud_to_the_brim_and_no_further(dbs: list[Database]) -> No
     answers = in_parallel([manager_of(db) for db in dbs], requests=60, size=1)
     assert len(answers) == 60
     assert sum(len(answer.selections) for answer in answers) == 40
-    assert not unbalanced(books(dbs[0]))
+    assert not unbalanced(inventory_rows(dbs[0]))
     assert all("placement removed 10" in a.diagnosis.summary() for a in answers if not a.selections)
 
 

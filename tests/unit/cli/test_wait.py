@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minova.cli.output.text import printable
+from minova.cli.output.columns import printable
 from minova.cli.wait import LiveProgress, Progress, TimedOut, failures, wait_until_gone
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from minova import errors
-from minova.compute.conductor_retry import PATIENCE, Repeat
+from minova.compute.conductor_retry import PATIENCE, ConductorRetry
 from minova.objects.states import VmState
 from minova.retry import FIRST_PAUSE, LONGEST_PAUSE, retry_call
 from tests.fakes.computes import Compute
@@ -47,7 +47,7 @@ def test_pauses_grow_up_to_the_longest_and_end_with_the_patience() -> None:
         return False
 
     with pytest.raises(errors.ServiceUnavailable, match="away"):
-        Repeat(wait, seconds=10.0)("it", away)
+        ConductorRetry(wait, seconds=10.0)("it", away)
     assert pauses[:5] == pytest.approx([FIRST_PAUSE, 0.2, 0.4, 0.8, LONGEST_PAUSE])
     assert max(pauses) == LONGEST_PAUSE
     assert 10.0 <= sum(pauses) <= 11.0 < PATIENCE

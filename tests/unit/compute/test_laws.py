@@ -209,10 +209,10 @@ class Story:
         view = self.compute.hypervisor.host_view(NODE)
         ours = settings_from(self.compute.conf, HOST)
         node = bare_node(view, tracker.node, ours, node_uuid(HOST, NODE), tracker._failed_builds)
-        assert tracker._books is not None
-        for held in tracker._books.held.values():
+        assert tracker._node_usage is not None
+        for held in tracker._node_usage.instances.values():
             node = usage.with_added(node, held)
-        return usage.with_memory(node, sum(tracker._books.orphans.values()))
+        return usage.with_memory(node, sum(tracker._node_usage.orphans.values()))
 
     def end(self) -> None:
         """Once quiet: rows, books and domains agree, and nothing is left over."""

@@ -1,6 +1,6 @@
 import pytest
 
-from minova.objects.redact import without_names
+from minova.objects.redact import redact_hosts
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from minova.objects.redact import without_names
     ],
 )
 def test_names_of_hosts_are_taken_out(text: str, names: list[str], told: str) -> None:
-    assert without_names(text, names) == told
+    assert redact_hosts(text, names) == told

@@ -13,7 +13,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.request_spec import RequestSpec
 from minova.objects.resource_request import claimed_as, resource_alternatives
 from minova.placement.audit.judge import Consumer, Holding, Instance, Kind, Offer, judge, known_alternatives
-from minova.scheduler.request.filters import Options, shaped
+from minova.scheduler.request.filters import Options, apply_request_filters
 
 SIZE = {"MEMORY_MB": 512, "DISK_GB": 1}
 
@@ -87,7 +87,7 @@ FLAVORS = st.builds(
 
 def spec_of(wanted: Flavor) -> RequestSpec:
     spec = RequestSpec(flavor=wanted, numa_topology=numa_constraints(wanted, {}))
-    return shaped(spec, (), Options())
+    return apply_request_filters(spec, (), Options())
 
 
 def instance_of(wanted: Flavor, **tree: dict[str, int]) -> Instance:

@@ -8,7 +8,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance_group import POLICIES, InstanceGroup
 from minova.objects.request_spec import Destination, RequestSpec, Retry
-from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, Metric, RoomFacts, ServiceFacts
+from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, InventoryFacts, Metric, ServiceFacts
 from minova.scheduler.hosts.table import HostTable
 from tests.unit.hardware import guests
 
@@ -37,8 +37,8 @@ def zone(name: str) -> AggregateFacts:
     return AggregateFacts(1, "a", (("availability_zone", name),))
 
 
-def room(capacity: int, used: int = 0, **more: int) -> RoomFacts:
-    return RoomFacts(capacity=capacity, used=used, max_unit=more.pop("max_unit", capacity), **more)
+def inventory(capacity: int, used: int = 0, **more: int) -> InventoryFacts:
+    return InventoryFacts(capacity=capacity, used=used, max_unit=more.pop("max_unit", capacity), **more)
 
 
 def record(number: int = 1, **facts: Any) -> HostRecord:
@@ -62,18 +62,18 @@ def record(number: int = 1, **facts: Any) -> HostRecord:
     }
     values.setdefault("free_disk_mb", (values["local_gb"] - values["local_gb_used"]) * 1024)
     values.setdefault(
-        "rooms",
+        "inventories",
         {
-            "VCPU": room(values["vcpus"] * 4, values["vcpus_used"]),
-            "MEMORY_MB": room(values["memory_mb"], values["memory_mb_used"]),
-            "DISK_GB": room(values["local_gb"], values["local_gb_used"]),
+            "VCPU": inventory(values["vcpus"] * 4, values["vcpus_used"]),
+            "MEMORY_MB": inventory(values["memory_mb"], values["memory_mb_used"]),
+            "DISK_GB": inventory(values["local_gb"], values["local_gb_used"]),
         },
     )
     return HostRecord(**values)
 
 
-def table_of(*records: HostRecord, silent: dict[int, float] | None = None, together: bool = False) -> HostTable:
-    table = HostTable(together=together)
+def table_of(*records: HostRecord, silent: dict[int, float] | None = None, share_instances: bool = False) -> HostTable:
+    table = HostTable(share_instances=share_instances)
     table.apply({one.id: one for one in records})
     table.set_silent(silent or {})
     return table
@@ -127,9 +127,11 @@ metrics = st.sampled_from([(), (Metric(name="cpu.percent", value=0.5),), (Metric
 
 
 @st.composite
-def rooms(draw: st.DrawFn) -> dict[str, RoomFacts]:
+def inventories(draw: st.DrawFn) -> dict[str, InventoryFacts]:
     return {
-        name: room(draw(st.integers(0, 40)) * scale, draw(st.integers(0, 40)) * scale, min_unit=draw(st.integers(1, 2)))
+        name: inventory(
+            draw(st.integers(0, 40)) * scale, draw(st.integers(0, 40)) * scale, min_unit=draw(st.integers(1, 2))
+        )
         for name, scale in (("VCPU", 1), ("MEMORY_MB", 1024), ("DISK_GB", 1), ("VGPU", 1))
         if draw(st.booleans())
     }
@@ -148,7 +150,7 @@ def facts(draw: st.DrawFn) -> dict[str, Any]:
         "local_gb": draw(st.integers(0, 40)),
         "local_gb_used": draw(st.integers(0, 40)),
         "free_disk_mb": draw(st.integers(-10, 40)) * 1024,
-        "rooms": draw(rooms()),
+        "inventories": draw(inventories()),
         "ram_allocation_ratio": draw(ratios),
         "cpu_allocation_ratio": draw(ratios),
         "disk_allocation_ratio": draw(ratios),

@@ -191,9 +191,9 @@ IMAGES: list[Case] = [
 def test_filter(
     cls: type[Filter], sentence: str, facts: dict[str, Any], wish: dict[str, Any], reason: str | None
 ) -> None:
-    table, spec, sieve = table_of(record(**facts)), spec_of(**wish), cls(CONF)
-    assert sieve.refusal(table.host(0), spec) == reason
-    verdict = sieve.sieve(table, table.memory_mb >= 0, spec)
+    table, spec, host_filter = table_of(record(**facts)), spec_of(**wish), cls(CONF)
+    assert host_filter.refusal_reason(table.host(0), spec) == reason
+    verdict = host_filter.filter_table(table, table.memory_mb >= 0, spec)
     assert bool(verdict.passed[0]) == (reason is None)
     if reason is not None:
         assert verdict.reason(0) == reason
@@ -201,7 +201,7 @@ def test_filter(
 
 def test_a_silent_service_is_lost_with_the_time_of_its_last_word() -> None:
     table = table_of(record(1), record(2), record(3), silent={1: 1_700_000_000.5, 2: 0.0})
-    said = [ComputeFilter(CONF).refusal(table.host(row), spec_of()) for row in range(3)]
+    said = [ComputeFilter(CONF).refusal_reason(table.host(row), spec_of()) for row in range(3)]
     assert said == ["service down since 2023-11-14T22:13:20Z", "service never reported", None]
 
 
@@ -224,12 +224,12 @@ def test_a_host_without_vcpus_gets_no_vcpu_limit() -> None:
 )
 def test_a_malformed_image_property_is_an_error_that_names_it(properties: dict[str, str]) -> None:
     with pytest.raises(errors.BadRequest, match=list(properties)[-1]):
-        ImagePropertiesFilter(CONF).refusal(table_of(record()).host(0), spec_of(properties=properties))
+        ImagePropertiesFilter(CONF).refusal_reason(table_of(record()).host(0), spec_of(properties=properties))
 
 
 def test_the_default_architecture_stands_for_images_that_name_none() -> None:
     conf = Options(filter_scheduler=Options(image_properties_default_architecture="aarch64"))
-    assert ImagePropertiesFilter(conf).refusal(table_of(record()).host(0), spec_of()) is not None
+    assert ImagePropertiesFilter(conf).refusal_reason(table_of(record()).host(0), spec_of()) is not None
 
 
 class EvenFilter(BaseHostFilter):
@@ -247,7 +247,7 @@ class EvenFilter(BaseHostFilter):
 def test_a_filter_written_for_nova_runs_on_hosts_that_are_left() -> None:
     lifted = PerHostFilter(EvenFilter())
     table = table_of(*(record(number) for number in range(1, 5)))
-    verdict = lifted.sieve(table, table.memory_mb > 0, spec_of())
+    verdict = lifted.filter_table(table, table.memory_mb > 0, spec_of())
     assert list(verdict.passed) == [False, True, False, False]
     assert verdict.reason(0) == "EvenFilter said no"
-    assert lifted.refusal(table.host(1), spec_of()) is None
+    assert lifted.refusal_reason(table.host(1), spec_of()) is None

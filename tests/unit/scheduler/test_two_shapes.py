@@ -66,16 +66,19 @@ silences = st.dictionaries(st.integers(1, 3), st.floats(0, 1e9), max_size=2)
 def test_table_and_host_agree(records: list[HostRecord], spec: Any, silent: dict[int, float]) -> None:
     """Of every registered filter."""
     table = table_of(*records, silent=silent)
-    for sieve in EVERY_FILTER:
+    for host_filter in EVERY_FILTER:
         said = [
-            answered(lambda row=row, sieve=sieve: sieve.refusal(table.host(row), spec)) for row in range(len(table))
+            answered(lambda row=row, host_filter=host_filter: host_filter.refusal_reason(table.host(row), spec))
+            for row in range(len(table))
         ]
-        verdict = answered(lambda sieve=sieve: sieve.sieve(table, np.ones(len(table), bool), spec))
+        verdict = answered(
+            lambda host_filter=host_filter: host_filter.filter_table(table, np.ones(len(table), bool), spec)
+        )
         if isinstance(verdict, Exception):
             assert type(verdict) in {type(one) for one in said}
             continue
         for row, reason in enumerate(said):
-            assert bool(verdict.passed[row]) == (reason is None), sieve.name
+            assert bool(verdict.passed[row]) == (reason is None), host_filter.name
             assert reason is None or verdict.reason(row) == reason
 
 
@@ -152,7 +155,7 @@ def test_decisions_never_pass_a_limit(records: list[HostRecord], spec: Any, coun
         if host.vcpus:
             assert host.vcpus_used + times * spec.flavor.vcpus <= host.vcpus * host.cpu_allocation_ratio
         for name, amount in spec.resources.items():
-            assert host.rooms[name].used + times * amount <= host.rooms[name].capacity
+            assert host.inventories[name].used + times * amount <= host.inventories[name].capacity
 
 
 @given(records=record_lists(), spec=sized, count=st.integers(1, 4))
@@ -193,7 +196,7 @@ def picture(table: Any) -> list[Any]:
             (
                 table.records[row],
                 {name: getattr(host, name) for name in columns},
-                {name: host.room(name) for name in ("VCPU", "MEMORY_MB", "DISK_GB", "VGPU")},
+                {name: host.inventory(name) for name in ("VCPU", "MEMORY_MB", "DISK_GB", "VGPU")},
                 [(cell, sorted(cell.pages.items())) for cell in table.numa.counts(row)],
                 table.instances_among(table.records[row].instances).tolist(),
             )

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import msgspec
 
 from minova import errors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
-from minova.api.http.call import Api, Call
+from minova.api.http.call import Call
 from minova.codecs import Decoder
 
 
@@ -19,7 +20,7 @@ class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 _CONSOLE_OUTPUT = Decoder(ConsoleOutput, strict=False)
 
 
-def act(api: Api, call: Call) -> Any:
+def act(api: Collaborators, call: Call) -> Any:
     """BadRequest: no such action, or not one."""
     if len(call.body) != 1:
         raise errors.BadRequest("Malformed request body: it must hold one action.")
@@ -33,7 +34,7 @@ def act(api: Api, call: Call) -> Any:
     return {"output": console_output(api, call, asked.length)}
 
 
-def console_output(api: Api, call: Call, length: int | None) -> str:
+def console_output(api: Collaborators, call: Call, length: int | None) -> str:
     """Conflict: the server has no host yet."""
     with api.db.read() as session:
         row = servers.find(call, session)

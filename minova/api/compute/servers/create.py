@@ -9,16 +9,17 @@ import msgspec
 
 from minova import errors
 from minova.api.compute import flavors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.scheduler_hints import checked_hints, group_of
 from minova.api.compute.servers.zone_target import place_of
 from minova.api.http import links, names
-from minova.api.http.call import Api, Call
+from minova.api.http.call import Call
 from minova.api.image import images
 from minova.codecs import parse_json
-from minova.db import server_groups
 from minova.db.api_queries import availability_zones, instances
 from minova.db.api_queries import flavors as read_flavors
 from minova.db.api_queries import images as read_images
+from minova.db.catalogue import server_groups
 from minova.hardware.demands import demands_of
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -76,13 +77,15 @@ class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[dict[str, str], ...] = ({"name": "default"},)
 
 
-def create(api: Api, call: Call) -> dict[str, Any]:
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
     """Repeated with the same X-Minova-Request-UUID and body, it answers what it made the first time."""
     asked: NewServer = call.body.server
     request_uuid, body_hash = _identity(call)
     made = _made_before(api, call, request_uuid, body_hash) if request_uuid else None
     if made is None:
-        made = api.conductor.create_servers(call.ctx, request=request_of(api, call, asked, request_uuid, body_hash))
+        # With a UUID of our own the call to the conductor can be repeated, too.
+        request = request_of(api, call, asked, request_uuid or str(uuid.uuid4()), body_hash)
+        made = api.conductor.create_servers(call.ctx, request=request)
     if asked.return_reservation_id:
         return {"reservation_id": made.reservation_id}
     first = made.instance_uuids[0]
@@ -103,7 +106,7 @@ def _identity(call: Call) -> tuple[str | None, str]:
         raise errors.BadRequest(f"{REQUEST_UUID}: '{given[:64]}' is not a UUID.") from None
 
 
-def _made_before(api: Api, call: Call, request_uuid: str, body_hash: str) -> CreatedServers | None:
+def _made_before(api: Collaborators, call: Call, request_uuid: str, body_hash: str) -> CreatedServers | None:
     """So that a repetition is answered although its flavor or image has gone meanwhile. The conductor looks again."""
     with api.db.read() as session:
         row = instances.create_request(session, request_uuid, call.ctx.project_id)
@@ -115,7 +118,7 @@ def _made_before(api: Api, call: Call, request_uuid: str, body_hash: str) -> Cre
 
 
 def request_of(
-    api: Api, call: Call, asked: NewServer, request_uuid: str | None = None, body_hash: str = ""
+    api: Collaborators, call: Call, asked: NewServer, request_uuid: str | None = None, body_hash: str = ""
 ) -> CreateServers:
     """What is asked, checked. Forbidden, BadRequest: it may not or cannot be."""
     least, most = _counts(asked)
@@ -130,7 +133,7 @@ def request_of(
     )
 
 
-def wanted(api: Api, call: Call, asked: NewServer, *, any_image: bool = False) -> dict[str, Any]:
+def wanted(api: Collaborators, call: Call, asked: NewServer, *, any_image: bool = False) -> dict[str, Any]:
     """What decides where it goes, checked: fields of ServerRequest. `any_image`: without imageRef it is of any."""
     place = place_of(asked.availability_zone or asked.availability_zone_old)
     if place.forced and not call.ctx.is_admin:
@@ -175,7 +178,7 @@ def _name(asked: NewServer, most: int) -> str:
     return name
 
 
-def _flavor_and_image(api: Api, call: Call, asked: NewServer, any_image: bool) -> tuple[Flavor, Image | None]:
+def _flavor_and_image(api: Collaborators, call: Call, asked: NewServer, any_image: bool) -> tuple[Flavor, Image | None]:
     flavorid = str(asked.flavor_ref).rstrip("/").rpartition("/")[2]
     image_id = asked.image_ref.rstrip("/").rpartition("/")[2]
     if not image_id and not any_image:
@@ -197,7 +200,7 @@ def _check_image(image: Image | None, image_id: str) -> None:
         raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
 
 
-def _check_zone(api: Api, zone: str | None) -> None:
+def _check_zone(api: Collaborators, zone: str | None) -> None:
     if zone is None:
         return
     with api.db.read() as session:
@@ -206,7 +209,7 @@ def _check_zone(api: Api, zone: str | None) -> None:
         raise errors.BadRequest(f"The requested availability zone is not available: {zone[:255]}.")
 
 
-def _hints(api: Api, call: Call) -> dict[str, Any]:
+def _hints(api: Collaborators, call: Call) -> dict[str, Any]:
     """BadRequest: malformed ones, or a server group that is not there or another project's."""
     hints = checked_hints(call.body.hints or call.body.hints_old or {})
     wanted = group_of(hints)

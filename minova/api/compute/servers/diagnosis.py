@@ -5,19 +5,20 @@ from typing import Any
 import msgspec
 
 from minova import errors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http import times
-from minova.api.http.call import Api, Call
+from minova.api.http.call import Call
 from minova.db.api_queries import instances
 from minova.db.api_queries.instances import Attempt
 from minova.objects.diagnosis import Diagnosis, LostHost
-from minova.objects.redact import without_names
+from minova.objects.redact import redact_hosts
 
 # Stands for what only administrators may see, so that it is still counted.
 _SOMEWHERE = LostHost(host="", node="", reason="")
 
 
-def show(api: Api, call: Call) -> dict[str, Any]:
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
         found = instances.last_diagnosis(session, row.uuid)
@@ -53,7 +54,7 @@ def _attempt(call: Call, one: Attempt) -> dict[str, Any]:
     return {
         "host": one.host if admin else "",
         "result": one.result,
-        "reason": reason if admin else without_names(reason, one.names),
+        "reason": reason if admin else redact_hosts(reason, one.names),
         "started_at": times.microseconds(one.started_at),
         "finished_at": times.microseconds(one.finished_at),
     }

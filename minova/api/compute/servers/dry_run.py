@@ -4,9 +4,10 @@ from typing import Annotated, Any
 
 import msgspec
 
+from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.create import CreateServer, NewServer, request_of, wanted
 from minova.api.compute.servers.diagnosis import told
-from minova.api.http.call import Api, Call
+from minova.api.http.call import Call
 from minova.objects.server_request import ServerRequest
 
 # Of one host. Nobody has so many servers on one; but for a flavor of no size there is no end.
@@ -27,7 +28,7 @@ class CapacityQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = DEFAULT_LIMIT
 
 
-def dry_run(api: Api, call: Call) -> dict[str, Any]:
+def dry_run(api: Collaborators, call: Call) -> dict[str, Any]:
     """The checks of a creation, then the scheduler's answer; nothing is written."""
     request = request_of(api, call, call.body.server)
     answer = api.conductor.preview_servers(call.ctx, request=request)
@@ -43,6 +44,6 @@ def dry_run(api: Api, call: Call) -> dict[str, Any]:
     }
 
 
-def capacity(api: Api, call: Call) -> dict[str, Any]:
+def capacity(api: Collaborators, call: Call) -> dict[str, Any]:
     request = ServerRequest(**wanted(api, call, call.body.server, any_image=True))
     return {"capacity": api.conductor.capacity(call.ctx, request=request, limit=call.query.limit)}

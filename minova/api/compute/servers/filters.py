@@ -8,7 +8,7 @@ import msgspec
 
 from minova import errors
 from minova.api.compute.servers.view import STATUS
-from minova.api.http.query import Page
+from minova.api.http.structs import Page
 from minova.db.api_queries.instances import SORT_KEYS, InstanceFilter
 from minova.objects.states import VmState
 

@@ -6,36 +6,37 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import filters
 from minova.api.compute.servers.view import ServerView, brief, shows_fault, view
 from minova.api.http import links
-from minova.api.http.call import Api, Call
-from minova.api.http.query import page_size
+from minova.api.http.call import Call
+from minova.api.http.structs import page_size
 from minova.db import models
 from minova.db.api_queries import availability_zones, instances
-from minova.objects.redact import without_names
+from minova.objects.redact import redact_hosts
 
 
-def list_servers(api: Api, call: Call) -> dict[str, Any]:
+def list_servers(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         rows, more = _rows(api, call, session)
     return _page(call, [brief(call, row) for row in rows], rows, more)
 
 
-def list_detail(api: Api, call: Call) -> dict[str, Any]:
+def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         rows, more = _rows(api, call, session)
         shown = _views(api, call, session, rows)
     return _page(call, shown, rows, more)
 
 
-def show(api: Api, call: Call) -> dict[str, Any]:
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = find(call, session)
         return {"server": _views(api, call, session, [row])[0]}
 
 
-def delete(api: Api, call: Call) -> None:
+def delete(api: Collaborators, call: Call) -> None:
     with api.db.read() as session:
         row = find(call, session)
     api.conductor.delete_server(call.ctx, instance_uuid=row.uuid)
@@ -52,7 +53,7 @@ def find(call: Call, session: Session) -> models.Instance:
     return row
 
 
-def _rows(api: Api, call: Call, session: Session) -> tuple[Sequence[models.Instance], bool]:
+def _rows(api: Collaborators, call: Call, session: Session) -> tuple[Sequence[models.Instance], bool]:
     """A page of rows, and whether more follow."""
     query: filters.ServersQuery = call.query
     size = page_size(query.limit, api.conf.api.max_limit)
@@ -75,7 +76,7 @@ def _page(call: Call, shown: list[Any], rows: Sequence[models.Instance], more: b
     return answer
 
 
-def _views(api: Api, call: Call, session: Session, rows: Sequence[models.Instance]) -> list[ServerView]:
+def _views(api: Collaborators, call: Call, session: Session, rows: Sequence[models.Instance]) -> list[ServerView]:
     broken = [row.uuid for row in rows if shows_fault(row)]
     faults = instances.last_faults(session, broken)
     if not call.ctx.is_admin:
@@ -90,4 +91,4 @@ def _hide_hosts(session: Session, faults: Mapping[str, models.InstanceFault]) ->
     for uuid, attempts in instances.attempts(session, faults.keys()).items():
         fault = faults[uuid]
         session.expunge(fault)
-        fault.message = without_names(fault.message, {name for one in attempts for name in one.names})
+        fault.message = redact_hosts(fault.message, {name for one in attempts for name in one.names})

@@ -229,19 +229,19 @@ def test_what_could_not_be_put_right_at_once_is_found_later(cloud: Cloud) -> Non
     assert status_of(cloud, image) == "saving"
     (left,) = files(cloud)
     assert left.endswith(".part")
-    recovery.recover(cloud.app.api)
+    recovery.recover(cloud.app.images)
     assert files(cloud) == [left], "one that young may be about to be locked"
     make_old(cloud)
-    recovery.recover(cloud.app.api)
+    recovery.recover(cloud.app.images)
     assert (status_of(cloud, image), files(cloud)) == ("queued", [])
     assert cloud.upload(image["id"], RAW)[0] == 204
 
 
 def test_an_upload_under_way_is_left_alone(cloud: Cloud) -> None:
     image = cloud.make_image(data=None)
-    with cloud.app.api.images.begin(image["id"]):
+    with cloud.app.images.store.begin(image["id"]):
         make_old(cloud)
-        recovery.recover(cloud.app.api)
+        recovery.recover(cloud.app.images)
         assert len(files(cloud)) == 1
     assert files(cloud) == []
 

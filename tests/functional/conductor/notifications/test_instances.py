@@ -8,7 +8,8 @@ import pytest
 from oslo_messaging.notify import _impl_test
 
 from minova.conductor.servers.finish import fail_builds
-from minova.db import instances, schema, tasks
+from minova.db import schema
+from minova.db.servers import instances, tasks
 from minova.notifier import Notifier
 from tests.functional.conductor.desk import CTX, IMAGE, Desk
 from tests.functional.scheduler.cloud import named

@@ -16,7 +16,7 @@ from minova.scheduler.drivers.nova_driver import Scheduler
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.cases import claim, claim_of, held
 from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
-from tests.functional.scheduler.cloud import books, flavor, put_host, spec_of, unbalanced, uuids
+from tests.functional.scheduler.cloud import flavor, inventory_rows, put_host, spec_of, unbalanced, uuids
 from tests.functional.scheduler.test_groups import group_of
 
 DRIVERS = ("filter_scheduler", "chance_scheduler", "caching_scheduler")
@@ -58,7 +58,7 @@ def test_what_is_answered_is_claimed(manager: SchedulerManager, db: Database) ->
     for number, host in enumerate(chosen(answer)):
         assert held(db, f"i-{number}") == {(host, "VCPU"): 1, (host, "MEMORY_MB"): 2048, (host, "DISK_GB"): 10}
     assert answer.diagnosis.selected == tuple((host, host) for host in chosen(answer))
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
 
 
 def test_alternates_are_other_hosts(manager: SchedulerManager) -> None:
@@ -79,14 +79,14 @@ def test_a_no_says_why(manager: SchedulerManager, db: Database) -> None:
     answer = ask(manager, spec=spec_of(flavor(memory_mb=10**6)))
     assert answer.selections == ()
     assert "placement removed 4" in answer.diagnosis.summary()
-    assert all(row[3] == 0 for row in books(db))
+    assert all(row[3] == 0 for row in inventory_rows(db))
 
 
 def test_a_full_cloud_is_filled_to_the_brim_and_no_further(manager: SchedulerManager, db: Database) -> None:
     wanted = spec_of(flavor(memory_mb=16384))
     answers = [ask(manager, prefix=f"r{number}", spec=wanted) for number in range(10)]
     assert [len(answer.selections) for answer in answers] == [1] * 8 + [0] * 2
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
 
 
 def test_a_host_that_another_scheduler_fills_is_passed_over(manager: SchedulerManager, db: Database) -> None:
@@ -95,14 +95,14 @@ def test_a_host_that_another_scheduler_fills_is_passed_over(manager: SchedulerMa
         claim(db, claim_of(f"other-{number}", f"h{number}", MEMORY_MB=30000))
     wanted = spec_of(flavor(memory_mb=4096))
     assert {host for n in range(4) for host in chosen(ask(manager, prefix=f"p{n}", spec=wanted))} == {"h3"}
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
 
 
 def test_a_hard_group_policy_is_kept_and_finds_its_hosts(manager: SchedulerManager, db: Database) -> None:
     spec = spec_of(instance_group=group_of(db, "anti-affinity", 4))
     answers = [ask(manager, prefix=f"m{number}", spec=spec) for number in range(4)]
     assert sorted(host for answer in answers for host in chosen(answer)) == ["h0", "h1", "h2", "h3"]
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -110,7 +110,7 @@ def test_several_of_one_kind_together_never_overfill(driver: str, db: Database) 
     hosts(db, 4, memory_mb=8192)
     answers = in_parallel([named(db, driver) for _ in range(3)], requests=24, size=1)
     assert sum(len(answer.selections) for answer in answers) == 16
-    assert not unbalanced(books(db))
+    assert not unbalanced(inventory_rows(db))
 
 
 def test_an_unknown_driver_stops_the_start_and_the_known_are_listed(db: Database) -> None:
@@ -219,8 +219,8 @@ class LastHost(Scheduler):
         states = self.host_manager.get_host_states_by_uuids(context, provider_summaries.keys(), spec_obj)
         up = set(self.hosts_up(context, "compute"))
         found = [state for state in states if state.host in up][::-1]
-        room = alloc_reqs_by_rp_uuid[found[0].uuid][0]["allocations"][found[0].uuid]["resources"]["MEMORY_MB"]
-        assert room == spec_obj.flavor.memory_mb
+        inventory = alloc_reqs_by_rp_uuid[found[0].uuid][0]["allocations"][found[0].uuid]["resources"]["MEMORY_MB"]
+        assert inventory == spec_obj.flavor.memory_mb
         return [found for _ in instance_uuids]
 
 
@@ -277,7 +277,7 @@ def test_fewer_hosts_than_instances_is_a_no(db: Database) -> None:
     hosts(db, 3)
     answer = ask(named(db, f"{__name__}.Stingy"), 2)
     assert (answer.selections, answer.diagnosis.found) == ((), 1)
-    assert all(row[3] == 0 for row in books(db))
+    assert all(row[3] == 0 for row in inventory_rows(db))
 
 
 def test_it_may_use_the_configured_filters_and_weighers(db: Database) -> None:
@@ -304,11 +304,11 @@ def test_conflicts_are_counted_and_told_once(db: Database, caplog: pytest.LogCap
     manager = named(db, "caching_scheduler")
     (taken,) = chosen(ask(manager))
     claim(db, claim_of("other", "h0" if taken == "h1" else "h1", MEMORY_MB=3000))
-    manager.tell_conflicts()
+    manager.log_conflicts()
     assert "Claims refused since the start" not in caplog.text
     assert chosen(ask(manager, prefix="next")) == [taken]
     conflicts = manager.driver.conflicts
     assert (conflicts.claims_refused, conflicts.decisions_repeated) == (1, 1)
-    manager.tell_conflicts()
-    manager.tell_conflicts()
+    manager.log_conflicts()
+    manager.log_conflicts()
     assert caplog.text.count("Claims refused since the start: 1, decisions repeated: 1") == 1

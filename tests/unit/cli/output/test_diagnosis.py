@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from minova.cli.commands import server_capacity, server_dry_run
+from minova.cli.commands.server import capacity
+from minova.cli.commands.server.create import dry_run_headline
 from minova.cli.output import diagnosis as decision
 
 STEP = {"name": "RamFilter", "before": 3, "after": 1, "lost": [], "lacking": {"not enough free memory": 2}}
@@ -43,7 +44,7 @@ def test_weighers_that_say_nothing_are_left_out() -> None:
 def test_the_first_line_of_a_dry_run() -> None:
     def line(count: int, *selected: tuple[str, str], fits: bool = True) -> str:
         answer = {"count": count, "fits": fits, "reason": "No host.", "diagnosis": {"selected": selected}}
-        return server_dry_run.headline(answer)
+        return dry_run_headline(answer)
 
     assert line(1, ("h1", "h1")) == "It would fit, on h1."
     assert line(3, ("h1", "n"), ("h2", "h2"), ("h1", "n")) == "All 3 would fit, on h1 (n): 2, h2: 1."
@@ -54,7 +55,7 @@ def test_the_first_line_of_a_dry_run() -> None:
 
 def test_the_first_line_of_capacity() -> None:
     whole = {"total": 3, "error": None, "complete": True, "one_host": False, "hosts": [{"count": 3}, {"count": 0}]}
-    say = server_capacity.headline
+    say = capacity.headline
     assert say("m1", whole) == "3 more of flavor m1 fit, on 1 of 2 hosts."
     assert say("m1", {**whole, "complete": False}) == "At least 3 more of flavor m1 fit, on 1 of 2 hosts."
     assert say("m1", {**whole, "one_host": True}).endswith("Their server group keeps them on one host.")

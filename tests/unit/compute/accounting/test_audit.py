@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from minova.compute.accounting.audit import Finding, NodeSettings, fold
+from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
 from minova.compute.accounting.inventories import Ratios, Reserved, ratios_for
-from minova.compute.tracker.resource_view import checked
+from minova.compute.tracker.resource_view import validated
 from minova.objects.build import AuditInputs, BuildMessage
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
@@ -54,11 +54,11 @@ def an_instance(uuid: str, **changes: Any) -> Instance:
 
 
 def audit(view: HypervisorView, inputs: AuditInputs) -> Finding:
-    return fold(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
+    return audit_node(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
 
 
 def test_an_empty_node_uses_what_is_reserved() -> None:
-    node = audit(a_view(), AuditInputs()).books.node
+    node = audit(a_view(), AuditInputs()).node_usage.node
     assert (node.uuid, node.id, node.host, node.host_ip) == ("new", 0, "h", "10.0.0.1")
     assert (node.memory_mb_used, node.local_gb_used, node.vcpus_used) == (512, 1, 1)
     assert (node.free_ram_mb, node.free_disk_gb, node.disk_available_least) == (7680, 99, 80)
@@ -67,7 +67,7 @@ def test_an_empty_node_uses_what_is_reserved() -> None:
 
 def test_a_node_keeps_the_identity_of_its_row() -> None:
     row = ComputeNode(uuid="known", id=7, generation=3, host="h", hypervisor_hostname="n")
-    node = audit(a_view(), AuditInputs(node=row)).books.node
+    node = audit(a_view(), AuditInputs(node=row)).node_usage.node
     assert (node.uuid, node.id, node.generation) == ("known", 7, 3)
 
 
@@ -87,16 +87,20 @@ COUNTED = [
 @pytest.mark.parametrize(("changes", "counts"), [case[1:] for case in COUNTED], ids=[case[0] for case in COUNTED])
 def test_who_holds_resources(changes: dict[str, Any], counts: bool) -> None:
     finding = audit(a_view(), AuditInputs(instances=(an_instance("i", **changes),)))
-    assert finding.books.node.memory_mb_used == 512 + counts * 1024
-    assert finding.books.node.running_vms == counts
-    assert bool(finding.books.held) == counts
+    assert finding.node_usage.node.memory_mb_used == 512 + counts * 1024
+    assert finding.node_usage.node.running_vms == counts
+    assert bool(finding.node_usage.instances) == counts
 
 
 def test_an_orphaned_domain_counts_with_its_memory_alone() -> None:
     finding = audit(a_view(a_domain("orphan", ours=False)), AuditInputs())
-    assert finding.books.orphans == {"orphan": 300}
-    assert (finding.books.node.memory_mb_used, finding.books.node.free_ram_mb) == (812, 7380)
-    assert (finding.books.node.vcpus_used, finding.books.node.local_gb_used, finding.books.node.running_vms) == (
+    assert finding.node_usage.orphans == {"orphan": 300}
+    assert (finding.node_usage.node.memory_mb_used, finding.node_usage.node.free_ram_mb) == (812, 7380)
+    assert (
+        finding.node_usage.node.vcpus_used,
+        finding.node_usage.node.local_gb_used,
+        finding.node_usage.node.running_vms,
+    ) == (
         1,
         1,
         0,
@@ -106,15 +110,15 @@ def test_an_orphaned_domain_counts_with_its_memory_alone() -> None:
 def test_a_stray_is_to_be_destroyed_and_counts_until_then() -> None:
     finding = audit(a_view(a_domain("stray", attempt=2)), AuditInputs(strays=("stray",)))
     assert [(domain.uuid, domain.attempt) for domain in finding.strays] == [("stray", 2)]
-    assert finding.books.node.memory_mb_used == 812
+    assert finding.node_usage.node.memory_mb_used == 812
 
 
 def test_the_domain_of_a_build_is_no_orphan_before_it_is_claimed() -> None:
     instance = an_instance("i", host=None, node=None, vm_state=VmState.BUILDING)
     message = BuildMessage(instance=instance, attempt=1, node="n", request_spec=RequestSpec(flavor=FLAVOR))
     finding = audit(a_view(a_domain("i")), AuditInputs(attempts=(message,)))
-    assert finding.books.orphans == {}
-    assert finding.books.node.memory_mb_used == 512
+    assert finding.node_usage.orphans == {}
+    assert finding.node_usage.node.memory_mb_used == 512
     assert finding.attempts == (message,)
 
 
@@ -172,7 +176,7 @@ def test_allocation_ratios(ratios: Ratios, row: ComputeNode | None, expected: tu
 def test_a_view_with_a_field_that_is_no_number_names_it() -> None:
     wrong = msgspec.structs.replace(a_view(), memory_mb="much")
     with pytest.raises(ValueError, match=r"node n: Expected `int`, got `str` - at `\$.memory_mb`"):
-        checked(wrong)
+        validated(wrong)
 
 
 def test_a_view_without_a_required_field_names_it() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minova.compute.accounting.inventories import Reserved, require_room
+from minova.compute.accounting.inventories import Reserved, require_capacity
 from minova.errors import InvalidConfiguration
 from tests.fakes.hypervisor import Hypervisor
 
@@ -19,9 +19,9 @@ VIEW = Hypervisor("n1", vcpus=8, memory_mb=4096, local_gb=10).host_view("n1")
 )
 def test_more_than_there_is_cannot_be_reserved(reserved: Reserved, words: str) -> None:
     with pytest.raises(InvalidConfiguration) as caught:
-        require_room(VIEW, reserved)
+        require_capacity(VIEW, reserved)
     assert str(caught.value) == f"[DEFAULT] {words}"
 
 
 def test_all_of_it_can() -> None:
-    require_room(VIEW, Reserved(memory_mb=4096, disk_gb=10, vcpus=8))
+    require_capacity(VIEW, Reserved(memory_mb=4096, disk_gb=10, vcpus=8))

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from minova.compute.accounting.audit import fold
+from minova.compute.accounting.audit import audit_node
 from minova.compute.accounting.running_deleted import RunningDeleted
 from minova.objects.build import AuditInputs
 from minova.objects.states import PowerState
@@ -51,7 +51,7 @@ def test_an_audit_removes_those_of_deleted_instances_only_where_they_are_to_be_r
     view = a_view(*(a_domain(uuid, ours=ours) for uuid in ("gone", "moved")))
     settings = msgspec.structs.replace(SETTINGS, running_deleted=policy)
     inputs = AuditInputs(strays=("gone", "moved"), deleted=deleted)
-    finding = fold(view, inputs, settings, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
+    finding = audit_node(view, inputs, settings, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
     assert [domain.uuid for domain in finding.strays] == strays
     # Until they are gone they count.
-    assert finding.books.node.memory_mb_used == 512 + 600
+    assert finding.node_usage.node.memory_mb_used == 512 + 600

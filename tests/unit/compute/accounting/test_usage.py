@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minova.compute.accounting import usage
-from minova.compute.accounting.usage import Held, Usage, usage_of
+from minova.compute.accounting.usage import TrackedInstance, Usage, usage_of
 from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -44,7 +44,7 @@ instances = st.builds(
     task_state=st.none() | st.sampled_from(TaskState),
     image=st.none() | st.just(Image(id="i", properties={"os_type": "linux", "hw_architecture": "x86_64"})),
 )
-held = st.builds(lambda one: Held(instance=one, usage=usage_of(one.flavor, (4, 0, 0))), instances)
+held = st.builds(lambda one: TrackedInstance(instance=one, usage=usage_of(one.flavor, (4, 0, 0))), instances)
 
 
 def test_usage_is_the_flavor_with_swap_as_disk_and_the_drivers_overhead() -> None:
@@ -61,7 +61,7 @@ def test_an_instance_is_counted_by_state_task_project_os_type_and_architecture()
         task_state=TaskState.SPAWNING,
         image=Image(id="i", properties={"os_type": "linux", "hw_architecture": "x86_64"}),
     )
-    node = usage.with_added(EMPTY, Held(instance=instance, usage=usage_of(instance.flavor, (0, 0, 0))))
+    node = usage.with_added(EMPTY, TrackedInstance(instance=instance, usage=usage_of(instance.flavor, (0, 0, 0))))
     assert (node.running_vms, node.current_workload, node.vcpus_used) == (1, 1, 2)
     assert (node.memory_mb_used, node.free_ram_mb) == (1536, 6656)
     assert (node.local_gb_used, node.free_disk_gb) == (10, 40)
@@ -97,7 +97,7 @@ def test_builds_rebuilds_and_moves_are_what_io_workload_counts(
 ) -> None:
     flavor = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10)
     instance = Instance(uuid="i", display_name="vm", flavor=flavor, vm_state=vm_state, task_state=task_state)
-    node = usage.with_added(EMPTY, Held(instance=instance, usage=usage_of(flavor, (0, 0, 0))))
+    node = usage.with_added(EMPTY, TrackedInstance(instance=instance, usage=usage_of(flavor, (0, 0, 0))))
     assert node.stats["io_workload"] == expected
 
 
@@ -106,7 +106,7 @@ def test_free_may_become_negative() -> None:
 
 
 @given(present=st.lists(held, max_size=5), one=held)
-def test_an_instance_that_goes_leaves_the_node_as_it_was(present: list[Held], one: Held) -> None:
+def test_an_instance_that_goes_leaves_the_node_as_it_was(present: list[TrackedInstance], one: TrackedInstance) -> None:
     node = EMPTY
     for other in present:
         node = usage.with_added(node, other)
@@ -114,7 +114,7 @@ def test_an_instance_that_goes_leaves_the_node_as_it_was(present: list[Held], on
 
 
 @given(st.lists(held, max_size=5), st.randoms(use_true_random=False))
-def test_the_order_in_which_instances_come_does_not_matter(present: list[Held], chance: object) -> None:
+def test_the_order_in_which_instances_come_does_not_matter(present: list[TrackedInstance], chance: object) -> None:
     shuffled = list(present)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     nodes = []

@@ -10,7 +10,7 @@ import pytest
 
 from minova import errors
 from minova.batch_queue import Ticket
-from minova.compute.conductor_retry import Repeat
+from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.claims import Claim, NopClaim
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.compute.tracker.resource_tracker import ResourceTracker, _Asked
@@ -25,7 +25,7 @@ from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
 
 def a_tracker(conductor: FakeConductor, hypervisor: Hypervisor) -> ResourceTracker:
     settings = settings_from(Compute().conf, HOST)
-    return Nodes(settings, hypervisor, conductor, repeat=Repeat(lambda seconds: False)).tracker(NODE)  # type: ignore[arg-type]
+    return Nodes(settings, hypervisor, conductor, repeat=ConductorRetry(lambda seconds: False)).tracker(NODE)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -2,15 +2,15 @@ import msgspec
 import pytest
 
 from minova.placement.audit.judge import (
-    Books,
     Consumer,
     Holding,
     Instance,
     Kind,
     Provider,
+    UsedAmount,
     judge,
-    judge_books,
     judge_provider,
+    judge_used,
 )
 
 ON_A = Instance(
@@ -78,11 +78,11 @@ def test_what_a_consumer_should_hold(
     ],
 )
 def test_wrong_used(used: int | None, allocated: int, detail: str, remedy: str) -> None:
-    books = Books(provider_uuid="a", provider_name="a", resource_class="VCPU", used=used, allocated=allocated)
-    finding = judge_books(books)
+    books = UsedAmount(provider_uuid="a", provider_name="a", resource_class="VCPU", used=used, allocated=allocated)
+    finding = judge_used(books)
     assert finding is not None
     assert (finding.detail, finding.remedy) == (detail, remedy)
-    assert judge_books(msgspec.structs.replace(books, used=allocated)) is None
+    assert judge_used(msgspec.structs.replace(books, used=allocated)) is None
 
 
 def test_a_provider_without_node_goes_when_nobody_holds_anything_of_it() -> None:

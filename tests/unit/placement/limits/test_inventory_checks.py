@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.placement.limits.inventory_checks import refusals, room_checks
-from minova.scheduler.hosts.table import ROOM_COLUMNS, RoomColumns
+from minova.placement.limits.inventory_checks import capacity_checks, refusals
+from minova.scheduler.hosts.table import INVENTORY_COLUMNS, InventoryColumns
 
 
-def room(**numbers: int) -> RoomColumns:
+def room(**numbers: int) -> InventoryColumns:
     values = {"capacity": 100, "used": 0, "min_unit": 1, "max_unit": 100, "step_size": 1, **numbers}
-    return RoomColumns(**values)
+    return InventoryColumns(**values)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_a_class_that_the_provider_has_not_is_named() -> None:
 
 
 small = st.integers(0, 12)
-rooms = st.builds(RoomColumns, small, small, small, small, small)
+rooms = st.builds(InventoryColumns, small, small, small, small, small)
 
 
 @given(st.lists(rooms, min_size=1, max_size=6), st.integers(1, 12))
-def test_columns_and_numbers_give_the_same_verdict(rows: list[RoomColumns], asked: int) -> None:
-    columns = RoomColumns(*(np.array([row[i] for row in rows]) for i in range(len(ROOM_COLUMNS))))
-    of_all: list[Any] = list(room_checks("VCPU", columns, asked))
+def test_columns_and_numbers_give_the_same_verdict(rows: list[InventoryColumns], asked: int) -> None:
+    columns = InventoryColumns(*(np.array([row[i] for row in rows]) for i in range(len(INVENTORY_COLUMNS))))
+    of_all: list[Any] = list(capacity_checks("VCPU", columns, asked))
     for number, row in enumerate(rows):
-        of_one = list(room_checks("VCPU", row, asked))
+        of_one = list(capacity_checks("VCPU", row, asked))
         assert [bool(check.passed[number]) for check in of_all] == [bool(check.passed) for check in of_one]
         assert [check.reasons(np.array([number]))[0] for check in of_all] == [check.reason() for check in of_one]

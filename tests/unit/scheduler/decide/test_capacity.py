@@ -11,14 +11,14 @@ from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
 from minova.objects.numa import InstanceNUMATopology, NUMATopology
 from minova.scheduler.decide.capacity import capacity_of, what_of
 from minova.scheduler.decide.chain import Rules
-from minova.scheduler.decide.decision import decide, joined
-from minova.scheduler.decide.what_if_table import TrialTable
+from minova.scheduler.decide.decision import decide, with_group_member
+from minova.scheduler.decide.what_if_table import WhatIfTable
 from minova.scheduler.extensions import load_filters
-from minova.scheduler.hosts.consumption import taken
-from minova.scheduler.hosts.numa_equivalence import likeness
+from minova.scheduler.hosts.consumption import after_instance
+from minova.scheduler.hosts.numa_equivalence import equivalence_key
 from minova.scheduler.hosts.record import HostRecord
 from tests.unit.hardware import guests
-from tests.unit.scheduler.hosts import record, record_lists, room, spec_of, specs, table_of, zone
+from tests.unit.scheduler.hosts import inventory, record, record_lists, spec_of, specs, table_of, zone
 from tests.unit.scheduler.requests import options
 
 FILTERS = [
@@ -64,7 +64,7 @@ def one_by_one(records: list[HostRecord], spec: Any) -> dict[str, int]:
             return counts
         host = decision.selections[0][0].host
         counts[host] += 1
-        spec = joined(spec, host, f"new-{number}")
+        spec = with_group_member(spec, host, f"new-{number}")
     return {}
 
 
@@ -80,10 +80,10 @@ def test_as_many_as_one_decision_after_the_other_finds(records: list[HostRecord]
         expected = one_by_one(records, spec)
     except Exception as error:  # noqa: BLE001  - whatever a filter says of a malformed request
         with pytest.raises(type(error)):
-            capacity_of(TrialTable(table), spec, RULES, LIMIT)
+            capacity_of(WhatIfTable(table), spec, RULES, LIMIT)
         return
     before = [table.host(row).free_disk_mb for row in range(len(table))]
-    found = capacity_of(TrialTable(table), spec, RULES, LIMIT)
+    found = capacity_of(WhatIfTable(table), spec, RULES, LIMIT)
     assert [table.host(row).free_disk_mb for row in range(len(table))] == before
     if spec.instance_group is not None and spec.instance_group.policy == AFFINITY:
         # Decisions go to the first host that they like, and then nowhere else.
@@ -99,14 +99,16 @@ def test_as_many_as_one_decision_after_the_other_finds(records: list[HostRecord]
 def test_each_host_says_what_stopped_it_and_what_most_lack_comes_first() -> None:
     records = [
         record(
-            1, memory_mb_used=20480, rooms={"VCPU": room(64), "MEMORY_MB": room(32768, 20480), "DISK_GB": room(500)}
+            1,
+            memory_mb_used=20480,
+            inventories={"VCPU": inventory(64), "MEMORY_MB": inventory(32768, 20480), "DISK_GB": inventory(500)},
         ),
-        record(2, rooms={"VCPU": room(2), "MEMORY_MB": room(32768), "DISK_GB": room(500)}),
-        record(3, rooms={"VCPU": room(64), "MEMORY_MB": room(32768), "DISK_GB": room(5)}),
-        record(4, rooms={"VCPU": room(64), "MEMORY_MB": room(1024), "DISK_GB": room(5)}),
-        record(5, rooms={"VCPU": room(64), "MEMORY_MB": room(4096), "DISK_GB": room(500)}),
+        record(2, inventories={"VCPU": inventory(2), "MEMORY_MB": inventory(32768), "DISK_GB": inventory(500)}),
+        record(3, inventories={"VCPU": inventory(64), "MEMORY_MB": inventory(32768), "DISK_GB": inventory(5)}),
+        record(4, inventories={"VCPU": inventory(64), "MEMORY_MB": inventory(1024), "DISK_GB": inventory(5)}),
+        record(5, inventories={"VCPU": inventory(64), "MEMORY_MB": inventory(4096), "DISK_GB": inventory(500)}),
     ]
-    found = capacity_of(TrialTable(table_of(*records)), spec_of(memory_mb=2048), PLAIN, 100)
+    found = capacity_of(WhatIfTable(table_of(*records)), spec_of(memory_mb=2048), PLAIN, 100)
     assert (found.total, found.complete) == (10, True)
     assert [(one.host, one.count) for one in found.hosts] == [
         ("host1", 6),
@@ -127,14 +129,14 @@ def test_each_host_says_what_stopped_it_and_what_most_lack_comes_first() -> None
 
 def test_what_takes_nothing_ends_at_the_limit() -> None:
     nothing = spec_of(memory_mb=0, vcpus=0, root_gb=0)
-    found = capacity_of(TrialTable(table_of(record(1), record(2))), nothing, PLAIN, 7)
+    found = capacity_of(WhatIfTable(table_of(record(1), record(2))), nothing, PLAIN, 7)
     assert (found.total, found.complete, found.limit) == (14, False, 7)
     assert {(one.step, one.reason) for one in found.hosts} == {(None, None)}
     assert found.stopped == ()
 
 
 def test_a_cloud_without_hosts() -> None:
-    assert capacity_of(TrialTable(table_of()), spec_of(), RULES, 9) == Capacity(total=0, limit=9)
+    assert capacity_of(WhatIfTable(table_of()), spec_of(), RULES, 9) == Capacity(total=0, limit=9)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,7 @@ def test_a_cloud_without_hosts() -> None:
 )
 def test_a_group_counts(policy: str, most: int | None, total: int) -> None:
     group = InstanceGroup(uuid="g", policy=policy, max_server_per_host=most)
-    found = capacity_of(TrialTable(table_of(*map(record, (1, 2, 3)))), spec_of(instance_group=group), RULES, 100)
+    found = capacity_of(WhatIfTable(table_of(*map(record, (1, 2, 3)))), spec_of(instance_group=group), RULES, 100)
     assert (found.total, found.one_host) == (total, policy == AFFINITY)
 
 
@@ -151,20 +153,20 @@ def test_a_group_counts(policy: str, most: int | None, total: int) -> None:
 )
 def test_nodes_of_one_host_share_what_its_group_may_have_there(policy: str, most: int | None, total: int) -> None:
     nodes = [msgspec.structs.replace(record(number), host=host) for number, host in ((1, "a"), (2, "a"), (3, "b"))]
-    table = table_of(*nodes, together=True)
+    table = table_of(*nodes, share_instances=True)
     group = InstanceGroup(uuid="g", policy=policy, max_server_per_host=most)
-    found = capacity_of(TrialTable(table), spec_of(instance_group=group), RULES, 100)
+    found = capacity_of(WhatIfTable(table), spec_of(instance_group=group), RULES, 100)
     assert (found.total, found.one_host) == (total, policy == AFFINITY)
 
 
 def test_only_hosts_of_the_zone() -> None:
     records = [record(1, aggregates=(zone("a"),)), record(2, aggregates=(zone("b"),))]
-    found = capacity_of(TrialTable(table_of(*records)), spec_of(availability_zone="b"), RULES, 100)
+    found = capacity_of(WhatIfTable(table_of(*records)), spec_of(availability_zone="b"), RULES, 100)
     assert by_host(found) == {"host1": 0, "host2": 16}
 
 
 def test_builds_under_way_come_to_an_end_and_so_stop_nobody() -> None:
-    found = capacity_of(TrialTable(table_of(record(1))), spec_of(), rules("IoOpsFilter"), 100)
+    found = capacity_of(WhatIfTable(table_of(record(1))), spec_of(), rules("IoOpsFilter"), 100)
     assert found.total == 16
 
 
@@ -189,10 +191,10 @@ def test_cells_that_are_alike_take_the_same_guests(
 ) -> None:
     """One after the other, whatever they are; and a cell is like itself with its CPUs in use renumbered."""
     for one in (other, renumbered(host)):
-        if likeness(one) == likeness(host):
+        if equivalence_key(one) == equivalence_key(host):
             assert after(one, wanted) == after(host, wanted)
             assert after(one, wanted, then, wanted) == after(host, wanted, then, wanted)
-    assert likeness(renumbered(renumbered(host))) == likeness(host)
+    assert equivalence_key(renumbered(renumbered(host))) == equivalence_key(host)
 
 
 def renumbered(host: NUMATopology) -> NUMATopology:
@@ -210,5 +212,5 @@ def renumbered(host: NUMATopology) -> NUMATopology:
 def after(host: NUMATopology, *wanted: InstanceNUMATopology) -> Any:
     """What it is like with these on it, as far as they fit."""
     for guest in wanted:
-        host = taken(host, (), guest, ())[0] or host
-    return likeness(host)
+        host = after_instance(host, (), guest, ())[0] or host
+    return equivalence_key(host)

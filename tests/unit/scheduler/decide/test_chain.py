@@ -19,11 +19,11 @@ from minova.scheduler.filters.ram import RamFilter
 from minova.scheduler.hosts.record import ServiceFacts
 from minova.scheduler.weights.ram import RAMWeigher
 from minova.simulate.bench_cloud import topology
-from tests.unit.scheduler.hosts import record, room, spec_of, table_of, uuids
+from tests.unit.scheduler.hosts import inventory, record, spec_of, table_of, uuids
 from tests.unit.scheduler.requests import options
 
 OPTIONS = options()
-ROOMY = {name: room(10**9) for name in ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")}
+ROOMY = {name: inventory(10**9) for name in ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")}
 DOWN = ServiceFacts(forced_down=True)
 
 
@@ -108,10 +108,10 @@ class AskedOnce(Asked):
 
 @pytest.mark.parametrize(("made", "times"), [(Asked, 3), (AskedOnce, 1)])
 def test_a_filter_may_be_asked_once_for_all_instances_of_a_request(made: type[Asked], times: int) -> None:
-    sieve = made()
-    decision = decide(table_of(record(1), record(2)), spec_of(), uuids(3), 0, rules(sieve))
+    host_filter = made()
+    decision = decide(table_of(record(1), record(2)), spec_of(), uuids(3), 0, rules(host_filter))
     assert chosen(decision) == ["host1"] * 3
-    assert sieve.hosts == ["host1", "host2"] * times
+    assert host_filter.hosts == ["host1", "host2"] * times
 
 
 def test_a_rebuild_asks_only_filters_that_mind_it() -> None:
@@ -223,7 +223,7 @@ def pinned(cpus: int, cells: int = 1) -> InstanceNUMATopology:
 
 
 def test_pinned_instances_of_a_request_take_different_cpus_until_there_are_none() -> None:
-    table = table_of(record(1, numa_topology=topology(0), rooms=ROOMY, memory_mb=10**9))
+    table = table_of(record(1, numa_topology=topology(0), inventories=ROOMY, memory_mb=10**9))
     decision = decide(table, spec_of(numa_topology=pinned(24)), uuids(4), 0, rules(NUMATopologyFilter))
     assert decision.found == 2
     assert [len(cell.pinned_cpus) for cell in table.host(0).numa_topology.cells] == [24, 24]
@@ -251,8 +251,8 @@ def test_devices_near_the_cells_are_looked_for_where_numbers_do_not_tell() -> No
     full = topology(0).cells[0]
     busy = type(topology(0))((type(full)(**{**fields(full), "pinned_cpus": full.pcpuset}), topology(0).cells[1]))
     table = table_of(
-        record(1, numa_topology=busy, pci_pools=(pool,), rooms=ROOMY),
-        record(2, numa_topology=topology(0), pci_pools=(pool,), rooms=ROOMY, memory_mb_used=9),
+        record(1, numa_topology=busy, pci_pools=(pool,), inventories=ROOMY),
+        record(2, numa_topology=topology(0), pci_pools=(pool,), inventories=ROOMY, memory_mb_used=9),
     )
     decision = decide(
         table, spec_of(numa_topology=pinned(4), pci_requests=wish), uuids(1), 0, rules(NUMATopologyFilter)
@@ -270,9 +270,10 @@ def fields(struct: Any) -> dict[str, Any]:
 
 
 def test_each_host_gives_what_it_was_chosen_for() -> None:
-    rooms = {"PCPU": room(8), "MEMORY_MB": room(32768)}
+    inventories = {"PCPU": inventory(8), "MEMORY_MB": inventory(32768)}
     table = table_of(
-        record(1, rooms={"VCPU": room(8), "MEMORY_MB": room(32768)}), record(2, rooms=rooms, memory_mb_used=9)
+        record(1, inventories={"VCPU": inventory(8), "MEMORY_MB": inventory(32768)}),
+        record(2, inventories=inventories, memory_mb_used=9),
     )
     spec = spec_of(
         placement=PlacementFilter(resources={"PCPU": 2, "MEMORY_MB": 2048}),
@@ -283,4 +284,4 @@ def test_each_host_gives_what_it_was_chosen_for() -> None:
         ("host1", {"VCPU": 2, "MEMORY_MB": 2048}),
         ("host2", {"PCPU": 2, "MEMORY_MB": 2048}),
     ]
-    assert table.host(0).room("VCPU").used == 2
+    assert table.host(0).inventory("VCPU").used == 2

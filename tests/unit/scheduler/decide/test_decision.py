@@ -12,7 +12,7 @@ from minova.scheduler.filters.compute import ComputeFilter
 from minova.scheduler.filters.ram import RamFilter
 from minova.scheduler.hosts.record import ServiceFacts
 from minova.scheduler.weights.ram import RAMWeigher
-from tests.unit.scheduler.hosts import CONF, record, room, spec_of, table_of, uuids
+from tests.unit.scheduler.hosts import CONF, inventory, record, spec_of, table_of, uuids
 
 
 def rules(**more: Any) -> Rules:
@@ -81,11 +81,11 @@ def test_the_chain_stops_when_nobody_is_left() -> None:
 
 
 def test_every_lost_host_has_its_filter_and_its_reason() -> None:
-    roomy = {name: room(999999) for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
+    roomy = {name: inventory(999999) for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
     table = table_of(
-        record(1, rooms={}),
+        record(1, inventories={}),
         record(2, service=ServiceFacts(disabled=True, disabled_reason="repair")),
-        record(3, rooms=roomy, memory_mb=2048, memory_mb_used=1024),
+        record(3, inventories=roomy, memory_mb=2048, memory_mb_used=1024),
     )
     decision = decide(table, spec_of(root_gb=0), uuids(1), 0, rules())
     assert lost(decision) == {
@@ -178,7 +178,7 @@ def test_a_rebuild_has_no_limits_of_filters_that_it_does_not_ask() -> None:
 
 def test_log_lines_are_novas() -> None:
     lines: list[str] = []
-    table = table_of(record(1, num_instances=21), record(2, memory_mb_used=32768, rooms=record(1).rooms))
+    table = table_of(record(1, num_instances=21), record(2, memory_mb_used=32768, inventories=record(1).inventories))
     decide(table, spec_of(), uuids(1), 0, rules(trace=lines.append))
     shown = "(host1, node1) ram: 32768MB disk: 512000MB io_ops: 0 instances: 21"
     assert lines == [
@@ -200,8 +200,8 @@ class Broken(BaseHostFilter):
 def test_a_filter_that_raises_fails_the_request_by_name_if_the_chain_reaches_it(
     before: list[Filter], raises: bool
 ) -> None:
-    roomy = {name: room(999999) for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
-    table, chain = table_of(record(1, rooms=roomy)), rules(filters=[*before, PerHostFilter(Broken())])
+    roomy = {name: inventory(999999) for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
+    table, chain = table_of(record(1, inventories=roomy)), rules(filters=[*before, PerHostFilter(Broken())])
     if raises:
         with pytest.raises(errors.MinovaError, match="Broken failed: KeyError"):
             decide(table, spec_of(memory_mb=99999), uuids(1), 0, chain)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from minova.objects.request_spec import PlacementFilter, RequestSpec
 from minova.scheduler.decide.preselection import placement_verdict, resources_at
 from minova.scheduler.hosts.record import AggregateFacts
-from tests.unit.scheduler.hosts import record, room, table_of
+from tests.unit.scheduler.hosts import inventory, record, table_of
 from tests.unit.scheduler.hosts import spec_of as plain
 
-ROOMS = {"VCPU": room(64), "MEMORY_MB": room(32768), "DISK_GB": room(500)}
+ROOMS = {"VCPU": inventory(64), "MEMORY_MB": inventory(32768), "DISK_GB": inventory(500)}
 
 
 def aggregate(name: str) -> AggregateFacts:
@@ -39,7 +39,7 @@ def wanted(**placement: Any) -> RequestSpec:
         ("kept out", {"forbidden_aggregates": ("x",)}, {"aggregates": (aggregate("x"),)}, "forbidden aggregates x"),
         ("not kept out", {"forbidden_aggregates": ("x",)}, {"aggregates": (aggregate("y"),)}, None),
         ("a class that is not there", {"resources": {"CUSTOM_GPU": 1}}, {}, "free CUSTOM_GPU 0 < requested 1"),
-        ("one that is", {"resources": {"CUSTOM_GPU": 1}}, {"rooms": {"CUSTOM_GPU": room(1)}}, None),
+        ("one that is", {"resources": {"CUSTOM_GPU": 1}}, {"inventories": {"CUSTOM_GPU": inventory(1)}}, None),
     ],
 )
 def test_candidates(sentence: str, placement: dict[str, Any], host: dict[str, Any], reason: str | None) -> None:
@@ -51,17 +51,17 @@ def test_candidates(sentence: str, placement: dict[str, Any], host: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("sentence", "rooms", "takes"),
+    ("sentence", "inventories", "takes"),
     [
-        ("as first asked", {**ROOMS, "PCPU": room(8)}, {"PCPU": 2}),
+        ("as first asked", {**ROOMS, "PCPU": inventory(8)}, {"PCPU": 2}),
         ("no PCPU: the second choice", ROOMS, {"VCPU": 2}),
-        ("PCPU all taken: too", {**ROOMS, "PCPU": room(8, 8)}, {"VCPU": 2}),
-        ("neither", {"MEMORY_MB": room(9)}, None),
+        ("PCPU all taken: too", {**ROOMS, "PCPU": inventory(8, 8)}, {"VCPU": 2}),
+        ("neither", {"MEMORY_MB": inventory(9)}, None),
     ],
 )
-def test_a_second_choice(sentence: str, rooms: dict[str, Any], takes: dict[str, int] | None) -> None:
+def test_a_second_choice(sentence: str, inventories: dict[str, Any], takes: dict[str, int] | None) -> None:
     spec = msgspec.structs.replace(wanted(resources={"PCPU": 2}), fallback=PlacementFilter(resources={"VCPU": 2}))
-    table = table_of(record(rooms=rooms))
+    table = table_of(record(inventories=inventories))
     verdict = placement_verdict(table, spec)
     assert verdict.passed.tolist() == [takes is not None], sentence
     if takes is not None:

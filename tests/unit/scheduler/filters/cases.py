@@ -32,10 +32,10 @@ def each(cases: Sequence[Case]) -> pytest.MarkDecorator:
 def check(case: Case) -> None:
     others = [record(number, host_ip="10.9.9.9") for number in (1, 3)]
     table, spec = table_of(*others, record(2, **case.host)), request(**case.asked)
-    sieve = case.filter(options(**case.options))
-    assert sieve.refusal(table.host(1), spec) == case.lost
+    host_filter = case.filter(options(**case.options))
+    assert host_filter.refusal_reason(table.host(1), spec) == case.lost
     for left in (np.ones(3, bool), np.array([False, True, False])):
-        verdict = sieve.sieve(table, left, spec)
+        verdict = host_filter.filter_table(table, left, spec)
         assert bool(verdict.passed[1]) == (case.lost is None)
         if case.lost is not None:
             assert verdict.reason(1) == case.lost
@@ -44,10 +44,10 @@ def check(case: Case) -> None:
 def error_of(case: Case) -> Exception:
     """Both shapes must raise the same."""
     table, spec = table_of(record(1, **case.host)), request(**case.asked)
-    sieve = case.filter(options(**case.options))
+    host_filter = case.filter(options(**case.options))
     with pytest.raises(Exception) as one:  # noqa: PT011  - the caller looks at it
-        sieve.refusal(table.host(0), spec)
+        host_filter.refusal_reason(table.host(0), spec)
     with pytest.raises(type(one.value)) as all_at_once:
-        sieve.sieve(table, np.ones(1, bool), spec)
+        host_filter.filter_table(table, np.ones(1, bool), spec)
     assert str(all_at_once.value) == str(one.value)
     return one.value

@@ -182,9 +182,9 @@ class Counting(ComputeCapabilitiesFilter):
         super().__init__(options())
         self.judged: list[str] = []
 
-    def refusal(self, host: HostState, spec: RequestSpec) -> str | None:
+    def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         self.judged.append(host.host)
-        return super().refusal(host, spec)
+        return super().refusal_reason(host, spec)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +197,6 @@ class Counting(ComputeCapabilitiesFilter):
     ],
 )
 def test_hosts_that_are_alike_are_judged_once(key: str, times: int) -> None:
-    table, sieve = table_of(*(record(number, vcpus_used=number % 3) for number in range(1, 31))), Counting()
-    sieve.sieve(table, np.ones(30, bool), request(extra_specs={key: "s== x"}))
-    assert len(sieve.judged) == times
+    table, host_filter = table_of(*(record(number, vcpus_used=number % 3) for number in range(1, 31))), Counting()
+    host_filter.filter_table(table, np.ones(30, bool), request(extra_specs={key: "s== x"}))
+    assert len(host_filter.judged) == times

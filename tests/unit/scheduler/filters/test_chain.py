@@ -6,7 +6,7 @@ import pytest
 
 from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.drivers.filter_scheduler import rules_of
-from minova.scheduler.filters.errors import Malformed
+from minova.scheduler.filters.errors import InvalidFilterInput
 from tests.unit.scheduler.hosts import record, table_of, uuids
 from tests.unit.scheduler.requests import options, request
 
@@ -19,7 +19,7 @@ def decided(memory_mb: int, *chain: str) -> Decision:
 
 
 def test_it_fails_the_whole_request() -> None:
-    with pytest.raises(Malformed, match=r"Scheduler hint query: .*hypervisor_type.*TypeError"):
+    with pytest.raises(InvalidFilterInput, match=r"Scheduler hint query: .*hypervisor_type.*TypeError"):
         decided(1024, "RamFilter", "JsonFilter", "DiskFilter")
 
 

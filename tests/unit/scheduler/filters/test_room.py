@@ -8,7 +8,7 @@ from minova.scheduler.filters.num_instances import AggregateNumInstancesFilter, 
 from minova.scheduler.filters.ram import AggregateRamFilter, RamFilter
 from minova.scheduler.filters.vgpu import VGPUFilter
 from tests.unit.scheduler.filters.cases import Case, check, each, error_of
-from tests.unit.scheduler.hosts import record, room, table_of
+from tests.unit.scheduler.hosts import inventory, record, table_of
 from tests.unit.scheduler.requests import aggregates, options
 
 FULL = {"memory_mb": 4096, "memory_mb_used": 4096}
@@ -146,12 +146,18 @@ COUNTS = [
         {"swap": 1},
     ),
     Case(VGPUFilter, "a flavor without vGPUs", None),
-    Case(VGPUFilter, "room for them", None, {"rooms": {"VGPU": room(4, 2)}}, {"extra_specs": {"resources:VGPU": "2"}}),
+    Case(
+        VGPUFilter,
+        "room for them",
+        None,
+        {"inventories": {"VGPU": inventory(4, 2)}},
+        {"extra_specs": {"resources:VGPU": "2"}},
+    ),
     Case(
         VGPUFilter,
         "too few left",
         "free VGPU 1 < requested 2 (limit 4, used 3)",
-        {"rooms": {"VGPU": room(4, 3)}},
+        {"inventories": {"VGPU": inventory(4, 3)}},
         {"extra_specs": {"resources:VGPU": "2"}},
     ),
     Case(
@@ -183,9 +189,9 @@ def test_limits_of_aggregates_go_to_the_compute() -> None:
 
 
 def test_what_aggregates_say_is_read_anew_when_it_changes() -> None:
-    table, sieve = table_of(record(num_io_ops=3)), AggregateIoOpsFilter(options())
-    assert sieve.limit(table) == 8
+    table, host_filter = table_of(record(num_io_ops=3)), AggregateIoOpsFilter(options())
+    assert host_filter.limit(table) == 8
     for limit in ("3", "4", "none"):
         changed = record(num_io_ops=3, aggregates=aggregates({"max_io_ops_per_host": limit}))
         table.apply({changed.id: changed})
-        assert list(sieve.limit(table)) == [8 if limit == "none" else int(limit)]
+        assert list(host_filter.limit(table)) == [8 if limit == "none" else int(limit)]

@@ -7,13 +7,13 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors
+from minova.objects import required_traits
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.request_spec import PlacementFilter, RequestSpec
-from minova.placement.limits import required_traits
 from minova.scheduler.hosts.record import AggregateFacts
-from minova.scheduler.request.filters import Options, needs_aggregates, options_of, shaped
+from minova.scheduler.request.filters import Options, apply_request_filters, needs_aggregates, options_of
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 PLAIN = {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 10}
@@ -32,7 +32,7 @@ def aggregate(number: int, **metadata: str) -> AggregateFacts:
 
 
 def placed(wanted: RequestSpec, *aggregates: AggregateFacts, **options: bool) -> PlacementFilter:
-    return shaped(wanted, aggregates, Options(**options)).placement
+    return apply_request_filters(wanted, aggregates, Options(**options)).placement
 
 
 def test_a_plain_request_asks_for_its_flavor_and_for_no_disabled_host() -> None:
@@ -85,7 +85,7 @@ def test_traits(
     ],
 )
 def test_resources(sentence: str, extra_specs: dict[str, str], resources: dict[str, int]) -> None:
-    wanted = shaped(spec(extra_specs=extra_specs), (), Options())
+    wanted = apply_request_filters(spec(extra_specs=extra_specs), (), Options())
     assert wanted.resources == resources, sentence
     assert wanted.fallback is None
 
@@ -109,7 +109,7 @@ def test_resources(sentence: str, extra_specs: dict[str, str], resources: dict[s
 def test_what_cannot_be_is_named(extra_specs: dict[str, str], image: dict[str, str], named: str) -> None:
     wrong = spec(image, extra_specs=extra_specs)
     with pytest.raises(errors.BadRequest, match=named):
-        shaped(wrong, (), Options())
+        apply_request_filters(wrong, (), Options())
     with pytest.raises(errors.BadRequest, match=named):
         required_traits.check(wrong.flavor, wrong.image)
 
@@ -136,7 +136,7 @@ def test_tenant_aggregates(sentence: str, project: str, options: dict[str, bool]
     names = {"limit": "limit_tenants_to_placement_aggregate", "required": "placement_aggregate_required_for_tenants"}
     asked = Options(**{names[name]: value for name, value in options.items()})
     wanted = RequestSpec(flavor=spec().flavor, project_id=project)
-    assert shaped(wanted, TENANTS, asked).placement.member_of == member_of, sentence
+    assert apply_request_filters(wanted, TENANTS, asked).placement.member_of == member_of, sentence
 
 
 def test_a_project_without_an_aggregate_may_be_refused_all_hosts() -> None:
@@ -255,13 +255,13 @@ OTHERS = {"MEMORY_MB": 1024, "DISK_GB": 10}
     ],
 )
 def test_pinned_cpus(sentence: str, wanted: RequestSpec, first: Any, second: Any) -> None:
-    found = shaped(wanted, (), Options())
+    found = apply_request_filters(wanted, (), Options())
     assert found.placement.resources == {**first, **OTHERS}, sentence
     assert (found.fallback and found.fallback.resources) == (second and {**second, **OTHERS}), sentence
 
 
 def test_the_second_choice_can_be_switched_off() -> None:
-    assert shaped(pinned(cell(0, 2)), (), Options(disable_fallback_pcpu_query=True)).fallback is None
+    assert apply_request_filters(pinned(cell(0, 2)), (), Options(disable_fallback_pcpu_query=True)).fallback is None
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_the_second_choice_can_be_switched_off() -> None:
 def test_a_thread_policy_is_a_trait_of_the_first_choice_alone(
     threads: str | None, required: Any, forbidden: Any
 ) -> None:
-    found = shaped(pinned(cell(0, 2, threads)), (), Options())
+    found = apply_request_filters(pinned(cell(0, 2, threads)), (), Options())
     assert (found.placement.required_traits, found.placement.forbidden_traits) == (required, forbidden)
     assert found.fallback is not None
     assert (found.fallback.required_traits, found.fallback.forbidden_traits) == ((), (DISABLED,))

@@ -47,7 +47,7 @@ def chosen(decision: Decision) -> list[str]:
 
 @pytest.mark.parametrize("spec", [request(hints={"rack": "r1"}), request(extra_specs={"acme:rack": "r1"})])
 def test_a_filter_by_dotted_path_takes_its_place_in_the_chain(spec: RequestSpec) -> None:
-    hosts = [*four(), record(5, aggregates=RACKS[0], memory_mb=1024, rooms={})]
+    hosts = [*four(), record(5, aggregates=RACKS[0], memory_mb=1024, inventories={})]
     decision = decided(spec, hosts, enabled_filters=["ComputeFilter", f"{HERE}.RackFilter", "RamFilter"])
     assert steps(decision) == [("ComputeFilter", 4, 4), ("RackFilter", 4, 2), ("RamFilter", 2, 2)]
     assert [lost.reason for lost in decision.steps[2].lost] == ["RackFilter said no"] * 2

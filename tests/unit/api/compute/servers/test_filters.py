@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minova import errors
 from minova.api.compute.servers.filters import ServersQuery, like, order, wanted
-from minova.api.http.query import to_struct
+from minova.api.http.structs import to_struct
 from minova.codecs import Decoder
 from minova.db.api_queries.instances import InstanceFilter
 

@@ -1,0 +1,19 @@
+"""What the handlers of the Compute API work with."""
+
+from collections.abc import Callable
+
+import msgspec
+from oslo_config import cfg
+
+from minova.contracts.compute import ComputeApi
+from minova.contracts.conductor import ConductorApi
+from minova.db.engine import Database
+
+
+class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
+    """`db` is read-only: the conductor makes all changes. `compute` calls the compute service of a host."""
+
+    conf: cfg.ConfigOpts
+    db: Database
+    conductor: ConductorApi
+    compute: Callable[[str], ComputeApi]

@@ -1,0 +1,108 @@
+"""A definition becomes a falcon application: its routes, its error handler, its middleware."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import falcon
+import msgspec
+
+from minova import errors
+from minova.api.http.auth import Authenticator
+from minova.api.http.call import Call
+from minova.api.http.definition import ApiDefinition, Route
+from minova.api.http.faults import RETRY_AFTER, drain
+from minova.api.http.middleware import Identify
+from minova.log import bound_request
+
+Application: TypeAlias = falcon.App[Any, Any]
+Responder: TypeAlias = Callable[..., None]
+
+
+def make_app(definition: ApiDefinition, authenticate: Authenticator, before: Sequence[Any] = ()) -> Application:
+    """`before`: middleware that runs before the caller is identified."""
+    app: Application = falcon.App(middleware=[*before, Identify(definition, authenticate)])
+    app.resp_options.default_media_type = definition.default_media_type  # type: ignore[assignment]
+    # falcon has handlers of its own for the second: the most specific one wins.
+    for kind in (Exception, falcon.HTTPError):
+        app.add_error_handler(kind, _error_handler(definition))
+    paths: dict[str, list[Route]] = {}
+    for route in definition.routes:
+        paths.setdefault(route.path, []).append(route)
+    for path, routes in paths.items():
+        app.add_route(path, _Resource(definition, routes))
+    return app
+
+
+class _Resource:
+    """All methods of one path, as falcon wants them: attributes `on_get`, `on_post`..."""
+
+    def __init__(self, definition: ApiDefinition, routes: Sequence[Route]) -> None:
+        by_method: dict[str, list[Route]] = {}
+        for route in routes:
+            by_method.setdefault(route.method, []).append(route)
+        allowed = list(by_method)
+        for method, of_method in by_method.items():
+            setattr(self, f"on_{method.lower()}", _responder(definition, of_method, allowed))
+        if not definition.automatic_options:
+            for method in set(falcon.HTTP_METHODS) - by_method.keys():
+                setattr(self, f"on_{method.lower()}", _not_allowed(allowed))
+
+
+def _not_allowed(allowed: Sequence[str]) -> Responder:
+    def respond(request: falcon.Request, response: falcon.Response, **path: str) -> None:
+        raise falcon.HTTPMethodNotAllowed(allowed)
+
+    return respond
+
+
+def _responder(definition: ApiDefinition, routes: Sequence[Route], allowed: Sequence[str]) -> Responder:
+    def respond(request: falcon.Request, response: falcon.Response, **path: str) -> None:
+        version = request.context.version
+        route = next((route for route in routes if route.since <= version <= route.until), None)
+        if route is None:
+            raise falcon.HTTPMethodNotAllowed(allowed) if routes[0].absent == 405 else falcon.HTTPNotFound()
+        call = definition.call_type(
+            ctx=request.context.ctx, version=version, path=path, request=request, response=response
+        )
+        with bound_request(call.ctx):
+            call = _validate(definition, route, call)
+            response.status = route.status
+            definition.send(call, route.handler(definition.collaborators, call))
+
+    return respond
+
+
+def _validate(definition: ApiDefinition, route: Route, call: Call) -> Call:
+    """The call with its query and body."""
+    request, validation = call.request, definition.validation
+    definition.check_headers(request, route)
+    if route.admin:
+        call.require_admin(f"{route.method} {request.path}")
+    query = validation.query(request, route.query, call.version)
+    if route.body is None:
+        return msgspec.structs.replace(call, query=query)
+    try:
+        body = validation.body(request, route.body, call.version, definition.max_body_size)
+    except errors.BadRequest:
+        definition.invalid_body(call.path)
+        raise
+    return msgspec.structs.replace(call, query=query, raw=body.raw, body=body.document)
+
+
+def _error_handler(definition: ApiDefinition) -> Callable[..., None]:
+    def answer_error(request: falcon.Request, response: falcon.Response, error: Exception, _params: Any) -> None:
+        fault = definition.classify(request, error)
+        headers = dict(error.headers or {}) if isinstance(error, falcon.HTTPError) else {}
+        if fault.status == 503:
+            headers["Retry-After"] = RETRY_AFTER
+        if request.method in ("PUT", "POST"):
+            drain(request, response)
+        content = definition.error_content(request, fault)
+        response.status = fault.status
+        response.stream = None
+        response.data = content.data
+        response.content_type = content.media_type
+        for name, value in headers.items():
+            response.set_header(name, value)
+
+    return answer_error

@@ -1,0 +1,103 @@
+"""An API as data and a few decisions: its routes, how it validates, which versions it serves, how its errors look.
+
+`http.app` turns a definition into a WSGI application. Compute, Image and Placement each have one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import falcon
+import msgspec
+
+from minova.api.http import faults
+from minova.api.http.auth import Identity
+from minova.api.http.body import JsonBody
+from minova.api.http.call import Call
+from minova.api.http.faults import Content, Fault
+from minova.api.http.microversions import HIGHEST, LOWEST, Version
+
+# Takes the collaborators of its API and the call.
+Handler = Callable[[Any, Any], Any]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """`query` and `body` are what the API's validation understands: structs, or JSON schemas by microversion.
+
+    `answer`: the struct of the answer, where it has one. `admin`: for administrators only. `since`, `until`: the
+    microversions that have the route; in others the status is `absent`. `accepts_json`: a client must accept JSON.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    query: Any = None
+    body: Any = None
+    answer: Any = None
+    status: int = 200
+    admin: bool = False
+    since: Version = LOWEST
+    until: Version = HIGHEST
+    absent: int = 404
+    accepts_json: bool = False
+
+
+class Validation(Protocol):
+    """Reads query strings and bodies. Raises BadRequest with the place of the error."""
+
+    def query(self, request: falcon.Request, expected: Any, version: Version) -> Any: ...
+
+    def body(self, request: falcon.Request, expected: Any, version: Version, limit: int) -> JsonBody: ...
+
+
+class ApiDefinition(ABC):
+    """`collaborators` go to every handler.
+
+    `public`: paths that need no credentials. `automatic_options`: falcon answers OPTIONS itself; else it is a 405.
+    `default_media_type`: the Content-Type of answers without a body.
+    """
+
+    routes: Sequence[Route]
+    validation: Validation
+    call_type: type[Call] = Call
+    public: frozenset[str] = frozenset()
+    automatic_options = True
+    default_media_type: str | None = falcon.MEDIA_JSON
+
+    def __init__(self, collaborators: Any) -> None:
+        self.collaborators = collaborators
+
+    @property
+    @abstractmethod
+    def max_body_size(self) -> int:
+        """In bytes."""
+
+    @abstractmethod
+    def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:
+        """Returns the microversion of the request, and sets the headers that name it."""
+
+    @abstractmethod
+    def error_content(self, request: falcon.Request, fault: Fault) -> Content:
+        """The body of an error."""
+
+    def classify(self, request: falcon.Request, error: Exception) -> Fault:
+        return faults.classify(request, error)
+
+    def project_of(self, request: falcon.Request, identity: Identity) -> str:
+        """The project that the request speaks for."""
+        return identity.project_id or "admin"
+
+    def check_request(self, request: falcon.Request) -> None:  # noqa: B027  - a hook
+        """Runs once the caller is known, before the route is."""
+
+    def check_headers(self, request: falcon.Request, route: Route) -> None:  # noqa: B027  - a hook
+        """Runs before policy, query and body are checked."""
+
+    def invalid_body(self, path: dict[str, str]) -> None:  # noqa: B027  - a hook
+        """Runs when a body is invalid; may raise an error that takes precedence."""
+
+    def send(self, call: Call, answer: Any) -> None:
+        """Writes what the handler returned into the response. None: the handler wrote the response itself, or it is empty."""
+        if answer is not None:
+            call.response.data = msgspec.json.encode(answer)
+            call.response.content_type = falcon.MEDIA_JSON

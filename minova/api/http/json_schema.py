@@ -1,0 +1,88 @@
+"""Validation by JSON schemas, one for each range of microversions. Clients know jsonschema's sentences from Placement."""
+
+import math
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+import falcon
+import jsonschema
+import msgspec
+from jsonschema.exceptions import best_match
+
+from minova import errors
+from minova.api.http.body import JsonBody, read_bytes
+from minova.api.http.microversions import Version
+
+Schema: TypeAlias = dict[str, Any]
+# Each with the version from which it holds.
+VersionedSchemas: TypeAlias = tuple[tuple[Version, Schema], ...]
+
+MAX_FIELDS = 1000
+# Up to which every whole number is the same number as a float.
+_EXACT = 2**53
+_FORMATS = jsonschema.FormatChecker(formats=())
+# By the identity of the schema, which is a constant: making a validator takes longer than a check.
+_VALIDATORS: dict[int, Any] = {}
+
+
+class InvalidDocument(errors.BadRequest):
+    """Not JSON, or not what the schema allows."""
+
+
+class SchemaValidation:
+    """A route's `query` and `body` are VersionedSchemas. A query is a list of (key, value) in their order."""
+
+    def query(self, request: falcon.Request, expected: Any, version: Version) -> list[tuple[str, str]]:
+        try:
+            pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
+        except (ValueError, UnicodeDecodeError) as error:
+            raise InvalidDocument(f"Invalid query string parameters: {error}") from None
+        if expected is not None:
+            check(dict(pairs), newest(expected, version), "Invalid query string parameters")
+        return pairs
+
+    def body(self, request: falcon.Request, expected: Any, version: Version, limit: int) -> JsonBody:
+        raw = read_bytes(request, limit)
+        try:
+            document = _DECODER.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidDocument(f"Malformed JSON: {error}") from None
+        check(document, newest(expected, version))
+        return JsonBody(raw=raw, document=document)
+
+
+def newest(schemas: VersionedSchemas, version: Version) -> Schema:
+    """The newest schema that is not above the version."""
+    return max((entry for entry in schemas if entry[0] <= version), key=lambda entry: entry[0])[1]
+
+
+def check(document: Any, schema: Schema, what: str = "JSON does not validate") -> None:
+    """Raises InvalidDocument with the most telling error."""
+    if id(schema) not in _VALIDATORS:
+        _VALIDATORS[id(schema)] = jsonschema.Draft202012Validator(schema, format_checker=_FORMATS)
+    try:
+        error = best_match(_VALIDATORS[id(schema)].iter_errors(document))
+        reason = "" if error is None else str(error)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    if reason:
+        raise InvalidDocument(f"{what}: {reason}")
+
+
+def _number(text: str) -> int | float:
+    """2.0 is an integer for JSON Schema, and so it must be for the handlers of a document that passed."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("number out of range")
+    return int(number) if number.is_integer() and abs(number) < _EXACT else number
+
+
+_DECODER = msgspec.json.Decoder(float_hook=_number)  # noqa: TID251  - plain values, of no type
+
+
+def _is_uuid(value: object) -> bool:
+    return not isinstance(value, str) or bool(UUID(value))
+
+
+_FORMATS.checks("uuid", raises=ValueError)(_is_uuid)

@@ -1,0 +1,100 @@
+"""Validation by msgspec structs. Strings stand for numbers and booleans too, as Nova takes them."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import falcon
+import msgspec
+
+from minova import errors
+from minova.api.http.body import JsonBody, UnsupportedMediaType, media_type, read_bytes
+from minova.api.http.definition import Route
+from minova.api.http.microversions import Version
+from minova.codecs import Decoder
+
+Q = TypeVar("Q", bound=msgspec.Struct)
+
+MAX_FIELDS = 100
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """`marker` is the id of the last item of the page before."""
+
+    limit: int | None = None
+    marker: str | None = None
+
+
+class StructValidation:
+    """A route's `query` is a struct; its `body` any type that msgspec decodes."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        """Made at import: the decoders of all bodies and queries with it, before any thread uses one."""
+        for route in routes:
+            for kind in (route.query, route.body):
+                if kind is not None:
+                    _decoder(kind)
+
+    def query(self, request: falcon.Request, expected: Any, version: Version) -> Any:
+        return None if expected is None else read_query(request, _decoder(expected))
+
+    def body(self, request: falcon.Request, expected: Any, version: Version, limit: int) -> JsonBody:
+        media = media_type(request)
+        if request.content_type and media != falcon.MEDIA_JSON:
+            raise UnsupportedMediaType(f"Content-Type {media} is not served here; send application/json.")
+        raw = read_bytes(request, limit)
+        return JsonBody(raw=raw, document=decode(raw, _decoder(expected)))
+
+
+@cache
+def _decoder(kind: Any) -> Decoder[Any]:
+    return Decoder(kind, strict=False)
+
+
+def decode(raw: bytes, decoder: Decoder[Any]) -> Any:
+    """BadRequest names the place in the document: `$.server.name`."""
+    if not raw.strip():
+        raise errors.BadRequest("The request needs a body in JSON, and has none.")
+    try:
+        return decoder.from_json(raw)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise errors.BadRequest(f"Malformed request body: {error}") from None
+    except RecursionError:
+        raise errors.BadRequest("Malformed request body: it is nested too deeply") from None
+
+
+def read_query(request: falcon.Request, decoder: Decoder[Q]) -> Q:
+    """Ignores keys that the struct does not have, as Nova does. Of a repeated key the last value counts, unless its
+    field is a tuple, which takes all.
+    """
+    try:
+        pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
+    except (ValueError, UnicodeDecodeError) as error:
+        raise errors.BadRequest(f"Malformed query string: {error}") from None
+    return to_struct(pairs, decoder)
+
+
+def to_struct(pairs: list[tuple[str, str]], decoder: Decoder[Q]) -> Q:
+    """Raises BadRequest with the key whose value is invalid."""
+    repeatable = {field.encode_name for field in msgspec.structs.fields(decoder.kind) if field.default == ()}
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if "\x00" in value:
+            raise errors.BadRequest(f"Invalid input for query parameter {key}: it holds a NUL character.")
+        values[key] = (*values.get(key, ()), value) if key in repeatable else value
+    try:
+        return decoder.from_builtins(values)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for query parameters: {error}") from None
+
+
+def page_size(limit: int | None, maximum: int) -> int:
+    """How many items a page has: `limit`, cut to `maximum` as Nova does. Raises BadRequest for a negative limit."""
+    if limit is None:
+        return maximum
+    if limit < 0:
+        raise errors.BadRequest(f"limit must not be negative, and is {limit}.")
+    return min(limit, maximum)

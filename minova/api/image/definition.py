@@ -1,0 +1,28 @@
+"""The Image API: its routes, and errors in Glance's form. It has no microversions."""
+
+import falcon
+import msgspec
+
+from minova.api.http.definition import ApiDefinition
+from minova.api.http.faults import Content, Fault, phrase
+from minova.api.http.microversions import LOWEST, Version
+from minova.api.http.structs import StructValidation
+from minova.api.image.routes import ROUTES
+
+
+class ImageDefinition(ApiDefinition):
+    routes = ROUTES
+    validation = StructValidation(ROUTES)
+    public = frozenset({"/v2", "/image"})
+
+    @property
+    def max_body_size(self) -> int:
+        return int(self.collaborators.conf.api.max_request_body_size)
+
+    def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:
+        return LOWEST
+
+    def error_content(self, request: falcon.Request, fault: Fault) -> Content:
+        title = phrase(fault.status)
+        document = {"code": f"{fault.status} {title}", "title": title, "message": fault.message}
+        return Content(media_type=falcon.MEDIA_JSON, data=msgspec.json.encode(document))

@@ -1,0 +1,145 @@
+"""Calls of the API that are sent to a conductor a second time, when the conductor that took the first one has gone.
+
+The first call may have been done: only its answer is missing. A call is repeated only if the second one changes nothing
+then, and if its error can be told from the error of a first call: the database shows that the work is done.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.db.api_queries import flavors, images
+from minova.db.catalogue import aggregates
+from minova.db.engine import Database
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+
+LOG = logging.getLogger(__name__)
+
+
+class Done(NamedTuple):
+    """The first call was done; what it would have answered."""
+
+    answer: Any = None
+
+
+Arguments = Mapping[str, Any]
+# Whether the first call was done, by the error of the second one and what the database shows.
+Look = Callable[[errors.MinovaError, Session, Arguments], Done | None]
+
+
+class RepeatingConductor:
+    """Has the contract's methods. Asks `first`, and `again` after errors.NoAnswer; both are clients of any conductor.
+
+    `first` waits for a shorter time, so that the two waits together are not much longer than one. Without an entry in
+    `_LOOKS` a call is sent once.
+    """
+
+    def __init__(self, first: ConductorApi, again: ConductorApi, db: Database) -> None:
+        self._first = first
+        self._again = again
+        self._db = db
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        again = getattr(self._again, name)
+        if name not in _LOOKS:
+            return again  # type: ignore[no-any-return]
+        first = again if name in _SLOW else getattr(self._first, name)
+
+        def send(ctx: RequestContext, **arguments: Any) -> Any:
+            try:
+                return first(ctx, **arguments)
+            except errors.NoAnswer as error:
+                LOG.warning("%s: %s The call is repeated", name, error)
+            try:
+                return again(ctx, **arguments)
+            except (errors.NotFound, errors.Conflict) as error:
+                done = self._look(name, error, arguments)
+                if done is None:
+                    raise
+                return done.answer
+
+        return send
+
+    def _look(self, name: str, error: errors.MinovaError, arguments: Arguments) -> Done | None:
+        with self._db.read() as session:
+            return _LOOKS[name](error, session, arguments)
+
+
+def _never(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
+    """The conductor itself answers a repeated call as it answered the first one, so its error is the call's own."""
+    return None
+
+
+def _gone(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
+    return Done() if isinstance(error, errors.NotFound) else None
+
+
+def _flavor_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
+    asked: Flavor = arguments["flavor"]
+    found = flavors.flavor(session, asked.flavorid)
+    return Done(found) if found == asked else None
+
+
+def _extra_specs_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
+    asked: dict[str, str | None] = arguments["extra_specs"]
+    found = flavors.flavor(session, arguments["flavorid"])
+    if found is None or any(found.extra_specs.get(key) != value for key, value in asked.items()):
+        return None
+    return Done(found)
+
+
+def _image_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
+    found = images.image(session, arguments["image"].id)
+    return Done(found) if found is not None and _timeless(found) == _timeless(arguments["image"]) else None
+
+
+def _timeless(image: Image) -> Image:
+    return msgspec.structs.replace(image, created_at=None, updated_at=None)
+
+
+def _aggregate_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
+    asked = (arguments["name"], arguments["metadata"], ())
+    known = aggregates.all_of(session).values()
+    return next((Done(one) for one in known if (one.name, one.metadata, one.hosts) == asked), None)
+
+
+def _host_is_in(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
+    found = aggregates.all_of(session).get(arguments["aggregate_id"])
+    return Done(found) if found is not None and arguments["host"] in found.hosts else None
+
+
+def _host_is_out(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
+    found = aggregates.all_of(session).get(arguments["aggregate_id"])
+    return Done(found) if found is not None and arguments["host"] not in found.hosts else None
+
+
+# Not `create_server_group`: it names nothing that would tell a second call from a second group.
+_LOOKS: Mapping[str, Look] = {
+    "create_servers": _never,  # each has a request UUID
+    "preview_servers": _never,
+    "capacity": _never,
+    "update_service": _never,
+    "update_aggregate": _never,
+    "delete_server": _gone,
+    "delete_flavor": _gone,
+    "delete_image": _gone,
+    "delete_aggregate": _gone,
+    "delete_server_group": _gone,
+    "delete_service": _gone,
+    "create_flavor": _flavor_as_asked,
+    "update_flavor_extra_specs": _extra_specs_as_asked,
+    "create_image": _image_as_asked,
+    "update_image": _image_as_asked,
+    "create_aggregate": _aggregate_as_asked,
+    "add_host_to_aggregate": _host_is_in,
+    "remove_host_from_aggregate": _host_is_out,
+}
+# A scheduler works on these for as long as `first` waits.
+_SLOW = frozenset(("preview_servers", "capacity"))

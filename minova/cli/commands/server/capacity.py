@@ -1,0 +1,62 @@
+"""`minova capacity`: how many more servers of a kind fit, where, and what runs out first."""
+
+import argparse
+from collections.abc import Iterable
+
+from minova.cli.base import ReportCommand
+from minova.cli.client import COMPUTE, Json
+from minova.cli.commands.server.options import add_wanted, body_of
+from minova.cli.output.report import Part
+from minova.cli.parser import positive
+
+# Hosts that the table shows; the record has all.
+SHOWN = 50
+
+
+class Capacity(ReportCommand):
+    """Show how many more servers of a flavor fit, where, and what runs out first (administrators).
+
+    What is asked for is said as to 'server create'. Nothing is written.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_wanted(parser, any_image=True)
+        parser.add_argument(
+            "--limit",
+            type=positive,
+            default=1000,
+            metavar="N",
+            help="try no more than N on each host (default: 1000)",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        body = body_of(self.client, parsed_args)
+        path = f"{COMPUTE}/servers/capacity?limit={parsed_args.limit}"
+        found = self.client.post(path, body)["capacity"]
+        self.show(parsed_args, found, headline(parsed_args.flavor, found), parts(found))
+
+
+def headline(flavor: str, found: Json) -> str:
+    if found["error"]:
+        return f"No server of flavor {flavor} fits. {found['error']}"
+    hosts = [host for host in found["hosts"] if host["count"]]
+    least = "" if found["complete"] else "At least "
+    line = f"{least}{found['total']} more of flavor {flavor} fit, on {len(hosts)} of {len(found['hosts'])} hosts."
+    return f"{line} Their server group keeps them on one host." if found["one_host"] else line
+
+
+def parts(found: Json) -> list[Part]:
+    stopped = [(one["step"], one["what"], one["full"], one["hosts"] - one["full"]) for one in found["stopped"]]
+    more = len(found["hosts"]) - SHOWN
+    title = f"Hosts, the roomiest first{f' ({more} more with -f json)' if more > 0 else ''}"
+    return [
+        Part("What stops the next one", ("By", "What", "Hosts now full", "Hosts that take none"), stopped),
+        Part(title, ("Host", "Node", "Fit", "Then stopped by", "Reason"), list(_hosts(found["hosts"][:SHOWN]))),
+    ]
+
+
+def _hosts(hosts: Iterable[Json]) -> Iterable[tuple[object, ...]]:
+    for host in hosts:
+        yield host["host"], host["node"], host["count"], host["step"] or "--limit", host["reason"] or ""

@@ -1,0 +1,182 @@
+"""`minova server create`."""
+
+import argparse
+import sys
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from minova.cli.base import Lister
+from minova.cli.client import COMPUTE, Client, Json
+from minova.cli.commands.server.options import add_wanted, body_of
+from minova.cli.errors import CliError, UsageError
+from minova.cli.output import diagnosis
+from minova.cli.output.report import show
+from minova.cli.output.servers import COLUMNS, Names, OneServer, fields, row
+from minova.cli.parser import positive, seconds
+from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server, wait_for_builds
+
+REQUEST_UUID = "X-Minova-Request-UUID"
+USER_DATA_LIMIT = 65535  # bytes of base64, as Nova has it
+FEW = 3  # servers whose IDs are said in a sentence
+Columns = tuple[Sequence[str], Iterable[Any]]
+
+
+class ServerCreate(Lister):
+    """Create one server, or several of the same kind."""
+
+    _failed: Sequence[str] = ()
+    _description = """Create one server, or several of the same kind. Shows the server; with --min or --max a list.
+With --wait it ends when every server is ACTIVE (exit code 0) or one has failed (exit code 1, with the reason).
+With --dry-run nothing is made: it shows where they would go (exit code 0), or why nowhere (1)."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME", help="the server's name; of several: NAME-1, NAME-2 ...")
+        add_wanted(parser)
+        parser.add_argument("--min", type=positive, metavar="N", help="at least N servers, or none")
+        parser.add_argument("--max", type=positive, metavar="N", help="at most N servers")
+        parser.add_argument("--user-data", metavar="FILE", help="a script or cloud-config that the guest runs")
+        parser.add_argument("--config-drive", action="store_true", help="give user data and metadata on a disk, too")
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="only show where it would go, and why; exit code 1 if nowhere",
+        )
+        parser.add_argument("--wait", action="store_true", help="until it is built, with progress on stderr")
+        parser.add_argument(
+            "--timeout",
+            type=seconds,
+            default=600.0,
+            metavar="SECONDS",
+            help="how long --wait waits (default: 600)",
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        if not parsed_args.dry_run:
+            return super().run(parsed_args)
+        answer = _dry_run(self.client, self._body(parsed_args))
+        headline, parts = dry_run_headline(answer), diagnosis.parts(answer["diagnosis"])
+        show(self._formatter_plugins, self.app.stdout, parsed_args, answer, headline, parts)
+        return 0 if answer["fits"] else 1
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        body = self._body(parsed_args)
+        several = parsed_args.min is not None or parsed_args.max is not None
+        created = _create(self.client, body)
+        try:
+            servers = _asking(self.client, created)()
+            if parsed_args.wait:
+                servers = self._wait(_asking(self.client.impatient(), created), servers, parsed_args.timeout)
+        except Gone as gone:
+            raise CliError(f"Server {gone} was deleted while it was being built.") from None
+        if several:
+            names = Names(self.client)
+            return COLUMNS, [row(server, names, long=False) for server in servers]
+        shown = fields(servers[0], OneServer(self.client))
+        if "adminPass" in created.get("server", {}):
+            shown["adminPass"] = created["server"]["adminPass"]
+        return tuple(shown), [tuple(shown.values())]
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any) -> int:
+        """One server as `show` has it; the reasons of failed builds follow the table."""
+        if parsed_args.min is None and parsed_args.max is None and parsed_args.formatter != "csv":
+            chosen, selector = self._generate_columns_and_selector(parsed_args, column_names)
+            (values,) = data
+            kept = list(self._compress_iterable(values, selector)) if selector else values
+            self.formatter.emit_one(chosen, kept, self.app.stdout, parsed_args)  # type: ignore[attr-defined]
+        else:
+            super().produce_output(parsed_args, column_names, data)
+        if self._failed:
+            self.app.stdout.flush()
+            raise CliError("\n".join(self._failed))
+        return 0
+
+    def _body(self, parsed_args: argparse.Namespace) -> Json:
+        least, most = parsed_args.min or 1, parsed_args.max or parsed_args.min or 1
+        if least > most:
+            raise UsageError(f"--min {least} is above --max {most}.")
+        more: Json = {"name": parsed_args.name, "min_count": least, "max_count": most}
+        if parsed_args.user_data:
+            more["user_data"] = _user_data(parsed_args.user_data)
+        if parsed_args.config_drive:
+            more["config_drive"] = True
+        if most > 1:
+            more["return_reservation_id"] = True
+        body = body_of(self.client, parsed_args)
+        body["server"].update(more)
+        return body
+
+    def _wait(self, ask: Ask, servers: list[Json], timeout: float) -> list[Json]:
+        ids = [server["id"] for server in servers]
+        look = f"'minova server show {ids[0]}'" if len(ids) == 1 else "'minova server list'"
+        try:
+            built = wait_for_builds(ask, servers, Progress.on(sys.stderr), timeout)
+        except KeyboardInterrupt:
+            undo = f", or undo with 'minova server delete {' '.join(ids)}'" if len(ids) <= FEW else ""
+            print(f"\nStopped waiting: {_them(ids)} still being built. Look with {look}{undo}.", file=sys.stderr)
+            raise
+        except TimedOut as late:
+            raise CliError(f"Waited {timeout:g} s: {late}; {_them(ids)} still being built. Look with {look}.") from None
+        self._failed = failures(built)
+        return built
+
+
+def _create(client: Client, body: Json) -> Json:
+    """POST with a UUID of our own, so that repeating it after a lost answer makes nothing twice."""
+    try:
+        return client.post(f"{COMPUTE}/servers", body, {REQUEST_UUID: str(uuid4())}, repeat=True)
+    except KeyboardInterrupt:
+        print("\nStopped; it may have been asked for already. 'minova server list' shows whether.", file=sys.stderr)
+        raise
+
+
+def _asking(client: Client, answer: Json) -> Ask:
+    """Asks for the servers of a POST's answer, in the order in which they were made."""
+    if "reservation_id" not in answer:
+        return one_server(client, answer["server"]["id"])
+
+    def ask() -> list[Json]:
+        made = client.pages(f"{COMPUTE}/servers/detail", "servers", reservation_id=answer["reservation_id"])
+        return sorted(made, key=_launch_order)
+
+    return ask
+
+
+def _launch_order(server: Json) -> tuple[str, int, str]:
+    stem, _, number = server["name"].rpartition("-")
+    return (stem, int(number), "") if number.isdigit() else (server["name"], 0, server["id"])
+
+
+def _them(ids: list[str]) -> str:
+    return f"server {ids[0]} is" if len(ids) == 1 else f"{len(ids)} servers are"
+
+
+def _user_data(path: str) -> str:
+    try:
+        encoded = b64encode(Path(path).read_bytes()).decode()
+    except OSError as error:
+        raise CliError(f"Cannot read the user data {path}: {error.strerror}.") from None
+    if len(encoded) > USER_DATA_LIMIT:
+        raise CliError(f"The user data {path} are too long: {len(encoded)} bytes in base64, at most {USER_DATA_LIMIT}.")
+    return encoded
+
+
+def _dry_run(client: Client, body: Json) -> Json:
+    body["server"].pop("return_reservation_id", None)
+    return dict(client.post(f"{COMPUTE}/servers/dry-run", body)["dry_run"])
+
+
+def dry_run_headline(answer: Json) -> str:
+    """The result in one line. Only administrators see the hosts."""
+    count, decision = answer["count"], answer["diagnosis"]
+    if not answer["fits"]:
+        return f"{'It would not fit' if count == 1 else f'Not all {count} would fit'}. {answer['reason']}"
+    them = "It" if count == 1 else f"All {count}"
+    counts = Counter(diagnosis.place(host, node) for host, node in decision["selected"])
+    where = ", ".join(place if count == 1 else f"{place}: {many}" for place, many in counts.items())
+    return f"{them} would fit{f', on {where}' if where else ''}."

@@ -1,0 +1,54 @@
+"""`minova server explain`: why a server went where it went, or nowhere."""
+
+import argparse
+
+from minova.cli import find
+from minova.cli.base import ReportCommand
+from minova.cli.client import COMPUTE, Json, part
+from minova.cli.errors import ApiError, CliError
+from minova.cli.output import diagnosis as decision
+
+
+class ServerExplain(ReportCommand):
+    """Show the scheduler's decision on a server.
+
+    Hosts before and after each filter, why each lost host was lost, the weights of those left, and what was tried.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", metavar="SERVER", help="name or ID")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        server = find.server(self.client, parsed_args.server)
+        diagnosis = self._diagnosis(server)
+        self.show(parsed_args, diagnosis, headline(server, diagnosis), decision.parts(diagnosis))
+
+    def _diagnosis(self, server: Json) -> Json:
+        try:
+            answer = self.client.get(f"{COMPUTE}/servers/{part(server['id'])}/diagnosis")
+        except ApiError as error:
+            if error.status == 404:
+                raise CliError(
+                    f"There is no record of a scheduler's decision on server {server['name']} "
+                    f"({server['status']}): it was not scheduled yet, or the record has expired."
+                ) from None
+            raise
+        return dict(answer.get("diagnosis", answer))
+
+
+def headline(server: Json, diagnosis: Json) -> str:
+    """What came of it, in one line. Only administrators are told the host."""
+    hosts = diagnosis.get("hosts", 0)
+    known = f"{hosts} host{'' if hosts == 1 else 's'}"
+    if diagnosis.get("error"):
+        return f"Server {server['name']}: {known}, none chosen. {diagnosis['error']}"
+    chosen = _chosen_for(server["id"], diagnosis)
+    return f"Server {server['name']}: {known}, {f'chosen: {chosen}' if chosen else 'one chosen'}."
+
+
+def _chosen_for(uuid: str, diagnosis: Json) -> str:
+    """The (host, node) of this instance; `selected` is in the order of the instances."""
+    pairs = zip(diagnosis.get("instance_uuids", []), diagnosis.get("selected", []), strict=False)
+    return next((decision.place(host, node) for known, (host, node) in pairs if known == uuid), "")

@@ -1,0 +1,103 @@
+"""Server groups and their members."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, delete, func, insert, select
+from sqlalchemy.orm import Session
+
+from minova.db import models
+from minova.db.sql import chunked
+from minova.objects.instance_group import InstanceGroup
+
+Row, Member, Instance = models.InstanceGroup, models.InstanceGroupMember, models.Instance
+
+
+def add(session: Session, group: InstanceGroup, at: datetime) -> None:
+    values = {name: getattr(group, name) for name in ("uuid", "name", "policy", "project_id", "user_id")}
+    session.connection().execute(insert(Row).values(**values, rules=group.rules, created_at=at))
+
+
+def remove(session: Session, uuid: str) -> bool:
+    """Whether there was one. Its members are in none then."""
+    result: Any = session.connection().execute(delete(Row).where(Row.uuid == uuid))
+    return bool(result.rowcount)
+
+
+def join(session: Session, uuid: str, instance_uuids: Collection[str]) -> bool:
+    """These are its members from now on; False when there is no such group."""
+    group_id = session.scalar(select(Row.id).where(Row.uuid == uuid).with_for_update(read=True, key_share=True))
+    if group_id is None:
+        return False
+    rows = [{"instance_uuid": one, "group_id": group_id} for one in instance_uuids]
+    session.connection().execute(insert(Member), rows)
+    return True
+
+
+def of_instance(session: Session, instance_uuid: str) -> InstanceGroup | None:
+    """Its group with the members that are not deleted, and the hosts where they are or where something is claimed for them."""
+    query = select(Row).join(Member, Member.group_id == Row.id).where(Member.instance_uuid == instance_uuid)
+    row = session.scalar(query)
+    return None if row is None else _with_hosts(session, row)
+
+
+def as_it_is(session: Session, uuid: str) -> InstanceGroup | None:
+    """The same of the group itself."""
+    row = session.scalar(select(Row).where(Row.uuid == uuid))
+    return None if row is None else _with_hosts(session, row)
+
+
+def _with_hosts(session: Session, row: models.InstanceGroup) -> InstanceGroup:
+    members = select(Instance.uuid, Instance.host).join(Member, Member.instance_uuid == Instance.uuid)
+    living = session.execute(members.where(Member.group_id == row.id, Instance.deleted_at.is_(None))).all()
+    hosts = {host for _, host in living if host is not None} | {*session.scalars(_claimed(row.id))}
+    return to_object(row, members=tuple(sorted(uuid for uuid, _ in living)), hosts=tuple(sorted(hosts)))
+
+
+def find(session: Session, uuid: str) -> InstanceGroup | None:
+    """With its members that are not deleted."""
+    row = session.scalar(select(Row).where(Row.uuid == uuid))
+    return None if row is None else _with_members(session, [row])[0]
+
+
+def all_of(session: Session, project_id: str | None, offset: int, limit: int) -> list[InstanceGroup]:
+    """A page of a project's, or of all, in the order of their making; with their members that are not deleted."""
+    query = select(Row).order_by(Row.id).offset(offset).limit(limit)
+    if project_id is not None:
+        query = query.where(Row.project_id == project_id)
+    return _with_members(session, session.scalars(query).all())
+
+
+def to_object(row: models.InstanceGroup, **more: Any) -> InstanceGroup:
+    names = ("uuid", "name", "policy", "project_id", "user_id")
+    return InstanceGroup(
+        **{name: getattr(row, name) for name in names},
+        max_server_per_host=row.rules.get("max_server_per_host"),
+        **more,
+    )
+
+
+def _claimed(group_id: int) -> Select[Any]:
+    """The hosts of which a member holds anything: also of those whose host has not heard of them yet."""
+    allocation, provider, node = models.Allocation, models.ResourceProvider, models.ComputeNode
+    return (
+        select(func.coalesce(node.host, provider.name))
+        .select_from(Member)
+        .join(allocation, allocation.consumer_uuid == Member.instance_uuid)
+        .join(provider, provider.id == allocation.provider_id)
+        .outerjoin(node, node.uuid == provider.uuid)
+        .where(Member.group_id == group_id)
+        .distinct()
+    )
+
+
+def _with_members(session: Session, rows: Iterable[models.InstanceGroup]) -> list[InstanceGroup]:
+    found = list(rows)
+    members: dict[int, list[str]] = {}
+    for chunk in chunked([row.id for row in found]):
+        query = select(Member.group_id, Instance.uuid).join(Instance, Instance.uuid == Member.instance_uuid)
+        living = query.where(Member.group_id.in_(chunk), Instance.deleted_at.is_(None)).order_by(Instance.id)
+        for group_id, uuid in session.execute(living):
+            members.setdefault(group_id, []).append(uuid)
+    return [to_object(row, members=tuple(members.get(row.id, ()))) for row in found]

@@ -1,0 +1,48 @@
+"""The last audit of each node: written by the conductor for many at a time, read by the API."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.models import ComputeNode, NodeAudit
+from minova.db.sql import chunked
+from minova.objects.node_audit import NodeAudit as NodeAuditObject
+
+_AGAIN = (
+    update(NodeAudit)
+    .where(NodeAudit.node_id == bindparam("of_node"))
+    .values(audited_at=bindparam("at"), found=bindparam("what"))
+)
+_FIRST = insert(NodeAudit).values(node_id=bindparam("of_node"), audited_at=bindparam("at"), found=bindparam("what"))
+
+
+def write(session: Session, ended: Mapping[int, tuple[datetime, NodeAuditObject]]) -> None:
+    """{node id: (when, what it found)}. Nodes that are gone meanwhile are left out.
+
+    IntegrityError: another conductor was quicker with a node's first, or deletes it now; so do it again.
+    """
+    for chunk in chunked(sorted(ended)):
+        known = set(session.scalars(select(NodeAudit.node_id).where(NodeAudit.node_id.in_(chunk))))
+        here = set(session.scalars(select(ComputeNode.id).where(ComputeNode.id.in_(chunk))))
+        _write(session, ended, _AGAIN, known)
+        _write(session, ended, _FIRST, here - known)
+
+
+def _write(
+    session: Session, ended: Mapping[int, tuple[datetime, NodeAuditObject]], statement: Any, ids: Collection[int]
+) -> None:
+    rows = [{"of_node": node_id, "at": ended[node_id][0], "what": ended[node_id][1]} for node_id in sorted(ids)]
+    if rows:
+        session.connection().execute(statement, rows)
+
+
+def of_nodes(session: Session, node_ids: Collection[int]) -> dict[int, NodeAudit]:
+    """By node; those that were never audited have none."""
+    found: dict[int, NodeAudit] = {}
+    for chunk in chunked(sorted(node_ids)):
+        rows = session.scalars(select(NodeAudit).where(NodeAudit.node_id.in_(chunk)))
+        found.update({row.node_id: row for row in rows})
+    return found

@@ -1,0 +1,125 @@
+"""Services and their heartbeats, as the conductor writes them."""
+
+import uuid
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, case, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova.db.clock import for_insert
+from minova.db.models import ComputeNode, Heartbeat, Service
+from minova.db.sql import chunked
+from minova.objects import service as objects
+
+
+def find(session: Session, host: str, binary: str) -> Service | None:
+    return session.scalar(select(Service).where(Service.host == host, Service.binary == binary))
+
+
+def by_uuid(session: Session, uuid: str) -> Service | None:
+    """Locked."""
+    query = select(Service).where(Service.uuid == uuid).with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def ensure(
+    session: Session, service: objects.Service, at: datetime, now: ColumnElement[float], *, again: bool = False
+) -> Service:
+    """The row of (host, binary), made on first use."""
+    row = find(session, service.host, service.binary)
+    if row is None:
+        names = ("uuid", "host", "binary", "topic", "down_reason", "version")
+        try:
+            with session.begin_nested():
+                values = {name: getattr(service, name) for name in names}
+                session.connection().execute(insert(Service).values(created_at=at, **values))
+        except IntegrityError:  # registered twice at the same time
+            pass
+        row = find(session, service.host, service.binary)
+    if row is None and not again:  # its uuid is that of a service which was renamed
+        return ensure(session, msgspec.structs.replace(service, uuid=str(uuid.uuid4())), at, now, again=True)
+    if row is None:
+        raise LookupError(f"{service.uuid} is the service {service.binary} of another host than {service.host}")
+    if not set_last_seen(session, [row.id], now):
+        with suppress(IntegrityError), session.begin_nested():  # registered twice at the same time
+            beat = insert(Heartbeat).values(service_id=row.id, last_seen=for_insert(session, now))
+            session.connection().execute(beat)
+    return row
+
+
+def change(session: Session, service_id: int, **values: Any) -> None:
+    session.connection().execute(update(Service).where(Service.id == service_id).values(**values))
+
+
+def down_reasons(session: Session) -> dict[int, str]:
+    """Services that say they cannot work, by id."""
+    query = select(Service.id, Service.down_reason).where(Service.down_reason.is_not(None))
+    return {service_id: reason or "" for service_id, reason in session.execute(query)}
+
+
+def keys(session: Session) -> list[tuple[int, str, str, str]]:
+    """(id, uuid, host, binary) of every service."""
+    query = select(Service.id, Service.uuid, Service.host, Service.binary)
+    return [(row[0], row[1], row[2], row[3]) for row in session.execute(query)]
+
+
+def node_ids(session: Session, host: str) -> list[int]:
+    """Compute nodes of a host."""
+    return list(session.scalars(select(ComputeNode.id).where(ComputeNode.host == host)))
+
+
+def lowest_versions(session: Session, down_time: float) -> dict[str, int]:
+    """By topic, the lowest number with which a service registered that was heard within `down_time` seconds."""
+    newest = select(func.max(Heartbeat.last_seen)).scalar_subquery()
+    query = (
+        select(Service.topic, func.min(Service.version))
+        .join(Heartbeat, Heartbeat.service_id == Service.id)
+        .where(Heartbeat.last_seen >= newest - down_time)
+        .group_by(Service.topic)
+    )
+    return {topic: int(version or 0) for topic, version in session.execute(query)}
+
+
+def to_object(row: Service, last_seen: float | None = None) -> objects.Service:
+    names = ("uuid", "host", "binary", "topic", "id", "disabled", "disabled_reason", "forced_down", "down_reason")
+    seen = datetime.fromtimestamp(last_seen, UTC).replace(tzinfo=None) if last_seen is not None else None
+    return objects.Service(**{n: getattr(row, n) for n in names}, version=row.version, last_seen_up=seen)
+
+
+# -- heartbeats --------------------------------------------------------------------------------------------------------
+
+
+def last_seen(session: Session) -> Mapping[int, float]:
+    return {row[0]: row[1] for row in session.execute(select(Heartbeat.service_id, Heartbeat.last_seen))}
+
+
+def set_last_seen(session: Session, service_ids: Collection[int], now: ColumnElement[float]) -> int:
+    """Seen now; answers how many have a row."""
+    written = 0
+    for chunk in chunked(sorted(service_ids)):
+        statement = update(Heartbeat).where(Heartbeat.service_id.in_(chunk)).values(last_seen=now)
+        result: Any = session.connection().execute(statement)
+        written += int(result.rowcount)
+    return written
+
+
+def silence_of(session: Session, service_id: int, now: ColumnElement[float]) -> float | None:
+    """Seconds since the service was last seen; None when it never was."""
+    return session.scalar(select(now - Heartbeat.last_seen).where(Heartbeat.service_id == service_id))
+
+
+def seconds_since_last_beat(session: Session, now: ColumnElement[float]) -> float:
+    """Since anybody was last seen; 0 when nobody ever was."""
+    return session.scalar(select(now - func.max(Heartbeat.last_seen))) or 0.0
+
+
+def skip_time(session: Session, seconds: float, now: ColumnElement[float]) -> None:
+    """For so long nobody could be heard: it shall not count as anybody's silence. Nobody gets into the future by it."""
+    later = Heartbeat.last_seen + seconds
+    statement = update(Heartbeat).values(last_seen=case((later < now, later), else_=now))
+    session.connection().execute(statement.where(Heartbeat.last_seen <= now - seconds))

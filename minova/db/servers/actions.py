@@ -1,0 +1,110 @@
+"""What was asked of instances and what came of it: actions, their events, and faults."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.models import InstanceAction, InstanceActionEvent, InstanceFault
+from minova.db.sql import chunked, in_list
+
+BUILD_EVENT = "build_and_run_instance"
+DELETE_EVENT = "compute_terminate_instance"
+# Characters of up to four bytes that MariaDB's TEXT takes.
+LONGEST_REASON = 16_000
+
+# Made once: every boot ends an action and an event.
+_ACTIONS: Any = InstanceAction.__table__
+_EVENTS: Any = InstanceActionEvent.__table__
+_END = (
+    update(_ACTIONS)
+    .where(in_list(_ACTIONS.c.id), _ACTIONS.c.finish_time.is_(None))
+    .values(finish_time=bindparam("b_at"), result=bindparam("b_result"), message=bindparam("b_text"))
+)
+_END_EVENTS = (
+    update(_EVENTS)
+    .where(in_list(_EVENTS.c.action_id), _EVENTS.c.finish_time.is_(None))
+    .values(finish_time=bindparam("b_at"), result=bindparam("b_result"), details=bindparam("b_text"))
+)
+_BEGIN = insert(_ACTIONS)
+_BEGIN_RETURNING = _BEGIN.returning(_ACTIONS.c.instance_uuid, _ACTIONS.c.id)
+_BEGIN_EVENTS = insert(_EVENTS).values(event=BUILD_EVENT)
+
+
+def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Write actions of one request, one for each instance; answers {instance uuid: action id}."""
+    model = InstanceAction
+    if session.get_bind().dialect.insert_executemany_returning:
+        written = session.connection().execute(_BEGIN_RETURNING, list(rows))
+        return {row[0]: row[1] for row in written}
+    session.connection().execute(_BEGIN, list(rows))
+    found = {}
+    for chunk in chunked([row["instance_uuid"] for row in rows]):
+        query = select(model.instance_uuid, model.id).where(model.instance_uuid.in_(chunk)).order_by(model.id)
+        # The newest of each: this one.
+        found.update({row[0]: row[1] for row in session.execute(query.where(model.action == rows[0]["action"]))})
+    return found
+
+
+def end(
+    session: Session, action_ids: Collection[int], at: datetime, *, error: str | None = None, event: bool = True
+) -> None:
+    """The actions ended: well, or with `error`.
+
+    The attempt that was open ended likewise, unless `event` is False.
+    """
+    if not action_ids:
+        return
+    session.connection().execute(_END, _ended(action_ids, at, error))
+    if event:
+        end_events(session, action_ids, at, error=error)
+
+
+def begin_events(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Each row: action_id, host, start_time. One for each attempt to build."""
+    session.connection().execute(_BEGIN_EVENTS, list(rows))
+
+
+def end_events(session: Session, action_ids: Collection[int], at: datetime, *, error: str | None = None) -> None:
+    session.connection().execute(_END_EVENTS, _ended(action_ids, at, error))
+
+
+def _ended(action_ids: Collection[int], at: datetime, error: str | None) -> dict[str, Any]:
+    return {
+        "some": sorted(action_ids),
+        "b_at": at,
+        "b_result": "Success" if error is None else "Error",
+        "b_text": _kept(error),
+    }
+
+
+def add_failed_event(session: Session, action_id: int, event: str, host: str, at: datetime, reason: str) -> None:
+    """One try of an action failed on a host; the action goes on."""
+    times = {"start_time": at, "finish_time": at}
+    session.connection().execute(
+        insert(InstanceActionEvent).values(
+            action_id=action_id, event=event, host=host, result="Error", details=_kept(reason), **times
+        )
+    )
+
+
+def _kept(reason: str | None) -> str | None:
+    """Hosts send reasons of any length, and PostgreSQL takes no NUL: neither may keep a build from ending."""
+    return reason and reason.replace("\0", "\N{REPLACEMENT CHARACTER}")[:LONGEST_REASON]
+
+
+def failed_attempts(session: Session, action_id: int) -> list[tuple[str, str]]:
+    """(host, reason) of each failed attempt of an action, in their order."""
+    model = InstanceActionEvent
+    query = select(model.host, model.details).where(model.action_id == action_id, model.result == "Error")
+    return [(host or "?", details or "") for host, details in session.execute(query.order_by(model.id))]
+
+
+def add_faults(session: Session, instance_uuids: Collection[str], at: datetime, message: str, details: str) -> None:
+    rows = [
+        {"instance_uuid": uuid, "code": 500, "message": _kept(message), "details": details, "created_at": at}
+        for uuid in instance_uuids
+    ]
+    session.connection().execute(insert(InstanceFault), rows)

@@ -1,0 +1,105 @@
+"""Rows of migrations. The whole of one is its `value`; the columns beside it are for searching."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, bindparam, exists, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.clock import for_insert
+from minova.db.models import ComputeNode, Instance, Migration, Task
+from minova.db.sql import chunked
+from minova.objects.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED
+from minova.objects.migration import Migration as MigrationObject
+
+_SEARCHED = (
+    "instance_uuid",
+    "migration_type",
+    "status",
+    "source_compute",
+    "source_node",
+    "dest_compute",
+    "dest_node",
+)
+
+_IN_PROGRESS = Migration.status.not_in(sorted(NOT_IN_PROGRESS))
+# Built once: every audit of every node asks it.
+_IN_PROGRESS_ON = (
+    select(Migration.value)
+    .where(
+        _IN_PROGRESS,
+        or_(
+            (Migration.source_compute == bindparam("host")) & (Migration.source_node == bindparam("node")),
+            (Migration.dest_compute == bindparam("host")) & (Migration.dest_node == bindparam("node")),
+        ),
+    )
+    .order_by(Migration.id)
+)
+
+
+def add(session: Session, migration: MigrationObject, at: datetime, now: ColumnElement[float]) -> None:
+    made = msgspec.structs.replace(migration, created_at=at, updated_at=at)
+    values = {"uuid": made.uuid, "created_at": at, **_columns(made, at), "changed_at": for_insert(session, now)}
+    session.connection().execute(insert(Migration).values(**values))
+
+
+def find(session: Session, uuid: str) -> MigrationObject | None:
+    return session.scalar(select(Migration.value).where(Migration.uuid == uuid))
+
+
+def lock(session: Session, uuid: str) -> MigrationObject | None:
+    """Instances are locked before their migrations."""
+    return session.scalar(select(Migration.value).where(Migration.uuid == uuid).with_for_update())
+
+
+def write(session: Session, migration: MigrationObject, at: datetime, now: ColumnElement[float]) -> None:
+    """Over its locked row."""
+    changed = msgspec.structs.replace(migration, updated_at=at)
+    values = {**_columns(changed, at), "changed_at": now}
+    statement = update(Migration).where(Migration.uuid == migration.uuid).values(**values)
+    session.connection().execute(statement)
+
+
+def in_progress_on(session: Session, host: str, node: str) -> tuple[MigrationObject, ...]:
+    """Into or out of this node, oldest first."""
+    return tuple(session.scalars(_IN_PROGRESS_ON, {"host": host, "node": node}))
+
+
+def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, MigrationObject]:
+    """The newest of each instance, by instance uuid."""
+    found: dict[str, MigrationObject] = {}
+    for chunk in chunked(sorted(set(instance_uuids))):
+        query = select(Migration.value).where(Migration.instance_uuid.in_(chunk), _IN_PROGRESS)
+        found.update({one.instance_uuid: one for one in session.scalars(query.order_by(Migration.id))})
+    return found
+
+
+def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
+    """Those of a locked instance that have not ended."""
+    query = select(Migration.value).where(Migration.instance_uuid == instance_uuid, _OPEN)
+    return list(session.scalars(query.order_by(Migration.id).with_for_update()))
+
+
+def forsaken(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
+    """Those that have not ended though nobody goes on with them: their instance is gone; or it has no task, their guest was
+    not touched yet, and either nothing happened to them since `before` or their destination has no node any more.
+    """
+    instance = exists().where(Instance.uuid == Migration.instance_uuid, Instance.deleted_at.is_(None))
+    driven = exists().where(Task.instance_uuid == Migration.instance_uuid)
+    node = exists().where(
+        ComputeNode.host == Migration.dest_compute, ComputeNode.hypervisor_hostname == Migration.dest_node
+    )
+    untouched = Migration.status.in_(sorted(UNTOUCHED))
+    stuck = ~driven & untouched & (or_(Migration.changed_at < before, ~node))
+    query = select(Migration.value).where(_OPEN, or_(~instance, stuck))
+    return list(session.scalars(query.order_by(Migration.id).limit(limit)))
+
+
+_OPEN = Migration.status.not_in(sorted(ENDED))
+
+
+def _columns(migration: MigrationObject, at: datetime) -> dict[str, Any]:
+    searched = {name: getattr(migration, name) for name in _SEARCHED}
+    return {**searched, "value": migration, "updated_at": at}

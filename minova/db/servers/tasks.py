@@ -1,0 +1,229 @@
+"""Tasks and the workers that own them. Times are of the cloud clock."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, Insert, Update, bindparam, delete, func, insert, select, update
+from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import set_committed_value
+
+from minova.db.clock import for_insert, later
+from minova.db.models import Instance, Task, Worker
+from minova.db.sql import chunked, in_list
+
+# Built once: every audit of every node asks them.
+_BUILDS_ON_HOST = select(Task).where(Task.host == bindparam("on_host"), Task.kind == "build", Task.step == "build")
+_BUILDS_ON_NODE = _BUILDS_ON_HOST.where(Task.node == bindparam("on_node"))
+_TASKS: Any = Task.__table__
+_REMOVE = delete(_TASKS).where(in_list(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)
+# What the session may have read before the lock is old.
+_LOCK = (
+    select(Task)
+    .where(in_list(Task.instance_uuid))
+    .order_by(Task.instance_uuid)
+    .with_for_update()
+    .execution_options(populate_existing=True)
+)
+
+
+# The database's clock is one expression, made once; that of tests is another for each moment.
+@lru_cache(16)
+def _insert(now: ColumnElement[float]) -> Insert:
+    times = {"wake_at": now + bindparam("b_wake_in"), "deadline": now + bindparam("b_deadline_in"), "begun_at": now}
+    return insert(_TASKS).values(times)
+
+
+@lru_cache(64)
+def _update(now: ColumnElement[float], names: tuple[str, ...], *, deadline: bool) -> Update:
+    """Over the core table: the mapped class would look for the rows in the session."""
+    values: dict[str, Any] = {name: bindparam(f"b_{name}", type_=_TASKS.c[name].type) for name in names}
+    if deadline:
+        values["deadline"] = now + bindparam("b_deadline_in")
+    return update(_TASKS).where(_TASKS.c.id == bindparam("b_id")).values(wake_at=now + bindparam("b_wake_in"), **values)
+
+
+def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: ColumnElement[float]) -> None:
+    """`wake_at` and `deadline` of the rows are seconds from now."""
+    renamed = {"wake_at": "b_wake_in", "deadline": "b_deadline_in"}
+    filled = [{renamed.get(k, k): v for k, v in row.items()} for row in rows]
+    session.connection().execute(_insert(for_insert(session, now)), filled)
+
+
+def lock(session: Session, instance_uuids: Iterable[str]) -> dict[str, Task]:
+    """By instance uuid. Their instances are locked already: see `instances.lock`."""
+    found = {}
+    for chunk in chunked(sorted(instance_uuids)):
+        found.update({task.instance_uuid: task for task in session.scalars(_LOCK, {"some": chunk})})
+    return found
+
+
+def change(
+    session: Session,
+    changes: Sequence[tuple[Task, Mapping[str, Any]]],
+    wake_in: float,
+    now: ColumnElement[float],
+    *,
+    deadline_in: float | None = None,
+) -> None:
+    """Write the same fields of many locked tasks in one statement; they are looked at again in `wake_in` seconds.
+
+    `deadline_in`: seconds until their new deadline; None: it stays.
+    """
+    if not changes:
+        return
+    statement = _update(now, tuple(changes[0][1]), deadline=deadline_in is not None)
+    times = {"b_wake_in": wake_in} | ({"b_deadline_in": deadline_in} if deadline_in is not None else {})
+    rows = [{"b_id": task.id, **times, **{f"b_{name}": value for name, value in new.items()}} for task, new in changes]
+    session.connection().execute(statement, rows if len(rows) > 1 else rows[0])
+    for task, new in changes:
+        for name, value in new.items():
+            set_committed_value(task, name, value)
+
+
+def set_payload(session: Session, task: Task, payload: Mapping[str, Any]) -> None:
+    """Of a locked task; it is looked at again when it would have been."""
+    session.connection().execute(update(Task).where(Task.id == task.id).values(payload=payload))
+    set_committed_value(task, "payload", payload)
+
+
+def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:
+    """Remove the tasks of these instances. Answers the ids of the actions that the tasks belonged to."""
+    found: list[int | None] = []
+    connection = session.connection()
+    for chunk in chunked(sorted(instance_uuids)):
+        if connection.dialect.delete_returning:
+            found += connection.scalars(_REMOVE, {"some": chunk})
+        else:
+            found += connection.scalars(select(Task.action_id).where(Task.instance_uuid.in_(chunk)))
+            connection.execute(delete(_TASKS).where(_TASKS.c.instance_uuid.in_(chunk)))
+    return [action_id for action_id in found if action_id is not None]
+
+
+def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> Sequence[Task]:
+    """The worker's own tasks whose time has come, those that wait longest first."""
+    query = select(Task).where(Task.worker_id == worker_id, Task.wake_at <= now).order_by(Task.wake_at, Task.id)
+    return session.scalars(query.limit(limit)).all()
+
+
+def count_by_step(session: Session, worker_id: str) -> dict[str, int]:
+    """The worker's own tasks."""
+    query = select(Task.step, func.count()).where(Task.worker_id == worker_id).group_by(Task.step)
+    return {row[0]: row[1] for row in session.execute(query)}
+
+
+def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnElement[float]) -> set[str]:
+    """Instances of those tasks that have had all the time they were given."""
+    found: set[str] = set()
+    for chunk in chunked(sorted(instance_uuids)):
+        query = select(Task.instance_uuid).where(Task.instance_uuid.in_(chunk), Task.deadline <= now)
+        found.update(session.scalars(query))
+    return found
+
+
+def on_hosts(session: Session, worker_id: str, hosts: Collection[str], limit: int) -> Sequence[Task]:
+    """The worker's own tasks that wait for one of these hosts."""
+    found: list[Task] = []
+    for chunk in chunked(sorted(hosts)):
+        query = select(Task).where(Task.worker_id == worker_id, Task.host.in_(chunk)).order_by(Task.id)
+        found += session.scalars(query.limit(limit - len(found)))
+    return found
+
+
+def builds_since(session: Session, worker_id: str, before: ColumnElement[float], limit: int) -> Sequence[Task]:
+    """The worker's own builds that were asked for before then, whatever they wait for."""
+    query = select(Task).where(Task.worker_id == worker_id, Task.kind == "build", Task.begun_at <= before)
+    return session.scalars(query.order_by(Task.id).limit(limit)).all()
+
+
+def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[Task]:
+    """Builds committed to a host and open."""
+    if node is None:
+        return session.scalars(_BUILDS_ON_HOST, {"on_host": host}).all()
+    return session.scalars(_BUILDS_ON_NODE, {"on_host": host, "on_node": node}).all()
+
+
+def hosts_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
+    """(host, node) that the tasks of these instances wait for."""
+    found: dict[str, tuple[str | None, str | None]] = {}
+    for chunk in chunked(list(instance_uuids)):
+        query = select(Task.instance_uuid, Task.host, Task.node).where(Task.instance_uuid.in_(chunk))
+        found.update({uuid: (host, node) for uuid, host, node in session.execute(query)})
+    return found
+
+
+# -- workers -----------------------------------------------------------------------------------------------------------
+
+
+def register_worker(session: Session, worker_id: str, host: str, now: ColumnElement[float], lease: float) -> None:
+    """Make the worker's row. One of the same host before it has ended, or is fenced off by the take-over of its tasks."""
+    until = for_insert(session, now) + lease
+    values = {"id": worker_id, "host": host, "lease_until": until, "cloud_clock": True}
+    session.connection().execute(update(Worker).where(Worker.host == host).values(lease_until=0.0))
+    session.connection().execute(insert(Worker).values(**values))
+
+
+def renew_lease(session: Session, worker_id: str, now: ColumnElement[float], lease: float) -> bool:
+    """Whether there was a row to renew. A lease is never made shorter by this: see `end_lease`."""
+    statement = update(Worker).where(Worker.id == worker_id).values(lease_until=later(Worker.lease_until, now + lease))
+    result: Any = session.connection().execute(statement)
+    return bool(result.rowcount)
+
+
+def first_worker(session: Session, now: ColumnElement[float]) -> str | None:
+    """The lowest id of the workers whose lease is valid: one of them, the same for each that asks."""
+    return session.scalar(select(func.min(Worker.id)).where(Worker.lease_until > now))
+
+
+def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] | None = None) -> Sequence[Task]:
+    """The worker's own tasks, all or those of these instances, which wait for a host that may not have heard of them:
+    builds that it has not claimed, and deletions.
+    """
+    waiting = select(Instance.uuid).where(Instance.uuid == Task.instance_uuid, Instance.host.is_(None)).exists()
+    mine = select(Task).where(Task.worker_id == worker_id, (Task.step == "delete") | ((Task.step == "build") & waiting))
+    if instance_uuids is None:
+        return session.scalars(mine.order_by(Task.id)).all()
+    found: list[Task] = []
+    for chunk in chunked(sorted(instance_uuids)):
+        found += session.scalars(mine.where(Task.instance_uuid.in_(chunk)).order_by(Task.id))
+    return found
+
+
+def any_orphaned(session: Session, worker_id: str, now: ColumnElement[float]) -> bool:
+    """Whether another worker, whose lease is over, owns tasks: a look at few rows, which writes nothing."""
+    owns = select(Task.id).where(Task.worker_id == Worker.id).exists()
+    query = select(Worker.id).where(Worker.id != worker_id, Worker.lease_until <= now, owns)
+    return session.scalar(query.limit(1)) is not None
+
+
+def count_living(session: Session, now: ColumnElement[float]) -> int:
+    """Workers whose lease is valid."""
+    return session.scalar(select(func.count()).select_from(Worker).where(Worker.lease_until > now)) or 0
+
+
+def end_lease(session: Session, worker_id: str) -> None:
+    """Others may take its tasks over at once."""
+    session.connection().execute(update(Worker).where(Worker.id == worker_id).values(lease_until=0.0))
+
+
+def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> list[Task]:
+    """Make this the worker of tasks whose owner's lease is over, and raise their epoch; answers those it got.
+
+    The condition stands in the update itself: of two who try, one gets the task.
+    """
+    living = select(Worker.id).where(Worker.lease_until > now)
+    orphaned = (Task.worker_id != worker_id) & Task.worker_id.not_in(living)
+    ids = session.scalars(select(Task.id).where(orphaned).order_by(Task.id).limit(limit)).all()
+    if not ids:
+        return []
+    changes = {"worker_id": worker_id, "epoch": Task.epoch + 1, "begun_at": func.coalesce(Task.begun_at, now)}
+    statement = update(Task).where(Task.id.in_(ids), orphaned).values(changes)
+    session.connection().execute(statement)
+    return list(session.scalars(select(Task).where(Task.id.in_(ids), Task.worker_id == worker_id)))
+
+
+def forget_workers(session: Session, before: ColumnElement[float]) -> None:
+    """Remove workers whose lease was over by then and who own nothing."""
+    owners = select(Task.worker_id).distinct().scalar_subquery()
+    before = for_insert(session, before)
+    session.connection().execute(delete(Worker).where(Worker.lease_until < before, Worker.id.not_in(owners)))

@@ -1,0 +1,171 @@
+"""Providers below a node's own, one for each part of the node that offers a class by itself: VGPU of each card, as in Nova.
+
+The name of a child is `<node>_<card>`, its uuid made from the node's and the card's name: two conductors make the same one.
+An inventory that the node's own provider has from an older release goes to the children, with its allocations.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid5
+
+import msgspec
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import Allocation, ResourceProvider
+from minova.objects.compute_node import Inventory
+from minova.placement import changes
+from minova.placement.allocations import rows
+from minova.placement.allocations.rows import Holding, Key, LockedInventory
+from minova.placement.inserts import insert_missing
+from minova.placement.nodes import inventories, provider
+
+LOG = logging.getLogger(__name__)
+replace = msgspec.structs.replace
+# Cards are PCI devices, named as libvirt names them.
+_CARD = "_pci_"
+# Built once: every audit of every node asks it.
+_BELOW = select(ResourceProvider.id, ResourceProvider.uuid, ResourceProvider.name).where(
+    ResourceProvider.parent_provider_id == bindparam("of")
+)
+
+
+def child_uuid(root_uuid: str, card: str) -> str:
+    return str(uuid5(UUID(root_uuid), card))
+
+
+def publish(
+    session: Session, root: tuple[int, str], node: str, offered: Sequence[Inventory], now: Any, *, split: bool = True
+) -> None:
+    """Make these the inventories of the node's provider and of its children. `root`: id and uuid of the node's.
+
+    Without `split` a node that has no children yet gets none: its own provider offers all.
+
+    The consumers that have to move are locked before the inventories, as claims lock them. Conflict: another provider has
+    the name of a child.
+    """
+    root_id, root_uuid = root
+    known = _children(session, root_id, root_uuid)
+    if not split and not known:
+        offered = [replace(one, children=()) for one in offered]
+    if known or any(one.children for one in offered):
+        _publish_children(session, root_id, root_uuid, node, offered, known, now)
+    inventories.set_inventories(session, root_uuid, [one for one in offered if not one.children])
+
+
+def _publish_children(
+    session: Session,
+    root_id: int,
+    root_uuid: str,
+    node: str,
+    offered: Sequence[Inventory],
+    known: Mapping[str, int],
+    now: Any,
+) -> None:
+    by_card: dict[str, list[Inventory]] = {card: [] for card in known}
+    for one in offered:
+        for card, total in one.children:
+            part = Inventory(resource_class=one.resource_class, total=total, max_unit=total)
+            by_card.setdefault(card, []).append(part)
+    ids = {card: _ensure(session, root_id, child_uuid(root_uuid, card), f"{node}_{card}") for card in sorted(by_card)}
+    moving = {one.resource_class for one in offered if one.children}
+    movers = _holders(session, root_id, moving)
+    rows.lock_consumers(session, movers)
+    rows.lock_inventories(session, [root_id, *ids.values()])
+    for card, parts in sorted(by_card.items()):
+        inventories.set_inventories(session, child_uuid(root_uuid, card), parts)
+    if movers:
+        _move_down(session, node, root_id, sorted(ids.values()), movers, moving, now)
+    for card in sorted(by_card):
+        if not by_card[card] and not _is_used(session, ids[card]):
+            LOG.info("Node %s has no card %s any more: its provider goes", node, card)
+            provider.delete(session, child_uuid(root_uuid, card))
+
+
+def _children(session: Session, root_id: int, root_uuid: str) -> dict[str, int]:
+    """{card: provider id} of those made here; what people made below a node over HTTP is theirs."""
+    found = session.execute(_BELOW, {"of": root_id})
+    cards = ((row.id, row.uuid, _CARD[1:] + row.name.rpartition(_CARD)[2]) for row in found)
+    return {card: provider_id for provider_id, uuid, card in cards if uuid == child_uuid(root_uuid, card)}
+
+
+def _ensure(session: Session, root_id: int, uuid: str, name: str) -> int:
+    model = ResourceProvider
+    new = {"uuid": uuid, "name": name, "generation": 0, "root_provider_id": root_id, "parent_provider_id": root_id}
+    row = session.execute(select(model.id, model.name).where(model.uuid == uuid)).one_or_none()
+    if row is None:
+        insert_missing(session, model, [new])
+        row = session.execute(select(model.id, model.name).where(model.uuid == uuid)).one_or_none()
+    if row is None:
+        raise errors.Conflict(f"Another resource provider is named {name!r}; {uuid} cannot be made.")
+    if row.name != name:
+        session.connection().execute(update(model).where(model.id == row.id).values(name=name))
+    return int(row.id)
+
+
+def _holders(session: Session, root_id: int, classes: set[str]) -> list[str]:
+    query = select(Allocation.consumer_uuid).where(
+        Allocation.provider_id == root_id, Allocation.resource_class.in_(classes)
+    )
+    return sorted(set(session.scalars(query)))
+
+
+def _is_used(session: Session, provider_id: int) -> bool:
+    query = select(Allocation.consumer_uuid).where(Allocation.provider_id == provider_id).limit(1)
+    return session.scalar(query) is not None
+
+
+def _move_down(
+    session: Session,
+    node: str,
+    root_id: int,
+    child_ids: Sequence[int],
+    consumers: Sequence[str],
+    classes: set[str],
+    now: Any,
+) -> None:
+    """What consumers hold of the root's is theirs of a child's from now on; what fits in no child stays where it is."""
+    rooms = rows.lock_inventories(session, [root_id, *child_ids])
+    held = rows.holdings(session, consumers)
+    taken, given, moved = Counter[Key](), Counter[Key](), set()
+    for uuid in consumers:
+        for name in sorted(classes & {kind for provider_id, kind in held.get(uuid, {}) if provider_id == root_id}):
+            amount = held[uuid][root_id, name]
+            child = _with_room(rooms, held[uuid], child_ids, name, amount)
+            if child is None:
+                LOG.warning("Node %s: no card has room for %s=%d of %s, which stays as it is", node, name, amount, uuid)
+                continue
+            rooms[child, name].used += amount
+            taken[child, name] += amount
+            given[root_id, name] += amount
+            moved.add(uuid)
+            _move(session, uuid, root_id, child, name)
+    rows.change_used(session, taken, given)
+    rows.raise_generations(session, moved)
+    changes.append(session, rows.node_ids_of(session, [root_id]), now)
+    LOG.info("Node %s: allocations of %d consumers moved to the providers of its cards", node, len(moved))
+
+
+def _with_room(
+    rooms: Mapping[Key, LockedInventory], mine: Holding, child_ids: Sequence[int], name: str, amount: int
+) -> int | None:
+    """The child with the most room, of which the consumer has none of the class yet."""
+    able = {
+        child: rooms[child, name].capacity - rooms[child, name].used
+        for child in child_ids
+        if (child, name) in rooms and (child, name) not in mine
+    }
+    fitting = [child for child, free in able.items() if free >= amount]
+    return max(fitting, key=lambda child: able[child]) if fitting else None
+
+
+def _move(session: Session, consumer_uuid: str, source_id: int, target_id: int, name: str) -> None:
+    statement = update(Allocation).where(
+        Allocation.consumer_uuid == consumer_uuid,
+        Allocation.provider_id == source_id,
+        Allocation.resource_class == name,
+    )
+    session.connection().execute(statement.values(provider_id=target_id))

@@ -1,0 +1,95 @@
+"""What a provider has. Written by whoever publishes a node; `used` belongs to the claims alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db import models
+from minova.db.models.clock import EpochNow
+from minova.objects.compute_node import Inventory
+from minova.placement import changes
+from minova.placement.nodes import provider as nodes
+
+_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
+
+# Built once: every audit of every node asks it.
+_KNOWN = (
+    select(
+        models.Inventory.provider_id,
+        models.Inventory.resource_class,
+        models.Inventory.used,
+        *(getattr(models.Inventory, name) for name in _FIELDS),
+    )
+    .where(models.Inventory.provider_id == nodes.ID.scalar_subquery())
+    .order_by(models.Inventory.provider_id, models.Inventory.resource_class)
+    .with_for_update()
+)
+
+_RATIOS = select(models.Inventory.resource_class, models.Inventory.allocation_ratio).where(
+    models.Inventory.provider_id == nodes.ID.scalar_subquery()
+)
+
+
+def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[Inventory]) -> bool:
+    """Make these the provider's inventories; answers whether anything changed, and raises its generation if so.
+
+    An inventory that `keeps_ratio` has the ratio that is set already. A class that is gone but still used stays with a capacity of 0 until its last allocation is released.
+    NotFound: no such provider.
+    """
+    rows = session.execute(_KNOWN, {"of": provider_uuid}).all()
+    provider_id = rows[0].provider_id if rows else session.scalar(nodes.ID, {"of": provider_uuid})
+    if provider_id is None:
+        raise errors.NotFound(f"No resource provider {provider_uuid}.")
+    known = {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}
+    wanted = {
+        one.resource_class: {name: getattr(one, name) for name in _FIELDS}
+        for one in (_with_known_ratio(one, known.get(one.resource_class)) for one in inventories)
+    }
+    for resource_class, (used, values) in known.items():
+        if resource_class not in wanted and used:
+            wanted[resource_class] = {**values, "total": 0, "reserved": 0, "capacity": 0}
+    changed = [name for name in sorted({*known, *wanted}) if known.get(name, (0, None))[1] != wanted.get(name)]
+    if not changed:
+        return False
+    for resource_class in changed:
+        _write(session, provider_id, resource_class, wanted.get(resource_class), new=resource_class not in known)
+    provider = models.ResourceProvider
+    session.connection().execute(
+        update(provider)
+        .where(provider.id == provider_id)
+        .values(generation=provider.generation + 1, updated_at=EpochNow())
+    )
+    changes.append_providers(session, [provider_uuid])
+    return True
+
+
+def ratios_of(session: Session, provider_uuid: str) -> dict[str, float]:
+    """The allocation ratio of each resource class that the provider has."""
+    return {row.resource_class: row.allocation_ratio for row in session.execute(_RATIOS, {"of": provider_uuid})}
+
+
+def _with_known_ratio(wanted: Inventory, known: tuple[int, dict[str, Any]] | None) -> Inventory:
+    if known is None or not wanted.keeps_ratio:
+        return wanted
+    return msgspec.structs.replace(wanted, allocation_ratio=known[1]["allocation_ratio"])
+
+
+def _write(
+    session: Session, provider_id: int, resource_class: str, values: dict[str, Any] | None, *, new: bool
+) -> None:
+    model = models.Inventory
+    key = (model.provider_id == provider_id, model.resource_class == resource_class)
+    if values is None:
+        session.connection().execute(delete(model).where(*key))
+    elif new:
+        session.connection().execute(
+            insert(model).values(
+                provider_id=provider_id, resource_class=resource_class, used=0, updated_at=EpochNow(), **values
+            )
+        )
+    else:
+        session.connection().execute(update(model).where(*key).values(updated_at=EpochNow(), **values))

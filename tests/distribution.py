@@ -1,0 +1,48 @@
+"""Which worker of pytest-xdist runs which tests: `python -m pytest --numprocesses 3`; tools/test does so.
+
+The tests of a file stay together, since they may share a deployment. Tests that mostly wait, those with real servers, begin at
+once on some workers and keep the processors free for the others, which begin with those that compute.
+"""
+
+from __future__ import annotations
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+WAITING = "tests/integration/"
+# Every third worker begins with what computes.
+COMPUTING_WORKERS = 3
+# Files whose tests are handed out one by one: they are long, and share nothing.
+SEPARATE = ("tests/faults/", "tests/integration/db/test_conductor_on_servers.py")
+# What takes longest begins first, so that no worker is left alone with it at the end.
+LONGEST = (
+    "tests/integration/test_soak.py",
+    "tests/integration/test_rolling_upgrade.py",
+    "tests/faults/test_the_harness_itself.py",
+    "tests/faults/",
+    "tests/functional/conductor/",
+)
+
+
+class Distribution(LoadScopeScheduling):  # type: ignore[misc]  # of a library without types
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        # The order stays as pytest-randomly has shuffled it, apart from what `_assign_work_unit` prefers.
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith(SEPARATE) else nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Put the next file for this worker in front, and assign it."""
+        waits = int(node.gateway.id.removeprefix("gw")) % COMPUTING_WORKERS != COMPUTING_WORKERS - 1
+        chosen = min(self.workqueue, key=lambda scope: (scope.startswith(WAITING) != waits, _rank(scope)))
+        self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+
+def _rank(scope: str) -> int:
+    """`min` takes the first of those that are alike."""
+    return next((rank for rank, start in enumerate(LONGEST) if scope.startswith(start)), len(LONGEST))

@@ -1,0 +1,203 @@
+"""A conductor that was stopped with calls in its hands answered none of them: users got a 503, and did not know what was done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import falcon.testing
+import pytest
+
+from minova import errors
+from minova.api.app import make_app
+from minova.api.repeated_calls import _LOOKS, RepeatingConductor
+from minova.context import RequestContext
+from minova.contracts.base import methods_of
+from minova.contracts.conductor import ConductorApi
+from minova.db import schema
+from tests.functional.api.conftest import Cloud
+from tests.functional.conductor.desk import Desk
+
+TINY = {"name": "tiny", "id": "1", "ram": 128, "vcpus": 1, "disk": 1}
+
+
+class Gone:
+    """A client whose calls are taken by a conductor that goes: before it has done them or, with `does`, after that."""
+
+    def __init__(self, conductor: Any, does: bool) -> None:
+        self._conductor = conductor
+        self._does = does
+        self.lost: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(ctx: RequestContext, **arguments: Any) -> Any:
+            self.lost.append(name)
+            if self._does:
+                with suppress(errors.MinovaError):  # an error is an answer, and does not come either
+                    getattr(self._conductor, name)(ctx, **arguments)
+            raise errors.NoAnswer(f"No answer to {name} in time.")
+
+        return call
+
+
+class Conductors:
+    """The API over a conductor that goes, and another one."""
+
+    def __init__(self, folder: Path, does: bool) -> None:
+        url = f"sqlite:///{folder}/minova.sqlite"
+        schema.upgrade(url)
+        self.desk = Desk(url)
+        self.cloud = Cloud(folder, url=url)
+        self.first = Gone(self.desk.conductor, does)
+        again = cast(ConductorApi, self.desk.conductor)
+        repeating = cast(ConductorApi, RepeatingConductor(cast(ConductorApi, self.first), again, self.cloud.readonly))
+        self.cloud.app = make_app(self.cloud.conf, self.cloud.readonly, repeating, self.cloud.consoles)
+        self.cloud.client = falcon.testing.TestClient(self.cloud.app)
+
+    def ask(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        """Refuses to go on unless the call to the conductor was lost and the request succeeded."""
+        before = len(self.first.lost)
+        status, answer = self.cloud.ask(method, path, body, **more)
+        assert status < 300, (method, path, status, answer)
+        assert len(self.first.lost) > before, (method, path)
+        return answer
+
+    def close(self) -> None:
+        self.cloud.close()
+        self.desk.close()
+
+
+@pytest.fixture(params=[False, True], ids=["before the work", "after the work"])
+def api(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Conductors]:
+    made = Conductors(tmp_path, request.param)
+    yield made
+    made.close()
+
+
+def image_of(api: Conductors) -> str:
+    record = {"name": "guest", "disk_format": "raw", "container_format": "bare"}
+    image = str(api.ask("POST", "/v2/images", record)["id"])
+    octets = {"Content-Type": "application/octet-stream"}
+    api.ask("PUT", f"/v2/images/{image}/file", b"\0" * 1024, headers=octets)
+    assert api.cloud.get(f"/v2/images/{image}")["status"] == "active"
+    return image
+
+
+@pytest.mark.parametrize("headers", [{}, {"X-Minova-Request-UUID": "0e7a4e5c-7a3e-4c43-9ac1-5f0c2a5a7e11"}])
+def test_servers_are_created_once_and_deleted(api: Conductors, headers: dict[str, str]) -> None:
+    api.ask("POST", "/v2.1/flavors", {"flavor": TINY})
+    asked = {"name": "vm", "flavorRef": "1", "imageRef": image_of(api), "networks": "none"}
+    made = api.ask("POST", "/v2.1/servers", {"server": asked}, headers=headers)["server"]["id"]
+    assert [each["id"] for each in api.cloud.get("/v2.1/servers")["servers"]] == [made]
+    api.ask("DELETE", f"/v2.1/servers/{made}")
+    api.desk.settle()
+    assert api.cloud.get("/v2.1/servers")["servers"] == []
+
+
+def test_flavors(api: Conductors) -> None:
+    made = api.ask("POST", "/v2.1/flavors", {"flavor": TINY})["flavor"]
+    assert (made["id"], made["ram"]) == ("1", 128)
+    api.ask("POST", "/v2.1/flavors/1/os-extra_specs", {"extra_specs": {"hw:cpu_policy": "dedicated"}})
+    assert api.cloud.get("/v2.1/flavors/1/os-extra_specs") == {"extra_specs": {"hw:cpu_policy": "dedicated"}}
+    api.ask("DELETE", "/v2.1/flavors/1/os-extra_specs/hw:cpu_policy")
+    assert api.cloud.get("/v2.1/flavors/1/os-extra_specs") == {"extra_specs": {}}
+    api.ask("DELETE", "/v2.1/flavors/1")
+    assert api.cloud.get("/v2.1/flavors")["flavors"] == []
+
+
+def test_another_flavor_with_the_same_name_is_still_refused(api: Conductors) -> None:
+    api.ask("POST", "/v2.1/flavors", {"flavor": TINY})
+    status, answer = api.cloud.ask("POST", "/v2.1/flavors", {"flavor": TINY | {"ram": 256}})
+    assert status == 409, answer
+    assert api.cloud.get("/v2.1/flavors/1")["flavor"]["ram"] == 128
+
+
+def test_aggregates(api: Conductors) -> None:
+    asked = {"name": "racks", "availability_zone": "north"}
+    made = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": asked})["aggregate"]
+    assert made["availability_zone"] == "north"
+    path = f"/v2.1/os-aggregates/{made['id']}"
+    assert api.ask("POST", f"{path}/action", {"add_host": {"host": "a"}})["aggregate"]["hosts"] == ["a"]
+    changed = api.ask("POST", f"{path}/action", {"set_metadata": {"metadata": {"ssd": "true"}}})
+    assert changed["aggregate"]["metadata"]["ssd"] == "true"
+    assert api.ask("POST", f"{path}/action", {"remove_host": {"host": "a"}})["aggregate"]["hosts"] == []
+    assert api.ask("PUT", path, {"aggregate": {"name": "shelves"}})["aggregate"]["name"] == "shelves"
+    api.ask("DELETE", path)
+    assert api.cloud.get("/v2.1/os-aggregates")["aggregates"] == []
+
+
+def test_a_host_of_another_zone_is_still_refused(api: Conductors) -> None:
+    for name in ("north", "south"):
+        asked = {"name": name, "availability_zone": name}
+        made = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": asked})["aggregate"]
+        path = f"/v2.1/os-aggregates/{made['id']}/action"
+        status, answer = api.cloud.ask("POST", path, {"add_host": {"host": "a"}})
+        assert status == (200 if name == "north" else 409), answer
+
+
+def test_images(api: Conductors) -> None:
+    image = image_of(api)
+    status, answer = api.cloud.ask("POST", "/v2/images", {"id": image, "name": "another", "disk_format": "raw"})
+    assert status == 409, answer
+    api.ask("DELETE", f"/v2/images/{image}")
+    assert api.cloud.get("/v2/images")["images"] == []
+
+
+def test_services(api: Conductors) -> None:
+    def computes() -> dict[str, dict[str, Any]]:
+        services = api.cloud.get("/v2.1/os-services?binary=minova-compute")["services"]
+        return {each["host"]: each for each in services}
+
+    api.ask("PUT", "/v2.1/os-services/disable", {"host": "c", "binary": "minova-compute"})
+    assert computes()["c"]["status"] == "disabled"
+    api.ask("DELETE", f"/v2.1/os-services/{computes()['c']['id']}")
+    assert sorted(computes()) == ["a", "b"]
+
+
+def test_a_server_group_is_deleted_and_not_made_twice(api: Conductors) -> None:
+    """Nothing tells a second call from the wish for a second group of the same name. So it is not repeated."""
+    asked = {"server_group": {"name": "web", "policies": ["anti-affinity"]}}
+    status, answer = api.cloud.ask("POST", "/v2.1/os-server-groups", asked)
+    assert status == 200, answer
+    assert "create_server_group" not in api.first.lost
+    api.ask("DELETE", f"/v2.1/os-server-groups/{answer['server_group']['id']}")
+    assert api.cloud.get("/v2.1/os-server-groups")["server_groups"] == []
+
+
+def test_each_call_of_the_api_is_either_repeated_or_known_not_to_be() -> None:
+    """The API's methods are the first of the contract, up to `delete_service`."""
+    names = [name for name in vars(ConductorApi) if name in methods_of(ConductorApi)]
+    of_api = names[: names.index("delete_service") + 1]
+    assert set(of_api) - set(_LOOKS) == {"create_server_group"}
+    assert set(_LOOKS) <= set(of_api)
+
+
+class Silent:
+    def __init__(self, error: errors.MinovaError) -> None:
+        self.error = error
+        self.asked = 0
+
+    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
+        self.asked += 1
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        (errors.NoAnswer("No answer in time."), 1),
+        (errors.ServiceUnavailable("The database does not answer."), 0),
+        (errors.NotFound("None such."), 0),
+        (errors.PeerTooOld("It is older."), 0),
+    ],
+)
+def test_a_call_is_repeated_once_and_only_if_no_answer_came(
+    tmp_path: Path, error: errors.MinovaError, asked: int
+) -> None:
+    cloud = Cloud(tmp_path)
+    first, again = Silent(error), Silent(error)
+    repeating: Any = RepeatingConductor(cast(ConductorApi, first), cast(ConductorApi, again), cloud.readonly)
+    with pytest.raises(type(error)):
+        repeating.delete_server(RequestContext(request_id="req-1"), instance_uuid="none")
+    assert (first.asked, again.asked) == (1, asked)
+    cloud.close()

@@ -1,0 +1,83 @@
+"""Credentials, htpasswd files and loopback addresses."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+
+from minova import errors
+from minova.api.http import auth
+
+
+def basic(text: bytes) -> str:
+    return "Basic " + base64.b64encode(text).decode()
+
+
+def test_credentials_are_parsed() -> None:
+    assert auth.credentials(basic(b"alice:a:b")) == ("alice", b"a:b")
+    assert auth.credentials(basic("bjørn:å".encode())) == ("bjørn", "å".encode())
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer x", "Basic", "Basic %%%", basic(b"alice"), basic(b"\xff:x")])
+def test_malformed_credentials_are_refused(header: str | None) -> None:
+    with pytest.raises(auth.Unauthenticated):
+        auth.credentials(header)
+
+
+def test_htpasswd_file_is_parsed() -> None:
+    assert auth.parse_htpasswd("# people\n\nalice:$2y$05$abc\nbob:$2b$05$x\n") == {
+        "alice": b"$2y$05$abc",
+        "bob": b"$2b$05$x",
+    }
+
+
+@pytest.mark.parametrize("line", ["alice:{SHA}x", "alice:$apr1$x", "alice", ":$2y$05$x"])
+def test_htpasswd_line_without_bcrypt_is_refused_with_its_number(line: str) -> None:
+    with pytest.raises(errors.InvalidConfiguration, match="line 2"):
+        auth.parse_htpasswd(f"# people\n{line}\n")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_is_loopback(address: str) -> None:
+    assert auth.is_loopback(address)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.1", "controller", "localhost.example.org"])
+def test_is_not_loopback(address: str) -> None:
+    assert not auth.is_loopback(address)
+
+
+class AuthRequest:
+    """All that an authenticator reads."""
+
+    def __init__(self, user: str, password: str) -> None:
+        self._header = basic(f"{user}:{password}".encode())
+
+    def get_header(self, name: str) -> str | None:
+        return self._header if name == "Authorization" else None
+
+
+def test_checked_password_is_cached_until_the_file_changes(tmp_path: Path) -> None:
+    file = tmp_path / "htpasswd"
+    hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+    file.write_text(f"alice:{hashed}\nadmin:{hashed}\n")
+    now = 0.0
+    check: Any = auth.HttpBasic(file, frozenset({"admin"}), clock=lambda: now)
+    assert check(AuthRequest("alice", "secret")) == auth.Identity(user_id="alice", project_id="alice", is_admin=False)
+    assert check(AuthRequest("admin", "secret")).is_admin
+    for user, password in (("alice", "Secret"), ("bob", "secret"), ("", "")):
+        with pytest.raises(auth.Unauthenticated):
+            check(AuthRequest(user, password))
+    assert check(AuthRequest("alice", "secret")).user_id == "alice"
+    now = auth.REMEMBERED_FOR + 1
+    assert check(AuthRequest("alice", "secret")).user_id == "alice"
+    file.write_text(f"admin:{hashed}\n")
+    with pytest.raises(auth.Unauthenticated):
+        check(AuthRequest("alice", "secret"))
+
+
+def test_missing_htpasswd_file_is_refused_with_the_option(tmp_path: Path) -> None:
+    with pytest.raises(errors.InvalidConfiguration, match="http_basic_auth_user_file"):
+        auth.HttpBasic(tmp_path / "none", frozenset())

@@ -1,0 +1,38 @@
+"""`in_list`: each database gets the values in its own way. Their answers are compared in tests/integration."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, select
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from minova.db.sql import in_list
+
+# These have no types.
+DIALECTS: Any = (postgresql, sqlite, mysql)
+THINGS = Table("things", MetaData(), Column("id", Integer), Column("name", String(36)))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "spelling"),
+    [
+        (DIALECTS[0].dialect(), "things.name = ANY(%(some)s::VARCHAR(36)[])"),
+        (DIALECTS[1].dialect(), "things.name IN (__[POSTCOMPILE_some])"),
+        (DIALECTS[2].dialect(), "things.name IN (__[POSTCOMPILE_some])"),
+    ],
+    ids=["postgresql", "sqlite", "mysql"],
+)
+def test_its_spelling(dialect: Any, spelling: str) -> None:
+    query = select(THINGS.c.id).where(in_list(THINGS.c.name))
+    assert spelling in str(query.compile(dialect=dialect))
+
+
+@pytest.mark.parametrize(("some", "found"), [([], []), ([2], [2]), ([3, 1, 9], [1, 3])])
+def test_its_meaning_however_many_there_are(some: list[int], found: list[int]) -> None:
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        THINGS.create(connection)
+        connection.execute(THINGS.insert(), [{"id": number} for number in (1, 2, 3)])
+        query = select(THINGS.c.id).where(in_list(THINGS.c.id)).order_by(THINGS.c.id)
+        assert list(connection.scalars(query, {"some": some})) == found
+    engine.dispose()
