@@ -14,6 +14,7 @@ from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
 from minova.objects.node_audit import NodeAudit
 from minova.objects.states import VmState
+from minova.service import Repeated
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -48,6 +49,10 @@ class Auditor:
         self._build = build
         self._in_background = in_background
         self._ticks = ticks
+        # What goes wrong is logged once, and not at each audit.
+        self._finding_nodes = Repeated("Finding nodes", "Resources cannot be updated")
+        self._dropping_nodes = Repeated("Deleting nodes that have vanished", "No node is deleted")
+        self._audits: dict[str, Repeated] = {}
         self._outlived: dict[str, Outlived] = {}
         self._purged: dict[str, tuple[DomainView, ...]] = {}
         self._purged_since: dict[str, float] = {}
@@ -59,27 +64,31 @@ class Auditor:
         try:
             available = self._driver.available_nodes()
         except errors.HypervisorUnavailable as error:
-            LOG.warning("Resources cannot be updated: %s", error)
+            self._finding_nodes.failed(error)
             return (error,)
+        self._finding_nodes.worked()
         failures: list[Exception] = []
         in_rows: set[str] = set()
         for nodename in available:
+            audit = self._audit_of(nodename)
             try:
                 in_rows.update(self._audit(ctx, nodename, available)[1])
-            except errors.HostIdentityConflict as error:
-                LOG.error("Node %s is not audited: %s", nodename, error)
-                failures.append(error)
+                audit.worked()
             except (errors.ServiceUnavailable, errors.HypervisorUnavailable) as error:
-                LOG.warning("Error updating resources for node %s: %s", nodename, error)
+                audit.failed(error)
                 failures.append(error)
-            except Exception as error:
-                LOG.exception("Error updating resources for node %s", nodename)
+            except errors.HostIdentityConflict as error:
+                audit.failed(error, level=logging.ERROR)
+                failures.append(error)
+            except Exception as error:  # noqa: BLE001  - it is logged, and no other node's
+                audit.failed(error, exc_info=True)
                 failures.append(error)
         self._outlived = {name: found for name, found in self._outlived.items() if name in available}
         try:
             self._nodes.drop_vanished(ctx, available, in_rows)
+            self._dropping_nodes.worked()
         except errors.HostIdentityConflict as error:
-            LOG.error("No node is deleted: %s", error)
+            self._dropping_nodes.failed(error, level=logging.ERROR)
             failures.append(error)
         for instance_uuid in self._builder.domains.left():
             self._in_background(
@@ -88,6 +97,13 @@ class Auditor:
                 lambda uuid=instance_uuid: self._builder.remove_left(ctx, uuid),  # type: ignore[misc]
             )
         return tuple(failures)
+
+    def _audit_of(self, nodename: str) -> Repeated:
+        if nodename not in self._audits:
+            self._audits[nodename] = Repeated(
+                f"The audit of node {nodename}", f"Error updating resources for node {nodename}"
+            )
+        return self._audits[nodename]
 
     def audit_node(self, ctx: RequestContext, nodename: str) -> NodeAudit:
         """One node's audit, for whoever asks for it now. Raises what fails. Conflict: nothing is tracked here."""

@@ -1,5 +1,6 @@
 """A compute's life: builds, removals, its start, and what it does from time to time."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -520,6 +521,30 @@ def test_an_audit_that_fails_is_logged_with_its_node_and_the_others_go_on(caplog
     assert compute.conductor.calls == ["begin_audit", "finish_audit"]
     compute.manager.update_available_resource()
     assert compute.conductor.calls == ["begin_audit", "finish_audit"] * 3
+
+
+def test_bug_an_audit_that_fails_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """In an outage of the database each compute wrote a line at each audit."""
+    compute = Compute(hypervisor=Hypervisor("a")).start()
+    failing = True
+
+    def fail(operation: str) -> None:
+        if operation == "host_view" and failing:
+            raise errors.HypervisorUnavailable("away")
+
+    compute.hypervisor.on_call = fail
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+    for _ in range(100):
+        compute.manager.update_available_resource()
+    failing = False
+    compute.manager.update_available_resource()
+    compute.manager.update_available_resource()
+    lines = [record.getMessage() for record in caplog.records if "node a" in record.getMessage()]
+    assert len(lines) == 2, lines
+    assert lines[0] == "Error updating resources for node a: away"
+    assert lines[1].startswith("The audit of node a works again after")
+    assert lines[1].endswith("and 100 failures")
 
 
 def test_nodes_that_the_driver_no_longer_reports_are_deleted(caplog: pytest.LogCaptureFixture) -> None:
