@@ -146,7 +146,7 @@ class Auditor:
             self._in_background(
                 ctx,
                 ("stop", domain.uuid),
-                lambda one=domain, state=vm_state: self._builder.stop_again(one, state),  # type: ignore[misc]
+                lambda one=domain: self._builder.stop_again(ctx, one),  # type: ignore[misc]
             )
 
     def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:

@@ -20,6 +20,7 @@ from minova.db.servers.instances import MOVES, StateChange
 from minova.log import bound_context
 from minova.notifier import Notice, Notifier
 from minova.objects import instance as objects
+from minova.objects.server_actions import BY_TASK_STATE
 from minova.objects.states import TaskState, VmState
 
 LOG = logging.getLogger(__name__)
@@ -109,9 +110,19 @@ class Notifications:
             yield self._of_instance("delete.start", instance.host, info)
         elif after[0] is _DELETED:
             yield self._of_instance("delete.end", instance.host, info)
+        yield from self._action_notices(move, instance, info)
         if self._wants(move):
             changed = state_change(before, after, datetime.fromtimestamp(self._clock()).astimezone())
             yield self._of_instance("update", instance.host, info | changed)
+
+    def _action_notices(self, move: StateChange, instance: objects.Instance, info: dict[str, Any]) -> Iterator[Notice]:
+        """Server actions, by their task states: begun, or ended well."""
+        begun = BY_TASK_STATE.get(move.after[1]) if move.after[1] is not None else None
+        ended = BY_TASK_STATE.get(move.before[1]) if move.before is not None and move.before[1] is not None else None
+        if begun is not None and begun is not ended:
+            yield self._of_instance(f"{begun.notification}.start", instance.host, info)
+        elif ended is not None and move.after == (ended.ends_in, None):
+            yield self._of_instance(f"{ended.notification}.end", instance.host, info)
 
     def _wants(self, move: StateChange) -> bool:
         """Nova's notify_on_state_change: unset, vm_state or vm_and_task_state."""

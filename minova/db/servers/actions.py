@@ -59,9 +59,9 @@ def end(
         end_events(session, action_ids, at, error=error)
 
 
-def begin_events(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Each row: action_id, host, start_time. One for each attempt to build."""
-    session.connection().execute(insert(InstanceActionEvent).values(event=BUILD_EVENT), list(rows))
+def begin_events(session: Session, rows: Sequence[Mapping[str, Any]], event: str = BUILD_EVENT) -> None:
+    """Each row: action_id, host, start_time. One for each attempt to build, or for an action on its host."""
+    session.connection().execute(insert(InstanceActionEvent).values(event=event), list(rows))
 
 
 def end_events(session: Session, action_ids: Collection[int], at: datetime, *, error: str | None = None) -> None:

@@ -13,7 +13,8 @@ from minova.db.models import Instance, PurgedInstance, RequestSpecRow
 from minova.db.sql import chunked, in_list
 from minova.objects import instance as objects
 from minova.objects.image import Image
-from minova.objects.states import RESOURCE_FREE, PowerState, State, TaskState, VmState, allowed
+from minova.objects.states import RESOURCE_FREE, PowerState, State, TaskState, VmState
+from minova.objects.transitions import allowed
 
 _STRAIGHT = (
     "uuid",
@@ -87,6 +88,7 @@ class LockedInstance(NamedTuple):
     user_id: str
     project_id: str
     deleted: bool
+    launched: bool = True
 
     @property
     def deleting(self) -> bool:
@@ -114,6 +116,7 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
             model.user_id,
             model.project_id,
             model.deleted_at,
+            model.launched_at,
         )
         .order_by(model.uuid)
         .with_for_update()
@@ -131,6 +134,7 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
                 row.user_id,
                 row.project_id,
                 row.deleted_at is not None,
+                row.launched_at is not None,
             )
     return found
 

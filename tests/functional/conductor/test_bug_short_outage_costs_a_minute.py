@@ -96,7 +96,7 @@ def test_asking_again_survives_an_outage_too(setting: Setting, when: str) -> Non
     (uuid,) = desk.create()
     desk.scheduler.mood = None
     desk.now += 1.0
-    look = next(task for task in desk.conductor.periodic_tasks() if task.name == "look_after_tasks")
+    look = next(task for task in desk.conductor.periodic_tasks() if task.name == "process_due_tasks")
     look.work()
     setting.away(when)
     desk.settle()
