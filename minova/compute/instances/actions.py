@@ -13,7 +13,7 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.conductor_retry import Repeat
+from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.domains import Domains
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
@@ -43,7 +43,7 @@ class InstanceActions:
         domains: Domains,
         power_states: PowerStates,
         *,
-        repeat: Repeat | None = None,
+        repeat: ConductorRetry | None = None,
     ) -> None:
         self._conf = conf
         self._host = host
@@ -52,7 +52,7 @@ class InstanceActions:
         self._nodes = nodes
         self._domains = domains
         self._power_states = power_states
-        self._repeat = repeat or Repeat()
+        self._repeat = repeat or ConductorRetry()
         self._running: dict[str, threading.Event] = {}
         self._operations: Mapping[str, Operation] = {STOP.name: self._stop, START.name: self._start}
 
