@@ -65,10 +65,6 @@ _ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
 _BY_UUID = _WHOLE.where(in_list(Instance.uuid))
 
 
-# Under this name a session may carry a list that changes of state are written to, for who tells others of them.
-MOVES = "instance_moves"
-
-
 class StateChange(NamedTuple):
     """A change of state; of a new instance there is no `before`."""
 
@@ -77,8 +73,16 @@ class StateChange(NamedTuple):
     after: State
 
 
+class RecordingSession(Session):
+    """A session that records the changes of state of its transaction. Other sessions do not pay for that."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.state_changes: list[StateChange] = []
+
+
 class LockedInstance(NamedTuple):
-    """Where an instance stands, read under its lock."""
+    """An instance's state, attempt, place and owner, read under its lock."""
 
     uuid: str
     state: State
@@ -97,9 +101,9 @@ class LockedInstance(NamedTuple):
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     session.connection().execute(insert(Instance), list(rows))
-    if MOVES in session.info:
+    if isinstance(session, RecordingSession):
         made = ((row["uuid"], state_of(row["vm_state"], row["task_state"])) for row in rows)
-        session.info[MOVES].extend(StateChange(uuid, None, state) for uuid, state in made)
+        session.state_changes.extend(StateChange(uuid, None, state) for uuid, state in made)
 
 
 def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
@@ -147,14 +151,14 @@ def transition(
     *conditions: ColumnElement[bool],
     **values: Any,
 ) -> int:
-    """Change state where it is one of `before` and `conditions` hold; answers how many did.
+    """Change the state of instances where it is one of `before` and `conditions` hold. Returns how many changed.
 
-    AssertionError: the table of states does not allow such a move.
+    Raises AssertionError if the table of states does not allow the change.
     """
     assert all(allowed(state, after) for state in before), (before, after)
     chosen = (Instance.uuid.in_(sorted(uuids)), Instance.deleted_at.is_(None), is_one_of(before), *conditions)
-    if MOVES in session.info:
-        session.info[MOVES].extend(_moves(session, chosen, after))
+    if isinstance(session, RecordingSession):
+        session.state_changes.extend(_upcoming_changes(session, chosen, after))
     statement = (
         update(Instance)
         .where(*chosen)
@@ -165,7 +169,7 @@ def transition(
 
 
 class PreparedTransition:
-    """The change of state of `move`, for instances that differ in their conditions and values.
+    """The change of state of `transition`, for instances that differ in their conditions and values.
 
     The statement is made once. `conditions` and `values` hold `bindparam`s; each row fills them, and names its instance
     with `b_uuid`.
@@ -185,18 +189,18 @@ class PreparedTransition:
 
     def apply(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
         """How many of the rows' instances changed. Rows in the order of their uuids lock like all other writers."""
-        if MOVES in session.info:
+        if isinstance(session, RecordingSession):
             for row in rows:
-                session.info[MOVES].extend(_moves(session, self._chosen, self._after, row))
+                session.state_changes.extend(_upcoming_changes(session, self._chosen, self._after, row))
         one_or_many: Any = rows[0] if len(rows) == 1 else list(rows)
         result: Any = session.connection().execute(self._statement, one_or_many)
         return int(result.rowcount)
 
 
-def _moves(
+def _upcoming_changes(
     session: Session, chosen: Iterable[ColumnElement[bool]], after: State, filled: Mapping[str, Any] | None = None
 ) -> list[StateChange]:
-    """Those that are about to be moved; locked, so that they will be. `filled`: values of `bindparam`s in `chosen`."""
+    """The changes that an update is about to make, with their rows locked. `filled`: values of `bindparam`s in `chosen`."""
     query = select(Instance.uuid, Instance.vm_state, Instance.task_state).where(*chosen).order_by(Instance.uuid)
     rows = session.execute(query.with_for_update(), filled)
     return [StateChange(row.uuid, state_of(row.vm_state, row.task_state), after) for row in rows]

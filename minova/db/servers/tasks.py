@@ -129,7 +129,7 @@ def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[
     return session.scalars(_BUILDS_ON_NODE, {"on_host": host, "on_node": node}).all()
 
 
-def hosts_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
+def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
     """(host, node) that the tasks of these instances wait for."""
     found: dict[str, tuple[str | None, str | None]] = {}
     for chunk in chunked(list(instance_uuids)):

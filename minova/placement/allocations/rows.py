@@ -13,22 +13,13 @@ from minova.db.models import Allocation, ComputeNode, Consumer, InstanceGroupMem
 from minova.db.models.clock import EpochNow
 from minova.db.sql import in_list
 from minova.placement.inserts import insert_missing
+from minova.placement.limits.inventory_checks import InventoryUsage
 
 _Root = aliased(ResourceProvider)
 
 # (provider_id, resource_class): one inventory.
 Key: TypeAlias = tuple[int, str]
 Holding: TypeAlias = Counter[Key]
-
-
-class LockedInventory(msgspec.Struct, kw_only=True):
-    """One inventory while claims are counted against it."""
-
-    capacity: int
-    used: int
-    min_unit: int
-    max_unit: int
-    step_size: int
 
 
 class Provider(msgspec.Struct, frozen=True):
@@ -189,12 +180,12 @@ def children_of(session: Session, root_ids: Collection[int]) -> dict[int, list[i
     return found
 
 
-def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Key, LockedInventory]:
+def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Key, InventoryUsage]:
     if not provider_ids:
         return {}
     rows = session.connection().execute(_LOCK_INVENTORIES, {"some": sorted(provider_ids)})
     return {
-        (row[0], row[1]): LockedInventory(
+        (row[0], row[1]): InventoryUsage(
             capacity=row[2], used=row[3], min_unit=row[4], max_unit=row[5], step_size=row[6]
         )
         for row in rows
