@@ -9,6 +9,7 @@ from minova.compute.instances.attempts import End
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
+from minova.compute.tracker.resource_tracker import Audited
 from minova.context import RequestContext
 from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
@@ -72,7 +73,7 @@ class Auditor:
         for nodename in available:
             audit = self._audit_of(nodename)
             try:
-                in_rows.update(self._audit(ctx, nodename, available)[1])
+                in_rows.update(self._audit(ctx, nodename, available).host_nodes)
                 audit.worked()
             except (errors.ServiceUnavailable, errors.HypervisorUnavailable) as error:
                 audit.failed(error)
@@ -109,7 +110,7 @@ class Auditor:
         """One node's audit, for whoever asks for it now. Raises what fails. Conflict: nothing is tracked here."""
         if not self._driver.reports_resources:
             raise errors.Conflict(f"Node {nodename} is not audited: its driver reports no resources.")
-        return self._audit(ctx, nodename)[0].record
+        return self._audit(ctx, nodename).finding.record
 
     def outlived(self) -> Outlived:
         """Domains of deleted instances as the last audits found them, and for how many seconds those were deleted then."""
@@ -122,10 +123,9 @@ class Auditor:
         self._purged_since = {uuid: self._purged_since.get(uuid, now) for uuid in found}
         return tuple((domain, now - self._purged_since[uuid]) for uuid, domain in found.items())
 
-    def _audit(
-        self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()
-    ) -> tuple[Finding, tuple[str, ...]]:
-        finding, host_nodes = self._nodes.tracker(nodename).update_available_resource(ctx, available)
+    def _audit(self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()) -> Audited:
+        audited = self._nodes.tracker(nodename).update_available_resource(ctx, available)
+        finding = audited.finding
         self._outlived[nodename] = finding.outlived
         self._purged[nodename] = finding.purged
         self._heal_attempts(ctx, nodename, finding)
@@ -137,7 +137,7 @@ class Auditor:
             )
         self._power_states.compare(finding.power_states, self._driver.power_state)
         self.stop_domains(ctx, finding.to_stop)
-        return finding, host_nodes
+        return audited
 
     def stop_domains(self, ctx: RequestContext, found: Iterable[tuple[DomainView, VmState]]) -> None:
         """Stop domains that run though their instances are stopped; what was seen is looked at again just before."""

@@ -4,7 +4,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -61,6 +61,13 @@ class WriteOrder:
     def acknowledge(self, node: ComputeNode) -> None:
         """This stamped node was written, or came after a later write."""
         self._acknowledged = node.write_number
+
+
+class Audited(NamedTuple):
+    """The result of an audit, and every node that the database has of this host."""
+
+    finding: Finding
+    host_nodes: tuple[str, ...]
 
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,9 +130,7 @@ class ResourceTracker:
 
     # -- the audit -------------------------------------------------------------------------------------------------
 
-    def update_available_resource(
-        self, ctx: RequestContext, host_nodes: tuple[str, ...] = ()
-    ) -> tuple[Finding, tuple[str, ...]]:
+    def update_available_resource(self, ctx: RequestContext, host_nodes: tuple[str, ...] = ()) -> Audited:
         """Compute the usage anew and write it: two calls to the conductor, the lock held from before the first.
 
         `host_nodes`: all that the driver reports; empty when they are not known. Answers what was found, and every node that
@@ -160,7 +165,7 @@ class ResourceTracker:
             self._node_usage = replace(finding.node_usage, node=self._saved)
             log_final_view(self._saved)
         log_finding(self.nodename, finding, before)
-        return finding, inputs.host_nodes
+        return Audited(finding, inputs.host_nodes)
 
     # -- claims ----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.orm import Session
@@ -92,11 +92,16 @@ def _kept(reason: str | None) -> str | None:
     return reason and reason.replace("\0", "\N{REPLACEMENT CHARACTER}")[:LONGEST_REASON]
 
 
-def failed_attempts(session: Session, action_id: int) -> list[tuple[str, str]]:
-    """(host, reason) of each failed attempt of an action, in their order."""
+class FailedAttempt(NamedTuple):
+    host: str
+    reason: str
+
+
+def failed_attempts(session: Session, action_id: int) -> list[FailedAttempt]:
+    """The failed attempts of an action, in their order."""
     model = InstanceActionEvent
     query = select(model.host, model.details).where(model.action_id == action_id, model.result == "Error")
-    return [(host or "?", details or "") for host, details in session.execute(query.order_by(model.id))]
+    return [FailedAttempt(host or "?", details or "") for host, details in session.execute(query.order_by(model.id))]
 
 
 def add_faults(session: Session, instance_uuids: Collection[str], at: datetime, message: str, details: str) -> None:

@@ -254,11 +254,15 @@ def set_power_states(session: Session, host: str, states: Mapping[str, int], at:
             session.connection().execute(statement.values(power_state=state, updated_at=at))
 
 
-def idle_in(
-    session: Session, host: str, uuids: Iterable[str], vm_states: Iterable[VmState]
-) -> list[tuple[str, str, str]]:
-    """(uuid, project id, user id) of the host's own instances in these states that have no task; locked."""
-    found: list[tuple[str, str, str]] = []
+class IdleInstance(NamedTuple):
+    uuid: str
+    project_id: str
+    user_id: str
+
+
+def idle_in(session: Session, host: str, uuids: Iterable[str], vm_states: Iterable[VmState]) -> list[IdleInstance]:
+    """The host's own instances in these states that have no task; locked."""
+    found: list[IdleInstance] = []
     model, names = Instance, [state.value for state in vm_states]
     for chunk in chunked(sorted(set(uuids))):
         query = select(model.uuid, model.project_id, model.user_id).where(
@@ -269,7 +273,7 @@ def idle_in(
             model.vm_state.in_(names),
         )
         rows = session.execute(query.order_by(model.uuid).with_for_update())
-        found += [(uuid, project_id, user_id) for uuid, project_id, user_id in rows]
+        found += [IdleInstance(*row) for row in rows]
     return found
 
 
@@ -341,12 +345,17 @@ def count_on(session: Session, hosts: Iterable[str]) -> int:
     return total
 
 
-def locations(session: Session, uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
-    """(host, node) of those that have a row; of the deleted and those without a host (None, None)."""
-    found: dict[str, tuple[str | None, str | None]] = {}
+class Location(NamedTuple):
+    host: str | None
+    node: str | None
+
+
+def locations(session: Session, uuids: Iterable[str]) -> dict[str, Location]:
+    """Of instances that have a row. Deleted instances have neither host nor node."""
+    found: dict[str, Location] = {}
     model = Instance
     for chunk in chunked(list(uuids)):
         query = select(model.uuid, model.host, model.node, model.deleted_at).where(model.uuid.in_(chunk))
         for uuid, host, node, deleted_at in session.execute(query):
-            found[uuid] = (host, node) if deleted_at is None else (None, None)
+            found[uuid] = Location(host, node) if deleted_at is None else Location(None, None)
     return found

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from sqlalchemy import bindparam, delete, func, insert, select, update
@@ -131,10 +131,16 @@ def lock_consumers(session: Session, uuids: Iterable[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def lock_consumers_with_groups(session: Session, uuids: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Their claim numbers, and the ids of the server groups of those that are in one."""
+class LockedConsumers(NamedTuple):
+    """By uuid: the claim numbers of consumers, and the ids of the server groups of those that are in one."""
+
+    claim_numbers: dict[str, int]
+    group_ids: dict[str, int]
+
+
+def lock_consumers_with_groups(session: Session, uuids: Iterable[str]) -> LockedConsumers:
     found = session.connection().execute(_LOCK_CLAIMANTS, {"some": sorted(uuids)}).all()
-    return {row[0]: row[1] for row in found}, {row[0]: row[2] for row in found if row[2] is not None}
+    return LockedConsumers({row[0]: row[1] for row in found}, {row[0]: row[2] for row in found if row[2] is not None})
 
 
 def renumber(session: Session, numbers: Mapping[str, int]) -> None:
@@ -144,7 +150,7 @@ def renumber(session: Session, numbers: Mapping[str, int]) -> None:
 
 
 def raise_generations(session: Session, uuids: Iterable[str]) -> None:
-    """Whoever has seen what these consumers held before must look again."""
+    """Clients that have read these consumers before must read them again."""
     some = sorted(uuids)
     if some:
         session.connection().execute(_RAISE, {"some": some})
