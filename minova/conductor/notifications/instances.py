@@ -120,10 +120,14 @@ class Notifications:
             fields = state_change(before, after, datetime.fromtimestamp(self._clock()).astimezone())
             yield self._of_instance("update", instance.host, info | fields)
 
-    def _action_notices(self, change: StateChange, instance: objects.Instance, info: dict[str, Any]) -> Iterator[Notice]:
+    def _action_notices(
+        self, change: StateChange, instance: objects.Instance, info: dict[str, Any]
+    ) -> Iterator[Notice]:
         """Server actions, by their task states: begun, or ended well."""
         begun = BY_TASK_STATE.get(change.after[1]) if change.after[1] is not None else None
-        ended = BY_TASK_STATE.get(change.before[1]) if change.before is not None and change.before[1] is not None else None
+        ended = (
+            BY_TASK_STATE.get(change.before[1]) if change.before is not None and change.before[1] is not None else None
+        )
         if begun is not None and begun is not ended:
             yield self._of_instance(f"{begun.notification}.start", instance.host, info)
         elif ended is not None and change.after == (ended.ends_in, None):

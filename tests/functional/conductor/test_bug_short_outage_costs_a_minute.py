@@ -21,11 +21,11 @@ class Flaky(Database):
 
     before = after = 0
 
-    def run(self, work: Callable[[Session], T]) -> T:
+    def run(self, work: Callable[[Session], T], session_class: type[Session] = Session) -> T:
         if self.before:
             self.before -= 1
             raise errors.ServiceUnavailable("The database does not answer")
-        done = super().run(work)
+        done = super().run(work, session_class)
         if self.after:
             self.after -= 1
             raise errors.ServiceUnavailable("The database does not answer: lost at the commit")
