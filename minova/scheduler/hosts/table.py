@@ -78,10 +78,10 @@ class HostTable(Hosts):
         """A number for each distinct value of a class column, in the order of `class_column(name).values`."""
         return self._values[name].numbers(number)
 
-    def number_of_each(self, name: str, number: Callable[[Any], float]) -> NDArray[np.float64]:
-        """`number` of each host's value of a class column."""
-        numbers: NDArray[np.float64] = self.class_numbers(name, number).numbers[self._columns[name]]
-        return numbers
+    def number_of_each(self, name: str, number: Callable[[Any], float]) -> NDArray[np.float64] | float:
+        """`number` of each host's value of a class column; one number if all hosts have the same value."""
+        numbers = self.class_numbers(name, number).numbers
+        return float(numbers[0]) if len(numbers) == 1 else numbers[self._columns[name]]
 
     def class_column(self, name: str) -> ClassColumn:
         return ClassColumn(self._values[name].values, self._columns[name])

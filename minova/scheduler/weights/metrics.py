@@ -46,7 +46,7 @@ class MetricsWeigher(Weigher):
     def column(self, hosts: HostTable, rows: Any, spec: RequestSpec) -> Any:
         values = super().column(hosts, rows, spec)
         if self.required and self.ratios:
-            for row in rows[np.isnan(values)].tolist():
+            for row in rows[np.broadcast_to(np.isnan(values), len(rows))].tolist():
                 self._complain(hosts.host(row))
         return values
 
