@@ -81,7 +81,7 @@ class BatchQueue(Generic[A, B]):
                 ticket.wait()
             heads = False
             if not ticket.done:
-                self._head()
+                self._serve_waiting()
         return [ticket.outcome() for ticket in tickets]
 
     def alone(self, work: Callable[[], C]) -> C:
@@ -89,25 +89,22 @@ class BatchQueue(Generic[A, B]):
         with self._turn:
             return work()
 
-    def _head(self) -> None:
+    def _serve_waiting(self) -> None:
         """Serve all that wait; then wake the first of those that have come meanwhile."""
+        batch: list[Ticket[A, B]] = []
         try:
             with self._turn:
-                self._serve()
-        finally:
-            with self._entry:
-                self._headed = bool(self._waiting)
-                if self._waiting:
-                    self._waiting[0].wake()
-
-    def _serve(self) -> None:
-        with self._entry:
-            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-        try:
-            self._work(batch)
+                with self._entry:
+                    batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                self._work(batch)
         except BaseException as error:
             for ticket in batch:
                 if not ticket.done:
                     ticket.served(error)
             if not isinstance(error, Exception):
                 raise
+        finally:
+            with self._entry:
+                self._headed = bool(self._waiting)
+                if self._waiting:
+                    self._waiting[0].wake()

@@ -145,26 +145,28 @@ def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
 class Repeated:
     """Work that is tried again and again: its first failure is logged, each failure of another kind, and its success after them.
 
-    What keeps it from working is logged by itself; this names the work.
+    What keeps it from working is logged by itself; this names the work. `failure`: the line of a failure, before its reason.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, failure: str | None = None) -> None:
         self._name = name
+        self._failure = failure
         self._last: tuple[str, str] | None = None
         self._since = 0.0
         self._failures = 0
 
-    def failed(self, error: Exception, *, exc_info: bool = False) -> None:
+    def failed(self, error: Exception, *, exc_info: bool = False, level: int = logging.WARNING) -> None:
+        """`level`: of the line; with a traceback it is ERROR."""
         kind = (type(error).__name__, str(error))
         if self._last is None:
             self._since, self._failures = time.monotonic(), 0
         self._failures += 1
-        level = logging.DEBUG if self._is_known(kind, exc_info) else logging.ERROR if exc_info else logging.WARNING
+        level = logging.DEBUG if self._is_known(kind, exc_info) else logging.ERROR if exc_info else level
         self._last = kind
         if exc_info:
-            LOG.log(level, "Error during %s", self._name, exc_info=error)
+            LOG.log(level, self._failure or f"Error during {self._name}", exc_info=error)
         else:
-            LOG.log(level, "%s: %s", self._name, error)
+            LOG.log(level, "%s: %s", self._failure or self._name, error)
 
     def worked(self) -> None:
         if self._last is not None:

@@ -41,6 +41,8 @@ COMMANDS = {
     "server group show": "minova.cli.commands.server_group:ServerGroupShow",
     "server list": "minova.cli.commands.server.show:ServerList",
     "server show": "minova.cli.commands.server.show:ServerShow",
+    "server start": "minova.cli.commands.server.action:ServerStart",
+    "server stop": "minova.cli.commands.server.action:ServerStop",
     "service delete": "minova.cli.commands.service:ServiceDelete",
     "service list": "minova.cli.commands.service:ServiceList",
     "service set": "minova.cli.commands.service:ServiceSet",

@@ -125,6 +125,26 @@ def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: f
         time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
 
 
+def wait_for_status(client: Client, server: Json, progress: Progress, timeout: float) -> Json:
+    """Ask until nothing is in progress any more; answers the server as it is then. Gone, TimedOut."""
+    deadline = time.monotonic() + timeout
+    for pause in _pauses():
+        (server,) = _asked(one_server(client.impatient(), server["id"]), progress, deadline)
+        progress.show([server])
+        if server.get(TASK_STATE) is None:
+            return server
+        if time.monotonic() >= deadline:
+            raise TimedOut(_where([server]))
+        time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
+    raise AssertionError("the pauses do not end")
+
+
+def failed_action(server: Json, done: str) -> str:
+    """The error of a server to which an action was not done."""
+    reason = printable(fault_text(server) or "the host could not do it").rstrip(".")
+    return f"Server {printable(server['name'])} ({server['id']}) was not {done}, it is {server['status']}: {reason}."
+
+
 def failures(servers: Iterable[Json]) -> list[str]:
     """One line for each server that failed: its reason, and where to learn more."""
     return [

@@ -11,7 +11,8 @@ import msgspec
 from oslo_config import cfg
 
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.decide.decision import Rules, decide
+from minova.scheduler.decide.chain import Rules
+from minova.scheduler.decide.decision import decide
 from minova.scheduler.drivers.filter_scheduler import rules_of
 from minova.scheduler.extensions import load_filters
 from minova.scheduler.hosts.table import HostTable

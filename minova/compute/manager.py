@@ -14,6 +14,7 @@ from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.instances.abandonment import Abandoned, Gate
+from minova.compute.instances.actions import InstanceActions
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
 from minova.compute.instances.init_host import adopt
@@ -28,7 +29,9 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.log import bound_request
 from minova.objects.build import BuildMessage
+from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
+from minova.objects.server_actions import START, STOP, ServerAction
 from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.objects.states import PowerState
 from minova.service import PeriodicTask, until_available
@@ -106,6 +109,9 @@ class ComputeManager:
             repeat=repeat,
             fresh_claim=fresh_claim,
         )
+        self._actions = InstanceActions(
+            conf, host, driver, conductor, self._nodes, self._builder.domains, self._power_states, repeat=repeat
+        )
         self._auditor = Auditor(
             driver,
             self._nodes,
@@ -166,8 +172,20 @@ class ComputeManager:
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
         """Begin the removal, and end a build of it. What fails is asked for again by the conductor."""
         self._builder.cancel(instance_uuid)
+        self._actions.cancel(instance_uuid)
         self._workers.hurry(instance_uuid)
         self._remove(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid))
+
+    def stop_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, STOP, instance, action_id)
+
+    def start_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, START, instance, action_id)
+
+    def _act(self, ctx: RequestContext, action: ServerAction, instance: Instance, action_id: int) -> None:
+        """In the background; the same action is in progress once at a time."""
+        work = lambda: self._actions.run(ctx, action, instance, action_id)  # noqa: E731
+        self._remove(ctx, (f"action {action_id}", instance.uuid), work)
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         return self._driver.console_output(instance_uuid, tail_length)

@@ -147,6 +147,20 @@ class Casts:
         work = lambda client: client.terminate_instance(ctx, instance_uuid=instance_uuid, node=node)  # noqa: E731
         self._cast(host, [instance_uuid], work)
 
+    def act(self, ctx: RequestContext, host: str, method: str, instance: InstanceObject, action_id: int) -> None:
+        """Ask for a server action by the contract's method of that name. PeerTooOld: the host does not know it."""
+        too_old: list[errors.PeerTooOld] = []
+
+        def send(client: ComputeApi) -> None:
+            try:
+                getattr(client, method)(ctx, instance=instance, action_id=action_id)
+            except errors.PeerTooOld as error:
+                too_old.append(error)
+
+        self._cast(host, [instance.uuid], send)
+        if too_old:
+            raise too_old[0]
+
     def _cast(self, host: str, instance_uuids: Sequence[str], send: Callable[[ComputeApi], None]) -> None:
         try:
             send(self._compute(host))

@@ -21,11 +21,13 @@ from minova.conductor.notifications.instances import Notifications
 from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.reconcile import Reconcile
+from minova.conductor.servers.actions import ServerActions
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.create import Servers
 from minova.conductor.servers.dry_run import Previews
 from minova.conductor.servers.migrations import Moves
+from minova.conductor.servers.task_handlers import task_registry
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Spawn, Worker
 from minova.context import RequestContext
@@ -111,7 +113,7 @@ class ConductorManager:
         down_time = float(conf.service_down_time)
         liveness = Liveness(db, down_time=down_time, clock=ticks)
         self._groups = Groups(conf, self.worker)
-        builds = BuildInstances(conf, self.worker, scheduler, casts, self._groups)
+        self._builds = builds = BuildInstances(conf, self.worker, scheduler, casts, self._groups)
         named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
         own = Service(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
         self._bus = Bus(over_the_bus, host=host, binary=BINARY, down_time=down_time, clock=ticks)
@@ -127,7 +129,17 @@ class ConductorManager:
         self.moves = Moves(self.worker)
         self._catalogue = Catalogue(self.worker)
         self._aggregates = Aggregates(self.worker)
-        self._reconcile = Reconcile(conf, self.worker, builds, self._reports, self._terminate, casts, liveness)
+        self._actions = ServerActions(conf, self.worker, casts, levels)
+        self.registry = task_registry(
+            conf,
+            self.worker,
+            casts,
+            builds=builds,
+            reports=self._reports,
+            terminate=self._terminate,
+            actions=self._actions,
+        )
+        self._reconcile = Reconcile(conf, self.worker, self.registry, casts, liveness)
         self._purge = Purge(conf, self.worker, self._stopping)
         self._placement_audit_interval = float(options.placement_audit_interval)
         self._placement_audit = PlacementAudit(self.worker)
@@ -154,7 +166,7 @@ class ConductorManager:
             PeriodicTask(name="try_out_bus", interval=self._bus.interval, work=self._bus.try_out),
             PeriodicTask(name="renew_lease", interval=self.worker.renew_interval, work=self.worker.renew),
             PeriodicTask(name="take_over", interval=self.worker.renew_interval, work=work.take_over),
-            PeriodicTask(name="look_after_tasks", interval=self._task_interval, work=work.look_after_tasks),
+            PeriodicTask(name="process_due_tasks", interval=self._task_interval, work=work.process_due_tasks),
             PeriodicTask(name="end_forsaken_moves", interval=FORSAKEN_INTERVAL, work=self._end_forsaken_moves),
             PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=self._purge.purge),
             PeriodicTask(name="purge_history", interval=HISTORY_INTERVAL, work=self._purge.purge_history),
@@ -197,6 +209,9 @@ class ConductorManager:
 
     def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
         self._terminate.delete_server(ctx, instance_uuid)
+
+    def start_action(self, ctx: RequestContext, instance_uuid: str, action: str) -> None:
+        self._actions.start(ctx, instance_uuid, action)
 
     def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
         return self._catalogue.create_flavor(flavor)
@@ -369,6 +384,20 @@ class ConductorManager:
     def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str) -> None:
         self._services.heard(host, ctx.process)
         self._terminate.delete_failed(instance_uuid, host, reason)
+
+    def begin_action(self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str) -> None:
+        self._services.heard(host, ctx.process)
+        self._actions.begin_action(instance_uuid, action_id, host)
+
+    def action_succeeded(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, power_state: int
+    ) -> None:
+        self._services.heard(host, ctx.process)
+        self._actions.action_succeeded(instance_uuid, action_id, host, power_state)
+
+    def action_failed(self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, reason: str) -> None:
+        self._services.heard(host, ctx.process)
+        self._actions.action_failed(instance_uuid, action_id, host, reason)
 
     def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
         self._services.heard(host, ctx.process)

@@ -67,6 +67,13 @@ OPTS: list[cfg.Opt] = [
         "conductors look after it; each attempt on a host has [conductor] build_timeout of its own.",
     ),
     cfg.IntOpt(
+        "shutdown_timeout",
+        default=60,
+        min=0,
+        help="Seconds that a guest has to shut itself down when its server is stopped; then its domain is destroyed. An image may "
+        "say otherwise with its property os_shutdown_timeout. 0: it is destroyed at once.",
+    ),
+    cfg.IntOpt(
         "max_concurrent_builds",
         default=10,
         min=0,

@@ -54,6 +54,13 @@ OPTS: list[cfg.Opt] = [
         "ERROR with the reason, and its delete may be asked for again.",
     ),
     cfg.IntOpt(
+        "action_timeout",
+        default=600,
+        min=10,
+        help="Seconds that a host may take for a server action, such as a stop. It is asked again with growing pauses; then the "
+        "action fails and the instance is as before. Keep it longer than shutdown_timeout of the computes.",
+    ),
+    cfg.IntOpt(
         "diagnosis_retention",
         default=604800,
         min=0,

@@ -5,14 +5,20 @@ from typing import ClassVar, Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call, cast, contract
 from minova.objects.build import BuildMessage
+from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
 
 
 @contract
 class ComputeApi(Protocol):
     TOPIC: ClassVar[str] = "compute"
-    VERSION: ClassVar[str] = "1.2"
-    HISTORY: ClassVar[dict[str, str]] = {"1.0": "first", "1.1": "audit_node", "1.2": "several builds at once"}
+    VERSION: ClassVar[str] = "1.3"
+    HISTORY: ClassVar[dict[str, str]] = {
+        "1.0": "first",
+        "1.1": "audit_node",
+        "1.2": "several builds at once",
+        "1.3": "server actions: stop and start",
+    }
 
     @cast
     def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
@@ -27,6 +33,19 @@ class ComputeApi(Protocol):
     @cast
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
         """Idempotent: what is not there counts as terminated and is reported so."""
+        ...
+
+    @cast(since="1.3")
+    def stop_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        """Shut the guest down; after `shutdown_timeout` its domain is destroyed. Idempotent.
+
+        Every server action is such a method: the host calls the conductor's `begin_action` first, and reports the end.
+        """
+        ...
+
+    @cast(since="1.3")
+    def start_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        """Run the domain of a stopped instance. Idempotent."""
         ...
 
     @call

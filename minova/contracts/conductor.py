@@ -23,7 +23,7 @@ from minova.objects.service import Service, ServiceInstructions
 @contract
 class ConductorApi(Protocol):
     TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.6"
+    VERSION: ClassVar[str] = "1.7"
     HISTORY: ClassVar[dict[str, str]] = {
         "1.0": "first",
         "1.1": "aggregates, server groups, extra specs of flavors",
@@ -32,6 +32,7 @@ class ConductorApi(Protocol):
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
+        "1.7": "server actions",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -57,6 +58,14 @@ class ConductorApi(Protocol):
     @call
     def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
         """NotFound when there is none. Deleting what is being deleted is no error."""
+        ...
+
+    @call(since="1.7")
+    def start_action(self, ctx: RequestContext, instance_uuid: str, action: str) -> None:
+        """Begin a server action, one of `objects/server_actions.py`, and answer before it is done.
+
+        NotFound: there is no such server. Conflict: its state does not allow the action. BadRequest: there is no such action.
+        """
         ...
 
     @call
@@ -318,6 +327,23 @@ class ConductorApi(Protocol):
     @call(since="1.6")
     def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str) -> None:
         """The host could not remove it. It is asked again; users see the reason. Repeating it is harmless."""
+        ...
+
+    @call(since="1.7")
+    def begin_action(self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str) -> None:
+        """Is this action still in progress on this host? StaleAttempt: it is not; leave the instance alone."""
+        ...
+
+    @call(since="1.7")
+    def action_succeeded(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, power_state: int
+    ) -> None:
+        """The host has done the action. Idempotent; a stale report is ignored."""
+        ...
+
+    @call(since="1.7")
+    def action_failed(self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, reason: str) -> None:
+        """The host could not do the action: the instance is as before. Idempotent; a stale report is ignored."""
         ...
 
     @call

@@ -158,20 +158,25 @@ class Database:
             yield session
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
+    def write(self, session_class: type[Session] = Session) -> Iterator[Session]:
         """One transaction, committed at the end of the block, rolled back by an error. Not repeated: see `run`.
 
         ServiceUnavailable: the database does not answer. What was done may stand all the same, if that came to light
         at the commit.
         """
-        with self._turn, self._available(), Session(self.engine, expire_on_commit=False) as session, session.begin():
+        with (
+            self._turn,
+            self._available(),
+            session_class(self.engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
             yield session
 
-    def run(self, work: Callable[[Session], T]) -> T:
+    def run(self, work: Callable[[Session], T], session_class: type[Session] = Session) -> T:
         """Do `work` in one write transaction; repeat it whole, jittered and bounded, after a deadlock or busy."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                with self.write() as session:
+                with self.write(session_class) as session:
                     return work(session)
             except DBAPIError as error:
                 if not is_retriable(error):

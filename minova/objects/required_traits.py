@@ -1,9 +1,10 @@
 """The traits that flavor and image ask of Placement: `trait:NAME`. Pure.
 
-A malformed key or value is a BadRequest that names both: to leave it out would boot something else than was asked.
+Raises BadRequest with key and value if one is malformed: to ignore it would boot another server than requested.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import os_traits
 
@@ -15,14 +16,19 @@ from minova.objects.resource_request import is_custom, prefixed, resource_altern
 TRAIT_PREFIX = "trait:"
 
 
-def traits_of(extra_specs: Mapping[str, str]) -> tuple[set[str], set[str]]:
-    """(required, forbidden)."""
+class Traits(NamedTuple):
+    required: set[str]
+    forbidden: set[str]
+
+
+def traits_of(extra_specs: Mapping[str, str]) -> Traits:
+    """What the flavor's extra specs require and forbid."""
     found: dict[str, set[str]] = {"required": set(), "forbidden": set()}
     for key, value in prefixed(extra_specs, TRAIT_PREFIX):
         if value not in found:
             raise errors.BadRequest(f"Flavor extra spec {key}={value!r}: a trait is required or forbidden.")
         found[value].add(_trait(f"Flavor extra spec {key}={value!r}", key))
-    return found["required"], found["forbidden"]
+    return Traits(found["required"], found["forbidden"])
 
 
 def required_of_image(image: Image | None) -> set[str]:

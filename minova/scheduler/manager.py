@@ -1,10 +1,11 @@
-"""SchedulerManager: the scheduler's side of its contract, and its life as a service."""
+"""SchedulerManager: implements the scheduler's contract, and runs as a service."""
 
 import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from minova import errors, metrics
@@ -18,7 +19,7 @@ from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.scheduler.drivers.make import make_driver
-from minova.scheduler.drivers.request import refused_answer
+from minova.scheduler.drivers.request import Request, refused_answer
 from minova.scheduler.notifications import Notifications
 from minova.scheduler.request.process import RequestProcessor
 from minova.service import PeriodicTask, until_available
@@ -30,10 +31,10 @@ CONFLICTS_INTERVAL = 60.0
 
 
 class SchedulerManager:
-    """Implements SchedulerApi and service.Manager. `conductor` None: nobody is told that this service lives;
-    `notifier` None: nor what it does.
+    """Implements SchedulerApi and service.Manager.
 
-    InvalidConfiguration: an unknown driver, filter or weigher, or a malformed options file.
+    `conductor` None: the service is not registered and sends no heartbeats. `notifier` None: no notifications.
+    Raises InvalidConfiguration for an unknown driver, filter or weigher, and for a malformed options file.
     """
 
     def __init__(
@@ -70,30 +71,26 @@ class SchedulerManager:
     ) -> ScheduleAnswer:
         """See SchedulerApi."""
         LOG.debug("Starting to schedule for instances: %s", list(instance_uuids))
-        try:
-            with metrics.timed(metrics.DECISION_SECONDS):
-                answer = self._answer(ctx, spec, instance_uuids, claim_no, alternates)
-        except Exception as error:
-            if getattr(error, "code", 500) == 500:
-                LOG.exception("Failed to schedule for instances: %s", list(instance_uuids))
+        with _failure_logged(instance_uuids), metrics.timed(metrics.DECISION_SECONDS):
+            try:
+                spec = self._requests.process_request_spec(spec)
+            except errors.NoValidHost as error:
+                answer = refused_answer(ctx.request_id, instance_uuids, str(error))
             else:
-                LOG.info("%s", error)  # a late claim, a malformed request, a database that is away
-            raise
+                self._notifications.select_destinations(ctx, spec, "start")
+                answer = self.driver.select_destinations(
+                    Request(
+                        request_id=ctx.request_id,
+                        spec=spec,
+                        instance_uuids=instance_uuids,
+                        claim_no=claim_no,
+                        alternates=alternates,
+                    )
+                )
+                if answer.selections:
+                    self._notifications.select_destinations(ctx, spec, "end")
         if not answer.selections:
             LOG.info("%s", answer.diagnosis.summary())
-        return answer
-
-    def _answer(
-        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
-    ) -> ScheduleAnswer:
-        try:
-            spec = self._requests.process_request_spec(spec)
-        except errors.NoValidHost as error:
-            return refused_answer(ctx.request_id, instance_uuids, str(error))
-        self._notifications.select_destinations(ctx, spec, "start")
-        answer = self.driver.select_destinations(ctx, spec, instance_uuids, claim_no, alternates)
-        if answer.selections:
-            self._notifications.select_destinations(ctx, spec, "end")
         return answer
 
     def preview_destinations(
@@ -101,26 +98,28 @@ class SchedulerManager:
     ) -> ScheduleAnswer:
         """See SchedulerApi."""
         try:
-            prepared = self._requests.process_request_spec(spec)
+            spec = self._requests.process_request_spec(spec)
         except errors.NoValidHost as error:
             return refused_answer(ctx.request_id, instance_uuids, str(error))
-        return self.driver.preview_destinations(ctx, prepared, instance_uuids)
+        return self.driver.preview_destinations(
+            Request(request_id=ctx.request_id, spec=spec, instance_uuids=instance_uuids)
+        )
 
     def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
         """See SchedulerApi."""
         try:
-            prepared = self._requests.process_request_spec(spec)
+            spec = self._requests.process_request_spec(spec)
         except errors.NoValidHost as error:
             return Capacity(total=0, limit=limit, error=str(error))
-        return self.driver.capacity(prepared, limit)
+        return self.driver.capacity(spec, limit)
 
     # -- service.Manager --------------------------------------------------------------------------------------------
 
     def init_host(self) -> None:
-        """Nothing to take up: a scheduler keeps no state of its own."""
+        """Does nothing: a scheduler has no state to recover."""
 
     def pre_start_hook(self) -> None:
-        """Make the service known, and wait for a conductor that can do so."""
+        """Register the service; wait until a conductor is there for it."""
         if self._conductor is not None:
             until_available("Registering with a conductor", self._register, self._stopping)
 
@@ -128,7 +127,7 @@ class SchedulerManager:
         """Nothing."""
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """Heartbeat, figures in the log, and what the driver has to do."""
+        """Heartbeat, conflicts in the log, and the tasks of the driver."""
         tasks = [
             PeriodicTask(name="log_conflicts", interval=CONFLICTS_INTERVAL, work=self.log_conflicts),
             *self.driver.periodic_tasks(),
@@ -138,7 +137,7 @@ class SchedulerManager:
         return [PeriodicTask(name="heartbeat", interval=self._conf.report_interval, work=self._beat), *tasks]
 
     def stop(self) -> None:
-        """Nothing runs but what is being answered, and what is still to be told of it."""
+        """Send the notifications that wait."""
         if self._notifier is not None:
             self._notifier.stop()
 
@@ -152,15 +151,27 @@ class SchedulerManager:
     def _beat(self) -> float:
         assert self._conductor is not None
         try:
-            told = self._conductor.heartbeat(service_context(), host=self._host, binary=BINARY)
+            instructions = self._conductor.heartbeat(service_context(), host=self._host, binary=BINARY)
         except errors.NotFound:
-            told = self._register()
-        return told.heartbeat_interval
+            instructions = self._register()
+        return instructions.heartbeat_interval
 
     def log_conflicts(self) -> None:
-        """A line in the log, if there were any since the last one."""
+        """Log the number of conflicts if there were any since the last time."""
         conflicts = self.driver.conflicts
         now = (conflicts.claims_refused, conflicts.decisions_repeated)
         if now != self._logged_conflicts:
             LOG.info("Claims refused since the start: %d, decisions repeated: %d", *now)
             self._logged_conflicts = now
+
+
+@contextmanager
+def _failure_logged(instance_uuids: tuple[str, ...]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, "code", 500) == 500:
+            LOG.exception("Failed to schedule for instances: %s", list(instance_uuids))
+        else:
+            LOG.info("%s", error)  # a late claim, a malformed request, or the database is unavailable
+        raise

@@ -13,9 +13,8 @@ from minova.compute.accounting.claim_test import HardwareFit, hardware_fit
 from minova.hardware.pci_alias import Aliases
 from minova.objects.compute_node import ComputeNode
 from minova.objects.request_spec import HostLimits, RequestSpec
-from minova.scheduler.decide.chain import Rules, candidates
+from minova.scheduler.decide.chain import ChainRun, Rules, Step
 from minova.scheduler.decide.decision import best_first, limits_at, with_group_member
-from minova.scheduler.decide.diagnosis import Step
 from minova.scheduler.decide.preselection import skips_filters
 from minova.scheduler.filters import Filter
 from minova.scheduler.filters.numa_topology import limits_of
@@ -78,16 +77,16 @@ class Cloud:
         found: Json = {"id": asked.id, "error": None, "numa_constraints": topology_json(spec.numa_topology)}
         found.update(self._individual(spec), **self._hardware(spec))
         found.update(chain=[], selected=[], weights={}, order=[], consumed=None)
-        steps: list[Step] = []
+        run = ChainRun(self._table, self._rules)
         try:
-            rows = candidates(self._table, spec, self._rules, steps).nonzero()[0]
+            rows = run.candidates(spec).nonzero()[0]
             found["selected"] = self._hosts(rows)
             found["weights"], total = self._weights(rows, spec)
         except Exception as error:  # noqa: BLE001  - whatever a filter or weigher raises is the answer
-            return {**found, "error": error_text(error), "chain": self._chain(spec, steps)}
+            return {**found, "error": error_text(error), "chain": self._chain(spec, run.steps)}
         best = best_first(total, len(rows))
         found["order"] = list(zip(self._names[rows[best]].tolist(), total[best].tolist(), strict=True))
-        found["chain"] = self._chain(spec, steps)
+        found["chain"] = self._chain(spec, run.steps)
         if asked.consume and len(best):
             found["consumed"] = self._consume(int(rows[best[0]]), spec)
         return found
@@ -117,24 +116,24 @@ class Cloud:
         return {"individual": passed, "filter_errors": failed}
 
     def _chain(self, spec: RequestSpec, steps: Sequence[Step]) -> list[Any]:
-        """What each filter left. Nova says it of those too that do not mind, and of the first where nobody is left for
-        it, save where everybody is ignored.
+        """The hosts that each filter left. As in Nova, filters that do not apply are listed, too, and so is the first filter
+        when no host is left for it, unless all hosts are ignored.
         """
-        gates: list[Step] = []
-        left = candidates(self._table, spec, self._rules._replace(filters=()), gates)
-        nobody = any(step.name == "ignore_hosts" and not step.after.any() for step in gates)
-        told: list[Any] = []
-        taken = iter(steps[len(gates) :])
-        for host_filter in () if nobody or skips_filters(spec) else self._settings.filters:
+        preselection = ChainRun(self._table, self._rules._replace(filters=()))
+        left = preselection.candidates(spec)
+        all_ignored = any(step.name == "ignore_hosts" and not step.after.any() for step in preselection.steps)
+        answer: list[Any] = []
+        filter_steps = iter(steps[len(preselection.steps) :])
+        for host_filter in () if all_ignored or skips_filters(spec) else self._settings.filters:
             if left.any() and host_filter.applies_to(spec):
-                step = next(taken, None)
+                step = next(filter_steps, None)
                 if step is None:
                     break
                 left = step.after
-            told.append([host_filter.name, self._hosts(left)])
+            answer.append([host_filter.name, self._hosts(left)])
             if not left.any():
                 break
-        return told
+        return answer
 
     def _weights(self, rows: Rows, spec: RequestSpec) -> tuple[Json, Floats]:
         """By weigher its values, normalised values and multipliers, by host; and the sum. One host is not weighed."""

@@ -1,5 +1,6 @@
 """What a hypervisor driver does. The compute knows this interface and nothing behind it."""
 
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -60,8 +61,8 @@ class Driver(Protocol):
         """
         ...
 
-    def start(self, instance: Instance) -> PowerState:
-        """Run the prepared domain; one that runs already is left running."""
+    def power_on(self, instance: Instance) -> PowerState:
+        """Run the domain, prepared or stopped; one that runs already is left running. NotFound: there is none."""
         ...
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
@@ -79,8 +80,11 @@ class Driver(Protocol):
         """Put this host's name to the disks of these instances, whose rows and domains are here."""
         ...
 
-    def power_off(self, instance_uuid: str) -> None:
-        """Stop the domain at once and keep its disks; one that is not there, or is not ours, is left alone."""
+    def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
+        """Stop the domain and keep its disks; one that is not there, or is not ours, is left alone.
+
+        The guest has `timeout` seconds to shut itself down; 0: none. Once `cancelled` is set, the domain is left as it is.
+        """
         ...
 
     def bases_in_use(self) -> frozenset[str]:

@@ -166,9 +166,9 @@ class FakeDriver:
                 )
             )
 
-    def start(self, instance: Instance) -> PowerState:
+    def power_on(self, instance: Instance) -> PowerState:
         with self._lock:
-            self._begin("start")
+            self._begin("power_on")
             domain = self._domain(instance.uuid)
             if domain.power_state is not PowerState.RUNNING:
                 console = f"{domain.console}{instance.hostname or instance.uuid} runs in a book only\n"
@@ -187,7 +187,8 @@ class FakeDriver:
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         """Its guests have none."""
 
-    def power_off(self, instance_uuid: str) -> None:
+    def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
+        """Its guests shut themselves down at once."""
         with self._lock:
             self._begin("power_off")
             if instance_uuid in self._domains:

@@ -190,7 +190,11 @@ def diagnosis(http: Handler, query: Json, body: Any, identity: str) -> tuple[int
 
 
 @route("POST v2.1/servers/*/action")
-def console(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json | None]:
+def act(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json | None]:
+    if "os-getConsoleOutput" not in body:
+        (key,) = body
+        http.api.act(identity, key)
+        return 202, None
     text = http.api.consoles.get(identity, "")
     length = body["os-getConsoleOutput"].get("length")
     return 200, {"output": text if length is None else "".join(text.splitlines(keepends=True)[-length:])}

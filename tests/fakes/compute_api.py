@@ -11,6 +11,7 @@ from typing import Any
 Json = dict[str, Any]
 
 ACTIVE: tuple[Json, ...] = ({"status": "ACTIVE", "vm_state": "active", "host": "host1", "power_state": 1},)
+STOPPED: Json = {"status": "SHUTOFF", "vm_state": "stopped", "host": "host1", "power_state": 4}
 BUILDS: tuple[Json, ...] = (
     {"task_state": "scheduling"},
     {"task_state": "networking", "host": "host1"},
@@ -57,6 +58,7 @@ class ComputeApi:
         self.overviews: dict[int, Json] = {}  # by id of the hypervisor; what is not said is empty
         self.audits: dict[int, Json] = {}
         self.diagnoses: dict[str, Json] = {}
+        self.actions: dict[str, Json] = {}  # by key: how server actions end, where they do not end well
         self.consoles: dict[str, str] = {}
         self.script: tuple[Json, ...] = ACTIVE
         self.requests: list[tuple[str, str, Any]] = []
@@ -173,6 +175,13 @@ class ComputeApi:
         self.server(identity)
         deleting = {"status": "ACTIVE", "task_state": "deleting", "host": "host1"}
         self._scripts[identity] = [deleting, {"gone": True}]
+
+    def act(self, identity: str, key: str) -> None:
+        """A server action: in progress at the next question, done at the one after. Scripts of `actions` go before."""
+        before = self.server(identity)["status"]
+        begun, ended = {"os-stop": ("powering-off", STOPPED), "os-start": ("powering-on", ACTIVE[0])}[key]
+        ending = self.actions.get(key, ended)
+        self._scripts[identity] = [{"status": before, "task_state": begun, "host": "host1"}, ending]
 
     def page(self, key: str, items: list[Json], query: Json, path: str) -> Json:
         """A page of a listing, with the link to the next one as the two APIs have it."""

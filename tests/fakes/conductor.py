@@ -24,6 +24,7 @@ from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.power_rules import OFF
 from minova.objects.request_spec import HostLimits, RequestSpec
+from minova.objects.server_actions import ServerAction
 from minova.objects.service import Service, ServiceInstructions
 from minova.objects.states import RESOURCE_FREE, PowerState, TaskState, VmState
 
@@ -73,6 +74,8 @@ class FakeConductor:
         self.purged: set[str] = set()
         self.delete_failures: list[tuple[str, str, str]] = []
         self.steps: list[tuple[str, int, str]] = []
+        self.actions: dict[str, tuple[int, ServerAction]] = {}
+        self.action_failures: list[tuple[str, int, str]] = []
         self.heartbeat_interval = 10.0
         self.audit_interval = 0.0
         self._lock = threading.RLock()
@@ -126,6 +129,12 @@ class FakeConductor:
             task = self.open.pop(instance_uuid, None)
             self._write(instance_uuid, task_state=TaskState.DELETING)
             return self.instances[instance_uuid].host or (task.host if task is not None else None)
+
+    def commit_action(self, instance_uuid: str, action: ServerAction, action_id: int = 1) -> Instance:
+        """The action is in progress. Answers the instance as the message has it."""
+        with self._lock:
+            self.actions[instance_uuid] = (action_id, action)
+            return self._write(instance_uuid, task_state=action.task_state)
 
     def _write(self, instance_uuid: str, **changes: Any) -> Instance:
         instance = self.instances[instance_uuid] = replace(self.instances[instance_uuid], **changes)
@@ -387,6 +396,40 @@ class FakeConductor:
 
     def delete_failed(self, ctx: RequestContext, *, instance_uuid: str, host: str, reason: str) -> None:
         self._serve("delete_failed", lambda: self.delete_failures.append((instance_uuid, host, reason)))
+
+    def begin_action(self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str) -> None:
+        def work() -> None:
+            if self._action(instance_uuid, action_id, host) is None:
+                raise errors.StaleAttempt(f"Action {action_id} is not in progress")
+
+        self._serve("begin_action", work)
+
+    def action_succeeded(
+        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, power_state: int
+    ) -> None:
+        def work() -> None:
+            action = self._action(instance_uuid, action_id, host)
+            if action is not None:
+                del self.actions[instance_uuid]
+                state = PowerState(power_state)
+                self._write(instance_uuid, vm_state=action.ends_in, task_state=None, power_state=state)
+
+        self._serve("action_succeeded", work)
+
+    def action_failed(self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, reason: str) -> None:
+        def work() -> None:
+            if self._action(instance_uuid, action_id, host) is not None:
+                del self.actions[instance_uuid]
+                self._write(instance_uuid, task_state=None)
+                self.action_failures.append((instance_uuid, action_id, reason))
+
+        self._serve("action_failed", work)
+
+    def _action(self, instance_uuid: str, action_id: int, host: str) -> ServerAction | None:
+        known, instance = self.actions.get(instance_uuid), self.instances.get(instance_uuid)
+        if known is None or instance is None or (known[0], instance.host) != (action_id, host):
+            return None
+        return known[1] if instance.task_state is known[1].task_state else None
 
     def report_power_states(self, ctx: RequestContext, *, host: str, states: dict[str, int]) -> None:
         def work() -> None:

@@ -116,8 +116,8 @@ class Hypervisor:
         running = known is not None and known[1].power_state is PowerState.RUNNING
         self.add_domain(instance.uuid, node, instance.flavor.memory_mb, attempt=attempt, running=running)
 
-    def start(self, instance: Instance) -> PowerState:
-        self._note("start")
+    def power_on(self, instance: Instance) -> PowerState:
+        self._note("power_on")
         with self._lock:
             node, domain = self._domains[instance.uuid]
             self._domains[instance.uuid] = (node, msgspec.structs.replace(domain, power_state=PowerState.RUNNING))
@@ -134,7 +134,7 @@ class Hypervisor:
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         self.owned.update(instance_uuids)
 
-    def power_off(self, instance_uuid: str) -> None:
+    def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
         self._note("power_off")
         if instance_uuid in self._domains:
             self.turn(instance_uuid, PowerState.SHUTDOWN)

@@ -26,6 +26,7 @@ from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance_group import InstanceGroup
+from minova.objects.server_actions import BY_NAME
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service
 
@@ -46,6 +47,7 @@ class RowConductor:
         self._catalogue = Catalogue(worker)
         self.requests: list[CreateServers] = []
         self.deleted: list[str] = []
+        self.actions: list[tuple[str, str]] = []
         self.previewed: list[ServerRequest] = []
         self.preview = ScheduleAnswer(diagnosis=Diagnosis(request_id="req-1", instance_uuids=(), hosts=0))
         self.room = Capacity(total=0, limit=0)
@@ -96,6 +98,14 @@ class RowConductor:
                 .filter_by(uuid=instance_uuid)
                 .update({"vm_state": "deleted", "task_state": None, "deleted_at": now()})
             ),
+        )
+
+    def start_action(self, ctx: RequestContext, instance_uuid: str, action: str) -> None:
+        self.actions.append((instance_uuid, action))
+        begun = BY_NAME[action].task_state.value
+        self._do(
+            "start_action",
+            lambda session: session.query(models.Instance).filter_by(uuid=instance_uuid).update({"task_state": begun}),
         )
 
     def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:

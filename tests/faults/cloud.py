@@ -4,6 +4,7 @@ import math
 import tempfile
 import threading
 from collections import Counter
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -160,6 +161,16 @@ class Cloud:
             chosen = self.world.random.choice(sorted(alive))
             self.delete_asked.add(chosen)
             self.conductor.delete_server(self._user(0), instance_uuid=chosen)
+
+    def act_on_one(self, name: str) -> None:
+        """A server action for any server that is or was running; one in another state refuses it."""
+        with self.db.read() as session:
+            query = select(Instance.uuid).where(Instance.deleted_at.is_(None), Instance.vm_state != "building")
+            servers = sorted(session.scalars(query))
+        if servers:
+            chosen = self.world.random.choice(servers)
+            with suppress(errors.Conflict, errors.NotFound):
+                self.conductor.start_action(self._user(0), instance_uuid=chosen, action=name)
 
     def turn_one(self, state: PowerState) -> None:
         """Any guest goes into another state by itself."""

@@ -45,6 +45,9 @@ def live(cloud: Cloud, storm: Storm, requests: int) -> None:
         if world.random.random() < 0.3:
             state = world.random.choice([PowerState.SHUTDOWN, PowerState.CRASHED, PowerState.RUNNING])
             world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.turn_one, state))
+        if world.random.random() < 0.5:
+            name = world.random.choice(["stop", "stop", "start"])
+            world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.act_on_one, name))
     storm.events(cloud)
     world.run(storm.lasts)
     world.faults = Faults(others_first=storm.faults.others_first)

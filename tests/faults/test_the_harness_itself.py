@@ -69,7 +69,7 @@ def test_a_hypervisor_that_forgets_to_destroy_is_caught(tmp_path: Path, monkeypa
 
 def no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     """Conductors do not look for tasks whose time has passed or whose owner is gone."""
-    monkeypatch.setattr(Reconcile, "look_after_tasks", lambda self: None)
+    monkeypatch.setattr(Reconcile, "process_due_tasks", lambda self: None)
 
 
 def no_retries_and_no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -392,9 +392,9 @@ class MortalDatabase(Database):
             yield session
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
+    def write(self, session_class: type[Session] = Session) -> Iterator[Session]:
         self._reach()
-        with super().write() as session:
+        with super().write(session_class) as session:
             yield session
             self._reach()
         if self._process is not None and self._world.chance(self._world.faults.lose_commit):

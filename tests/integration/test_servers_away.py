@@ -1,6 +1,8 @@
 """Database or broker away, at the start or in the middle of work: services wait and say so, and no instance is lost."""
 
+import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,12 @@ HOSTS = ("hv-a", "hv-b")
 BUILDS = 12
 # Seconds in which a person is told that the cloud cannot answer now; far below what HTTP clients wait.
 TOLD_WITHIN = 30.0
+OUTAGE = 20.0  # seconds
+# Of each service: one for each kind of work that cannot go on, and for the end; not one for each try.
+LINES_OF_AN_OUTAGE = 20
+# A conductor notices for its lease and for all else.
+CONNECTIONS = 2
+LOUD = re.compile(r" (WARNING|ERROR|CRITICAL) ")
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +91,12 @@ def tries(cloud: Deployment, service: str, words: str) -> int:
     return sum(words in line for line in cloud.services[service].log.splitlines())
 
 
+def loud_lines(cloud: Deployment) -> dict[str, list[str]]:
+    """By service, what its log has of warnings and errors, with each line of a traceback."""
+    names = ("conductor", "scheduler", *HOSTS)
+    return {name: [line for line in cloud.services[name].log.splitlines() if LOUD.search(line)] for name in names}
+
+
 def answer(cloud: Deployment, path: str) -> tuple[int, bytes]:
     """Status and body of a request to the API, which answers in time whatever is away."""
     begun = time.monotonic()
@@ -133,8 +147,10 @@ def test_services_wait_for_a_broker_that_is_down_at_their_start(
 
 
 def test_the_database_goes_away_in_the_middle_of_builds(cloud: Deployment, database: PostgreSQL) -> None:
+    before = loud_lines(cloud)
     create(cloud, "vm", "--max", str(BUILDS))
     database.kill()
+    begun = time.monotonic()
     try:
         for _ in range(2):
             status, body = answer(cloud, "/v2.1/servers/detail")
@@ -142,9 +158,16 @@ def test_the_database_goes_away_in_the_middle_of_builds(cloud: Deployment, datab
         said = cloud.cli("server", "list", check=False)
         assert "The database does not answer" in said
         assert "Traceback" not in said
+        time.sleep(max(0.0, begun + OUTAGE - time.monotonic()))
     finally:
         database.start()
     all_active(cloud)
+    for name, lines in loud_lines(cloud).items():
+        of_outage = lines[len(before[name]) :]
+        print(f"{name}: {len(of_outage)} warnings and errors")
+        assert len(of_outage) <= LINES_OF_AN_OUTAGE, of_outage
+        kinds = Counter(re.sub(r"[0-9a-f-]{8,}|\d+", "", LOUD.split(line)[-1]) for line in of_outage)
+        assert max(kinds.values(), default=0) <= CONNECTIONS, of_outage
 
 
 def test_the_broker_goes_away_in_the_middle_of_builds(cloud: Deployment, broker: RabbitMQ) -> None:

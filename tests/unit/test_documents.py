@@ -18,6 +18,16 @@ PAGES = [
     *ROOT.glob("tests/**/*.md"),
 ]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+ROOMS = "api|cli|cmd|compute|conductor|contracts|db|hardware|objects|placement|scheduler|simulate|virt"
+FILE = re.compile(rf"`((?:minova|tests|tools|migrations|etc)/[\w./-]+|(?:{ROOMS})/[\w/]+\.py)`")
+# Files that the walk-throughs of the developer's guide make.
+EXAMPLES = {
+    "minova/scheduler/filters/failed_builds.py",
+    "minova/scheduler/weights/half_full.py",
+    "migrations/versions/NNNN_what.py",
+}
+# It names files of other projects.
+OTHERS = DOCS / "decisions" / "0025-layouts-of-placement-and-nomad.md"
 
 
 def local_links(page: Path) -> list[tuple[Path, str]]:
@@ -71,3 +81,11 @@ def test_the_newest_section_of_the_changelog_is_of_this_version() -> None:
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest is not None
     assert newest[1] == setup["metadata"]["version"]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != OTHERS], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_named_files_exist(page: Path) -> None:
+    named = set(FILE.findall(page.read_text())) - EXAMPLES
+    assert [name for name in sorted(named) if not any((base / name).exists() for base in (ROOT, ROOT / "minova"))] == []

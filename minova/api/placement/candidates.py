@@ -57,8 +57,8 @@ def _summary(
 ) -> dict[str, Any]:
     summary: dict[str, Any] = {
         "resources": {
-            name: {"capacity": room.capacity, "used": room.used}
-            for name, room in node.rooms.items()
+            name: {"capacity": inventory.capacity, "used": inventory.used}
+            for name, inventory in node.inventories.items()
             if classes is None or name in classes
         }
     }

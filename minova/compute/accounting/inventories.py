@@ -1,5 +1,7 @@
 """What a node offers to Placement. Pure."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from minova.errors import InvalidConfiguration
@@ -15,7 +17,7 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_capacity(view: HypervisorView, reserved: Reserved) -> None:
-    """InvalidConfiguration: more is reserved than the node has, so that it could take no guest and would say nothing."""
+    """Raises InvalidConfiguration if more is reserved than the node has: it could take no guest, without a word of warning."""
     for option, kept, total in (
         ("reserved_host_memory_mb", reserved.memory_mb, view.memory_mb),
         ("reserved_host_disk_mb", reserved.disk_gb * 1024, view.local_gb * 1024),
@@ -36,8 +38,14 @@ class Ratios(msgspec.Struct, frozen=True, kw_only=True):
     initial_disk: float = 1.0
 
 
-def ratios_for(ratios: Ratios, row: ComputeNode | None) -> tuple[float, float, float]:
-    """(cpu, ram, disk) by Nova's rule: the operator's; else what the node has in Placement; else the initial one.
+class AllocationRatios(NamedTuple):
+    cpu: float
+    ram: float
+    disk: float
+
+
+def ratios_for(ratios: Ratios, row: ComputeNode | None) -> AllocationRatios:
+    """By Nova's rule: the operator's; else what the node has in Placement; else the initial one.
 
     `row`: the node with the ratios of its inventories.
     """
@@ -46,7 +54,7 @@ def ratios_for(ratios: Ratios, row: ComputeNode | None) -> tuple[float, float, f
         if row is not None
         else (ratios.initial_cpu, ratios.initial_ram, ratios.initial_disk)
     )
-    return (ratios.cpu or known[0], ratios.ram or known[1], ratios.disk or known[2])
+    return AllocationRatios(ratios.cpu or known[0], ratios.ram or known[1], ratios.disk or known[2])
 
 
 def inventories_of(

@@ -162,7 +162,7 @@ class Builder:
         fresh = self._clock() - claimed_at < self._fresh_claim
         if not (fresh and instance.task_state is TaskState.SPAWNING):
             self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
-        return self._driver.start(instance)
+        return self._driver.power_on(instance)
 
     def _image_path(self, instance: Instance, check: Callable[[], None]) -> Path | None:
         if not self._driver.needs_image():
@@ -285,15 +285,15 @@ class Builder:
             if not self.attempts.newer(domain.uuid, domain.attempt):
                 self._driver.power_off(domain.uuid)
 
-    def stop_again(self, domain: DomainView, vm_state: VmState) -> None:
-        """Stop a domain that must not run, if that still holds."""
+    def stop_again(self, ctx: RequestContext, domain: DomainView) -> None:
+        """Stop a domain that must not run, if that still holds by the row and the hypervisor: a start may have come since."""
         with self.domains.locked(domain.uuid):
+            if self.attempts.newer(domain.uuid, domain.attempt):
+                return
+            known = self._conductor.instances_of_host(ctx, host=self._host)
+            row = next((one for one in known.instances if one.uuid == domain.uuid and one.task_state is None), None)
             state = self._driver.power_state(domain.uuid)
-            if (
-                state is not None
-                and must_stop(vm_state, state)
-                and not self.attempts.newer(domain.uuid, domain.attempt)
-            ):
+            if row is not None and state is not None and must_stop(row.vm_state, state):
                 self._driver.power_off(domain.uuid)
 
 

@@ -21,6 +21,7 @@ class PowerStates:
         self._conductor = conductor
         self._waiting: dict[str, PowerState] = {}
         self._lock = threading.Lock()
+        self._sending = threading.Lock()
 
     def changed(self, instance_uuid: str, state: PowerState) -> None:
         with self._lock:
@@ -35,8 +36,17 @@ class PowerStates:
             if state != in_row:
                 self.changed(instance_uuid, state)
 
+    def finish_sending(self) -> None:
+        """Wait until no message is under way."""
+        with self._sending:
+            pass
+
     def send(self, ctx: RequestContext) -> None:
         """One message with all that waits, none when nothing does; what cannot be delivered waits on."""
+        with self._sending:
+            self._send(ctx)
+
+    def _send(self, ctx: RequestContext) -> None:
         with self._lock:
             states, self._waiting = self._waiting, {}
         if not states:

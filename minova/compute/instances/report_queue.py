@@ -63,7 +63,7 @@ class ReportQueue:
         for one in asked:
             if one.tracker is not None:
                 active[one.tracker][one.report.instance_uuid] = PowerState(one.report.power_state)
-        writes = {tracker: tracker.write_of(states) for tracker, states in active.items()}
+        writes = {tracker: tracker.node_write(states) for tracker, states in active.items()}
         sent, refusals = self._sent(asked, writes)
         refused = {one.report.instance_uuid for one, error in zip(asked, refusals, strict=True) if error is not None}
         for tracker, states in active.items():

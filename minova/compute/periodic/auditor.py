@@ -9,11 +9,13 @@ from minova.compute.instances.attempts import End
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
+from minova.compute.tracker.resource_tracker import Audited
 from minova.context import RequestContext
 from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
 from minova.objects.node_audit import NodeAudit
 from minova.objects.states import VmState
+from minova.service import Repeated
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -48,6 +50,10 @@ class Auditor:
         self._build = build
         self._in_background = in_background
         self._ticks = ticks
+        # What goes wrong is logged once, and not at each audit.
+        self._finding_nodes = Repeated("Finding nodes", "Resources cannot be updated")
+        self._dropping_nodes = Repeated("Deleting nodes that have vanished", "No node is deleted")
+        self._audits: dict[str, Repeated] = {}
         self._outlived: dict[str, Outlived] = {}
         self._purged: dict[str, tuple[DomainView, ...]] = {}
         self._purged_since: dict[str, float] = {}
@@ -59,27 +65,31 @@ class Auditor:
         try:
             available = self._driver.available_nodes()
         except errors.HypervisorUnavailable as error:
-            LOG.warning("Resources cannot be updated: %s", error)
+            self._finding_nodes.failed(error)
             return (error,)
+        self._finding_nodes.worked()
         failures: list[Exception] = []
         in_rows: set[str] = set()
         for nodename in available:
+            audit = self._audit_of(nodename)
             try:
-                in_rows.update(self._audit(ctx, nodename, available)[1])
-            except errors.HostIdentityConflict as error:
-                LOG.error("Node %s is not audited: %s", nodename, error)
-                failures.append(error)
+                in_rows.update(self._audit(ctx, nodename, available).host_nodes)
+                audit.worked()
             except (errors.ServiceUnavailable, errors.HypervisorUnavailable) as error:
-                LOG.warning("Error updating resources for node %s: %s", nodename, error)
+                audit.failed(error)
                 failures.append(error)
-            except Exception as error:
-                LOG.exception("Error updating resources for node %s", nodename)
+            except errors.HostIdentityConflict as error:
+                audit.failed(error, level=logging.ERROR)
+                failures.append(error)
+            except Exception as error:  # noqa: BLE001  - it is logged, and no other node's
+                audit.failed(error, exc_info=True)
                 failures.append(error)
         self._outlived = {name: found for name, found in self._outlived.items() if name in available}
         try:
             self._nodes.drop_vanished(ctx, available, in_rows)
+            self._dropping_nodes.worked()
         except errors.HostIdentityConflict as error:
-            LOG.error("No node is deleted: %s", error)
+            self._dropping_nodes.failed(error, level=logging.ERROR)
             failures.append(error)
         for instance_uuid in self._builder.domains.left():
             self._in_background(
@@ -89,11 +99,18 @@ class Auditor:
             )
         return tuple(failures)
 
+    def _audit_of(self, nodename: str) -> Repeated:
+        if nodename not in self._audits:
+            self._audits[nodename] = Repeated(
+                f"The audit of node {nodename}", f"Error updating resources for node {nodename}"
+            )
+        return self._audits[nodename]
+
     def audit_node(self, ctx: RequestContext, nodename: str) -> NodeAudit:
         """One node's audit, for whoever asks for it now. Raises what fails. Conflict: nothing is tracked here."""
         if not self._driver.reports_resources:
             raise errors.Conflict(f"Node {nodename} is not audited: its driver reports no resources.")
-        return self._audit(ctx, nodename)[0].record
+        return self._audit(ctx, nodename).finding.record
 
     def outlived(self) -> Outlived:
         """Domains of deleted instances as the last audits found them, and for how many seconds those were deleted then."""
@@ -106,10 +123,9 @@ class Auditor:
         self._purged_since = {uuid: self._purged_since.get(uuid, now) for uuid in found}
         return tuple((domain, now - self._purged_since[uuid]) for uuid, domain in found.items())
 
-    def _audit(
-        self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()
-    ) -> tuple[Finding, tuple[str, ...]]:
-        finding, host_nodes = self._nodes.tracker(nodename).update_available_resource(ctx, available)
+    def _audit(self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()) -> Audited:
+        audited = self._nodes.tracker(nodename).update_available_resource(ctx, available)
+        finding = audited.finding
         self._outlived[nodename] = finding.outlived
         self._purged[nodename] = finding.purged
         self._heal_attempts(ctx, nodename, finding)
@@ -121,7 +137,7 @@ class Auditor:
             )
         self._power_states.compare(finding.power_states, self._driver.power_state)
         self.stop_domains(ctx, finding.to_stop)
-        return finding, host_nodes
+        return audited
 
     def stop_domains(self, ctx: RequestContext, found: Iterable[tuple[DomainView, VmState]]) -> None:
         """Stop domains that run though their instances are stopped; what was seen is looked at again just before."""
@@ -130,7 +146,7 @@ class Auditor:
             self._in_background(
                 ctx,
                 ("stop", domain.uuid),
-                lambda one=domain, state=vm_state: self._builder.stop_again(one, state),  # type: ignore[misc]
+                lambda one=domain: self._builder.stop_again(ctx, one),  # type: ignore[misc]
             )
 
     def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:

@@ -4,7 +4,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -71,6 +71,13 @@ class NodeWrite(msgspec.Struct, frozen=True, eq=False):
     saved: ComputeNode | None
 
 
+class Audited(NamedTuple):
+    """The result of an audit, and every node that the database has of this host."""
+
+    finding: Finding
+    host_nodes: tuple[str, ...]
+
+
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A claim that waits for the lock."""
 
@@ -86,7 +93,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
             instance_uuid=claimed.uuid,
             attempt=self.attempt,
             numa_topology=claimed.numa_topology,
-            step=_told(self.step),
+            step=_step_argument(self.step),
         )
 
 
@@ -136,9 +143,7 @@ class ResourceTracker:
 
     # -- the audit -------------------------------------------------------------------------------------------------
 
-    def update_available_resource(
-        self, ctx: RequestContext, host_nodes: tuple[str, ...] = ()
-    ) -> tuple[Finding, tuple[str, ...]]:
+    def update_available_resource(self, ctx: RequestContext, host_nodes: tuple[str, ...] = ()) -> Audited:
         """Compute the usage anew and write it: two calls to the conductor, the lock held from before the first.
 
         `host_nodes`: all that the driver reports; empty when they are not known. Answers what was found, and every node that
@@ -173,7 +178,7 @@ class ResourceTracker:
             self._node_usage = replace(finding.node_usage, node=self._saved)
             log_final_view(self._saved)
         log_finding(self.nodename, finding, before)
-        return finding, inputs.host_nodes
+        return Audited(finding, inputs.host_nodes)
 
     # -- claims ----------------------------------------------------------------------------------------------------
 
@@ -255,9 +260,9 @@ class ResourceTracker:
             )
 
         try:
-            return self._repeat("claim_instance", lambda: write(_told(asked.step)))
+            return self._repeat("claim_instance", lambda: write(_step_argument(asked.step)))
         except errors.PeerTooOld:
-            if _told(asked.step) is None:
+            if _step_argument(asked.step) is None:
                 raise
             return self._repeat("claim_instance", lambda: write(None))
 
@@ -389,7 +394,7 @@ class ResourceTracker:
             if self._node_usage is not None:
                 self._node_usage = steps.with_updated_instance(self._node_usage, instance)
 
-    def write_of(self, active: Mapping[str, PowerState]) -> NodeWrite | None:
+    def node_write(self, active: Mapping[str, PowerState]) -> NodeWrite | None:
         """The node as it will be once these instances are active, to be sent with the reports of that. None: it has no row.
 
         Without the lock until `succeeded`: a write that overtakes this one has a higher number.
@@ -462,8 +467,8 @@ class ResourceTracker:
         self._node_usage = replace(self._node_usage, node=self._saved)
 
 
-def _told(step: TaskState) -> str | None:
-    """How a claim names its step: not at all if it is the one of every release."""
+def _step_argument(step: TaskState) -> str | None:
+    """None for the step that claims of every release begin with."""
     return None if step is TaskState.BLOCK_DEVICE_MAPPING else step.value
 
 

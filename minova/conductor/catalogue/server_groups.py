@@ -70,7 +70,7 @@ class Groups:
             found = server_groups.of_instance(session, instance_uuid)
         return self._served(spec, found)
 
-    def read_for_nobody(self, spec: RequestSpec) -> RequestSpec:
+    def read_for_dry_run(self, spec: RequestSpec) -> RequestSpec:
         """The same for a request that makes no instances. BadRequest: no such group."""
         wanted = spec.get_scheduler_hint(HINT)
         if not wanted:

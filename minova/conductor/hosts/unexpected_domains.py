@@ -33,7 +33,7 @@ def unexpected(session: Session, host: str, domains: Iterable[DomainView]) -> Un
     """
     attempts = {domain.uuid: domain.attempt for domain in domains}
     rows = _elsewhere(session, host, attempts)
-    waiting = tasks.hosts_of(session, rows)
+    waiting = tasks.locations(session, rows)
     moving = migrations.in_progress_of(session, rows)
     candidates = {
         uuid: row

@@ -16,15 +16,15 @@ from sqlalchemy.orm import Session
 
 from minova.conductor.notifications.payloads import fault, image_name, instance_info, scheduling_failed, state_change
 from minova.db.servers import instances, request_specs
-from minova.db.servers.instances import MOVES, StateChange
+from minova.db.servers.instances import RecordingSession, StateChange
 from minova.log import bound_context
 from minova.notifier import Notice, Notifier
 from minova.objects import instance as objects
+from minova.objects.server_actions import BY_TASK_STATE
 from minova.objects.states import TaskState, VmState
 
 LOG = logging.getLogger(__name__)
 
-NOTED = "instance_notes"
 # What is noted beside the changes of state; BUILD_FAILED is told as the conductor's own failure, as in Nova.
 CREATE_START, CREATE_ERROR, BUILD_FAILED = "create.start", "create.error", "build_instances"
 # What a change of state to these is called.
@@ -41,12 +41,20 @@ class Note(NamedTuple):
     reason: str = ""
 
 
+class NotifiedSession(RecordingSession):
+    """The session of a transaction of which notifications are made: it records notes beside the changes of state."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.notes: list[Note] = []
+
+
 def note(
     session: Session, what: str, uuids: Collection[str], host: str | None = None, kind: str = "", reason: str = ""
 ) -> None:
-    """Say it after the commit, if anybody is to be told."""
-    if NOTED in session.info:
-        session.info[NOTED].extend(Note(uuid, what, host, kind, reason) for uuid in uuids)
+    """Record an event that is notified after the commit, if notifications are enabled."""
+    if isinstance(session, NotifiedSession):
+        session.notes.extend(Note(uuid, what, host, kind, reason) for uuid in uuids)
 
 
 class Notifications:
@@ -60,25 +68,23 @@ class Notifications:
         self._on = conf.notifications.notify_on_state_change
 
     @property
-    def observe(self) -> Callable[[Session], None] | None:
-        """None: nobody is to be told."""
+    def observe(self) -> Callable[[NotifiedSession], None] | None:
+        """None if notifications are disabled."""
         return self._observe if self._notifier.enabled else None
 
-    def _observe(self, session: Session) -> None:
-        session.info.update({MOVES: [], NOTED: []})
+    def _observe(self, session: NotifiedSession) -> None:
         made: list[Notice] = []
         event.listen(session, "before_commit", lambda one: made.extend(self._made(one)), once=True)
         event.listen(session, "after_commit", lambda _: self._notifier.send(*made), once=True)
 
-    def _made(self, session: Session) -> Iterator[Notice]:
-        moves: list[StateChange] = session.info[MOVES]
-        notes: list[Note] = session.info[NOTED]
-        uuids = {move.uuid for move in moves} | {one.uuid for one in notes}
+    def _made(self, session: NotifiedSession) -> Iterator[Notice]:
+        changes, notes = session.state_changes, session.notes
+        uuids = {change.uuid for change in changes} | {one.uuid for one in notes}
         known = instances.by_uuids(session, uuids)
         for one in notes:
             yield from self._guarded(one.uuid, lambda one=one: [self._noted(session, one, known[one.uuid])])  # type: ignore[misc]
-        for move in moves:
-            yield from self._guarded(move.uuid, lambda move=move: self._moved(move, known[move.uuid]))  # type: ignore[misc]
+        for change in changes:
+            yield from self._guarded(change.uuid, lambda change=change: self._changed(change, known[change.uuid]))  # type: ignore[misc]
 
     def _guarded(self, uuid: str, make: Callable[[], Iterable[Notice]]) -> list[Notice]:
         """Nothing where it cannot be made: neither what it tells of nor other notices may fail for that."""
@@ -100,24 +106,38 @@ class Notifications:
             return self._of_instance(one.event, one.host, info | fault(one.kind, one.reason), "error")
         return self._of_instance(one.event, one.host, info | {"image_name": image_name(instance)})
 
-    def _moved(self, move: StateChange, instance: objects.Instance) -> Iterator[Notice]:
+    def _changed(self, change: StateChange, instance: objects.Instance) -> Iterator[Notice]:
         info = instance_info(instance, self._images_url)
-        before, after = move.before, move.after
+        before, after = change.before, change.after
         if after == _ACTIVE and before is not None and before[0] is VmState.BUILDING:
             yield self._of_instance("create.end", instance.host, info | {"message": "Success"})
         elif after[1] is TaskState.DELETING and before is not None and before[1] is not TaskState.DELETING:
             yield self._of_instance("delete.start", instance.host, info)
         elif after[0] is _DELETED:
             yield self._of_instance("delete.end", instance.host, info)
-        if self._wants(move):
-            changed = state_change(before, after, datetime.fromtimestamp(self._clock()).astimezone())
-            yield self._of_instance("update", instance.host, info | changed)
+        yield from self._action_notices(change, instance, info)
+        if self._wants(change):
+            fields = state_change(before, after, datetime.fromtimestamp(self._clock()).astimezone())
+            yield self._of_instance("update", instance.host, info | fields)
 
-    def _wants(self, move: StateChange) -> bool:
+    def _action_notices(
+        self, change: StateChange, instance: objects.Instance, info: dict[str, Any]
+    ) -> Iterator[Notice]:
+        """Server actions, by their task states: begun, or ended well."""
+        begun = BY_TASK_STATE.get(change.after[1]) if change.after[1] is not None else None
+        ended = (
+            BY_TASK_STATE.get(change.before[1]) if change.before is not None and change.before[1] is not None else None
+        )
+        if begun is not None and begun is not ended:
+            yield self._of_instance(f"{begun.notification}.start", instance.host, info)
+        elif ended is not None and change.after == (ended.ends_in, None):
+            yield self._of_instance(f"{ended.notification}.end", instance.host, info)
+
+    def _wants(self, change: StateChange) -> bool:
         """Nova's notify_on_state_change: unset, vm_state or vm_and_task_state."""
-        if self._on is None or move.before == move.after:
+        if self._on is None or change.before == change.after:
             return False
-        return self._on == "vm_and_task_state" or move.before is None or move.before[0] is not move.after[0]
+        return self._on == "vm_and_task_state" or change.before is None or change.before[0] is not change.after[0]
 
     def _of_instance(self, what: str, host: str | None, payload: dict[str, Any], priority: str = "info") -> Notice:
         publisher = f"compute.{host}" if host is not None else f"conductor.{self._host}"

@@ -70,7 +70,7 @@ class Previews:
 
     def _spec(self, ctx: RequestContext, request: ServerRequest) -> RequestSpec:
         """As `create_servers` and `schedule` make it."""
-        return self._groups.read_for_nobody(spec_of(ctx, request, self._conf.pci.alias))
+        return self._groups.read_for_dry_run(spec_of(ctx, request, self._conf.pci.alias))
 
 
 def _broken(error: Exception) -> str:

@@ -14,7 +14,7 @@ from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.servers.finish import finish_delete
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
-from minova.db.models import Task
+from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.states import TaskState, VmState
@@ -88,7 +88,7 @@ class Terminate:
         def work(session: Session) -> None:
             standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-            if standing is None or task is None or (task.step, task.host) != ("delete", host):
+            if standing is None or task is None or (task.step, task.host) != (TaskStep.DELETE, host):
                 return
             known, at = removal_of(task), self._worker.at()
             if (known.failed, known.reason) == (known.asks, reason):
@@ -104,14 +104,14 @@ class Terminate:
         LOG.warning("Instance %s is not removed by host %s yet: %s", instance_uuid, host, reason)
         self._worker.run(work)
 
-    def go_on(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
+    def resume(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
         """Ask the host again; without one that could answer, the end; after `delete_timeout`, ERROR."""
         able = self._liveness.able_hosts()
 
         def work(session: Session) -> Ask | None:
             standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-            if standing is None or task is None or (task.step, task.epoch) != ("delete", epoch):
+            if standing is None or task is None or (task.step, task.epoch) != (TaskStep.DELETE, epoch):
                 return None
             if task.host is None or task.host not in able:
                 LOG.info("Instance %s is deleted without its host %s, which is down", instance_uuid, task.host)
@@ -169,7 +169,7 @@ class Terminate:
         }
         action_id = actions.begin(session, [asked])[instance_uuid]
         if task is not None and task.action_id is not None:
-            actions.end(session, [task.action_id], at, error="Deleted while it was built")
+            actions.end(session, [task.action_id], at, error=_interrupted(task))
         host, node = standing.host, standing.node
         if host is None and task is not None:
             host, node = task.host, task.node
@@ -178,7 +178,7 @@ class Terminate:
             return None
         turned: dict[str, Any] = {
             "kind": "delete",
-            "step": "delete",
+            "step": TaskStep.DELETE.value,
             "host": host,
             "node": node,
             "action_id": action_id,
@@ -198,6 +198,11 @@ class Terminate:
     def _finish(self, session: Session, standing: LockedInstance, task: Task) -> None:
         at, now = self._worker.at(), self._worker.now()
         finish_delete(session, standing, task.claim_no, task.action_id, at, now)
+
+
+def _interrupted(task: Task) -> str:
+    """How the action ends that a delete has interrupted."""
+    return "Deleted while it was built" if task.kind == "build" else f"Deleted before its {task.kind} was done"
 
 
 def removal_of(task: Task) -> Removal:

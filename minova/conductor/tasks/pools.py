@@ -17,6 +17,7 @@ class Kind(StrEnum):
     SCHEDULE = "schedule"
     BUILD = "build"
     DELETE = "delete"
+    ACTION = "action"
     CAST = "cast"
 
 

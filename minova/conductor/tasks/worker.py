@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.notifications.instances import NotifiedSession
 from minova.conductor.tasks.pools import Kind, Pools
 from minova.context import RequestContext
 from minova.db.engine import Database
@@ -53,7 +54,7 @@ class Worker:
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
         spawn: Spawn | None = None,
-        observe: Callable[[Session], None] | None = None,
+        observe: Callable[[NotifiedSession], None] | None = None,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         self.id = str(uuid.uuid4())
@@ -94,10 +95,11 @@ class Worker:
             return self.db.run(work)
 
         def observed(session: Session) -> T:
+            assert isinstance(session, NotifiedSession)
             observe(session)
             return work(session)
 
-        return self.db.run(observed)
+        return self.db.run(observed, NotifiedSession)
 
     def persist(self, what: str, work: Callable[[Session], T], seconds: float) -> T:
         """As `run`, repeated while the database is away, for so long: for what must not be lost with its answer.

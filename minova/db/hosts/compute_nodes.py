@@ -105,15 +105,22 @@ def of_hosts(session: Session, hosts: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> tuple[ComputeNode, bool]:
-    """The node's row, locked, and whether it was made now.
+class EnsuredNode(NamedTuple):
+    """A node's locked row, and whether it was made now."""
+
+    row: ComputeNode
+    made: bool
+
+
+def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> EnsuredNode:
+    """The node's row, made if there is none.
 
     A node with the uuid of another node of the host is that node under a new name. If the uuid is that of another host's
     node, which was renamed, it gets a new one.
     """
     row = find(session, node.host, node.hypervisor_hostname, lock=True)
     if row is not None:
-        return row, False
+        return EnsuredNode(row, made=False)
     made = True
     try:
         with session.begin_nested():
@@ -124,7 +131,7 @@ def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> tuple[C
     row = find(session, node.host, node.hypervisor_hostname, lock=True) or _renamed(session, node)
     if row is None:
         return ensure(session, msgspec.structs.replace(node, uuid=str(uuid.uuid4())), at)
-    return row, made
+    return EnsuredNode(row, made)
 
 
 def _renamed(session: Session, node: objects.ComputeNode) -> ComputeNode | None:

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, case, func, insert, select, update
@@ -62,10 +62,17 @@ def down_reasons(session: Session) -> dict[int, str]:
     return {service_id: reason or "" for service_id, reason in session.execute(query)}
 
 
-def keys(session: Session) -> list[tuple[int, str, str, str]]:
-    """(id, uuid, host, binary) of every service."""
+class ServiceKey(NamedTuple):
+    id: int
+    uuid: str
+    host: str
+    binary: str
+
+
+def keys(session: Session) -> list[ServiceKey]:
+    """Of every service."""
     query = select(Service.id, Service.uuid, Service.host, Service.binary)
-    return [(row[0], row[1], row[2], row[3]) for row in session.execute(query)]
+    return [ServiceKey(*row) for row in session.execute(query)]
 
 
 def node_ids(session: Session, host: str) -> list[int]:
@@ -114,12 +121,12 @@ def silence_of(session: Session, service_id: int, now: ColumnElement[float]) -> 
 
 
 def seconds_since_last_beat(session: Session, now: ColumnElement[float]) -> float:
-    """Since anybody was last seen; 0 when nobody ever was."""
+    """Since any service was last seen; 0 if none ever was."""
     return session.scalar(select(now - func.max(Heartbeat.last_seen))) or 0.0
 
 
 def skip_time(session: Session, seconds: float, now: ColumnElement[float]) -> None:
-    """For so long nobody could be heard: it shall not count as anybody's silence. Nobody gets into the future by it."""
+    """Shift `last_seen` by an outage in which no service could be heard, capped at now."""
     later = Heartbeat.last_seen + seconds
     statement = update(Heartbeat).values(last_seen=case((later < now, later), else_=now))
     session.connection().execute(statement.where(Heartbeat.last_seen <= now - seconds))

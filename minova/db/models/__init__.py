@@ -28,7 +28,7 @@ from minova.db.models.placement import (
 from minova.db.models.requests import CreateRequest, RequestSpecRow
 from minova.db.models.server_groups import InstanceGroup, InstanceGroupMember
 from minova.db.models.services import Heartbeat, Service
-from minova.db.models.tasks import Task, Worker
+from minova.db.models.tasks import Task, TaskStep, Worker
 
 __all__ = [
     "Aggregate",
@@ -63,6 +63,7 @@ __all__ = [
     "ResourceProvider",
     "Service",
     "Task",
+    "TaskStep",
     "Trait",
     "Worker",
 ]

@@ -1,6 +1,7 @@
 """Tasks and the workers that own them."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Index, String
@@ -22,10 +23,19 @@ class Worker(Base):
     cloud_clock: Mapped[bool | None]
 
 
+class TaskStep(StrEnum):
+    """What a task does next. SCHEDULE and BUILD are steps of kind `build`; ACTION is the one of every server action."""
+
+    SCHEDULE = "schedule"
+    BUILD = "build"
+    DELETE = "delete"
+    ACTION = "action"
+
+
 class Task(Base):
     """Work on one instance that must come to an end. `epoch` fences conductors, `attempt` fences computes.
 
-    `step`: what the task does next (`schedule`, `build`, `delete`...); `payload`: what it needs for that
+    `kind`: `build`, `delete`, or the name of a server action. `step`: a TaskStep; `payload`: what it needs for that
     (the chosen host and what is left of the alternates). `wake_at`: when to look again, by the cloud clock.
     `begun_at`: when it was asked for, by the same; None until a conductor that knows it takes the task over.
     Rows of ended tasks are removed; the instance's actions keep the history.

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.orm import Session
@@ -30,7 +30,7 @@ _END_EVENTS = (
 )
 _BEGIN = insert(_ACTIONS)
 _BEGIN_RETURNING = _BEGIN.returning(_ACTIONS.c.instance_uuid, _ACTIONS.c.id)
-_BEGIN_EVENTS = insert(_EVENTS).values(event=BUILD_EVENT)
+_INSERT_EVENTS = insert(_EVENTS)
 
 
 def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -62,9 +62,9 @@ def end(
         end_events(session, action_ids, at, error=error)
 
 
-def begin_events(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Each row: action_id, host, start_time. One for each attempt to build."""
-    session.connection().execute(_BEGIN_EVENTS, list(rows))
+def begin_events(session: Session, rows: Sequence[Mapping[str, Any]], event: str = BUILD_EVENT) -> None:
+    """Each row: action_id, host, start_time. One for each attempt to build, or for an action on its host."""
+    session.connection().execute(_INSERT_EVENTS, [{"event": event, **row} for row in rows])
 
 
 def end_events(session: Session, action_ids: Collection[int], at: datetime, *, error: str | None = None) -> None:
@@ -95,11 +95,16 @@ def _kept(reason: str | None) -> str | None:
     return reason and reason.replace("\0", "\N{REPLACEMENT CHARACTER}")[:LONGEST_REASON]
 
 
-def failed_attempts(session: Session, action_id: int) -> list[tuple[str, str]]:
-    """(host, reason) of each failed attempt of an action, in their order."""
+class FailedAttempt(NamedTuple):
+    host: str
+    reason: str
+
+
+def failed_attempts(session: Session, action_id: int) -> list[FailedAttempt]:
+    """The failed attempts of an action, in their order."""
     model = InstanceActionEvent
     query = select(model.host, model.details).where(model.action_id == action_id, model.result == "Error")
-    return [(host or "?", details or "") for host, details in session.execute(query.order_by(model.id))]
+    return [FailedAttempt(host or "?", details or "") for host, details in session.execute(query.order_by(model.id))]
 
 
 def add_faults(session: Session, instance_uuids: Collection[str], at: datetime, message: str, details: str) -> None:

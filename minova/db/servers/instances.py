@@ -13,7 +13,8 @@ from minova.db.models import Instance, PurgedInstance, RequestSpecRow
 from minova.db.sql import chunked, in_list
 from minova.objects import instance as objects
 from minova.objects.image import Image
-from minova.objects.states import RESOURCE_FREE, PowerState, State, TaskState, VmState, allowed
+from minova.objects.states import RESOURCE_FREE, PowerState, State, TaskState, VmState
+from minova.objects.transitions import allowed
 
 _STRAIGHT = (
     "uuid",
@@ -77,6 +78,7 @@ _STANDING = (
                 "user_id",
                 "project_id",
                 "deleted_at",
+                "launched_at",
             )
         )
     )
@@ -92,10 +94,6 @@ _BEGIN_ATTEMPT = (
 )
 
 
-# Under this name a session may carry a list that changes of state are written to, for who tells others of them.
-MOVES = "instance_moves"
-
-
 class StateChange(NamedTuple):
     """A change of state; of a new instance there is no `before`."""
 
@@ -104,8 +102,16 @@ class StateChange(NamedTuple):
     after: State
 
 
+class RecordingSession(Session):
+    """A session that records the changes of state of its transaction. Other sessions do not pay for that."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.state_changes: list[StateChange] = []
+
+
 class LockedInstance(NamedTuple):
-    """Where an instance stands, read under its lock."""
+    """An instance's state, attempt, place and owner, read under its lock."""
 
     uuid: str
     state: State
@@ -115,6 +121,7 @@ class LockedInstance(NamedTuple):
     user_id: str
     project_id: str
     deleted: bool
+    launched: bool = True
 
     @property
     def deleting(self) -> bool:
@@ -123,9 +130,9 @@ class LockedInstance(NamedTuple):
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     session.connection().execute(_INSERT, list(rows))
-    if MOVES in session.info:
+    if isinstance(session, RecordingSession):
         made = ((row["uuid"], state_of(row["vm_state"], row["task_state"])) for row in rows)
-        session.info[MOVES].extend(StateChange(uuid, None, state) for uuid, state in made)
+        session.state_changes.extend(StateChange(uuid, None, state) for uuid, state in made)
 
 
 def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
@@ -143,6 +150,7 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
                 row.user_id,
                 row.project_id,
                 row.deleted_at is not None,
+                row.launched_at is not None,
             )
     return found
 
@@ -155,14 +163,14 @@ def transition(
     *conditions: ColumnElement[bool],
     **values: Any,
 ) -> int:
-    """Change state where it is one of `before` and `conditions` hold; answers how many did.
+    """Change the state of instances where it is one of `before` and `conditions` hold. Returns how many changed.
 
-    AssertionError: the table of states does not allow such a move.
+    Raises AssertionError if the table of states does not allow the change.
     """
     assert all(allowed(state, after) for state in before), (before, after)
     chosen = (Instance.uuid.in_(sorted(uuids)), Instance.deleted_at.is_(None), is_one_of(before), *conditions)
-    if MOVES in session.info:
-        session.info[MOVES].extend(_moves(session, chosen, after))
+    if isinstance(session, RecordingSession):
+        session.state_changes.extend(_upcoming_changes(session, chosen, after))
     statement = (
         update(Instance)
         .where(*chosen)
@@ -173,7 +181,7 @@ def transition(
 
 
 class PreparedTransition:
-    """The change of state of `move`, for instances that differ in their conditions and values.
+    """The change of state of `transition`, for instances that differ in their conditions and values.
 
     The statement is made once. `conditions` and `values` hold `bindparam`s; each row fills them, and names its instance
     with `b_uuid`.
@@ -193,18 +201,18 @@ class PreparedTransition:
 
     def apply(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
         """How many of the rows' instances changed. Rows in the order of their uuids lock like all other writers."""
-        if MOVES in session.info:
+        if isinstance(session, RecordingSession):
             for row in rows:
-                session.info[MOVES].extend(_moves(session, self._chosen, self._after, row))
+                session.state_changes.extend(_upcoming_changes(session, self._chosen, self._after, row))
         one_or_many: Any = rows[0] if len(rows) == 1 else list(rows)
         result: Any = session.connection().execute(self._statement, one_or_many)
         return int(result.rowcount)
 
 
-def _moves(
+def _upcoming_changes(
     session: Session, chosen: Iterable[ColumnElement[bool]], after: State, filled: Mapping[str, Any] | None = None
 ) -> list[StateChange]:
-    """Those that are about to be moved; locked, so that they will be. `filled`: values of `bindparam`s in `chosen`."""
+    """The changes that an update is about to make, with their rows locked. `filled`: values of `bindparam`s in `chosen`."""
     query = select(Instance.uuid, Instance.vm_state, Instance.task_state).where(*chosen).order_by(Instance.uuid)
     rows = session.execute(query.with_for_update(), filled)
     return [StateChange(row.uuid, state_of(row.vm_state, row.task_state), after) for row in rows]
@@ -257,11 +265,15 @@ def set_power_states(session: Session, host: str, states: Mapping[str, int], at:
             session.connection().execute(statement.values(power_state=state, updated_at=at))
 
 
-def idle_in(
-    session: Session, host: str, uuids: Iterable[str], vm_states: Iterable[VmState]
-) -> list[tuple[str, str, str]]:
-    """(uuid, project id, user id) of the host's own instances in these states that have no task; locked."""
-    found: list[tuple[str, str, str]] = []
+class IdleInstance(NamedTuple):
+    uuid: str
+    project_id: str
+    user_id: str
+
+
+def idle_in(session: Session, host: str, uuids: Iterable[str], vm_states: Iterable[VmState]) -> list[IdleInstance]:
+    """The host's own instances in these states that have no task; locked."""
+    found: list[IdleInstance] = []
     model, names = Instance, [state.value for state in vm_states]
     for chunk in chunked(sorted(set(uuids))):
         query = select(model.uuid, model.project_id, model.user_id).where(
@@ -272,7 +284,7 @@ def idle_in(
             model.vm_state.in_(names),
         )
         rows = session.execute(query.order_by(model.uuid).with_for_update())
-        found += [(uuid, project_id, user_id) for uuid, project_id, user_id in rows]
+        found += [IdleInstance(*row) for row in rows]
     return found
 
 
@@ -344,12 +356,17 @@ def count_on(session: Session, hosts: Iterable[str]) -> int:
     return total
 
 
-def locations(session: Session, uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
-    """(host, node) of those that have a row; of the deleted and those without a host (None, None)."""
-    found: dict[str, tuple[str | None, str | None]] = {}
+class Location(NamedTuple):
+    host: str | None
+    node: str | None
+
+
+def locations(session: Session, uuids: Iterable[str]) -> dict[str, Location]:
+    """Of instances that have a row. Deleted instances have neither host nor node."""
+    found: dict[str, Location] = {}
     model = Instance
     for chunk in chunked(list(uuids)):
         query = select(model.uuid, model.host, model.node, model.deleted_at).where(model.uuid.in_(chunk))
         for uuid, host, node, deleted_at in session.execute(query):
-            found[uuid] = (host, node) if deleted_at is None else (None, None)
+            found[uuid] = Location(host, node) if deleted_at is None else Location(None, None)
     return found

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
@@ -32,13 +32,20 @@ def add(session: Session, specs: Iterable[tuple[str, RequestSpec | None, dict[st
     session.connection().execute(_ADD, rows)
 
 
-def load(session: Session, reservation_ids: Collection[str]) -> dict[str, tuple[RequestSpec, dict[str, Any]]]:
-    """(spec, carried) by reservation id."""
+class StoredRequest(NamedTuple):
+    """A request for servers; `carried` goes to the compute as it is."""
+
+    spec: RequestSpec
+    carried: dict[str, Any]
+
+
+def load(session: Session, reservation_ids: Collection[str]) -> dict[str, StoredRequest]:
+    """By reservation id."""
     model = RequestSpecRow
     found = {}
     for chunk in chunked(sorted(set(reservation_ids))):
         query = select(model.reservation_id, model.spec, model.carried).where(model.reservation_id.in_(chunk))
-        found.update({row[0]: (row[1], row[2]) for row in session.execute(query)})
+        found.update({row[0]: StoredRequest(row[1], row[2]) for row in session.execute(query)})
     return found
 
 

@@ -9,12 +9,16 @@ from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
 from minova.db.clock import for_insert, later
-from minova.db.models import Instance, Task, Worker
+from minova.db.models import Instance, Task, TaskStep, Worker
 from minova.db.sql import chunked, in_list
 
 # Built once: every audit of every node asks them.
-_BUILDS_ON_HOST = select(Task).where(Task.host == bindparam("on_host"), Task.kind == "build", Task.step == "build")
+_BUILDS_ON_HOST = select(Task).where(
+    Task.host == bindparam("on_host"), Task.kind == "build", Task.step == TaskStep.BUILD
+)
 _BUILDS_ON_NODE = _BUILDS_ON_HOST.where(Task.node == bindparam("on_node"))
+# Their hosts are asked until they report.
+_UNTIL_REPORTED = (TaskStep.DELETE, TaskStep.ACTION)
 _TASKS: Any = Task.__table__
 _REMOVE = delete(_TASKS).where(in_list(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)
 # What the session may have read before the lock is old.
@@ -143,7 +147,7 @@ def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[
     return session.scalars(_BUILDS_ON_NODE, {"on_host": host, "on_node": node}).all()
 
 
-def hosts_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
+def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
     """(host, node) that the tasks of these instances wait for."""
     found: dict[str, tuple[str | None, str | None]] = {}
     for chunk in chunked(list(instance_uuids)):
@@ -177,10 +181,12 @@ def first_worker(session: Session, now: ColumnElement[float]) -> str | None:
 
 def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] | None = None) -> Sequence[Task]:
     """The worker's own tasks, all or those of these instances, which wait for a host that may not have heard of them:
-    builds that it has not claimed, and deletions.
+    builds that it has not claimed, deletions and server actions.
     """
     waiting = select(Instance.uuid).where(Instance.uuid == Task.instance_uuid, Instance.host.is_(None)).exists()
-    mine = select(Task).where(Task.worker_id == worker_id, (Task.step == "delete") | ((Task.step == "build") & waiting))
+    mine = select(Task).where(
+        Task.worker_id == worker_id, Task.step.in_(_UNTIL_REPORTED) | ((Task.step == TaskStep.BUILD) & waiting)
+    )
     if instance_uuids is None:
         return session.scalars(mine.order_by(Task.id)).all()
     found: list[Task] = []

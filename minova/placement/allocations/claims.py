@@ -17,8 +17,8 @@ from minova.db.models import Allocation, Consumer
 from minova.placement import changes
 from minova.placement.allocations import rows
 from minova.placement.allocations.group_policies import GroupPolicies
-from minova.placement.allocations.rows import Holding, Key, LockedInventory, Provider
-from minova.placement.limits.inventory_checks import refusals
+from minova.placement.allocations.rows import Holding, Key, Provider
+from minova.placement.limits.inventory_checks import InventoryUsage, refusals
 from minova.placement.nodes import provider as nodes
 
 # Classes of which a node's inventory is in providers below its own: one for each card.
@@ -52,10 +52,10 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_
     providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
     left = rows.providers_in(before.values())
     below = rows.children_of(session, _roots_to_descend(claims, providers))
-    rooms = rows.lock_inventories(
+    inventories = rows.lock_inventories(
         session, left.union((provider.id for provider in providers.values()), *below.values())
     )
-    decided, refused = _decide(claims, before, providers, rooms, policies, below)
+    decided, refused = _decide(claims, before, providers, inventories, policies, below)
     if decided and not (refused and all_or_none):
         _write(session, decided, before, renumbered)
         entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
@@ -132,16 +132,16 @@ def _decide(
     claims: Sequence[Claim],
     before: Mapping[str, Holding],
     providers: Mapping[str, Provider],
-    rooms: Mapping[Key, LockedInventory],
+    inventories: Mapping[Key, InventoryUsage],
     policies: GroupPolicies,
     below: Mapping[int, Sequence[int]],
 ) -> tuple[dict[str, Holding], dict[str, str]]:
     """What each consumer shall hold, and why the others shall not: one after the other, counting with those before."""
     decided: dict[str, Holding] = {}
     refused: dict[str, str] = {}
-    by_provider: dict[int, dict[str, LockedInventory]] = defaultdict(dict)
-    for (provider_id, name), room in rooms.items():
-        by_provider[provider_id][name] = room
+    by_provider: dict[int, dict[str, InventoryUsage]] = defaultdict(dict)
+    for (provider_id, name), inventory in inventories.items():
+        by_provider[provider_id][name] = inventory
     for wanted in claims:
         provider = providers.get(wanted.provider_uuid)
         if provider is None:
@@ -161,9 +161,9 @@ def _decide(
             continue
         new = Counter({(giving[name], name): amount for name, amount in wanted.resources.items() if amount})
         for key, amount in old.items():
-            rooms[key].used -= amount
+            inventories[key].used -= amount
         for key, amount in new.items():
-            rooms[key].used += amount
+            inventories[key].used += amount
         policies.place(wanted.consumer_uuid, provider.host)
         decided[wanted.consumer_uuid] = new
     return decided, refused
@@ -176,26 +176,26 @@ def _roots_to_descend(claims: Sequence[Claim], providers: Mapping[str, Provider]
 
 
 def _giving(
-    name: str, amount: int, old: Holding, rooms: Mapping[int, Mapping[str, LockedInventory]], tree: Sequence[int]
+    name: str, amount: int, old: Holding, inventories: Mapping[int, Mapping[str, InventoryUsage]], tree: Sequence[int]
 ) -> int:
     """The provider of the tree from which a class is taken: the one from which the consumer has it already, else the root
     if it has room, else the child with the most room.
     """
     root, *children = tree
-    able = [provider_id for provider_id in children if name in rooms[provider_id]]
+    able = [provider_id for provider_id in children if name in inventories[provider_id]]
     if name not in IN_CHILDREN or not able:
         return root
     kept = [provider_id for provider_id in tree if old[provider_id, name] == amount > 0]
     if kept:
         return kept[0]
     # A root that has given its inventory to its children may still have one without room.
-    own = rooms[root].get(name)
+    own = inventories[root].get(name)
     if own is not None and own.capacity - own.used >= amount:
         return root
 
     def free(provider_id: int) -> int:
-        room = rooms[provider_id][name]
-        return room.capacity - room.used + old[provider_id, name]
+        inventory = inventories[provider_id][name]
+        return inventory.capacity - inventory.used + old[provider_id, name]
 
     return max(able, key=free)
 

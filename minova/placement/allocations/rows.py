@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from sqlalchemy import bindparam, delete, func, insert, select, update
@@ -13,22 +13,13 @@ from minova.db.models import Allocation, ComputeNode, Consumer, InstanceGroupMem
 from minova.db.models.clock import EpochNow
 from minova.db.sql import in_list
 from minova.placement.inserts import insert_missing
+from minova.placement.limits.inventory_checks import InventoryUsage
 
 _Root = aliased(ResourceProvider)
 
 # (provider_id, resource_class): one inventory.
 Key: TypeAlias = tuple[int, str]
 Holding: TypeAlias = Counter[Key]
-
-
-class LockedInventory(msgspec.Struct, kw_only=True):
-    """One inventory while claims are counted against it."""
-
-    capacity: int
-    used: int
-    min_unit: int
-    max_unit: int
-    step_size: int
 
 
 class Provider(msgspec.Struct, frozen=True):
@@ -140,10 +131,16 @@ def lock_consumers(session: Session, uuids: Iterable[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def lock_consumers_with_groups(session: Session, uuids: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Their claim numbers, and the ids of the server groups of those that are in one."""
+class LockedConsumers(NamedTuple):
+    """By uuid: the claim numbers of consumers, and the ids of the server groups of those that are in one."""
+
+    claim_numbers: dict[str, int]
+    group_ids: dict[str, int]
+
+
+def lock_consumers_with_groups(session: Session, uuids: Iterable[str]) -> LockedConsumers:
     found = session.connection().execute(_LOCK_CLAIMANTS, {"some": sorted(uuids)}).all()
-    return {row[0]: row[1] for row in found}, {row[0]: row[2] for row in found if row[2] is not None}
+    return LockedConsumers({row[0]: row[1] for row in found}, {row[0]: row[2] for row in found if row[2] is not None})
 
 
 def renumber(session: Session, numbers: Mapping[str, int]) -> None:
@@ -153,7 +150,7 @@ def renumber(session: Session, numbers: Mapping[str, int]) -> None:
 
 
 def raise_generations(session: Session, uuids: Iterable[str]) -> None:
-    """Whoever has seen what these consumers held before must look again."""
+    """Clients that have read these consumers before must read them again."""
     some = sorted(uuids)
     if some:
         session.connection().execute(_RAISE, {"some": some})
@@ -189,12 +186,12 @@ def children_of(session: Session, root_ids: Collection[int]) -> dict[int, list[i
     return found
 
 
-def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Key, LockedInventory]:
+def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Key, InventoryUsage]:
     if not provider_ids:
         return {}
     rows = session.connection().execute(_LOCK_INVENTORIES, {"some": sorted(provider_ids)})
     return {
-        (row[0], row[1]): LockedInventory(
+        (row[0], row[1]): InventoryUsage(
             capacity=row[2], used=row[3], min_unit=row[4], max_unit=row[5], step_size=row[6]
         )
         for row in rows

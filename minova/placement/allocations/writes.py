@@ -17,10 +17,10 @@ from minova.db.models.clock import EpochNow
 from minova.db.sql import in_list
 from minova.placement import changes, errors
 from minova.placement.allocations import rows
-from minova.placement.allocations.rows import Holding, Key, LockedInventory, Provider
+from minova.placement.allocations.rows import Holding, Key, Provider
 from minova.placement.allocations.usages import UNKNOWN_TYPE
 from minova.placement.inserts import insert_missing
-from minova.placement.limits.inventory_checks import capacity_checks
+from minova.placement.limits.inventory_checks import InventoryUsage, capacity_checks
 from minova.placement.providers import resource_classes
 
 # Of those who asked before microversion 1.8, as Placement calls them.
@@ -87,8 +87,8 @@ def replace(session: Session, wanted: Sequence[Wanted], now: Any = None) -> None
     providers = rows.providers_by_uuid(session, asked)
     _check_names(session, wanted, providers)
     left = rows.providers_in(before.values())
-    rooms = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
-    after = _decide(wanted, before, providers, rooms)
+    inventories = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
+    after = _decide(wanted, before, providers, inventories)
     rows.change_used(session, rows.total(after.values()), rows.total(before.values()))
     _write(session, wanted, seen, before, after)
     changes.append(session, rows.node_ids_of(session, left | rows.providers_in(after.values())), now)
@@ -163,7 +163,7 @@ def _decide(
     wanted: Sequence[Wanted],
     before: Mapping[str, Holding],
     providers: Mapping[str, Provider],
-    rooms: Mapping[Key, LockedInventory],
+    inventories: Mapping[Key, InventoryUsage],
 ) -> dict[str, Holding]:
     """What each consumer shall hold. They give back first, so that two may change places. Conflict: it does not fit."""
     given = rows.total(before.values())
@@ -176,24 +176,24 @@ def _decide(
                 key = (providers[uuid].id, name)
                 new[key] = amount
                 taken[key] += amount
-                _check_room(uuid, name, rooms.get(key), amount, taken[key], given[key])
+                _check_free(uuid, name, inventories.get(key), amount, taken[key], given[key])
         if new:
             after[one.consumer_uuid] = new
     return after
 
 
-def _check_room(uuid: str, name: str, room: LockedInventory | None, asked: int, taken: int, given: int) -> None:
+def _check_free(uuid: str, name: str, inventory: InventoryUsage | None, asked: int, taken: int, given: int) -> None:
     """`asked` by one consumer, `taken` by all so far, who gave back `given`: that much they may take again at least."""
-    if room is None:
+    if inventory is None:
         raise errors.Conflict(
             f"Unable to allocate inventory: Inventory for '{name}' on resource provider '{uuid}' invalid: "
             f"it has no inventory of {name}."
         )
-    _, *units = capacity_checks(name, room, asked)
+    _, *units = capacity_checks(name, inventory, asked)
     reasons = [check.reason() for check in units if not check.passed]
     if reasons:
         raise _refused(uuid, name, "violate inventory constraints", reasons)
-    free, *_ = capacity_checks(name, room, taken, given)
+    free, *_ = capacity_checks(name, inventory, taken, given)
     if not free.passed and taken > given:
         raise _refused(uuid, name, "exceed the capacity", [free.reason()])
 

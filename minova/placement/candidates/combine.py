@@ -1,8 +1,8 @@
-"""Which providers together serve a whole request: every way to fill its slots, tried one slot after the other.
+"""Which providers together serve a whole request: every assignment of providers to its slots, tried one slot after the other.
 
-A way is given up as soon as it cannot end well: no room left, a provider taken twice where groups must be apart, no
-common ancestor. Of what leads nowhere the state is kept, so that the same dead end, reached in another order, is not
-searched again. The ways come one by one: whoever needs only a few asks for no more.
+An assignment is abandoned as soon as it cannot succeed: no capacity left, one provider for two groups that must be apart, no
+common ancestor. The states of dead ends are kept, so that the same dead end, reached in another order, is not
+searched again. Assignments are generated one by one: a caller that needs a few takes no more.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ import msgspec
 from minova.placement.candidates.request import CandidateRequest
 from minova.placement.candidates.tree import Node, Slot, Tree, has_one_each, slots_of
 
-# Who serves each slot.
+# The provider of each slot.
 Assignment: TypeAlias = tuple[Node, ...]
 
 
@@ -74,11 +74,11 @@ class Combiner:
             return
         slots.sort(key=lambda slot: len(slot.options))
         if self._independent:
-            ways: Iterator[Assignment] = product(*(slot.options for slot in slots))
+            assignments: Iterator[Assignment] = product(*(slot.options for slot in slots))
         else:
-            ways = _AssignmentSearch(tree.parents, slots, self._request).ways()
-        for way in ways:
-            yield Candidate(slots, way)
+            assignments = _AssignmentSearch(tree.parents, slots, self._request).assignments()
+        for assignment in assignments:
+            yield Candidate(slots, assignment)
 
 
 def _may_fit(slots: Sequence[Slot], isolate: bool) -> bool:
@@ -92,8 +92,8 @@ def _may_fit(slots: Sequence[Slot], isolate: bool) -> bool:
         for slot in confined:
             asked.update(slot.resources)
         for name, amount in asked.items():
-            rooms = [node.rooms[name] for node in options if name in node.rooms]
-            if amount > sum(max(0, room.capacity - room.used) for room in rooms):
+            inventories = [node.inventories[name] for node in options if name in node.inventories]
+            if amount > sum(max(0, inventory.capacity - inventory.used) for inventory in inventories):
                 return False
     return True
 
@@ -125,7 +125,7 @@ class _AssignmentSearch:
             found.append(found[-1].union(*more))
         return found[::-1]
 
-    def ways(self) -> Iterator[Assignment]:
+    def assignments(self) -> Iterator[Assignment]:
         index = len(self._chosen)
         if index == len(self._slots):
             yield tuple(self._chosen)
@@ -140,9 +140,9 @@ class _AssignmentSearch:
                 continue
             self._choose(slot, node)
             if self._can_go_on():
-                for way in self.ways():
+                for assignment in self.assignments():
                     found = True
-                    yield way
+                    yield assignment
             self._take_back(slot, node)
         if not found:
             self._dead.add(state)
@@ -162,8 +162,8 @@ class _AssignmentSearch:
     def _allows(self, slot: Slot, node: Node) -> bool:
         for name, amount in slot.resources.items():
             held = self._used.get((node.id, name), 0)
-            room = node.rooms[name]
-            if held and (room.used + held + amount > room.capacity or held + amount > room.max_unit):
+            inventory = node.inventories[name]
+            if held and (inventory.used + held + amount > inventory.capacity or held + amount > inventory.max_unit):
                 return False
         if self._request.isolate and slot.group.granular and node in self._apart():
             return False

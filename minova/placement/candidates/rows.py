@@ -8,7 +8,8 @@ from sqlalchemy import BindParameter, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
-from minova.placement.candidates.tree import SHARES, Node, Room
+from minova.placement.candidates.tree import SHARES, Node
+from minova.placement.limits.inventory_checks import InventoryUsage
 from minova.placement.providers.queries import ROOT_ID
 
 # Into the statement as they stand: databases limit the number of parameters, and these are numbers of our own.
@@ -16,7 +17,7 @@ _IDS: BindParameter[Any] = bindparam("ids", expanding=True, literal_execute=True
 _COLUMNS = (ResourceProvider.id, ResourceProvider.uuid, ROOT_ID.label("root"), ResourceProvider.parent_provider_id)
 _TREES = select(*_COLUMNS).where(or_(ResourceProvider.root_provider_id.in_(_IDS), ResourceProvider.id.in_(_IDS)))
 _ROOTS = select(*_COLUMNS).where(ResourceProvider.id.in_(_IDS))
-_ROOMS = select(
+_INVENTORIES = select(
     Inventory.provider_id,
     Inventory.resource_class,
     Inventory.capacity,
@@ -74,12 +75,12 @@ def read_trees(session: Session, root_ids: Collection[int], *, nested: bool, agg
     ids = {"ids": [row[0] for row in providers]}
     if not providers:
         return {}
-    rooms: dict[int, dict[str, Room]] = defaultdict(dict)
-    for provider_id, name, *numbers in connection.execute(_ROOMS, ids).all():
-        rooms[provider_id][name] = Room(*numbers)
+    inventories: dict[int, dict[str, InventoryUsage]] = defaultdict(dict)
+    for provider_id, name, *numbers in connection.execute(_INVENTORIES, ids).all():
+        inventories[provider_id][name] = InventoryUsage(*numbers)
     traits = _sets(connection.execute(_TRAITS, ids).all())
     memberships = _sets(connection.execute(_AGGREGATES, ids).all()) if aggregates else {}
-    return _nodes(providers, rooms, traits, memberships)
+    return _nodes(providers, inventories, traits, memberships)
 
 
 def _sets(rows: Iterable[Any]) -> dict[int, frozenset[str]]:
@@ -95,7 +96,7 @@ def _sets(rows: Iterable[Any]) -> dict[int, frozenset[str]]:
 
 def _nodes(
     providers: Iterable[Any],
-    rooms: Mapping[int, Mapping[str, Room]],
+    inventories: Mapping[int, Mapping[str, InventoryUsage]],
     traits: Mapping[int, frozenset[str]],
     aggregates: Mapping[int, frozenset[str]],
 ) -> dict[int, list[Node]]:
@@ -112,7 +113,7 @@ def _nodes(
                 root_uuid=uuids.get(root_id, uuid),
                 parent_id=parent_id,
                 parent_uuid=uuids.get(parent_id),
-                rooms=rooms.get(provider_id, {}),
+                inventories=inventories.get(provider_id, {}),
                 traits=traits.get(provider_id, none),
                 aggregates=aggregates.get(provider_id, none),
             )

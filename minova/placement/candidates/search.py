@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.models.placement import MAX_INT
 from minova.placement import errors
-from minova.placement.candidates import rows
-from minova.placement.candidates import sql_prefilter as sieve
+from minova.placement.candidates import rows, sql_prefilter
 from minova.placement.candidates.combine import Candidate, Combiner
 from minova.placement.candidates.request import CandidateRequest
 from minova.placement.candidates.tree import SHARES, Node, Tree, sharing_with
@@ -113,7 +112,7 @@ class _Trees:
         self._aggregates = bool(self._sharing) or any(
             group.member_of or group.forbidden_aggregates for group in request.groups
         )
-        self._statement = sieve.roots(request, nested=self._nested, sharing=self._sharing, in_trees=in_trees)
+        self._statement = sql_prefilter.roots(request, nested=self._nested, sharing=self._sharing, in_trees=in_trees)
 
     def _read_trees(self, root_ids: Iterable[int], *, aggregates: bool) -> dict[int, list[Node]]:
         return rows.read_trees(self._session, list(root_ids), nested=self._nested, aggregates=aggregates)

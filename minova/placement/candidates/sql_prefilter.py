@@ -66,7 +66,7 @@ def _granular(group: Group, nested: bool, sharing: Collection[Node], root_id: in
     def need(provider: Any) -> Condition:
         return and_(
             true(),
-            *(_has_room(provider, name, amount) for name, amount in group.resources.items()),
+            *(_has_inventory(provider, name, amount) for name, amount in group.resources.items()),
             *_unspoilt(provider, group),
             *(_has_traits(provider, some) for some in group.required),
             *(_in_aggregates(provider, some) for some in group.member_of),
@@ -84,15 +84,15 @@ def _spread(group: Group, nested: bool, sharing: Collection[Node], root_id: int 
         within = or_(spans, and_(true(), *(_in_aggregates(provider, some) for some in group.member_of)))
         return and_(*_unspoilt(provider, group), within if group.member_of else true())
 
-    def room_for(name: str, amount: int) -> Condition:
-        takers = [node for node in able if name in node.rooms and node.rooms[name].takes(amount)]
-        return _served(lambda id: and_(_has_room(id, name, amount), allowed(id)), nested, takers, root_id)
+    def class_condition(name: str, amount: int) -> Condition:
+        able_to_give = [node for node in able if name in node.inventories and node.inventories[name].takes(amount)]
+        return _served(lambda id: and_(_has_inventory(id, name, amount), allowed(id)), nested, able_to_give, root_id)
 
     def one_of(names: frozenset[str]) -> Condition:
         bearers = [node for node in able if not node.traits.isdisjoint(names)]
         return _served(lambda id: and_(_has_traits(id, names), allowed(id)), nested, bearers, root_id)
 
-    conditions = [room_for(name, amount) for name, amount in group.resources.items()]
+    conditions = [class_condition(name, amount) for name, amount in group.resources.items()]
     conditions += [one_of(names) for names in group.required]
     if group.forbidden_aggregates:
         conditions.append(~_in_aggregates(Root.id, group.forbidden_aggregates))
@@ -127,7 +127,7 @@ def _unspoilt(provider: Any, group: Group) -> list[Condition]:
     return found
 
 
-def _has_room(provider: Any, name: str, amount: int) -> Condition:
+def _has_inventory(provider: Any, name: str, amount: int) -> Condition:
     return exists().where(
         Inventory.provider_id == provider,
         Inventory.resource_class == name,

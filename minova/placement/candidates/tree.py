@@ -9,26 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from minova.placement.candidates.request import CandidateRequest, Group
+from minova.placement.limits.inventory_checks import InventoryUsage
 
 # A provider with this trait serves every tree with which it has an aggregate in common.
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
-
-
-class Room(msgspec.Struct, frozen=True, gc=False):
-    """One inventory's numbers."""
-
-    capacity: int
-    used: int
-    min_unit: int
-    max_unit: int
-    step_size: int
-
-    def takes(self, amount: int) -> bool:
-        return (
-            self.used + amount <= self.capacity
-            and self.min_unit <= amount <= self.max_unit
-            and amount % self.step_size == 0
-        )
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
@@ -40,7 +24,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     root_uuid: str
     parent_id: int | None = None
     parent_uuid: str | None = None
-    rooms: Mapping[str, Room] = {}
+    inventories: Mapping[str, InventoryUsage] = {}
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
 
@@ -129,7 +113,11 @@ def _spread(tree: Tree, group: Group, root_id: int | None) -> list[Slot]:
         if node.traits.isdisjoint(group.forbidden) and node.aggregates.isdisjoint(group.forbidden_aggregates)
     ]
     return [
-        Slot(group, {name: amount}, tuple([n for n in allowed if name in n.rooms and n.rooms[name].takes(amount)]))
+        Slot(
+            group,
+            {name: amount},
+            tuple([n for n in allowed if name in n.inventories and n.inventories[name].takes(amount)]),
+        )
         for name, amount in group.resources.items()
     ]
 
@@ -139,4 +127,4 @@ def has_one_each(have: frozenset[str], sets: Iterable[frozenset[str]]) -> bool:
 
 
 def _takes(node: Node, resources: Mapping[str, int]) -> bool:
-    return all(name in node.rooms and node.rooms[name].takes(amount) for name, amount in resources.items())
+    return all(name in node.inventories and node.inventories[name].takes(amount) for name, amount in resources.items())

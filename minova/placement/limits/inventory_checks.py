@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 from minova.objects.checks import Check, at_least, enough_free
 
 
@@ -25,17 +27,42 @@ class InventoryNumbers(Protocol):
     def step_size(self) -> Any: ...
 
 
-def capacity_checks(resource_class: str, room: InventoryNumbers, asked: int, held: int = 0) -> Iterator[Check]:
+class InventoryUsage(msgspec.Struct, gc=False):
+    """One inventory and how much of it is used. Claims count in it while they hold its lock.
+
+    It cannot be part of a reference cycle, so Python's collector need not look at it (`gc=False`).
+    """
+
+    capacity: int
+    used: int
+    min_unit: int
+    max_unit: int
+    step_size: int
+
+    def takes(self, amount: int) -> bool:
+        """Whether so much more can be allocated at once."""
+        return (
+            self.used + amount <= self.capacity
+            and self.min_unit <= amount <= self.max_unit
+            and amount % self.step_size == 0
+        )
+
+
+def capacity_checks(resource_class: str, inventory: InventoryNumbers, asked: int, held: int = 0) -> Iterator[Check]:
     """What must hold for a consumer that holds `held` of this class here to hold `asked` instead."""
-    used = room.used - held if held else room.used
-    yield enough_free(resource_class, room.capacity - used, asked, capacity=room.capacity, used=used)
-    yield at_least(f"max_unit of {resource_class}", have=room.max_unit, need=asked)
-    yield Check(asked >= room.min_unit, f"requested {resource_class}", asked, "<", "min_unit", room.min_unit, "")
-    step = room.step_size + (room.step_size == 0)
+    used = inventory.used - held if held else inventory.used
+    yield enough_free(resource_class, inventory.capacity - used, asked, capacity=inventory.capacity, used=used)
+    yield at_least(f"max_unit of {resource_class}", have=inventory.max_unit, need=asked)
+    yield Check(
+        asked >= inventory.min_unit, f"requested {resource_class}", asked, "<", "min_unit", inventory.min_unit, ""
+    )
+    step = inventory.step_size + (inventory.step_size == 0)
     yield Check(asked % step == 0, f"requested {resource_class}", asked, "is no multiple of", "step_size", step, "")
 
 
-def refusals(rooms: Mapping[str, InventoryNumbers], asked: Mapping[str, int], held: Mapping[str, int]) -> list[str]:
+def refusals(
+    inventories: Mapping[str, InventoryNumbers], asked: Mapping[str, int], held: Mapping[str, int]
+) -> list[str]:
     """Why one provider cannot give `asked` to a consumer that already holds `held` of it; empty when it can.
 
     What a consumer keeps unchanged is never refused, also when the inventory has shrunk below what is used.
@@ -44,10 +71,10 @@ def refusals(rooms: Mapping[str, InventoryNumbers], asked: Mapping[str, int], he
     for name in sorted(asked):
         if asked[name] == held.get(name, 0):
             continue
-        if name not in rooms:
+        if name not in inventories:
             reasons.append(f"no inventory of {name}")
             continue
         reasons += [
-            c.reason() for c in capacity_checks(name, rooms[name], asked[name], held.get(name, 0)) if not c.passed
+            c.reason() for c in capacity_checks(name, inventories[name], asked[name], held.get(name, 0)) if not c.passed
         ]
     return reasons

@@ -19,8 +19,9 @@ from minova.db.models import Allocation, ResourceProvider
 from minova.objects.compute_node import Inventory
 from minova.placement import changes
 from minova.placement.allocations import rows
-from minova.placement.allocations.rows import Holding, Key, LockedInventory
+from minova.placement.allocations.rows import Holding, Key
 from minova.placement.inserts import insert_missing
+from minova.placement.limits.inventory_checks import InventoryUsage
 from minova.placement.nodes import inventories, provider
 
 LOG = logging.getLogger(__name__)
@@ -128,17 +129,17 @@ def _move_down(
     now: Any,
 ) -> None:
     """What consumers hold of the root's is theirs of a child's from now on; what fits in no child stays where it is."""
-    rooms = rows.lock_inventories(session, [root_id, *child_ids])
+    inventories = rows.lock_inventories(session, [root_id, *child_ids])
     held = rows.holdings(session, consumers)
     taken, given, moved = Counter[Key](), Counter[Key](), set()
     for uuid in consumers:
         for name in sorted(classes & {kind for provider_id, kind in held.get(uuid, {}) if provider_id == root_id}):
             amount = held[uuid][root_id, name]
-            child = _with_room(rooms, held[uuid], child_ids, name, amount)
+            child = _child_with_space(inventories, held[uuid], child_ids, name, amount)
             if child is None:
                 LOG.warning("Node %s: no card has room for %s=%d of %s, which stays as it is", node, name, amount, uuid)
                 continue
-            rooms[child, name].used += amount
+            inventories[child, name].used += amount
             taken[child, name] += amount
             given[root_id, name] += amount
             moved.add(uuid)
@@ -149,14 +150,14 @@ def _move_down(
     LOG.info("Node %s: allocations of %d consumers moved to the providers of its cards", node, len(moved))
 
 
-def _with_room(
-    rooms: Mapping[Key, LockedInventory], mine: Holding, child_ids: Sequence[int], name: str, amount: int
+def _child_with_space(
+    inventories: Mapping[Key, InventoryUsage], mine: Holding, child_ids: Sequence[int], name: str, amount: int
 ) -> int | None:
     """The child with the most room, of which the consumer has none of the class yet."""
     able = {
-        child: rooms[child, name].capacity - rooms[child, name].used
+        child: inventories[child, name].capacity - inventories[child, name].used
         for child in child_ids
-        if (child, name) in rooms and (child, name) not in mine
+        if (child, name) in inventories and (child, name) not in mine
     }
     fitting = [child for child, free in able.items() if free >= amount]
     return max(fitting, key=lambda child: able[child]) if fitting else None

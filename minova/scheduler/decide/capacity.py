@@ -1,11 +1,10 @@
-"""How many more instances fit. Pure: in each round every host that passes takes one, until nobody passes.
+"""How many more instances fit. Pure: in each round every host that passes takes one, until no host passes.
 
-What one host takes changes no other host's answer, so this is what one decision after the other would find.
+An instance on one host changes no other host's answer, so the sum equals what one decision after the other would find.
 """
 
-import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,38 +14,49 @@ from numpy.typing import NDArray
 from minova.objects.capacity import Capacity, HostCapacity, Stopped
 from minova.objects.instance_group import AFFINITY
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.decide.chain import Rules, candidates
-from minova.scheduler.decide.diagnosis import Step
+from minova.scheduler.decide.chain import ChainRun, Rules, Step
 from minova.scheduler.decide.what_if_table import WhatIfTable
 from minova.scheduler.hosts.table import HostTable, Mask
 
-# A comparison as a reason has it: `free memory 512 MB < requested 2048 MB`.
-_COMPARED = re.compile(r"^(?P<what>.*?) -?[\d.e+]+(?: \S+)? (?:<|<=|>|>=) ")
-
 
 class Stop(NamedTuple):
+    """The step that refused a host's next instance, and why: the reason, and the reason without its numbers."""
+
     step: str
     reason: str
+    kind: str
+
+
+class Kind(NamedTuple):
+    step: str
+    what: str
+
+
+class Counts(NamedTuple):
+    """How many instances each row takes, and each host."""
+
+    by_row: NDArray[np.int64]
+    by_host: Counter[str]
 
 
 def capacity_of(table: WhatIfTable, spec: RequestSpec, rules: Rules, limit: int) -> Capacity:
     """`limit` instances on each host at most. The table is used up by this."""
-    rules = rules._replace(max_placement_results=0, trace=None, say=None)
+    rules = rules._replace(max_placement_results=0, log_debug=None, log_info=None)
     counts, going = np.zeros(len(table), np.int64), np.ones(len(table), bool)
     stops: dict[int, Stop] = {}
-    asked, left_in_group = spec, _left_in_group(table, spec)
+    request, left_in_group = spec, _left_in_group(table, spec)
     for number in range(limit + 1):
-        steps: list[Step] = []
         table.begin()
-        passed = candidates(table, asked, rules, steps) & going
-        _note(stops, steps, going & ~passed)
+        run = ChainRun(table, rules)
+        passed = run.candidates(request) & going
+        _record_stops(stops, run.steps, going & ~passed)
         going, rows = passed, passed.nonzero()[0]
         if number == limit or not len(rows):
             break
         uuid = f"{number}th on each host"
-        table.consume_each(rows, asked, uuid, rules)
+        table.consume_each(rows, request, uuid, rules)
         counts[rows] += 1
-        asked = _with_member(asked, uuid)
+        request = _with_member(request, uuid)
     one_host = _keeps_together(spec)
     counts, by_host = _within(counts, left_in_group, table)
     return Capacity(
@@ -59,22 +69,13 @@ def capacity_of(table: WhatIfTable, spec: RequestSpec, rules: Rules, limit: int)
     )
 
 
-def what_of(reason: str) -> str:
-    """A reason without its numbers: what there was not enough of."""
-    found = []
-    for part in reason.split("; "):
-        compared = _COMPARED.match(part)
-        found.append(compared["what"] if compared else part)
-    return ", ".join(dict.fromkeys(found))
-
-
-def _note(stops: dict[int, Stop], steps: list[Step], lost: Mask) -> None:
-    """Before the table changes: why these hosts go no further."""
+def _record_stops(stops: dict[int, Stop], steps: Sequence[Step], lost: Mask) -> None:
+    """Why the hosts `lost` take no more. Must be called before the table changes."""
     for step in steps:
         rows = (lost & step.before & ~step.after).nonzero()[0]
         if len(rows):
-            reasons = zip(rows.tolist(), step.reasons(rows), strict=True)
-            stops.update({row: Stop(step.name, reason) for row, reason in reasons})
+            texts = zip(rows.tolist(), step.verdict.reasons(rows), step.verdict.kinds_of(rows), strict=True)
+            stops.update({row: Stop(step.name, reason, kind) for row, reason, kind in texts})
 
 
 def _with_member(spec: RequestSpec, uuid: str) -> RequestSpec:
@@ -99,16 +100,14 @@ def _left_in_group(table: HostTable, spec: RequestSpec) -> dict[str, int]:
     return {record.host: group.most_per_host - int(there[row]) for row, record in enumerate(table.records)}
 
 
-def _within(
-    counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: HostTable
-) -> tuple[NDArray[np.int64], Counter[str]]:
+def _within(counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: HostTable) -> Counts:
     """What each row takes once the nodes of a host have shared its room, the first of them first; and the sum by host."""
     shared, by_host = counts.copy(), Counter[str]()
     for row, record in enumerate(table.records):
         left = left_in_group.get(record.host, int(counts[row]) + by_host[record.host]) - by_host[record.host]
         shared[row] = max(0, min(int(counts[row]), left))
         by_host[record.host] += int(shared[row])
-    return shared, by_host
+    return Counts(shared, by_host)
 
 
 def _by_host(table: HostTable, counts: NDArray[np.int64], stops: Mapping[int, Stop]) -> tuple[HostCapacity, ...]:
@@ -129,11 +128,11 @@ def _by_host(table: HostTable, counts: NDArray[np.int64], stops: Mapping[int, St
 
 def _summary(counts: NDArray[np.int64], stops: Mapping[int, Stop]) -> tuple[Stopped, ...]:
     """What stopped hosts that took some comes first, then what most hosts lack."""
-    hosts: Counter[tuple[str, str]] = Counter()
-    full: Counter[tuple[str, str]] = Counter()
+    hosts: Counter[Kind] = Counter()
+    full: Counter[Kind] = Counter()
     for row, stop in stops.items():
-        what = (stop.step, what_of(stop.reason))
-        hosts[what] += 1
-        full[what] += int(counts[row] > 0)
-    order = sorted(hosts, key=lambda what: (-full[what], -hosts[what], what))
-    return tuple(Stopped(step=key[0], what=key[1], hosts=hosts[key], full=full[key]) for key in order)
+        kind = Kind(stop.step, stop.kind)
+        hosts[kind] += 1
+        full[kind] += int(counts[row] > 0)
+    order = sorted(hosts, key=lambda kind: (-full[kind], -hosts[kind], kind))
+    return tuple(Stopped(step=kind.step, what=kind.what, hosts=hosts[kind], full=full[kind]) for kind in order)

@@ -1,6 +1,6 @@
-"""Where a request goes: gather -> chain -> weigh -> choose -> consume, on a HostTable. No I/O, clock or randomness.
+"""Where a request goes: chain -> weigh -> choose -> consume, on a HostTable. No I/O, clock or randomness.
 
-all hosts -> placement -> ignored, forced -> filters -> weighers -> the best -> one drawn of these -> consumes
+all hosts -> preselection -> filters -> weighers -> the best -> one drawn of these -> consumes
 """
 
 from collections.abc import Sequence
@@ -11,43 +11,28 @@ import numpy as np
 
 from minova.objects.diagnosis import FilterStep, WeighedHost
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
-from minova.scheduler.decide.chain import Memory, Rules, candidates
-from minova.scheduler.decide.diagnosis import (
-    BEST,
-    LOST_WHEN_FOUND,
-    LOST_WHEN_NOT,
-    Step,
-    Told,
-    filter_steps,
-    weighed_hosts,
-)
+from minova.scheduler.decide.chain import ChainRun, Rules
+from minova.scheduler.decide.diagnosis import BEST, LOST_WHEN_FOUND, LOST_WHEN_NOT, filter_steps, weighed_hosts
 from minova.scheduler.decide.preselection import resources_at, skips_filters
 from minova.scheduler.filters import Filter
 from minova.scheduler.hosts.table import HostState, HostTable, Rows
-from minova.scheduler.weights import Floats, weigh
-
-__all__ = ["Decision", "Rules", "best_first", "candidates", "decide", "with_group_member"]
-
+from minova.scheduler.weights import Floats, Weighed, weigh
 
 _LIMITS = frozenset(HostLimits.__struct_fields__) - {"other"}
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """`selections`: as in ScheduleAnswer; `found` fewer than asked for means no, and `error` says it."""
+    """`selections`: as in ScheduleAnswer. With `found` fewer than requested there is an `error`.
+
+    `steps` and `weighed` are the record: an error is explained by the instance that found no host, else by the first.
+    """
 
     selections: tuple[tuple[Selection, ...], ...]
     hosts: int
     found: int
-    told: Told
+    steps: tuple[FilterStep, ...] = ()
+    weighed: tuple[WeighedHost, ...] = ()
     error: str | None = None
-
-    @property
-    def steps(self) -> tuple[FilterStep, ...]:
-        return self.told.steps
-
-    @property
-    def weighed(self) -> tuple[WeighedHost, ...]:
-        return self.told.weighed
 
 
 class Choice(NamedTuple):
@@ -57,44 +42,50 @@ class Choice(NamedTuple):
     others: Sequence[int]
 
 
-class Round(NamedTuple):
-    """The way to one instance's choice, None if no host was left."""
+class Chosen(NamedTuple):
+    """A choice, and the Selection made of its row before the row consumed the instance."""
 
-    choice: Choice | None
-    told: Told
+    choice: Choice
+    selection: Selection
 
 
 def decide(
     table: HostTable, spec: RequestSpec, instance_uuids: Sequence[str], alternates: int, rules: Rules
 ) -> Decision:
     """A host for each of these like instances; each chosen row of the table consumes its instance."""
-    choices: list[tuple[Selection, Choice]] = []
-    rounds: list[Round] = []
+    made: list[Chosen] = []
+    steps: tuple[FilterStep, ...] = ()
+    weighed: tuple[WeighedHost, ...] = ()
     count = len(instance_uuids)
-    memory: Memory | None = {} if count > 1 else None
-    asked = spec
+    run, of_group = ChainRun(table, rules, count), spec
     table.begin()
     for index, uuid in enumerate(instance_uuids):
-        rounds.append(_round(table, asked, alternates, rules, index, memory))
-        choice = rounds[-1].choice
-        if choice is None:
+        rows = run.candidates(of_group, index).nonzero()[0]
+        if not len(rows):
+            steps, weighed = filter_steps(table, run.steps, LOST_WHEN_NOT), ()
             break
+        weights = weigh(table, rows, of_group, rules.weighers)
+        best = best_first(weights.total, max(BEST, rules.host_subset_size + alternates))
+        if index == 0:
+            steps = filter_steps(table, run.steps, LOST_WHEN_FOUND)
+            weighed = weighed_hosts(table, rows, best, weights)
+        if rules.log_debug:
+            _log_weighed(table, rows, best, weights, rules)
+        choice = _choose(rows, best, weights.total, rules)
         chosen = _selection(table, spec, choice.row, rules)
-        choices.append((chosen, choice))
-        if rules.trace:
-            rules.trace(f"Selected host: {table.host(choice.row)!r}")
+        made.append(Chosen(choice, chosen))
+        if rules.log_debug:
+            rules.log_debug(f"Selected host: {table.host(choice.row)!r}")
         limits = chosen.limits.numa_topology
-        table.consume(choice.row, asked, uuid, resources=chosen.allocation, limits=limits, packing=rules.packing)
-        asked = with_group_member(asked, chosen.host, uuid)
-    # A "no" is explained by the round that failed, a "yes" by the first.
-    told = (rounds[0] if len(choices) == count else rounds[-1]).told if rounds else Told()
-    table.keep(told)
+        table.consume(choice.row, of_group, uuid, resources=chosen.allocation, limits=limits, packing=rules.packing)
+        of_group = with_group_member(of_group, chosen.host, uuid)
     return Decision(
-        selections=_selections(table, spec, choices, alternates, rules),
+        selections=_selections(table, spec, made, alternates, rules),
         hosts=len(table),
-        told=told,
-        found=len(choices),
-        error=None if len(choices) == count else _error(len(table), len(choices), count),
+        steps=steps,
+        weighed=weighed,
+        found=len(made),
+        error=None if len(made) == count else _error(len(table), len(made), count),
     )
 
 
@@ -114,27 +105,11 @@ def _error(hosts: int, found: int, count: int) -> str:
     return "No host is left for it." if count == 1 else f"There are hosts for {found} of {count} instances."
 
 
-def _round(
-    table: HostTable, spec: RequestSpec, alternates: int, rules: Rules, index: int, memory: Memory | None
-) -> Round:
-    steps: list[Step] = []
-    left = candidates(table, spec, rules, steps, index, memory)
-    rows = left.nonzero()[0]
-    if not len(rows):
-        return Round(None, Told(lambda: filter_steps(table, steps, LOST_WHEN_NOT)))
-    weighed = weigh(table, rows, spec, rules.weighers)
-    best = best_first(weighed.total, max(BEST, rules.host_subset_size + alternates))
-    if rules.trace:
-        rules.trace(f"Filtered [{', '.join(repr(table.host(int(row))) for row in rows)}]")
-        texts = [f"WeighedHost [host: {table.host(int(rows[i]))!r}, weight: {weighed.total[i]}]" for i in best]
-        rules.trace(f"Weighed [{', '.join(texts)}]")
-    choice = _choose(rows, best, weighed.total, rules)
-    if index > 0:
-        return Round(choice, Told())
-    return Round(
-        choice,
-        Told(lambda: filter_steps(table, steps, LOST_WHEN_FOUND), lambda: weighed_hosts(table, rows, best, weighed)),
-    )
+def _log_weighed(table: HostTable, rows: Rows, best: Rows, weights: Weighed, rules: Rules) -> None:
+    assert rules.log_debug is not None
+    rules.log_debug(f"Filtered [{', '.join(repr(table.host(int(row))) for row in rows)}]")
+    texts = [f"WeighedHost [host: {table.host(int(rows[i]))!r}, weight: {weights.total[i]}]" for i in best]
+    rules.log_debug(f"Weighed [{', '.join(texts)}]")
 
 
 # -- choose ------------------------------------------------------------------------------------------------------------
@@ -170,19 +145,19 @@ def _shuffled(best: Rows, equals: Rows, rules: Rules) -> Rows:
 
 
 def _selections(
-    table: HostTable, spec: RequestSpec, choices: Sequence[tuple[Selection, Choice]], alternates: int, rules: Rules
+    table: HostTable, spec: RequestSpec, chosen: Sequence[Chosen], alternates: int, rules: Rules
 ) -> tuple[tuple[Selection, ...], ...]:
-    """Alternates are the next best; those that the request has filled itself come last, for they have less room."""
-    taken = {choice.row for _, choice in choices}
-    made: dict[int, Selection] = {choice.row: selection for selection, choice in choices}
-    found = []
-    for chosen, choice in choices:
+    """Alternates are the next best. Those that the request fills itself come last, for they have less room."""
+    taken = {one.choice.row for one in chosen}
+    made = {one.choice.row: one.selection for one in chosen}
+    selections = []
+    for choice, selection in chosen:
         others = sorted(choice.others, key=lambda row: row in taken)[:alternates]
         for row in others:
             if row not in made:
                 made[row] = _selection(table, spec, row, rules)
-        found.append((chosen, *(made[row] for row in others)))
-    return tuple(found)
+        selections.append((selection, *(made[row] for row in others)))
+    return tuple(selections)
 
 
 def _selection(table: HostTable, spec: RequestSpec, row: int, rules: Rules) -> Selection:

@@ -1,87 +1,46 @@
-"""The record of one decision while it is made: who was lost at which step, and why."""
+"""The record of one decision: how many hosts each step lost and why, and the best hosts by weight."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from minova.objects.diagnosis import FilterStep, LostHost, WeighedHost
+from minova.scheduler.decide.chain import Step
 from minova.scheduler.hosts.table import HostTable, Mask, Rows
 from minova.scheduler.weights import Weighed
 
-# Reasons are worked out for this many lost hosts per step at most: when a host was found nobody may ever ask, and a
-# Diagnosis travels in a message. The counts are always whole.
+# Reasons of this many lost hosts per step at most: a Diagnosis travels in a message, and with a host found it is rarely
+# read. The counts are always complete.
 LOST_WHEN_FOUND = 20
 LOST_WHEN_NOT = 1000
 BEST = 10
 
 
-class Told:
-    """The record of a decision, worked out when somebody asks, or at the latest before the table changes."""
-
-    def __init__(
-        self,
-        steps: Callable[[], tuple[FilterStep, ...]] = tuple,
-        weighed: Callable[[], tuple[WeighedHost, ...]] = tuple,
-    ) -> None:
-        self._make: Callable[[], Record] | None = lambda: Record(steps(), weighed())
-        self._made = Record((), ())
-
-    def settle(self) -> None:
-        if self._make is not None:
-            self._made, self._make = self._make(), None
-
-    @property
-    def steps(self) -> tuple[FilterStep, ...]:
-        self.settle()
-        return self._made.steps
-
-    @property
-    def weighed(self) -> tuple[WeighedHost, ...]:
-        self.settle()
-        return self._made.weighed
-
-
-class Record(NamedTuple):
-    steps: tuple[FilterStep, ...]
-    weighed: tuple[WeighedHost, ...]
-
-
-class Step(NamedTuple):
-    """One step as it was taken; the reasons are worked out when the record is written."""
-
-    name: str
-    before: Mask
-    after: Mask
-    reasons: Callable[[Rows], list[str]]
-    tally: Callable[[Mask], dict[str, int]] = lambda lost: {}
-
-
-def filter_steps(table: HostTable, steps: list[Step], most: int) -> tuple[FilterStep, ...]:
-    """Must be called before the table changes. A filter that was asked page by page is one step."""
-    told: dict[str, FilterStep] = {}
+def filter_steps(table: HostTable, steps: Sequence[Step], limit: int) -> tuple[FilterStep, ...]:
+    """Must be called before the table changes. A filter that ran page by page is one step."""
+    recorded: dict[str, FilterStep] = {}
     counts: dict[int, int] = {}  # by the mask's identity: what one step leaves is what the next begins with
     for step in steps:
         for mask in (step.before, step.after):
             if id(mask) not in counts:
                 counts[id(mask)] = int(np.count_nonzero(mask))
-        known = told.get(step.name)
-        one = _filter_step(table, step, counts, most - (len(known.lost) if known else 0))
-        told[step.name] = one if known is None else _joined(known, one)
-    return tuple(told.values())
+        known = recorded.get(step.name)
+        found = _filter_step(table, step, counts, limit - (len(known.lost) if known else 0))
+        recorded[step.name] = found if known is None else _merged(known, found)
+    return tuple(recorded.values())
 
 
-def _filter_step(table: HostTable, step: Step, counts: Mapping[int, int], most: int) -> FilterStep:
+def _filter_step(table: HostTable, step: Step, counts: Mapping[int, int], limit: int) -> FilterStep:
     before, after = counts[id(step.before)], counts[id(step.after)]
     if before == after:
         return FilterStep(name=step.name, before=before, after=after)
     mask = step.before & ~step.after
-    lost, lacking = _lost(table, step, mask, most), step.tally(mask)
+    lost, lacking = _lost(table, step, mask, limit), step.verdict.tally(mask)
     return FilterStep(name=step.name, before=before, after=after, lost=lost, lacking=lacking)
 
 
-def _joined(one: FilterStep, other: FilterStep) -> FilterStep:
+def _merged(one: FilterStep, other: FilterStep) -> FilterStep:
     return FilterStep(
         name=one.name,
         before=one.before + other.before,
@@ -91,14 +50,14 @@ def _joined(one: FilterStep, other: FilterStep) -> FilterStep:
     )
 
 
-def _lost(table: HostTable, step: Step, mask: Mask, most: int) -> tuple[LostHost, ...]:
-    rows = mask.nonzero()[0][:most]
+def _lost(table: HostTable, step: Step, mask: Mask, limit: int) -> tuple[LostHost, ...]:
+    rows = mask.nonzero()[0][:limit]
     if not len(rows):
         return ()
     records = [table.records[row] for row in rows.tolist()]
     return tuple(
         LostHost(host=record.host, node=record.node, reason=reason)
-        for record, reason in zip(records, step.reasons(rows), strict=True)
+        for record, reason in zip(records, step.verdict.reasons(rows), strict=True)
     )
 
 

@@ -1,4 +1,4 @@
-"""What a host must be before any filter is asked: a candidate of Placement, and one that the request's names allow."""
+"""The steps before any filter: Placement's candidates, and the hosts that the request names. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from minova.scheduler.filters import Verdict, all_of
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.hosts.table import ClassColumn, HostState, HostTable, Mask, Rows
 
-# The gate before the filters: no room in the inventories, or a provider that is not as the request wants it.
+# The first step: inventories with enough free, and providers with the traits and aggregates of the request.
 PLACEMENT = "placement"
 
 Log = Callable[[str], None]
@@ -24,9 +24,9 @@ class PreselectionStep(NamedTuple):
 
 
 def preselection_steps(
-    table: HostTable, spec: RequestSpec, *, one_cell: bool, say: Log | None
+    table: HostTable, spec: RequestSpec, *, one_cell: bool, log: Log | None
 ) -> Iterator[PreselectionStep]:
-    """In Nova's order. `say` takes Nova's words on what hosts the request names. `one_cell`: see Rules."""
+    """In Nova's order. `log` gets Nova's lines about the hosts that the request names. `one_cell`: see Rules."""
     yield PreselectionStep(PLACEMENT, placement_verdict(table, spec))
     destination = spec.requested_destination
     if destination is not None:
@@ -36,13 +36,13 @@ def preselection_steps(
                 "requested_cell", _one_reason(passed, f"not in the requested cell {destination.cell}")
             )
         if destination.host is not None:
-            yield _requested_destination(table, destination, say)
+            yield _requested_destination(table, destination, log)
     if spec.ignore_hosts:
-        yield _ignored(table, spec.ignore_hosts, say)
+        yield _ignored(table, spec.ignore_hosts, log)
     if spec.force_hosts:
-        yield _forced_hosts(table, spec.force_hosts, say)
+        yield _forced_hosts(table, spec.force_hosts, log)
     if spec.force_nodes:
-        yield _forced_nodes(table, spec.force_nodes, say)
+        yield _forced_nodes(table, spec.force_nodes, log)
 
 
 def skips_filters(spec: RequestSpec) -> bool:
@@ -54,14 +54,14 @@ def skips_filters(spec: RequestSpec) -> bool:
 
 
 class PlacementQuery(NamedTuple):
-    """What a provider shall have and be."""
+    """The resources that a provider must have free, and its traits and aggregates."""
 
     resources: Mapping[str, int]
     placement: PlacementFilter
 
 
 def placement_verdict(table: HostTable, spec: RequestSpec) -> Verdict:
-    """By the first wish or by the second."""
+    """Providers that meet the first query, or the fallback where the request has one."""
     verdict = _query_verdict(table, _first_query(spec))
     if spec.fallback is None:
         return verdict
@@ -71,22 +71,39 @@ def placement_verdict(table: HostTable, spec: RequestSpec) -> Verdict:
         both = zip(verdict.reasons(rows), second.reasons(rows), strict=True)
         return [first if first == other else f"{first}; and as second choice: {other}" for first, other in both]
 
-    return Verdict(verdict.passed | second.passed, reasons, tally=lambda lost: verdict.tally(lost) | second.tally(lost))
+    def kinds(rows: Rows) -> list[str]:
+        both = zip(verdict.kinds_of(rows), second.kinds_of(rows), strict=True)
+        return [first if first == other else f"{first}, and as second choice: {other}" for first, other in both]
+
+    return Verdict(
+        verdict.passed | second.passed,
+        reasons,
+        tally=lambda lost: verdict.tally(lost) | second.tally(lost),
+        kinds=kinds,
+    )
 
 
 def resources_at(host: HostState, spec: RequestSpec) -> Mapping[str, int]:
-    """What an instance takes from this candidate: as it was asked for first, where that is to be had."""
+    """What an instance takes from this candidate: the resources of the first query where it is met, else of the fallback."""
     if spec.fallback is None or _query_refusal(host, _first_query(spec)) is None:
         return spec.resources
     return _fallback_query(spec, spec.fallback).resources
 
 
-def resources_of_rows(table: HostTable, rows: Rows, spec: RequestSpec) -> list[tuple[Rows, Mapping[str, int]]]:
-    """The same of many candidates: rows, and what each of them gives."""
+class RowResources(NamedTuple):
+    """Rows, and what an instance takes from each of them."""
+
+    rows: Rows
+    resources: Mapping[str, int]
+
+
+def resources_of_rows(table: HostTable, rows: Rows, spec: RequestSpec) -> list[RowResources]:
+    """`resources_at` of many candidates."""
     if spec.fallback is None:
-        return [(rows, spec.resources)]
+        return [RowResources(rows, spec.resources)]
     first = _query_verdict(table, _first_query(spec)).passed[rows]
-    return [(rows[first], spec.resources), (rows[~first], _fallback_query(spec, spec.fallback).resources)]
+    fallback = _fallback_query(spec, spec.fallback)
+    return [RowResources(rows[first], spec.resources), RowResources(rows[~first], fallback.resources)]
 
 
 def _first_query(spec: RequestSpec) -> PlacementQuery:
@@ -97,13 +114,13 @@ def _fallback_query(spec: RequestSpec, fallback: PlacementFilter) -> PlacementQu
     return PlacementQuery(spec.resources if fallback.resources is None else fallback.resources, fallback)
 
 
-def _inventories(hosts: Any, resources: Mapping[str, int]) -> list[Check]:
+def _inventory_checks(hosts: Any, resources: Mapping[str, int]) -> list[Check]:
     return [check for name, asked in resources.items() for check in capacity_checks(name, hosts.inventory(name), asked)]
 
 
-def _query_verdict(table: HostTable, wish: PlacementQuery) -> Verdict:
-    inventories = all_of(_inventories(table, wish.resources), len(table))
-    tests = list(_provider_checks(wish.placement))
+def _query_verdict(table: HostTable, query: PlacementQuery) -> Verdict:
+    inventories = all_of(_inventory_checks(table, query.resources), len(table))
+    tests = list(_provider_checks(query.placement))
     if not tests:
         return inventories
     passed = inventories.passed.copy()
@@ -115,12 +132,18 @@ def _query_verdict(table: HostTable, wish: PlacementQuery) -> Verdict:
         counts = {what: int(np.count_nonzero(lost & ~mask)) for what, mask in properties.items()}
         return inventories.tally(lost) | {what: count for what, count in counts.items() if count}
 
-    reasons = lambda rows: [_query_refusal(table.host(row), wish) or "" for row in rows.tolist()]  # noqa: E731
-    return Verdict(passed, reasons, tally=tally)
+    def reasons(rows: Rows) -> list[str]:
+        return [_query_refusal(table.host(row), query) or "" for row in rows.tolist()]
+
+    def kinds(rows: Rows) -> list[str]:
+        failures = (_query_failures(table.host(row), query) for row in rows.tolist())
+        return [", ".join(dict.fromkeys(failure.kind for failure in found)) for found in failures]
+
+    return Verdict(passed, reasons, tally=tally, kinds=kinds)
 
 
 def _mask_by_values(table: HostTable, names: Sequence[str], refusal: Callable[..., str | None]) -> Mask:
-    """Who passes, with each combination of values of these class columns judged once."""
+    """Which rows pass. Each combination of values of these class columns is judged once."""
     columns = [table.class_column(name) for name in names]
     keys, size = np.zeros(len(table), np.int64), 1
     for column in columns:
@@ -144,13 +167,25 @@ def _values(columns: Sequence[ClassColumn], combination: int) -> list[Any]:
     return found[::-1]
 
 
-def _query_refusal(host: HostState, wish: PlacementQuery) -> str | None:
-    reasons = [check.reason() for check in _inventories(host, wish.resources) if not check.passed]
-    for _, columns, refusal in _provider_checks(wish.placement):
+class Failure(NamedTuple):
+    """A reason with its numbers, and without."""
+
+    reason: str
+    kind: str
+
+
+def _query_failures(host: HostState, query: PlacementQuery) -> list[Failure]:
+    checks = _inventory_checks(host, query.resources)
+    failures = [Failure(check.reason(), check.kind) for check in checks if not check.passed]
+    for _, columns, refusal in _provider_checks(query.placement):
         reason = refusal(*(getattr(host, name) for name in columns))
         if reason is not None:
-            reasons.append(reason)
-    return "; ".join(reasons) or None
+            failures.append(Failure(reason, reason))
+    return failures
+
+
+def _query_refusal(host: HostState, query: PlacementQuery) -> str | None:
+    return "; ".join(failure.reason for failure in _query_failures(host, query)) or None
 
 
 class ProviderCheck(NamedTuple):
@@ -194,14 +229,14 @@ def _membership_refusal(
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-def _requested_destination(table: HostTable, destination: Destination, say: Log | None) -> PreselectionStep:
+def _requested_destination(table: HostTable, destination: Destination, log: Log | None) -> PreselectionStep:
     host, node = destination.host, destination.node
     passed = np.zeros(len(table), bool)
     for row in table.rows_of_host(str(host).lower()):
         record = table.records[row]
         passed[row] = record.host == host and node in (None, record.node)
-    if say:
-        say(
+    if log:
+        log(
             f"Host filter only checking host {host} and node {node}"
             if passed.any()
             else f"No hosts matched due to not matching requested destination ({host}, {node})"
@@ -211,31 +246,31 @@ def _requested_destination(table: HostTable, destination: Destination, say: Log 
     )
 
 
-def _ignored(table: HostTable, names: Iterable[str], say: Log | None) -> PreselectionStep:
+def _ignored(table: HostTable, names: Iterable[str], log: Log | None) -> PreselectionStep:
     found = [name for name in names if table.rows_of_host(name.lower())]
     passed = ~_hosts_named(table, found)
-    if say:
-        say(f"Host filter ignoring hosts: {', '.join(found)}")
+    if log:
+        log(f"Host filter ignoring hosts: {', '.join(found)}")
     return PreselectionStep("ignore_hosts", _one_reason(passed, "ignored"))
 
 
-def _forced_hosts(table: HostTable, names: Iterable[str], say: Log | None) -> PreselectionStep:
+def _forced_hosts(table: HostTable, names: Iterable[str], log: Log | None) -> PreselectionStep:
     """Whatever the case, as in Nova."""
     passed = _hosts_named(table, names)
-    _log_forced(say, "host", names, [table.records[row].host for row in passed.nonzero()[0].tolist()])
+    _log_forced(log, "host", names, [table.records[row].host for row in passed.nonzero()[0].tolist()])
     return PreselectionStep("force_hosts", _one_reason(passed, f"not one of the forced hosts {', '.join(names)}"))
 
 
-def _forced_nodes(table: HostTable, names: Iterable[str], say: Log | None) -> PreselectionStep:
+def _forced_nodes(table: HostTable, names: Iterable[str], log: Log | None) -> PreselectionStep:
     wanted = frozenset(names)
     passed = np.fromiter((record.node in wanted for record in table.records), bool, len(table))
-    _log_forced(say, "node", names, [table.records[row].node for row in passed.nonzero()[0].tolist()])
+    _log_forced(log, "node", names, [table.records[row].node for row in passed.nonzero()[0].tolist()])
     return PreselectionStep("force_nodes", _one_reason(passed, f"not one of the forced nodes {', '.join(names)}"))
 
 
-def _log_forced(say: Log | None, what: str, names: Iterable[str], found: list[str]) -> None:
-    if say:
-        say(
+def _log_forced(log: Log | None, what: str, names: Iterable[str], found: list[str]) -> None:
+    if log:
+        log(
             f"Host filter forcing available {what}s to {', '.join(found)}"
             if found
             else f"No {what}s matched due to not matching 'force_{what}s' value of '{', '.join(names)}'"

@@ -1,10 +1,9 @@
-"""What a driver is to the scheduler's manager."""
+"""The base of scheduler drivers: what the scheduler's manager calls."""
 
 import threading
 from collections.abc import Callable, Sequence
 
 from minova import errors
-from minova.context import RequestContext
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
@@ -14,16 +13,16 @@ from minova.scheduler.drivers.claim_loop import ClaimLoop, Conflicts
 from minova.scheduler.drivers.request import Request
 from minova.service import PeriodicTask
 
-MadeRules = Callable[[RequestSpec], Rules]
+RulesFor = Callable[[RequestSpec], Rules]
 
 
 class Driver:
-    """Made with (conf, db, clock=...). How it chooses hosts is its own; how the choice is settled, the claim_loop's.
+    """Made with (conf, db, clock=...). A driver decides by itself; its claim loop refreshes the table and claims.
 
-    `rules` says which hosts it would choose from. Its filters are none of those that decide: both may be asked at once.
+    `rules` are those of `capacity`. Their filters must not be the ones that decide: both may run at the same time.
     """
 
-    def __init__(self, claim_loop: ClaimLoop, rules: MadeRules | None = None) -> None:
+    def __init__(self, claim_loop: ClaimLoop, rules: RulesFor | None = None) -> None:
         self._claim_loop = claim_loop
         self._what_if_rules = rules
         self._counting = threading.Lock()
@@ -32,22 +31,16 @@ class Driver:
     def conflicts(self) -> Conflicts:
         return self._claim_loop.conflicts
 
-    def select_destinations(
-        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
-    ) -> ScheduleAnswer:
+    def select_destinations(self, request: Request) -> ScheduleAnswer:
         """See SchedulerApi."""
-        return self._claim_loop.select_destinations(ctx, spec, instance_uuids, claim_no, alternates)
+        return self._claim_loop.queue.ask(request)
 
-    def preview_destinations(
-        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
-    ) -> ScheduleAnswer:
+    def preview_destinations(self, request: Request) -> ScheduleAnswer:
         """See SchedulerApi."""
-        return self._claim_loop.preview(
-            Request(request_id=ctx.request_id, spec=spec, instance_uuids=instance_uuids, claim_no=0, alternates=0)
-        )
+        return self._claim_loop.preview(request)
 
     def capacity(self, spec: RequestSpec, limit: int) -> Capacity:
-        """See SchedulerApi. BadRequest: this driver does not say which hosts it would choose from."""
+        """See SchedulerApi. Raises BadRequest if this driver has no rules for it."""
         if self._what_if_rules is None:
             raise errors.BadRequest(f"The scheduler driver {type(self).__name__} does not tell its capacity.")
         with self._counting:

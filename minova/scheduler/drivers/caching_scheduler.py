@@ -1,11 +1,12 @@
-"""CachingScheduler: as FilterScheduler, on a table that a periodic task refreshes and not each request.
+"""CachingScheduler: as FilterScheduler, on a table that a periodic task refreshes in place of each request.
 
-Between two refreshes it reads again only what it has filled itself and where a claim was refused. Before a "no" it reads
-everything that has changed, which Nova's does not: nobody is refused for room that has become free since.
+Between two refreshes it re-reads only the hosts that it has filled itself and those that refused a claim. Before a "no"
+it reads all changes, which Nova's does not: no request is refused for resources that have become free since.
 """
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from minova.db.engine import Database
@@ -20,7 +21,7 @@ DEFAULT_INTERVAL = 60.0
 
 
 class CachedSource:
-    """A HostSource that is asked to follow the database only by `refresh(liveness=True)`."""
+    """A HostSource that reads the change feed only in `refresh(liveness=True)`."""
 
     def __init__(self, source: HostSource) -> None:
         self._source = source
@@ -47,8 +48,7 @@ class CachingScheduler(Driver):
         self.source = CachedSource(HostSource(db, service_down_time=conf.service_down_time, clock=clock))
         self._interval = conf.scheduler.periodic_task_interval or DEFAULT_INTERVAL
         super().__init__(
-            ClaimLoop(db, self.source, lambda table, request: decide_by_filters(table, request, rules)),
-            lambda _: what_if_rules,
+            ClaimLoop(db, self.source, partial(decide_by_filters, rules_for=lambda _: rules)), lambda _: what_if_rules
         )
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:

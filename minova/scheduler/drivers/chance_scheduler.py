@@ -1,12 +1,13 @@
-"""ChanceScheduler: a host at random that is up, enabled, not ignored and has room. Nothing else is asked.
+"""ChanceScheduler: a random host that is up, enabled, not ignored and a candidate of Placement.
 
-Nova's claims no allocation and so may choose a full host; here the claim is part of every answer, and with it the hard
-policy of a server group.
+Nova's claims no allocation, so that it may choose a full host. Here each answer is claimed, and the claim enforces the
+hard policy of a server group, too.
 """
 
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,19 @@ from numpy.typing import NDArray
 
 from minova.db.engine import Database
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.decide.decision import Decision, Rules
+from minova.scheduler.decide.chain import Rules
 from minova.scheduler.drivers.base import Driver
 from minova.scheduler.drivers.claim_loop import ClaimLoop
 from minova.scheduler.drivers.filter_scheduler import decide_by_filters, with_group_filters
-from minova.scheduler.drivers.request import Request
 from minova.scheduler.filters.compute import ComputeFilter
 from minova.scheduler.hosts.table import HostTable
 from minova.scheduler.refresh.host_source import HostSource
 from minova.scheduler.weights import Floats, Weigher
 
 
-class Lot(Weigher):
-    """Draws a lot for each host, so that alternates are random too; hosts that this request has taken come last, as in
-    Nova.
+class RandomWeigher(Weigher):
+    """A random weight for each host, so that alternates are random, too. As in Nova, hosts that this request has taken come
+    last.
     """
 
     def __init__(self, conf: Any, rng: random.Random) -> None:
@@ -35,10 +35,10 @@ class Lot(Weigher):
         self._rng = rng
 
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Floats:
-        lots = np.fromiter((self._rng.random() for _ in rows), np.float64, len(rows))
+        weights = np.fromiter((self._rng.random() for _ in rows), np.float64, len(rows))
         taken = np.fromiter((hosts.records[row].id in hosts.consumed for row in rows), bool, len(rows))
-        found: Floats = lots - taken
-        return found
+        column: Floats = weights - taken
+        return column
 
 
 class ChanceScheduler(Driver):
@@ -48,7 +48,7 @@ class ChanceScheduler(Driver):
         drawn = rng or random.Random()
         rules = Rules(
             filters=[ComputeFilter(conf)],
-            weighers=[Lot(conf, drawn)],
+            weighers=[RandomWeigher(conf, drawn)],
             host_subset_size=1,
             shuffle_best_same_weighed_hosts=False,
             max_placement_results=sys.maxsize,
@@ -56,10 +56,12 @@ class ChanceScheduler(Driver):
         )
         source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
 
-        def chosen(table: HostTable, request: Request) -> Decision:
-            return decide_by_filters(table, request, with_group_filters(rules, request.spec, conf))
-
+        what_if_rules = rules._replace(filters=[ComputeFilter(conf)])
         super().__init__(
-            ClaimLoop(db, source, chosen),
-            lambda spec: with_group_filters(rules._replace(filters=[ComputeFilter(conf)]), spec, conf),
+            ClaimLoop(
+                db,
+                source,
+                partial(decide_by_filters, rules_for=lambda spec: with_group_filters(rules, spec, conf)),
+            ),
+            lambda spec: with_group_filters(what_if_rules, spec, conf),
         )

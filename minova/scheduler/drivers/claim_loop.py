@@ -1,22 +1,20 @@
-"""What all drivers do alike: refresh the table, decide, write the allocations, and again where they clash.
+"""The loop that all drivers share: refresh the table, decide, claim the allocations, and repeat if a claim is refused.
 
-What waits is decided together: one refresh, N decisions, one transaction. A member that fails is decided again alone
-and never fails its neighbours.
+Requests that wait are served as one batch: one refresh, N decisions, one transaction. A request that fails in a batch is
+decided again alone, so that it never fails the others.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from minova import errors, metrics
 from minova.batch_queue import BatchQueue, Ticket
-from minova.context import RequestContext
 from minova.db.catalogue import server_groups
 from minova.db.engine import Database
 from minova.objects.diagnosis import LostHost, ScheduleAnswer
-from minova.objects.request_spec import RequestSpec
 from minova.scheduler.decide.decision import Decision
 from minova.scheduler.decide.what_if_table import WhatIfTable
 from minova.scheduler.drivers import claim_writes
@@ -26,22 +24,21 @@ from minova.scheduler.hosts.table import HostTable
 
 LOG = logging.getLogger(__name__)
 
-# Requests decided together: more would make the first wait for the last.
+# Requests in a batch: with more the first would wait long for the last.
 MAX_BATCH = 64
-# Decisions for one request: each clash tells of hosts that another scheduler has just filled, and those are re-read.
+# Decisions for one request: each clash names hosts that another scheduler has just filled, and those are re-read.
 ATTEMPTS = 10
-# Members of a failed batch, one after the other, that find the database away: then it is, and each other one would wait for it
-# as long.
-AWAY_AFTER = 2
+# After so many requests in a row that find the database unavailable, the others of a batch fail without waiting for it.
+MAX_UNAVAILABLE = 2
 
-Asked = Ticket[Request, ScheduleAnswer]
+_Ticket = Ticket[Request, ScheduleAnswer]
 Clashes = tuple[LostHost, ...]
 T = TypeVar("T")
 Decide = Callable[[HostTable, Request], Decision]
 
 
 class Source(Protocol):
-    """Where the table comes from: read for each request (HostSource), or from time to time (CachedSource)."""
+    """Refreshes the table: for each request (HostSource), or periodically (CachedSource)."""
 
     table: HostTable
 
@@ -56,7 +53,7 @@ class Source(Protocol):
 
 
 class Conflicts:
-    """How often another scheduler was faster, since the start."""
+    """How often another scheduler claimed first, since the start."""
 
     def __init__(self) -> None:
         self.claims_refused = 0
@@ -72,69 +69,66 @@ class Conflicts:
 
 
 class ClaimLoop:
-    """`decide` is the driver's own part: a pure choice of hosts from the table."""
+    """`decide` is the driver's own part: a pure choice of hosts from the table.
+
+    Callers put their requests into `queue` and get the answers from there.
+    """
 
     def __init__(self, db: Database, source: Source, decide: Decide) -> None:
-        self._db = db
         self.source = source
         self.conflicts = Conflicts()
+        self.queue: BatchQueue[Request, ScheduleAnswer] = BatchQueue(self._serve, MAX_BATCH)
+        self._db = db
         self._decide = decide
-        self._queue: BatchQueue[Request, ScheduleAnswer] = BatchQueue(self._serve, MAX_BATCH)
-
-    def select_destinations(
-        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
-    ) -> ScheduleAnswer:
-        """See SchedulerApi."""
-        return self._queue.ask(
-            Request(
-                request_id=ctx.request_id,
-                spec=spec,
-                instance_uuids=instance_uuids,
-                claim_no=claim_no,
-                alternates=alternates,
-            )
-        )
 
     def preview(self, request: Request) -> ScheduleAnswer:
-        """What the answer would be now. Nothing is claimed, and the table forgets it at the next refresh."""
-        return self.exclusive(lambda: schedule_answer(request, self._decided(request)))
+        """The answer that a request would get now. Nothing is claimed, and the table forgets it at the next refresh."""
+        return self.exclusive(lambda: schedule_answer(request, self._decide_request(request)))
 
     def what_if_table(self) -> WhatIfTable:
-        """All that is known of the hosts now, for whoever needs longer than a decision takes."""
+        """A copy of the refreshed table, for work that takes longer than a decision."""
         return self.exclusive(lambda: WhatIfTable(self.source.refresh(liveness=True)))
 
     def exclusive(self, work: Callable[[], T]) -> T:
-        """Do something with the table while nobody decides."""
-        return self._queue.alone(work)
+        """Run `work` on the table while no request is decided."""
+        return self.queue.alone(work)
 
-    def _serve(self, tickets: Sequence[Asked]) -> None:
-        clashes: dict[Asked, Clashes] = {}
+    def _serve(self, tickets: Sequence[_Ticket]) -> None:
+        clashes: dict[_Ticket, Clashes] = {}
         if len(tickets) > 1:
             try:
-                self._together(tickets, clashes)
+                self._serve_batch(tickets, clashes)
             except Exception:
-                # Whatever it is, it may be the error of one member: the others must not get it.
+                # It may be the error of one request: the others must not get it.
                 LOG.warning("A batch of %d requests failed, each is decided alone", len(tickets), exc_info=True)
-        self._each_alone([ticket for ticket in tickets if not ticket.done], clashes)
-
-    def _each_alone(self, tickets: Sequence[Asked], clashes: Mapping[Asked, Clashes]) -> None:
-        away: list[BaseException] = []
+        unavailable: list[Exception] = []
         for ticket in tickets:
-            if len(away) >= AWAY_AFTER:
-                ticket.served(away[-1])
+            if ticket.done:
                 continue
-            self._alone(ticket, clashes.get(ticket, ()))
-            away = [*away, ticket.error] if isinstance(ticket.error, errors.ServiceUnavailable) else []
+            if len(unavailable) >= MAX_UNAVAILABLE:
+                ticket.served(unavailable[-1])
+                continue
+            try:
+                ticket.served(self._decide_and_claim(ticket.asked, clashes.get(ticket, ())))
+                unavailable = []
+            except Exception as error:  # noqa: BLE001  - its caller gets it, whatever it is
+                ticket.served(error)
+                unavailable = [*unavailable, error] if isinstance(error, errors.ServiceUnavailable) else []
 
-    def _together(self, tickets: Sequence[Asked], clashes: dict[Asked, Clashes]) -> None:
-        """Serve those whose first decision stands; the others are left to be decided alone. Notes in `clashes` whose claims
-        were refused, and where.
+    def _serve_batch(
+        self,
+        tickets: Sequence[_Ticket],
+        clashes: dict[_Ticket, Clashes],
+    ) -> None:
+        """Serve the requests whose first decision can be claimed; the others are left to be decided alone.
+
+        Adds to `clashes` where claims were refused.
         """
-        self.source.refresh()
-        decided: list[tuple[Asked, Decision]] = []
+        table = self.source.refresh()
+        decided: list[tuple[_Ticket, Decision]] = []
         for ticket in tickets:
             try:
-                decision = self._decide(self.source.table, ticket.asked)
+                decision = self._decide(table, ticket.asked)
             except Exception:
                 LOG.debug("To be decided again alone", exc_info=True)
                 continue
@@ -156,17 +150,14 @@ class ClaimLoop:
                     ticket.served(schedule_answer(ticket.asked, decision))
                 return
 
-    def _alone(self, ticket: Asked, clashes: Clashes) -> None:
-        try:
-            ticket.served(self._decide_and_claim(ticket.asked, clashes))
-        except Exception as error:  # noqa: BLE001  - whatever it is, its caller gets it
-            ticket.served(error)
-
     def _decide_and_claim(self, request: Request, clashes: Clashes) -> ScheduleAnswer:
-        """Decide and claim until the claim stands or no host is left, bounded. `clashes`: of claims refused before."""
+        """Decide and claim until the claim stands or no host is left, ATTEMPTS times at most.
+
+        `clashes`: of claims of this request that were refused before.
+        """
         for attempt in range(ATTEMPTS):
             self.conflicts.repeated(1 if attempt else 0)
-            decision = self._decided(request)
+            decision = self._decide_request(request)
             if decision.error is not None:
                 return schedule_answer(request, decision, clashes)
             try:
@@ -174,21 +165,21 @@ class ClaimLoop:
             except ClaimsRefused as refused:
                 self._invalidate(refused, [decision])
                 clashes += claim_writes.clashes(request, decision, refused)
-                request = self._with_group_as_it_is(request)
+                request = self._with_current_group(request)
             else:
                 return schedule_answer(request, decision, clashes)
         LOG.warning("%s: %s", UNCLAIMED, "; ".join(clash.reason for clash in clashes))
         return unclaimed_answer(request, decision, clashes)
 
-    def _decided(self, request: Request) -> Decision:
+    def _decide_request(self, request: Request) -> Decision:
         decision = self._decide(self.source.refresh(), request)
         if decision.error is not None and not self.source.liveness_checked:
             # Before a "no": has a silent service come back since, or a change appeared late?
             decision = self._decide(self.source.refresh(liveness=True), request)
         return decision
 
-    def _with_group_as_it_is(self, request: Request) -> Request:
-        """Its group may have got members on hosts since the request was made: that may be why it was refused."""
+    def _with_current_group(self, request: Request) -> Request:
+        """The claim may have been refused because the group has new members since the request was made."""
         if request.spec.instance_group is None:
             return request
         with self._db.read() as session:
@@ -196,7 +187,7 @@ class ClaimLoop:
         return msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, instance_group=group))
 
     def _invalidate(self, refused: ClaimsRefused, decisions: Sequence[Decision]) -> None:
-        """Another scheduler was faster: the rows of these hosts are read again, those of the refused at least."""
+        """Another scheduler claimed first: the next refresh reads the hosts of these decisions again."""
         LOG.info("Claims refused, deciding again: %s", "; ".join(refused.reasons.values()))
         self.conflicts.refused(len(refused.reasons))
         chosen = {selections[0].provider_uuid for decision in decisions for selections in decision.selections}

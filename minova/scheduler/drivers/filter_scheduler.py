@@ -3,12 +3,14 @@
 import logging
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from minova.db.engine import Database
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.decide.decision import Decision, Rules, decide
-from minova.scheduler.drivers.base import Driver
+from minova.scheduler.decide.chain import Rules
+from minova.scheduler.decide.decision import Decision, decide
+from minova.scheduler.drivers.base import Driver, RulesFor
 from minova.scheduler.drivers.claim_loop import ClaimLoop
 from minova.scheduler.drivers.request import Request
 from minova.scheduler.extensions import load_filters, load_weighers
@@ -28,13 +30,12 @@ class FilterScheduler(Driver):
         rules, what_if_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
         self.source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
         super().__init__(
-            ClaimLoop(db, self.source, lambda table, request: decide_by_filters(table, request, rules)),
-            lambda _: what_if_rules,
+            ClaimLoop(db, self.source, partial(decide_by_filters, rules_for=lambda _: rules)), lambda _: what_if_rules
         )
 
 
 def rules_of(conf: Any, rng: random.Random) -> Rules:
-    """What the options say. InvalidConfiguration: an unknown filter or weigher."""
+    """The rules that the options set. Raises InvalidConfiguration for an unknown filter or weigher."""
     return Rules(
         filters=load_filters(conf),
         weighers=load_weighers(conf),
@@ -47,17 +48,18 @@ def rules_of(conf: Any, rng: random.Random) -> Rules:
     )
 
 
-def decide_by_filters(table: HostTable, request: Request, rules: Rules) -> Decision:
-    """Decide by filters and weighers, with Nova's log lines where somebody reads them."""
+def decide_by_filters(table: HostTable, request: Request, rules_for: RulesFor) -> Decision:
+    """Decide by filters and weighers, with Nova's log lines where their level is on."""
+    rules = rules_for(request.spec)
     if LOG.isEnabledFor(logging.DEBUG):
-        rules = rules._replace(trace=LOG.debug)
+        rules = rules._replace(log_debug=LOG.debug)
     if LOG.isEnabledFor(logging.INFO):
-        rules = rules._replace(say=LOG.info)
+        rules = rules._replace(log_info=LOG.info)
     return decide(table, request.spec, request.instance_uuids, request.alternates, rules)
 
 
 def with_group_filters(rules: Rules, spec: RequestSpec, conf: Any) -> Rules:
-    """For drivers that ask no filters of the configuration: a claim against a hard group policy would be refused."""
+    """For drivers without the configured filters: a claim against a hard group policy would be refused."""
     if spec.instance_group is None:
         return rules
     return rules._replace(

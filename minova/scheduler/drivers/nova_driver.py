@@ -8,15 +8,17 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from minova import errors
 from minova.context import RequestContext, service_context
 from minova.db.engine import Database
+from minova.objects.diagnosis import FilterStep
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
-from minova.scheduler.decide.chain import Rules, candidates
+from minova.scheduler.decide.chain import ChainRun, Rules
 from minova.scheduler.decide.decision import Decision
-from minova.scheduler.decide.diagnosis import LOST_WHEN_FOUND, LOST_WHEN_NOT, Step, Told, filter_steps
+from minova.scheduler.decide.diagnosis import LOST_WHEN_FOUND, LOST_WHEN_NOT, filter_steps
 from minova.scheduler.decide.preselection import resources_at
 from minova.scheduler.drivers.base import Driver
 from minova.scheduler.drivers.claim_loop import ClaimLoop
@@ -136,40 +138,37 @@ class NovaDriver(Driver):
         return [PeriodicTask(name="run_periodic_tasks", interval=self._interval, work=work)]
 
     def _decide(self, table: HostTable, request: Request) -> Decision:
-        steps: list[Step] = []
         table.begin()
         rules = with_group_filters(self._rules._replace(filters=()), request.spec, self._conf)
-        rows = candidates(table, request.spec, rules, steps).nonzero()[0].tolist()
-        found, error = self._chosen(table, rows, request)
-        told = Told(lambda: filter_steps(table, steps, LOST_WHEN_FOUND if error is None else LOST_WHEN_NOT))
-        table.keep(told)
+        run = ChainRun(table, rules)
+        rows = run.candidates(request.spec).nonzero()[0].tolist()
+        # The driver changes the table, so the record is made before. Whether it finds hosts is not known yet.
+        steps = filter_steps(table, run.steps, LOST_WHEN_NOT)
+        chosen = self._choose(table, rows, request)
         return Decision(
-            selections=tuple(found) if error is None else (),
+            selections=chosen.selections if chosen.error is None else (),
             hosts=len(table),
-            found=len(found),
-            told=told,
-            error=error,
+            found=len(chosen.selections),
+            steps=steps if chosen.error is not None else tuple(map(_shortened, steps)),
+            error=chosen.error,
         )
 
-    def _chosen(
-        self, table: HostTable, rows: Sequence[int], request: Request
-    ) -> tuple[list[tuple[Selection, ...]], str | None]:
-        """(what the driver says, why that is a no)."""
+    def _choose(self, table: HostTable, rows: Sequence[int], request: Request) -> "Chosen":
         if not rows:
-            return [], "No host is left for it."
+            return Chosen(error="No host is left for it.")
         taken = sum(len(uuids) for uuids in table.consumed.values())
         try:
             answered = self._ask(table, rows, request)
         except errors.NoValidHost as error:
-            return [], str(error)
+            return Chosen(error=str(error))
         found = [_selections(table, one, request) for one in answered]
         if len(found) < len(request.instance_uuids) or not all(found):
-            return [one for one in found if one], f"{type(self._driver).__name__} found too few hosts."
+            return Chosen(tuple(filter(None, found)), f"{type(self._driver).__name__} found too few hosts.")
         if taken == sum(len(uuids) for uuids in table.consumed.values()):
             for one, uuid in zip(found, request.instance_uuids, strict=False):
                 row = _row(table, one[0].host, one[0].node)
                 table.consume(row, request.spec, uuid, resources=one[0].allocation)
-        return found, None
+        return Chosen(tuple(found))
 
     def _ask(self, table: HostTable, rows: Sequence[int], request: Request) -> Sequence[Sequence[Any]]:
         spec = request.spec
@@ -184,6 +183,17 @@ class NovaDriver(Driver):
             return_alternates=request.alternates > 0,
         )
         return list(answered or ())
+
+
+class Chosen(NamedTuple):
+    """For each instance the driver's hosts as Selections. `error`: why these are not enough."""
+
+    selections: tuple[tuple[Selection, ...], ...] = ()
+    error: str | None = None
+
+
+def _shortened(step: FilterStep) -> FilterStep:
+    return msgspec.structs.replace(step, lost=step.lost[:LOST_WHEN_FOUND])
 
 
 def _allocation(table: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ Three shapes: `NumericFilter` yields checks, `ClassFilter` judges each distinct 
 filter written for Nova (`host_passes(host_state, spec_obj)`). The README of the scheduler shows how to add one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,20 +34,29 @@ __all__ = [
 FEW_VALUES = 50
 
 
-class Verdict(NamedTuple):
-    """Who passes, and why those rows do not that do not. To be asked before the table changes.
+def _nothing_lacking(lost: Mask) -> dict[str, int]:
+    return {}
 
-    `asked` False: the request says nothing that is looked at, and everybody passes. `tally` counts what hosts lack that
-    are lost, where that can be said without naming any.
+
+class Verdict(NamedTuple):
+    """Which rows pass, and why the others do not. The reasons must be read before the table changes.
+
+    `asked` False: the request says nothing that the filter looks at, and every row passes. `tally` counts what the lost
+    rows lack, where that can be told without naming hosts. `kinds`: the reasons without their numbers, so that rows that
+    fail alike have the same; None: the reasons themselves.
     """
 
     passed: Mask
     reasons: Callable[[Rows], list[str]]
     asked: bool = True
-    tally: Callable[[Mask], dict[str, int]] = lambda lost: {}
+    tally: Callable[[Mask], dict[str, int]] = _nothing_lacking
+    kinds: Callable[[Rows], list[str]] | None = None
 
     def reason(self, row: int) -> str:
         return self.reasons(np.array([row]))[0]
+
+    def kinds_of(self, rows: Rows) -> list[str]:
+        return self.reasons(rows) if self.kinds is None else self.kinds(rows)
 
 
 class Filter:
@@ -209,14 +218,27 @@ def all_of(checks: Sequence[Check], length: int) -> Verdict:
             passed &= check.passed
 
     def reasons(rows: Rows) -> list[str]:
-        of_row: dict[int, list[str]] = {row: [] for row in rows.tolist()}
-        for check in checks:
-            failed = rows[~np.broadcast_to(check.passed, length)[rows]]
-            for row, why in zip(failed.tolist(), check.reasons(failed), strict=True):
-                of_row[row].append(why)
-        return ["; ".join(why) for why in of_row.values()]
+        return [
+            "; ".join(found) for found in _failures(checks, rows, length, lambda check, failed: check.reasons(failed))
+        ]
 
-    return Verdict(passed, reasons, tally=lambda lost: _tally(checks, lost))
+    def kinds(rows: Rows) -> list[str]:
+        by_row = _failures(checks, rows, length, lambda check, failed: [check.kind] * len(failed))
+        return [", ".join(dict.fromkeys(found)) for found in by_row]
+
+    return Verdict(passed, reasons, tally=lambda lost: _tally(checks, lost), kinds=kinds)
+
+
+def _failures(
+    checks: Sequence[Check], rows: Rows, length: int, texts: Callable[[Check, Rows], list[str]]
+) -> Iterable[list[str]]:
+    """Per row the texts of the checks that it fails."""
+    of_row: dict[int, list[str]] = {row: [] for row in rows.tolist()}
+    for check in checks:
+        failed = rows[~np.broadcast_to(check.passed, length)[rows]]
+        for row, text in zip(failed.tolist(), texts(check, failed), strict=True):
+            of_row[row].append(text)
+    return of_row.values()
 
 
 def _tally(checks: Sequence[Check], lost: Mask) -> dict[str, int]:

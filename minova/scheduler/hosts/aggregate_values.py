@@ -1,4 +1,4 @@
-"""What the metadata of a host's aggregates says: words, split at commas, and numbers, which are not (as in Nova)."""
+"""Values in the metadata of a host's aggregates. As in Nova, words are split at commas and numbers are not."""
 
 import logging
 import math
@@ -8,9 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from minova.scheduler.hosts.class_value_cache import ClassValueCache
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.hosts.table import Hosts, HostTable
 
@@ -34,7 +32,7 @@ def texts(aggregates: Aggregates, key: str) -> set[str]:
 
 
 def least(aggregates: Aggregates, key: str, cast: Callable[[str], float]) -> float | None:
-    """The least number under the key; None if there is none, or if one is no number: that one discards them all."""
+    """The least number under the key; None if there is none, or if any of the values is not a number."""
     found = texts(aggregates, key)
     try:
         return min((float(cast(text)) for text in found), default=None)
@@ -47,22 +45,18 @@ class AggregateNumber:
     """`least` of all hosts as a column, with a default where there is none. `cast` (int or float) reads the texts."""
 
     def __init__(self, key: str, cast: Callable[[str], float] = float) -> None:
-        self._numbers = ClassValueCache("aggregates", partial(_least_or_nan, key=key, cast=cast))
-        self._each: NDArray[np.float64] | None = None
-        self._anywhere = False
+        self._number = partial(_least_or_nan, key=key, cast=cast)
 
     def over(self, hosts: Hosts, default: Any) -> Any:
-        """`default`, a number or column, save where aggregates say otherwise."""
+        """`default`, a number or a column, except where aggregates set another number."""
         if not isinstance(hosts, HostTable):
-            number = self._numbers.of_one(hosts)
+            number = self._number(hosts.aggregates)
             return default if math.isnan(number) else number
-        each = self._numbers.of_each(hosts)
-        if each is not self._each:
-            self._each, self._anywhere = each, not np.isnan(each).all()
-        if not self._anywhere:
+        numbers, any_number = hosts.class_numbers("aggregates", self._number)
+        if not any_number:
             return default
         ids = hosts.class_column("aggregates").ids
-        return np.where(np.isnan(each)[ids], default, each[ids])
+        return np.where(np.isnan(numbers)[ids], default, numbers[ids])
 
 
 def _least_or_nan(aggregates: Aggregates, key: str, cast: Callable[[str], float]) -> float:

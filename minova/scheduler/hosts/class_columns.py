@@ -1,6 +1,6 @@
-"""Columns of values that few distinct ones make up: numbers into a list of the values, each kept once."""
+"""Columns with few distinct values: each row has a number into a list of the values, which has each value once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +14,22 @@ class ClassColumn(NamedTuple):
     ids: NDArray[np.int64]
 
 
+class ClassNumbers(NamedTuple):
+    """A number for each distinct value, NaN for none. `any_number`: whether one of them is not NaN."""
+
+    numbers: NDArray[np.float64]
+    any_number: bool
+
+
+_NO_NUMBERS = ClassNumbers(np.zeros(0), False)
+
+
 class DistinctValues:
-    """The distinct values of one column, numbered as they come. A value must be hashable."""
+    """The distinct values of one column, numbered in the order in which they come. A value must be hashable."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
+        self._derived: dict[Callable[[Any], float], ClassNumbers] = {}
         self._numbers: dict[Any, int] = {}
 
     def number(self, value: Any) -> int:
@@ -28,14 +39,23 @@ class DistinctValues:
             self.values.append(value)
         return found
 
+    def numbers(self, number: Callable[[Any], float]) -> ClassNumbers:
+        """`number` of each value, computed once per value: it must depend on the value alone."""
+        known = self._derived.get(number, _NO_NUMBERS)
+        if len(known.numbers) < len(self.values):
+            new = np.array([number(value) for value in self.values[len(known.numbers) :]], np.float64)
+            any_number = known.any_number or not np.isnan(new).all()
+            known = self._derived[number] = ClassNumbers(np.concatenate([known.numbers, new]), any_number)
+        return known
+
     def copy(self) -> "DistinctValues":
-        found = DistinctValues()
-        found.values, found._numbers = list(self.values), dict(self._numbers)
-        return found
+        copy = DistinctValues()
+        copy.values, copy._numbers, copy._derived = list(self.values), dict(self._numbers), dict(self._derived)
+        return copy
 
     def compacted(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Drop what no row has any more, before it outgrows the rows; answers the rows' numbers as they are now."""
+        """Drop the values that no row has, once they outnumber the rows. Returns the rows' numbers, which may be new."""
         if len(self.values) <= 2 * len(ids) + 16:
             return ids
-        old, self.values, self._numbers = self.values, [], {}
+        old, self.values, self._numbers, self._derived = self.values, [], {}, {}
         return np.array([self.number(old[i]) for i in ids.tolist()], np.int64)

@@ -1,4 +1,4 @@
-"""Which nodes an instance is on, so that a group's hosts are found without asking every host; and a host's rows."""
+"""The nodes of an instance, so that a group's hosts are found without a search of all hosts; and the rows of a host."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,11 +6,16 @@ from minova.scheduler.hosts.record import HostRecord
 
 
 class InstanceIndex:
-    """An instance is on one node as a rule; while it moves, or on paper, it may be on several."""
+    """An instance is on one node as a rule; while it moves, or in a scenario, it may be on several."""
 
     def __init__(self) -> None:
         self._one: dict[str, int] = {}
         self._more: dict[str, frozenset[int]] = {}
+
+    def copy(self) -> "InstanceIndex":
+        copy = InstanceIndex()
+        copy._one, copy._more = dict(self._one), dict(self._more)
+        return copy
 
     def put(self, node_id: int, uuids: Iterable[str]) -> None:
         for uuid in uuids:
@@ -34,7 +39,7 @@ class InstanceIndex:
 
 
 class RowsOfHosts:
-    """Where a table has the nodes of a host, by its name in lower case. Made when first asked for."""
+    """The rows of a host's nodes, by its name in lower case. Made at the first use."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[int]] | None = None

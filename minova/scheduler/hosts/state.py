@@ -37,6 +37,10 @@ class Hosts:
         """How many of these instances are here: of a table one number per host."""
         raise NotImplementedError
 
+    def number_of_each(self, name: str, number: Any) -> Any:
+        """`number(value)` of the value of a class column: of a table one number per host. It must depend on the value alone."""
+        raise NotImplementedError
+
 
 class InstanceFacts(msgspec.Struct, frozen=True):
     """An instance as its host knows it."""
@@ -87,6 +91,9 @@ class HostState(Hosts):
         images = record.instance_images or ((),) * len(record.instances)
         found = {uuid: InstanceFacts(uuid, image) for uuid, image in zip(record.instances, images, strict=True)}
         return found | {uuid: InstanceFacts(uuid) for uuid in self._table.joined(self.row)}
+
+    def number_of_each(self, name: str, number: Any) -> float:
+        return number(getattr(self, name))  # type: ignore[no-any-return]
 
     def instances_among(self, uuids: Any) -> int:
         return self._table.instances_among_row(self.row, uuids)  # type: ignore[no-any-return]

@@ -4,17 +4,17 @@ Filters and weighers read `hosts.memory_mb` and the like. On a table that is a c
 spelling serves both. Rows stand in the order of the nodes' ids, however they came.
 """
 
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from minova.objects.flavor import Flavor
 from minova.objects.numa import NUMATopologyLimits
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.hosts.class_columns import ClassColumn, DistinctValues
+from minova.scheduler.hosts.class_columns import ClassColumn, ClassNumbers, DistinctValues
 from minova.scheduler.hosts.consumption import after_instance
 from minova.scheduler.hosts.instance_index import InstanceIndex, RowsOfHosts
 from minova.scheduler.hosts.inventory_columns import INVENTORY_COLUMNS, InventoryColumns, column_name, single_value
@@ -28,12 +28,6 @@ __all__ = ["INVENTORY_COLUMNS", "ClassColumn", "HostState", "HostTable", "Hosts"
 Mask = NDArray[np.bool_]
 # Numbers of rows.
 Rows = NDArray[np.int64]
-
-
-class Record(Protocol):
-    """What reads the table only when it is asked."""
-
-    def settle(self) -> None: ...
 
 
 class HostTable(Hosts):
@@ -59,7 +53,6 @@ class HostTable(Hosts):
         self.numa = NumaColumns()
         self._instance_index = InstanceIndex()
         self._nova_views: dict[int, NovaHostState] = {}
-        self._records: list[weakref.ref[Record]] = []
         self._rows_of_hosts = RowsOfHosts()
 
     def __len__(self) -> int:
@@ -80,6 +73,15 @@ class HostTable(Hosts):
             number = self._columns[name][row].item()
             return number if name in FLOAT_COLUMNS else int(number)
         return getattr(self.records[row], name)
+
+    def class_numbers(self, name: str, number: Callable[[Any], float]) -> ClassNumbers:
+        """A number for each distinct value of a class column, in the order of `class_column(name).values`."""
+        return self._values[name].numbers(number)
+
+    def number_of_each(self, name: str, number: Callable[[Any], float]) -> NDArray[np.float64] | float:
+        """`number` of each host's value of a class column; one number if all hosts have the same value."""
+        numbers = self.class_numbers(name, number).numbers
+        return float(numbers[0]) if len(numbers) == 1 else numbers[self._columns[name]]
 
     def class_column(self, name: str) -> ClassColumn:
         return ClassColumn(self._values[name].values, self._columns[name])
@@ -117,24 +119,13 @@ class HostTable(Hosts):
         return self._rows_of_hosts.of(self.records, lowered)
 
     def nova_view(self, row: int) -> NovaHostState:
-        """The host for what was written for Nova: the same object until `begin`."""
+        """The host for filters written for Nova: the same object until `begin`."""
         if row not in self._nova_views:
             self._nova_views[row] = NovaHostState(self, row)
         return self._nova_views[row]
 
-    def keep(self, record: Record) -> None:
-        """What reads this table later, if anybody holds it still, is made to read before the table changes."""
-        self._records.append(weakref.ref(record))
-
-    def _settle(self) -> None:
-        records, self._records = self._records, []
-        for held in records:
-            record = held()
-            if record is not None:
-                record.settle()
-
     def begin(self) -> None:
-        """A request is decided from here on: what filters noted on hosts for another one is gone."""
+        """Start a request: drop what filters written for Nova noted on hosts for another one."""
         self._nova_views = {}
 
     def instances_among(self, uuids: Iterable[str]) -> NDArray[np.int64]:
@@ -158,11 +149,18 @@ class HostTable(Hosts):
         """Instances that the host has consumed."""
         return self.consumed.get(self.records[row].id, ())
 
+    def copy_from(self, other: "HostTable") -> None:
+        """Become a copy of this table as it is now, which shares only what never changes."""
+        self.records, self.row_of = list(other.records), dict(other.row_of)
+        self._columns = {name: column.copy() for name, column in other._columns.items()}
+        self._values = {name: values.copy() for name, values in other._values.items()}
+        self._resource_classes = set(other._resource_classes)
+        self.numa, self._instance_index = other.numa.copy(), other._instance_index.copy()
+
     # -- what was read ----------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[int, HostRecord | None]) -> None:
         """Take over records by node id; None takes the host away."""
-        self._settle()
         gone = [
             self.row_of[node_id] for node_id, record in changes.items() if record is None and node_id in self.row_of
         ]
@@ -188,7 +186,6 @@ class HostTable(Hosts):
 
     def set_silent(self, silent: Mapping[int, float]) -> None:
         """{service id: last heartbeat} of all that count as silent now."""
-        self._settle()
         changed = {key for key in {*silent, *self._silent} if silent.get(key) != self._silent.get(key)}
         self._silent = dict(silent)
         if changed:
@@ -250,10 +247,9 @@ class HostTable(Hosts):
 
         `resources` are those of its allocation. What cells and devices it takes is known before anything is changed.
         """
-        self._settle()
         topology, pools = self.value(row, "numa_topology"), self.value(row, "pci_pools")
         left = after_instance(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
-        node_id, flavor, columns = self.records[row].id, spec.flavor, self._columns
+        node_id, columns = self.records[row].id, self._columns
         uuids = self.consumed.setdefault(node_id, [])
         known = instance_uuid is not None and self.instances_among_row(row, (instance_uuid,)) > 0
         if instance_uuid is not None:
@@ -262,24 +258,31 @@ class HostTable(Hosts):
         if spec.image is not None and spec.image.properties and not known:
             images = (*self.value(row, "instance_images"), tuple(sorted(spec.image.properties.items())))
             columns["instance_images"][row] = self._values["instance_images"].number(images)
-        columns["memory_mb_used"][row] += flavor.memory_mb
-        columns["vcpus_used"][row] += flavor.vcpus
-        # As in Nova, disk shows in what is free, not in `disk_mb_used`.
-        columns["free_disk_mb"][row] -= (flavor.root_gb + flavor.ephemeral_gb) * 1024
-        columns["num_instances"][row] += 1
         columns["num_io_ops"][row] += 1
-        for resource_class, amount in (spec.resources if resources is None else resources).items():
-            if resource_class in self._resource_classes:
-                columns[column_name(resource_class, "used")][row] += amount
+        self._add_instance(row, spec.flavor)
+        self._add_allocation(row, spec.resources if resources is None else resources)
         if left[0] is not topology:
             columns["numa_topology"][row] = self._values["numa_topology"].number(left[0])
             self.numa.write(row, left[0])
         if left[1] is not pools:
             columns["pci_pools"][row] = self._values["pci_pools"].number(left[1])
 
+    def _add_instance(self, rows: int | Rows, flavor: Flavor) -> None:
+        """What one instance of this flavor changes in the columns of each of these rows, apart from I/O and cells."""
+        columns = self._columns
+        columns["memory_mb_used"][rows] += flavor.memory_mb
+        columns["vcpus_used"][rows] += flavor.vcpus
+        # As in Nova, disk shows in what is free, not in `disk_mb_used`.
+        columns["free_disk_mb"][rows] -= (flavor.root_gb + flavor.ephemeral_gb) * 1024
+        columns["num_instances"][rows] += 1
+
+    def _add_allocation(self, rows: int | Rows, resources: Mapping[str, int]) -> None:
+        for resource_class, amount in resources.items():
+            if resource_class in self._resource_classes:
+                self._columns[column_name(resource_class, "used")][rows] += amount
+
     def restore(self) -> set[int]:
         """Forget what was consumed; answers the node ids of those rows, which are to be read afresh."""
-        self._settle()
         touched, self.consumed = self.consumed, {}
         for node_id, uuids in touched.items():
             if node_id in self.row_of:

@@ -126,7 +126,11 @@ def normalize(values: Numbers, minval: float | None, maxval: float | None) -> Nu
     high = _most(values) if maxval is None else maxval
     if low == high:
         return 0.0
-    return (values - low) / (high - low) if low else values / (high - low)
+    if not low:
+        return values / (high - low)
+    normal = values - low
+    normal /= high - low
+    return normal
 
 
 def parts(weigher: Weigher, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Parts:
@@ -152,11 +156,20 @@ def weigh(hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec, weighers
         return Weighed(total, shares)
     for weigher in weighers:
         _, normal, multipliers = parts(weigher, hosts, rows, spec)
-        share = normal if isinstance(multipliers, float) and multipliers == 1.0 else normal * multipliers
+        share = _share(normal, multipliers)
         if not isinstance(share, float) or share:
             total += share
         shares[weigher.name] = shares[weigher.name] + share if weigher.name in shares else share
     return Weighed(total, shares)
+
+
+def _share(normal: Numbers, multipliers: Numbers) -> Numbers:
+    """`normal` times the multipliers. A column of `normal` is this weigher's own, so that it may hold the result."""
+    if not isinstance(multipliers, float) or isinstance(normal, float):
+        return normal * multipliers
+    if multipliers != 1.0:
+        normal *= multipliers
+    return normal
 
 
 def _taken(values: Any, rows: NDArray[np.int64]) -> Numbers:

@@ -9,7 +9,6 @@ import numpy as np
 from minova import errors
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.hosts.aggregate_values import AggregateNumber
-from minova.scheduler.hosts.class_value_cache import ClassValueCache
 from minova.scheduler.hosts.record import Metric
 from minova.scheduler.hosts.table import Hosts, HostTable
 from minova.scheduler.weights import Weigher
@@ -33,22 +32,21 @@ class MetricsWeigher(Weigher):
         self.required: bool = options.required
         self.unavailable: float = options.weight_of_unavailable
         self._override = AggregateNumber("metrics_weight_multiplier")
-        self._weights = ClassValueCache("metrics", self._sum)
-        self._weights_at_zero = ClassValueCache("metrics", self._sum_of_present)
 
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
         if not self.ratios:
             return 0
-        weights = self._weights.over(hosts)
+        weights = hosts.number_of_each("metrics", self._sum)
         if self.required:
             return weights
         multipliers = self._override.over(hosts, self.multiplier)
-        return np.where(np.equal(multipliers, 0), self._weights_at_zero.over(hosts), weights)
+        of_present = hosts.number_of_each("metrics", self._sum_of_present)
+        return np.where(np.equal(multipliers, 0), of_present, weights)
 
     def column(self, hosts: HostTable, rows: Any, spec: RequestSpec) -> Any:
         values = super().column(hosts, rows, spec)
         if self.required and self.ratios:
-            for row in rows[np.isnan(values)].tolist():
+            for row in rows[np.broadcast_to(np.isnan(values), len(rows))].tolist():
                 self._complain(hosts.host(row))
         return values
 

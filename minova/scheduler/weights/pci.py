@@ -5,24 +5,19 @@ from typing import Any
 
 from minova.objects.pci import PciDevicePool
 from minova.objects.request_spec import RequestSpec
-from minova.scheduler.hosts.class_value_cache import ClassValueCache
 from minova.scheduler.hosts.table import Hosts
 from minova.scheduler.weights import Weigher
 
 # More devices than this make no difference (Nova's number).
-MOST = 100
+MAX_COUNTED = 100
 
 
 class PCIWeigher(Weigher):
     option = "pci_weight_multiplier"
 
-    def __init__(self, conf: Any) -> None:
-        super().__init__(conf)
-        self._weights = ClassValueCache("pci_pools", weight)
-
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
-        return self._weights.over(hosts)
+        return hosts.number_of_each("pci_pools", weight)
 
 
 def weight(pools: Sequence[PciDevicePool]) -> float:
-    return MOST - min(sum(pool.count for pool in pools), MOST - 1)
+    return MAX_COUNTED - min(sum(pool.count for pool in pools), MAX_COUNTED - 1)

@@ -6,6 +6,7 @@ domain tells of what is there, and whoever finds it can finish or undo the work.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,8 @@ from minova.virt.libvirt.settings import settings_from, uri_of
 LOG = logging.getLogger(__name__)
 KIB_IN_MB = 1024
 GB = 1 << 30
+# Seconds between looks whether a guest has shut itself down, and between signals to it (Nova's shutdown_retry_interval).
+SHUTDOWN_POLL, SHUTDOWN_RETRY_INTERVAL = 0.5, 10.0
 _UNDEFINE = (
     libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
     | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
@@ -159,8 +162,8 @@ class LibvirtDriver:
         if base is not None:
             self._disks.make(instance, base, self._ready().host, attempt)
 
-    def start(self, instance: Instance) -> PowerState:
-        """NotFound: it was not prepared. StaleAttempt: another host has made its disks since."""
+    def power_on(self, instance: Instance) -> PowerState:
+        """NotFound: there is no domain. StaleAttempt: another host has made its disks since."""
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
         with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
@@ -189,11 +192,51 @@ class LibvirtDriver:
         for instance_uuid in instance_uuids if self._real else ():
             self._disks.own(instance_uuid, self._ready().host)
 
-    def power_off(self, instance_uuid: str) -> None:
+    def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
+        if timeout > 0 and self._shut_down(instance_uuid, timeout, cancelled or threading.Event()):
+            return
         with self._host.asked("Stopping", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
-            if domain is not None and self._our_mark(domain) is not None and domain.isActive():
+            if domain is None or self._our_mark(domain) is None or not domain.isActive():
+                return
+            try:
                 domain.destroy()
+            except libvirt.libvirtError:
+                if domain.isActive():
+                    raise
+
+    def _shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
+        """Ask the guest by ACPI to shut itself down, again and again, as it may not listen yet. False: it still runs.
+
+        True also once `cancelled` is set.
+        """
+        until = time.monotonic() + timeout
+        next_signal = 0.0
+        while self._is_active(instance_uuid):
+            now = time.monotonic()
+            if now >= until:
+                LOG.info("Instance %s has not shut down within %g s: its domain is destroyed", instance_uuid, timeout)
+                return False
+            if now >= next_signal:
+                self._signal_shutdown(instance_uuid)
+                next_signal = now + SHUTDOWN_RETRY_INTERVAL
+            if cancelled.wait(min(SHUTDOWN_POLL, until - now)):
+                return True
+        return True
+
+    def _is_active(self, instance_uuid: str) -> bool:
+        with self._host.asked("Reading the state", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            return domain is not None and self._our_mark(domain) is not None and bool(domain.isActive())
+
+    def _signal_shutdown(self, instance_uuid: str) -> None:
+        with self._host.asked("Shutting down", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            try:
+                if domain is not None:
+                    domain.shutdown()
+            except libvirt.libvirtError as error:  # it may be paused, or have ended by itself
+                LOG.info("Instance %s cannot be asked to shut down: %s", instance_uuid, error)
 
     def bases_in_use(self) -> frozenset[str]:
         return self._disks.bases_in_use()

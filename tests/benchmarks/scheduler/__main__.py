@@ -34,6 +34,7 @@ from minova.objects.request_spec import RequestSpec
 from minova.placement import changes
 from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.drivers.filter_scheduler import FilterScheduler, rules_of
+from minova.scheduler.drivers.request import Request
 from minova.scheduler.hosts.table import HostTable
 from minova.scheduler.refresh.host_source import HostSource
 from minova.simulate.bench_cloud import host_records, requests
@@ -144,7 +145,15 @@ def whole(hosts: int, runs: int, url: str) -> None:
         db.run(lambda session: changes.append(session, some))
 
     def ask(spec: RequestSpec, count: int = 1) -> None:
-        answer = driver.select_destinations(CTX, spec, tuple(str(uuid4()) for _ in range(count)), 1, 2)
+        answer = driver.select_destinations(
+            Request(
+                request_id=CTX.request_id,
+                spec=spec,
+                instance_uuids=tuple(str(uuid4()) for _ in range(count)),
+                claim_no=1,
+                alternates=2,
+            )
+        )
         assert answer.selections, answer.diagnosis
 
     for name, spec in requests(hosts).items():

@@ -48,7 +48,7 @@ class Life(RuleBasedStateMachine):
     @rule(which=st.sampled_from(FLAVORS), host=st.sampled_from(HOSTS))
     def boot_while_a_host_fails(self, which: Any, host: str) -> None:
         def fail(operation: str) -> None:
-            if operation == "start":
+            if operation == "power_on":
                 raise errors.HypervisorUnavailable("broken")
 
         machine = self.world.machines[host]

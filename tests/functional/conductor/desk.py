@@ -186,6 +186,18 @@ class Desk:
     def delete(self, uuid: str) -> None:
         self.conductor.delete_server(CTX, instance_uuid=uuid)
 
+    def act(self, uuid: str, name: str) -> int:
+        """Ask for a server action; answers its id."""
+        self.conductor.start_action(CTX, instance_uuid=uuid, action=name)
+        return self.action_id(uuid)
+
+    def acted(self, uuid: str, name: str, host: str = "a") -> None:
+        """Ask for a server action, which its host does."""
+        power_state = {"stop": 4, "start": 1}[name]
+        said: dict[str, Any] = {"instance_uuid": uuid, "action_id": self.act(uuid, name), "host": host}
+        self.conductor.begin_action(CTX, **said)
+        self.conductor.action_succeeded(CTX, **said, power_state=power_state)
+
     # -- what the tables say ---------------------------------------------------------------------------------------
 
     def instance(self, uuid: str) -> models.Instance:
@@ -218,6 +230,20 @@ class Desk:
             model = models.InstanceAction
             query = select(model.action, model.result).where(model.instance_uuid == uuid).order_by(model.id)
             return [(action, result) for action, result in session.execute(query)]
+
+    def action_id(self, uuid: str) -> int:
+        """Of the newest action."""
+        with self.db.read() as session:
+            model = models.InstanceAction
+            query = select(model.id).where(model.instance_uuid == uuid).order_by(model.id.desc())
+            return session.scalars(query).first() or 0
+
+    def events(self, action_id: int) -> list[tuple[str, str | None, str | None]]:
+        """(event, host, result) of each event of an action."""
+        with self.db.read() as session:
+            model = models.InstanceActionEvent
+            query = select(model.event, model.host, model.result).where(model.action_id == action_id)
+            return [(event, host, result) for event, host, result in session.execute(query.order_by(model.id))]
 
     def outcome(self, uuid: str) -> str:
         """Of the first action, as people see it."""

@@ -13,6 +13,7 @@ from minova.db.engine import Database
 from minova.objects.build import BuildMessage
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, FilterStep, ScheduleAnswer
+from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.objects.resource_request import resource_alternatives
@@ -98,6 +99,7 @@ class FakeHost(ComputeApi):
         self.name = name
         self.builds: list[BuildMessage] = []
         self.terminated: list[str] = []
+        self.actions: list[tuple[str, str, int]] = []
         self.deaf = False
         self.old = False
         self.messages = 0
@@ -119,6 +121,19 @@ class FakeHost(ComputeApi):
         if self.deaf:
             raise errors.ServiceUnavailable("The message could not be delivered")
         self.terminated.append(instance_uuid)
+
+    def stop_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act("stop", instance, action_id)
+
+    def start_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act("start", instance, action_id)
+
+    def _act(self, name: str, instance: Instance, action_id: int) -> None:
+        if self.old:
+            raise errors.PeerTooOld(f"{name}_instance needs compute 1.3")
+        if self.deaf:
+            raise errors.ServiceUnavailable("The message could not be delivered")
+        self.actions.append((name, instance.uuid, action_id))
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         raise errors.NotFound(instance_uuid)

@@ -48,7 +48,7 @@ def test_a_delete_does_not_wait_behind_creates(desk: Desk) -> None:
             desk.hosts["a"].terminated.clear()
             desk.now += 16.0
             conductor.worker.renew()
-            next(task for task in conductor.periodic_tasks() if task.name == "look_after_tasks").work()
+            next(task for task in conductor.periodic_tasks() if task.name == "process_due_tasks").work()
             wait_for("the host is asked again", lambda: uuid in desk.hosts["a"].terminated, 30)
             conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
             assert time.monotonic() - begun < 5.0, "less than one time-out of a scheduler, on a busy machine, too"

@@ -103,7 +103,7 @@ def test_builds_past_their_deadline_end_beside_one_that_cannot(desk: Desk, monke
             raise RuntimeError("boom")
 
     monkeypatch.setattr(build_instances, "fail_builds", failing)
-    desk.conductor._reconcile._builds.expire(epochs, "too late")
+    desk.conductor._builds.expire(epochs, "too late")
     assert [desk.instance(uuid).vm_state for uuid in uuids] == ["error", "building", "error"]
 
 

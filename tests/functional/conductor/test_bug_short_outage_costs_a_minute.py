@@ -21,11 +21,11 @@ class Flaky(Database):
 
     before = after = 0
 
-    def run(self, work: Callable[[Session], T]) -> T:
+    def run(self, work: Callable[[Session], T], session_class: type[Session] = Session) -> T:
         if self.before:
             self.before -= 1
             raise errors.ServiceUnavailable("The database does not answer")
-        done = super().run(work)
+        done = super().run(work, session_class)
         if self.after:
             self.after -= 1
             raise errors.ServiceUnavailable("The database does not answer: lost at the commit")
@@ -96,7 +96,7 @@ def test_asking_again_survives_an_outage_too(setting: Setting, when: str) -> Non
     (uuid,) = desk.create()
     desk.scheduler.mood = None
     desk.now += 1.0
-    look = next(task for task in desk.conductor.periodic_tasks() if task.name == "look_after_tasks")
+    look = next(task for task in desk.conductor.periodic_tasks() if task.name == "process_due_tasks")
     look.work()
     setting.away(when)
     desk.settle()

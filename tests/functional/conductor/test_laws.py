@@ -3,6 +3,7 @@
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -48,6 +49,24 @@ class Tasks(RuleBasedStateMachine):
     @rule(uuid=servers, who=st.sampled_from(CONDUCTORS))
     def delete(self, uuid: str, who: str) -> None:
         self._say(lambda: self.conductors[who].delete_server(CTX, instance_uuid=uuid))
+
+    @rule(uuid=servers, who=st.sampled_from(CONDUCTORS), name=st.sampled_from(["stop", "start"]))
+    def act(self, uuid: str, who: str, name: str) -> None:
+        self._say(lambda: self.conductors[who].start_action(CTX, instance_uuid=uuid, action=name))
+
+    @rule(host=HOSTS, data=st.data(), well=st.booleans())
+    def report_action(self, host: str, data: st.DataObject, well: bool) -> None:
+        """Of any action this host was ever asked for."""
+        if not self.desk.hosts[host].actions:
+            return
+        name, uuid, action_id = data.draw(st.sampled_from(self.desk.hosts[host].actions))
+        said: dict[str, Any] = {"instance_uuid": uuid, "action_id": action_id, "host": host}
+        if well:
+            state = {"stop": 4, "start": 1}[name]
+            self._say(lambda: self.desk.conductor.begin_action(CTX, **said))
+            self._say(lambda: self.desk.conductor.action_succeeded(CTX, **said, power_state=state))
+        else:
+            self._say(lambda: self.desk.conductor.action_failed(CTX, **said, reason="broken"))
 
     @rule(data=st.data())
     def work(self, data: st.DataObject) -> None:
@@ -99,7 +118,7 @@ class Tasks(RuleBasedStateMachine):
     def _say(words: Callable[[], Any]) -> None:
         try:
             words()
-        except (errors.StaleAttempt, errors.NotFound):
+        except (errors.Conflict, errors.NotFound):
             return
 
     @invariant()
@@ -131,7 +150,10 @@ class Tasks(RuleBasedStateMachine):
             for one in session.scalars(select(models.Instance)):
                 before = self.ended.get(one.uuid)
                 if before is not None:
-                    assert one.vm_state in {before, "deleted"}, (before, one.vm_state)
+                    # Server actions lead from one of these to the other.
+                    runs = {"active", "stopped"}
+                    follow = {before, "deleted"} | (runs if before in runs else set())
+                    assert one.vm_state in follow, (before, one.vm_state)
                 if one.task_state is None:
                     self.ended[one.uuid] = one.vm_state
 
@@ -141,10 +163,10 @@ class Tasks(RuleBasedStateMachine):
         with self.desk.db.read() as session:
             rows = {one.uuid: one for one in session.scalars(select(models.Instance))}
         for uuid, host in held.items():
-            assert rows[uuid].vm_state in {"building", "active"}
+            assert rows[uuid].vm_state in {"building", "active", "stopped"}
             assert rows[uuid].host in {None, host}
         for uuid, row in rows.items():
-            if row.vm_state == "active":
+            if row.vm_state in {"active", "stopped"}:
                 assert held[uuid] == row.host
         used = Counter(held.values())
         for host in "abc":
@@ -241,6 +263,50 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
         assert set(states.values()) <= ends | {f"deleted/None on {host}" for host in (None, "a", "b")}, states
         assert desk.count(models.Task) == 0
         assert set(desk.allocated()) == {uuid for uuid in again if states[uuid].startswith("active")}
+        desk.close()
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fuse=st.integers(0, 40), fails=st.booleans(), deletes=st.booleans())
+def test_killed_at_any_statement_every_server_action_comes_to_an_end(fuse: int, fails: bool, deletes: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/minova.sqlite"
+        schema.upgrade(url)
+        desk = Desk(url)
+        uuid = desk.active()
+        storyteller(desk, left := [fuse])
+
+        def host_works() -> None:
+            for _, uuid, action_id in desk.hosts["a"].actions:
+                said: dict[str, Any] = {"instance_uuid": uuid, "action_id": action_id, "host": "a"}
+                with suppress(errors.StaleAttempt):
+                    desk.conductor.begin_action(CTX, **said)
+                    if fails:
+                        desk.conductor.action_failed(CTX, **said, reason="broken")
+                    else:
+                        desk.conductor.action_succeeded(CTX, **said, power_state=4)
+            for uuid in desk.hosts["a"].terminated:
+                desk.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+
+        story: list[Callable[[], Any]] = [
+            lambda: desk.conductor.start_action(CTX, instance_uuid=uuid, action="stop"),
+            lambda: desk.delete(uuid) if deletes else None,
+            host_works,
+        ]
+        live(desk, story)
+        left.clear()
+        asked = desk.count(models.Task) == 1 or ("stop", "Success") in desk.actions(uuid)
+        desk.conductor = desk.start("one")
+        for _ in range(4):
+            desk.settle()
+            host_works()
+            desk.now += 20
+            desk.beat()
+        ends = {"deleted/None on a"} if deletes else set()
+        ends |= {"stopped/None on a"} if asked and not fails else {"active/None on a"}
+        assert desk.state(uuid) in ends | ({"stopped/None on a"} if deletes else set())
+        assert desk.count(models.Task) == 0
+        assert set(desk.allocated()) == (set() if desk.state(uuid).startswith("deleted") else {uuid})
         desk.close()
 
 

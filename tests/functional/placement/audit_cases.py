@@ -220,8 +220,8 @@ class AuditCases:
         with db.write() as session:
             made = {"id": 99, "uuid": named("node store"), "name": "store", "root_provider_id": 99}
             session.connection().execute(insert(models.ResourceProvider).values(generation=0, **made))
-            room = {"resource_class": "DISK_GB", "total": 50, "capacity": 50, "max_unit": 50}
-            session.connection().execute(insert(models.Inventory).values(provider_id=99, **room))
+            inventory = {"resource_class": "DISK_GB", "total": 50, "capacity": 50, "max_unit": 50}
+            session.connection().execute(insert(models.Inventory).values(provider_id=99, **inventory))
         give(db, "one", "store", DISK_GB=7)
         assert kinds(db) == [Kind.WITHOUT_ALLOCATION]
         assert fix(db) == [(Kind.WITHOUT_ALLOCATION, None)]

@@ -35,11 +35,11 @@ def text(candidate: Candidate) -> str:
 
 
 def provider(name: str, parent: str | None = None, **more: Any) -> dict[str, Any]:
-    given = {name: _room(total) for name, total in more.pop("rooms", {}).items()}
+    given = {name: _inventory(total) for name, total in more.pop("inventories", {}).items()}
     return {"uuid": name, "parent": parent, "inventories": given, "traits": [], "aggregates": []} | more
 
 
-def _room(total: int) -> dict[str, Any]:
+def _inventory(total: int) -> dict[str, Any]:
     return {"total": total, "reserved": 0, "min_unit": 1, "max_unit": total, "step_size": 1, "allocation_ratio": 1.0}
 
 
@@ -82,8 +82,8 @@ class CandidateCases:
 
     def test_a_limit_takes_one_of_each_tree_before_it_takes_a_second(self, db: Database) -> None:
         for host in "abc":
-            put_one = provider(host, rooms={"VCPU": 4})
-            nics = [provider(f"{host}{number}", host, rooms={"SRIOV_NET_VF": 1}) for number in range(5)]
+            put_one = provider(host, inventories={"VCPU": 4})
+            nics = [provider(f"{host}{number}", host, inventories={"SRIOV_NET_VF": 1}) for number in range(5)]
             put(db, put_one, *nics)
         found = find(db, asked("resources=VCPU:1,SRIOV_NET_VF:1&limit=3"))
         assert {node.root_uuid for candidate in found.candidates for node in candidate.nodes} == {*"abc"}
@@ -93,8 +93,16 @@ class CandidateCases:
         traits = ["HW_CPU_X86_AVX"]
         for number in range(70):
             root, child = f"root{number}", f"child{number}"
-            put(db, provider(root, rooms={"VCPU": 4}), provider(child, root, rooms={"VGPU": 1}, traits=traits))
-        put(db, provider("last", rooms={"VCPU": 4}, traits=traits), provider("lastborn", "last", rooms={"VGPU": 1}))
+            put(
+                db,
+                provider(root, inventories={"VCPU": 4}),
+                provider(child, root, inventories={"VGPU": 1}, traits=traits),
+            )
+        put(
+            db,
+            provider("last", inventories={"VCPU": 4}, traits=traits),
+            provider("lastborn", "last", inventories={"VGPU": 1}),
+        )
         found = find(db, asked("resources=VCPU:1&required=HW_CPU_X86_AVX&limit=2"))
         assert [candidate.allocations() for candidate in found.candidates] == [{"last": {"VCPU": 1}}]
 
@@ -112,13 +120,13 @@ class CandidateCases:
             find(db, asked(query))
 
     def test_what_no_inventory_can_hold_and_a_tree_that_is_not_there_find_nobody(self, db: Database) -> None:
-        put(db, provider("a", rooms={"VCPU": 4}))
+        put(db, provider("a", inventories={"VCPU": 4}))
         nowhere = "aaaaaaaa-0000-4000-8000-000000000000"
         for query in (f"resources=VCPU:{10**30}", f"resources=VCPU:1&in_tree={nowhere}"):
             assert find(db, asked(query)) == ([], [])
 
     def test_a_root_of_an_older_service_that_knows_not_its_own_root_is_found(self, db: Database) -> None:
-        put(db, provider("a", rooms={"VCPU": 4}), provider("b", "a", rooms={"VGPU": 1}))
+        put(db, provider("a", inventories={"VCPU": 4}), provider("b", "a", inventories={"VGPU": 1}))
         with db.write() as session:
             session.connection().exec_driver_sql(
                 "UPDATE resource_providers SET root_provider_id = NULL WHERE uuid = 'a'"
@@ -126,7 +134,7 @@ class CandidateCases:
         assert len(find(db, asked("resources=VCPU:1,VGPU:1")).candidates) == 1
 
     def test_the_answer_takes_the_shape_of_each_microversion(self, db: Database) -> None:
-        put(db, provider("a", rooms={"VCPU": 4, "DISK_GB": 9}, traits=["HW_CPU_X86_AVX"]), provider("b", "a"))
+        put(db, provider("a", inventories={"VCPU": 4, "DISK_GB": 9}, traits=["HW_CPU_X86_AVX"]), provider("b", "a"))
 
         def answer(minor: int) -> Any:
             request = asked("resources=VCPU:1", (1, minor))

@@ -45,7 +45,7 @@ def batch_of(manager: SchedulerManager, count: int) -> dict[str, ScheduleAnswer 
         except Exception as error:  # noqa: BLE001  - the case looks at it
             found[prefix] = error
 
-    queue = manager.driver._claim_loop._queue
+    queue = manager.driver._claim_loop.queue
     threads = [threading.Thread(target=caller, args=(f"r{number}",)) for number in range(count)]
     with queue._turn:
         for thread in threads:

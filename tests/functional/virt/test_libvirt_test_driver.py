@@ -57,8 +57,8 @@ def test_a_domain_from_nothing_to_nothing(driver: Driver, tmp_path: Path) -> Non
     assert not driver.needs_image()
     driver.prepare(one, node, 1, None)
     assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
-    assert driver.start(one) is PowerState.RUNNING
-    assert driver.start(one) is PowerState.RUNNING
+    assert driver.power_on(one) is PowerState.RUNNING
+    assert driver.power_on(one) is PowerState.RUNNING
     driver.prepare(one, node, 1, None)
     assert ours(driver) == {one.uuid: (PowerState.RUNNING, 1)}
     assert driver.console_output(one.uuid, None) == ""
@@ -110,7 +110,7 @@ def test_domains_of_another_compute_at_the_same_libvirt_are_left_alone(driver: D
 def test_libvirt_takes_any_name(driver: Driver, name: str) -> None:
     one = instance(display_name=name, metadata={name: name})
     driver.prepare(one, driver.available_nodes()[0], 1, None)
-    assert driver.start(one) is PowerState.RUNNING
+    assert driver.power_on(one) is PowerState.RUNNING
 
 
 def test_changes_are_told_as_they_come(driver: Driver) -> None:
@@ -125,7 +125,7 @@ def test_changes_are_told_as_they_come(driver: Driver) -> None:
     driver.watch(changed)
     one = instance()
     driver.prepare(one, driver.available_nodes()[0], 1, None)
-    driver.start(one)
+    driver.power_on(one)
     driver.destroy(one.uuid)
     assert off.wait(10)
     assert heard == [(one.uuid, PowerState.RUNNING), (one.uuid, PowerState.SHUTDOWN)]
@@ -133,7 +133,7 @@ def test_changes_are_told_as_they_come(driver: Driver) -> None:
 
 def test_what_is_not_there(driver: Driver) -> None:
     one = instance()
-    for ask in (lambda: driver.start(one), lambda: driver.console_output(one.uuid, 10)):
+    for ask in (lambda: driver.power_on(one), lambda: driver.console_output(one.uuid, 10)):
         with pytest.raises(NotFound, match=one.uuid):
             ask()
 
@@ -180,7 +180,7 @@ def test_what_the_cpus_did(driver: Driver) -> None:
 def test_a_domain_that_is_powered_off_is_still_there(driver: Driver) -> None:
     guest = instance()
     driver.prepare(guest, "n", 1, None)
-    driver.start(guest)
+    driver.power_on(guest)
     for _ in range(2):
         driver.power_off(guest.uuid)
     driver.power_off(str(uuid.uuid4()))

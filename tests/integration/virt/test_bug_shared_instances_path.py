@@ -18,8 +18,8 @@ def test_the_clean_up_of_one_host_leaves_the_guest_of_the_other(guest_image: Pat
         for number, driver in enumerate((first, second), start=1):
             driver.prepare(guest, driver.available_nodes()[0], number, guest_image)
         with pytest.raises(StaleAttempt, match="now of host hv2"):
-            first.start(guest)
-        second.start(guest)
+            first.power_on(guest)
+        second.power_on(guest)
         first.destroy(guest.uuid, RowHost(host="hv2"))
         assert first.domains() == ()
         assert (tmp_path / "instances" / guest.uuid / "disk").exists()

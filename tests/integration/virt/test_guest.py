@@ -77,7 +77,7 @@ def test_a_guest_boots_to_ready_and_leaves_nothing(driver: Driver, guest_image: 
     before = driver.host_view(node)
     one = prepared(driver, guest_image)
     assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
-    assert driver.start(one) is PowerState.RUNNING
+    assert driver.power_on(one) is PowerState.RUNNING
     wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(one.uuid, None))
     assert len(driver.console_output(one.uuid, 2).splitlines()) == 2
     view = driver.host_view(node)
@@ -97,7 +97,7 @@ def test_a_guest_boots_to_ready_and_leaves_nothing(driver: Driver, guest_image: 
 
 def test_a_later_attempt_replaces_what_an_earlier_one_left(driver: Driver, guest_image: Path) -> None:
     one = prepared(driver, guest_image)
-    driver.start(one)
+    driver.power_on(one)
     (node,) = driver.available_nodes()
     driver.prepare(one, node, 1, guest_image)
     assert driver.power_state(one.uuid) is PowerState.RUNNING
@@ -133,7 +133,7 @@ def test_libvirtd_dies_and_comes_back(mortal: Libvirtd, guest_image: Path, tmp_p
     heard: list[tuple[str, PowerState]] = []
     driver.watch(lambda *news: heard.append(news))
     one = prepared(driver, guest_image)
-    driver.start(one)
+    driver.power_on(one)
     (node,) = driver.available_nodes()
     mortal.kill()
     begun = time.monotonic()
@@ -143,7 +143,7 @@ def test_libvirtd_dies_and_comes_back(mortal: Libvirtd, guest_image: Path, tmp_p
         lambda: driver.host_view(node),
         lambda: driver.power_state(one.uuid),
         lambda: driver.console_output(one.uuid, None),
-        lambda: driver.start(one),
+        lambda: driver.power_on(one),
         lambda: driver.destroy(one.uuid),
     ):
         with pytest.raises(HypervisorUnavailable):

@@ -62,7 +62,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory, libvirt_uri: str) -> Iterat
 def guest(driver: Driver, guest_image: Path) -> Instance:
     one = instance(flavor=FLAVOR, numa_topology=FITTED)
     driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
-    driver.start(one)
+    driver.power_on(one)
     return one
 
 

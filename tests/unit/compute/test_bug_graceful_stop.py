@@ -12,7 +12,7 @@ from tests.unit.compute.instances.test_workers import threaded
 IMAGE = Image(id="an-image", status="active", disk_format="raw")
 
 
-@pytest.mark.parametrize("operation", ["prepare", "start"])
+@pytest.mark.parametrize("operation", ["prepare", "power_on"])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_build_that_does_not_end_in_time_is_left_and_resumed_by_the_next_start(operation: str, fails: bool) -> None:
     going_on = threading.Event()

@@ -35,7 +35,7 @@ def test_a_guest_that_shuts_itself_down_is_stopped_and_keeps_its_room(compute: C
     compute.manager.report_changes()
     assert audited(compute) is VmState.STOPPED
     assert compute.used() == (1024, 10, 2)
-    assert compute.hypervisor.calls.count("start") == 1
+    assert compute.hypervisor.calls.count("power_on") == 1
 
 
 def test_a_stopped_guest_that_is_started_by_hand_is_stopped_again(compute: Compute) -> None:

@@ -33,7 +33,7 @@ def test_a_build_that_fails_for_want_of_a_conductor_is_no_fault_of_the_host(comp
     assert len(compute.conductor.failures) == 1
     compute.manager.update_available_resource()
     assert compute.row.stats.get("failed_builds", "0") == "0"
-    with compute.hypervisor_fails("start", error=errors.HypervisorUnavailable("gone"), times=1):
+    with compute.hypervisor_fails("power_on", error=errors.HypervisorUnavailable("gone"), times=1):
         compute.boot("j")
     compute.manager.update_available_resource()
     assert compute.row.stats.get("failed_builds", "0") == "1"

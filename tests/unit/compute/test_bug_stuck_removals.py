@@ -107,7 +107,7 @@ def test_a_delete_ends_the_build_at_its_next_step() -> None:
     compute.hypervisor.on_call = delete
     compute.manager.build_and_run_instance(CTX, message)
     compute.run()
-    assert "start" not in compute.hypervisor.calls
+    assert "power_on" not in compute.hypervisor.calls
     assert compute.domains() == {}
     assert compute.conductor.instances["i"].vm_state is VmState.DELETED
 

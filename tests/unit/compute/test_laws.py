@@ -28,7 +28,7 @@ FLAVORS = [
 LIMITS = HostLimits(memory_mb=8704, disk_gb=200, vcpu=8)
 METHODS = ["claim_instance", "begin_attempt", "build_succeeded", "build_failed", "instance_deleted", "finish_audit"]
 METHODS += ["begin_audit", "save_compute_node", "report_power_states"]
-OPERATIONS = ["prepare", "start", "destroy", "host_view", "available_nodes"]
+OPERATIONS = ["prepare", "power_on", "destroy", "host_view", "available_nodes"]
 
 
 # How often each thing happens, in relation to the others.

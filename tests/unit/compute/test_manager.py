@@ -1,5 +1,6 @@
 """A compute's life: builds, removals, its start, and what it does from time to time."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -158,8 +159,8 @@ def test_a_node_that_the_driver_does_not_report_fails_with_its_name(compute: Com
 FAILURES = [
     ("prepare", errors.DiskFull("no room in /images"), True),
     ("prepare", GONE, True),
-    ("start", GONE, True),
-    ("start", RuntimeError("out of the blue"), True),
+    ("power_on", GONE, True),
+    ("power_on", RuntimeError("out of the blue"), True),
     ("prepare", errors.ImageUnacceptable("virtual size over the flavor's disk"), False),
 ]
 
@@ -282,7 +283,7 @@ def test_a_build_whose_cast_was_lost_is_begun_by_the_audit(compute: Compute) -> 
 
 
 def test_a_clean_up_that_fails_is_tried_again_by_the_audit(compute: Compute) -> None:
-    with compute.hypervisor_fails("start", "destroy", error=GONE):
+    with compute.hypervisor_fails("power_on", "destroy", error=GONE):
         compute.boot("i")
     assert the_failure(compute) == (str(GONE), True)
     assert "i" in compute.domains()
@@ -293,7 +294,7 @@ def test_a_clean_up_that_fails_is_tried_again_by_the_audit(compute: Compute) -> 
 
 
 def test_what_is_left_of_a_build_is_not_removed_once_a_later_attempt_has_made_it_anew(compute: Compute) -> None:
-    with compute.hypervisor_fails("start", "destroy", error=GONE):
+    with compute.hypervisor_fails("power_on", "destroy", error=GONE):
         compute.boot("i")
     compute.manager.update_available_resource()
     message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
@@ -406,7 +407,7 @@ def killed_in(compute: Compute, operation: str) -> Compute:
     return compute.restart()
 
 
-@pytest.mark.parametrize("operation", ["claim_instance", "begin_attempt", "prepare", "start", "build_succeeded"])
+@pytest.mark.parametrize("operation", ["claim_instance", "begin_attempt", "prepare", "power_on", "build_succeeded"])
 def test_a_build_in_which_the_compute_died_is_finished_by_the_next_start(compute: Compute, operation: str) -> None:
     killed_in(compute, operation).run()
     assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
@@ -422,7 +423,7 @@ def test_a_domain_that_runs_is_adopted_not_built_again(compute: Compute) -> None
 
 
 def test_a_half_built_domain_is_undone_first(compute: Compute) -> None:
-    killed_in(compute, "start")
+    killed_in(compute, "power_on")
     assert compute.domains() == {}
     compute.run()
     assert compute.domains() == {"i": RUNNING}
@@ -582,6 +583,30 @@ def test_an_audit_that_fails_is_logged_with_its_node_and_the_others_go_on(caplog
     assert compute.conductor.calls == ["begin_audit", "finish_audit"]
     compute.manager.update_available_resource()
     assert compute.conductor.calls == ["begin_audit", "finish_audit"] * 3
+
+
+def test_bug_an_audit_that_fails_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """In an outage of the database each compute wrote a line at each audit."""
+    compute = Compute(hypervisor=Hypervisor("a")).start()
+    failing = True
+
+    def fail(operation: str) -> None:
+        if operation == "host_view" and failing:
+            raise errors.HypervisorUnavailable("away")
+
+    compute.hypervisor.on_call = fail
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+    for _ in range(100):
+        compute.manager.update_available_resource()
+    failing = False
+    compute.manager.update_available_resource()
+    compute.manager.update_available_resource()
+    lines = [record.getMessage() for record in caplog.records if "node a" in record.getMessage()]
+    assert len(lines) == 2, lines
+    assert lines[0] == "Error updating resources for node a: away"
+    assert lines[1].startswith("The audit of node a works again after")
+    assert lines[1].endswith("and 100 failures")
 
 
 def test_nodes_that_the_driver_no_longer_reports_are_deleted(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,8 +1,9 @@
-"""Which moves of an instance's state are allowed."""
+"""Which states of an instance may follow each other."""
 
 import pytest
 
-from minova.objects.states import State, TaskState, VmState, allowed
+from minova.objects.states import State, TaskState, VmState
+from minova.objects.transitions import allowed
 
 SCHEDULING = (VmState.BUILDING, TaskState.SCHEDULING)
 SPAWNING = (VmState.BUILDING, TaskState.SPAWNING)

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from minova import errors
-from minova.scheduler.filters import BaseHostFilter, Filter, PerHostFilter
+from minova.objects.checks import Check, at_least, at_most, below, enough_free
+from minova.scheduler.filters import BaseHostFilter, Filter, PerHostFilter, Verdict, all_of
 from minova.scheduler.filters.availability_zone import AvailabilityZoneFilter
 from minova.scheduler.filters.compute import ComputeFilter
 from minova.scheduler.filters.core import CoreFilter
@@ -251,3 +253,27 @@ def test_a_filter_written_for_nova_runs_on_hosts_that_are_left() -> None:
     assert list(verdict.passed) == [False, True, False, False]
     assert verdict.reason(0) == "EvenFilter said no"
     assert lifted.refusal_reason(table.host(1), spec_of()) is None
+
+
+@pytest.mark.parametrize(
+    ("checks", "kind"),
+    [
+        ([enough_free("memory", 512, 2048, "MB", limit=6144, used=5632)], "free memory"),
+        ([enough_free("VCPU", 0, 2), enough_free("DISK_GB", -3.5, 1)], "free VCPU, free DISK_GB"),
+        ([below("instances", 50, 50), below("instances", 60, 60)], "instances"),
+        ([at_most("members of the group here:", 2, 1)], "members of the group here:"),
+        (
+            [Check(False, "requested VCPU", 3, "is no multiple of", "step_size", 2, "")],
+            "requested VCPU is no multiple of step_size",
+        ),
+        ([at_least("vcpus", 4, 2)], ""),
+    ],
+)
+def test_rows_that_fail_alike_have_one_kind_of_reason(checks: list[Check], kind: str) -> None:
+    verdict = all_of(checks, 1)
+    assert verdict.kinds_of(np.array([0])) == [kind]
+
+
+def test_the_kind_of_a_reason_without_numbers_is_the_reason() -> None:
+    verdict = Verdict(np.zeros(1, bool), lambda rows: ["the service is disabled: moving 3 racks"] * len(rows))
+    assert verdict.kinds_of(np.array([0])) == ["the service is disabled: moving 3 racks"]

@@ -9,7 +9,8 @@ from stevedore import ExtensionManager
 
 from minova.hardware.numa_counts import counts_of, needs_of
 from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
-from minova.scheduler.decide.decision import Rules, best_first, decide
+from minova.scheduler.decide.chain import Rules
+from minova.scheduler.decide.decision import best_first, decide
 from minova.scheduler.extensions import FILTERS, WEIGHERS
 from minova.scheduler.filters import Filter
 from minova.scheduler.filters.availability_zone import AvailabilityZoneFilter

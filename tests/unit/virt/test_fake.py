@@ -35,8 +35,8 @@ def test_a_guest_from_nothing_to_nothing(tmp_path: Path) -> None:
     fake, one = driver(tmp_path, fake_vcpus=8, fake_memory_mb=4096, fake_local_gb=100), instance()
     fake.prepare(one, "hv1", 1, None)
     assert fake.power_state(one.uuid) is PowerState.SHUTDOWN
-    assert fake.start(one) is PowerState.RUNNING
-    assert fake.start(one) is PowerState.RUNNING
+    assert fake.power_on(one) is PowerState.RUNNING
+    assert fake.power_on(one) is PowerState.RUNNING
     view = fake.host_view("hv1")
     assert (view.vcpus, view.memory_mb, view.memory_mb_used) == (8, 4096, 512)
     assert (view.local_gb, view.local_gb_used, view.disk_available_least) == (100, 12, 88)
@@ -52,7 +52,7 @@ def test_a_guest_from_nothing_to_nothing(tmp_path: Path) -> None:
 def test_preparing_again_is_harmless_and_another_attempt_begins_anew(tmp_path: Path) -> None:
     fake, one = driver(tmp_path), instance()
     fake.prepare(one, "hv1", 1, None)
-    fake.start(one)
+    fake.power_on(one)
     fake.prepare(one, "hv1", 1, None)
     assert fake.power_state(one.uuid) is PowerState.RUNNING
     fake.prepare(one, "hv1", 2, None)
@@ -64,7 +64,7 @@ def test_domains_outlive_the_process(tmp_path: Path) -> None:
     fake, one, gone = driver(tmp_path), instance(), instance()
     for each in (one, gone):
         fake.prepare(each, "hv1", 1, None)
-        fake.start(each)
+        fake.power_on(each)
     fake.destroy(gone.uuid)
     again = driver(tmp_path)
     assert [(domain.uuid, domain.power_state) for domain in again.domains()] == [(one.uuid, PowerState.RUNNING)]
@@ -98,7 +98,7 @@ def test_a_guest_that_ends_by_itself_is_told(tmp_path: Path) -> None:
     heard: list[tuple[str, PowerState]] = []
     fake.watch(lambda *news: heard.append(news))
     fake.prepare(one, "hv1", 1, None)
-    fake.start(one)
+    fake.power_on(one)
     fake.turn(one.uuid, PowerState.CRASHED)
     assert heard == [(one.uuid, PowerState.CRASHED)]
     assert fake.power_state(one.uuid) is PowerState.CRASHED
@@ -108,15 +108,15 @@ def test_a_guest_that_ends_by_itself_is_told(tmp_path: Path) -> None:
 def test_the_last_lines_of_a_console(tmp_path: Path, tail: int | None, lines: int) -> None:
     fake, one = driver(tmp_path), instance()
     fake.prepare(one, "hv1", 1, None)
-    fake.start(one)
+    fake.power_on(one)
     fake.turn(one.uuid, PowerState.SHUTDOWN)
-    fake.start(one)
+    fake.power_on(one)
     assert len(fake.console_output(one.uuid, tail).splitlines()) == lines
 
 
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     fake, one = driver(tmp_path), instance()
-    for ask in (lambda: fake.start(one), lambda: fake.console_output(one.uuid, None)):
+    for ask in (lambda: fake.power_on(one), lambda: fake.console_output(one.uuid, None)):
         with pytest.raises(NotFound, match=one.uuid):
             ask()
 
@@ -125,7 +125,7 @@ def test_cpu_times_grow_with_what_runs(tmp_path: Path) -> None:
     one, guest = driver(tmp_path), instance()
     idle = one.cpu_times("hv1")
     one.prepare(guest, "hv1", 1, None)
-    one.start(guest)
+    one.power_on(guest)
     one.cpu_times("hv1")
     busy = one.cpu_times("hv1")
     assert (idle.used, idle.total > 0) == (0, True)
@@ -136,7 +136,7 @@ def test_cpu_times_grow_with_what_runs(tmp_path: Path) -> None:
 def test_a_domain_that_is_powered_off_keeps_its_place(tmp_path: Path) -> None:
     one, guest = driver(tmp_path), instance()
     one.prepare(guest, "hv1", 1, None)
-    one.start(guest)
+    one.power_on(guest)
     one.power_off(guest.uuid)
     one.power_off("nobody")
     assert [(domain.uuid, domain.power_state) for domain in one.domains()] == [(guest.uuid, PowerState.SHUTDOWN)]

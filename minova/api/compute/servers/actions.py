@@ -1,4 +1,7 @@
-"""`POST /servers/{id}/action`: the body's one key is the action."""
+"""`POST /servers/{id}/action`: the body's one key is the action.
+
+Those of `objects/server_actions.py` are begun by the conductor, and answered before they are done.
+"""
 
 from typing import Annotated, Any
 
@@ -9,6 +12,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http.call import Call
 from minova.codecs import Decoder
+from minova.objects.server_actions import ACTIONS, BY_KEY, ServerAction
 
 
 class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,6 +22,7 @@ class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 _CONSOLE_OUTPUT = Decoder(ConsoleOutput, strict=False)
+CONSOLE_OUTPUT = "os-getConsoleOutput"
 
 
 def act(api: Collaborators, call: Call) -> Any:
@@ -25,13 +30,27 @@ def act(api: Collaborators, call: Call) -> Any:
     if len(call.body) != 1:
         raise errors.BadRequest("Malformed request body: it must hold one action.")
     ((name, arguments),) = call.body.items()
-    if name != "os-getConsoleOutput":
-        raise errors.BadRequest(f"There is no such action: {name[:64]}. minova serves os-getConsoleOutput so far.")
+    if name in BY_KEY:
+        return start(api, call, BY_KEY[name], arguments)
+    if name != CONSOLE_OUTPUT:
+        served = ", ".join([CONSOLE_OUTPUT, *(action.key for action in ACTIONS)])
+        raise errors.BadRequest(f"There is no such action: {name[:64]}. minova serves {served} so far.")
     try:
         asked = _CONSOLE_OUTPUT.from_builtins(arguments)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
     return {"output": console_output(api, call, asked.length)}
+
+
+def start(api: Collaborators, call: Call, action: ServerAction, arguments: Any) -> None:
+    """202, as soon as it is written down. Conflict: the server's state does not allow it.
+
+    As in Nova, what stands beside the key of an action without arguments is not looked at.
+    """
+    with api.db.read() as session:
+        row = servers.find(call, session)
+    api.conductor.start_action(call.ctx, instance_uuid=row.uuid, action=action.name)
+    call.response.status = 202
 
 
 def console_output(api: Collaborators, call: Call, length: int | None) -> str:

@@ -53,8 +53,8 @@ class ServerDelete(Command):
             raise
 
 
-def find_all(client: Client, names: list[str]) -> list[Json]:
-    """Every one, or an error that names each that is not there: nothing is half-done."""
+def find_all(client: Client, names: list[str], undone: str = "Nothing was deleted.") -> list[Json]:
+    """Every one, or an error that names each that is not there and ends with `undone`: nothing is half-done."""
     found, missing = [], []
     for name in names:
         try:
@@ -66,5 +66,5 @@ def find_all(client: Client, names: list[str]) -> list[Json]:
     if missing:
         if len(missing) == 1 and len(names) == 1:
             raise missing[0]
-        raise CliError("\n".join(str(error) for error in missing) + "\nNothing was deleted.")
+        raise CliError("\n".join(str(error) for error in missing) + f"\n{undone}")
     return found

@@ -247,6 +247,32 @@ def test_delete_takes_names_and_ids_and_waits(api: ApiServer, cli: Cli) -> None:
     assert list(api.servers) == [keep]
 
 
+def test_stop_and_start_take_names_and_ids_and_wait(api: ApiServer, cli: Cli) -> None:
+    api.add_server("one")
+    two = api.add_server("two")["id"]
+    for verb, key, status in (("stop", "os-stop", "SHUTOFF"), ("start", "os-start", "ACTIVE")):
+        said = cli("server", verb, "one", two, "one", "--wait")
+        assert said.code == 0, said.err
+        assert [server["status"] for server in api.servers.values()] == [status, status]
+        assert [body for method, path, body in api.requests if method == "POST"][-2:] == [{key: None}] * 2
+
+
+def test_stop_with_one_unknown_name_stops_nothing(api: ApiServer, cli: Cli) -> None:
+    api.add_server("one")
+    said = cli("server", "stop", "one", "onee")
+    assert said.code == 1
+    assert "Nothing was changed." in said.err
+    assert not [method for method, _, _ in api.requests if method == "POST"]
+
+
+def test_a_stop_that_fails_says_why(api: ApiServer, cli: Cli) -> None:
+    api.add_server("one")
+    api.actions["os-stop"] = {"status": "ACTIVE", "fault": {"code": 500, "message": "Host host1 could not: busy."}}
+    said = cli("server", "stop", "one", "--wait")
+    assert said.code == 1
+    assert "was not stopped, it is ACTIVE: Host host1 could not: busy." in said.err
+
+
 def test_delete_with_one_unknown_name_deletes_nothing(api: ApiServer, cli: Cli) -> None:
     api.add_server("one")
     said = cli("server", "delete", "one", "onee")

@@ -7,7 +7,8 @@ import pytest
 
 from minova.placement.candidates.combine import Candidate, Combiner
 from minova.placement.candidates.request import CandidateRequest, Group
-from minova.placement.candidates.tree import SHARES, Node, Room, Tree, sharing_with
+from minova.placement.candidates.tree import SHARES, Node, Tree, sharing_with
+from minova.placement.limits.inventory_checks import InventoryUsage
 
 HOST = """
     host VCPU=8 MEMORY_MB=64 +X @agg
@@ -29,14 +30,14 @@ def nodes_of(text: str) -> list[Node]:
         name, *words = line.split()
         name, _, parent = name.rstrip(")").partition("(")
         above = made.get(parent)
-        rooms = dict(word.split("=") for word in words if "=" in word)
+        inventories = dict(word.split("=") for word in words if "=" in word)
         made[name] = Node(
             id=number + len(text) * 100,
             uuid=name,
             root_id=above.root_id if above else number + len(text) * 100,
             root_uuid=above.root_uuid if above else name,
             parent_id=above.id if above else None,
-            rooms={name: Room(int(free), 0, 1, int(free), 1) for name, free in rooms.items()},
+            inventories={name: InventoryUsage(int(free), 0, 1, int(free), 1) for name, free in inventories.items()},
             traits=frozenset(word[1:] for word in words if word[0] == "+"),
             aggregates=frozenset(word[1:] for word in words if word[0] == "@"),
         )
@@ -175,25 +176,25 @@ def test_amounts_of_several_groups_add_up() -> None:
 
 def test_the_sum_of_several_groups_stays_below_max_unit() -> None:
     tree = tree_of("host VCPU=8")
-    node = Node(id=1, uuid="host", root_id=1, root_uuid="host", rooms={"VCPU": Room(8, 0, 1, 3, 1)})
+    node = Node(id=1, uuid="host", root_id=1, root_uuid="host", inventories={"VCPU": InventoryUsage(8, 0, 1, 3, 1)})
     tree = Tree(node, [node], (), {1: None})
     assert found(asks(group("1", "VCPU=1"), group("2", "VCPU=2")), tree) == ["1:host 2:host"]
     assert found(asks(group("1", "VCPU=2"), group("2", "VCPU=2")), tree) == []
 
 
 @pytest.mark.parametrize(
-    ("room", "amount", "takes"),
+    ("inventory", "amount", "takes"),
     [
-        (Room(8, 0, 1, 8, 1), 8, True),
-        (Room(8, 1, 1, 8, 1), 8, False),
-        (Room(8, 0, 1, 4, 1), 5, False),
-        (Room(8, 0, 2, 8, 1), 1, False),
-        (Room(8, 0, 1, 8, 2), 3, False),
-        (Room(8, 9, 1, 8, 1), 1, False),
+        (InventoryUsage(8, 0, 1, 8, 1), 8, True),
+        (InventoryUsage(8, 1, 1, 8, 1), 8, False),
+        (InventoryUsage(8, 0, 1, 4, 1), 5, False),
+        (InventoryUsage(8, 0, 2, 8, 1), 1, False),
+        (InventoryUsage(8, 0, 1, 8, 2), 3, False),
+        (InventoryUsage(8, 9, 1, 8, 1), 1, False),
     ],
 )
-def test_units_steps_and_capacity(room: Room, amount: int, takes: bool) -> None:
-    assert room.takes(amount) is takes
+def test_units_steps_and_capacity(inventory: InventoryUsage, amount: int, takes: bool) -> None:
+    assert inventory.takes(amount) is takes
 
 
 def devices(count: int, of_each: int) -> Tree:

@@ -57,10 +57,10 @@ def test_a_class_that_the_provider_has_not_is_named() -> None:
 
 
 small = st.integers(0, 12)
-rooms = st.builds(InventoryColumns, small, small, small, small, small)
+inventories = st.builds(InventoryColumns, small, small, small, small, small)
 
 
-@given(st.lists(rooms, min_size=1, max_size=6), st.integers(1, 12))
+@given(st.lists(inventories, min_size=1, max_size=6), st.integers(1, 12))
 def test_columns_and_numbers_give_the_same_verdict(rows: list[InventoryColumns], asked: int) -> None:
     columns = InventoryColumns(*(np.array([row[i] for row in rows]) for i in range(len(INVENTORY_COLUMNS))))
     of_all: list[Any] = list(capacity_checks("VCPU", columns, asked))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from minova.objects.capacity import Capacity
 from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
 from minova.objects.numa import InstanceNUMATopology, NUMATopology
-from minova.scheduler.decide.capacity import capacity_of, what_of
+from minova.scheduler.decide.capacity import capacity_of
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import decide, with_group_member
 from minova.scheduler.decide.what_if_table import WhatIfTable
@@ -168,20 +168,6 @@ def test_only_hosts_of_the_zone() -> None:
 def test_builds_under_way_come_to_an_end_and_so_stop_nobody() -> None:
     found = capacity_of(WhatIfTable(table_of(record(1))), spec_of(), rules("IoOpsFilter"), 100)
     assert found.total == 16
-
-
-@pytest.mark.parametrize(
-    ("reason", "what"),
-    [
-        ("free memory 512 MB < requested 2048 MB (limit 6144 MB, used 5632 MB)", "free memory"),
-        ("free VCPU 0 < requested 2 (capacity 8, used 8); free DISK_GB -3.5 < requested 1", "free VCPU, free DISK_GB"),
-        ("instances 50 >= limit 50", "instances"),
-        ("the service is disabled: moving 3 racks", "the service is disabled: moving 3 racks"),
-        ("", ""),
-    ],
-)
-def test_what_there_was_not_enough_of(reason: str, what: str) -> None:
-    assert what_of(reason) == what
 
 
 @settings(max_examples=60)

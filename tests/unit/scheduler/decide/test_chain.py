@@ -9,7 +9,8 @@ from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest, PciDevicePool
 from minova.objects.request_spec import Destination, PlacementFilter
-from minova.scheduler.decide.decision import Decision, Rules, decide
+from minova.scheduler.decide.chain import Rules
+from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.filters import BaseHostFilter, PerHostFilter
 from minova.scheduler.filters.affinity import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
 from minova.scheduler.filters.compute import ComputeFilter
@@ -150,7 +151,7 @@ def test_limits_are_written_in_the_order_of_the_chain_and_unknown_ones_are_carri
 def told(spec: Any, **more: Any) -> tuple[list[str], list[str]]:
     said: list[str] = []
     table = table_of(record(1, service=DOWN), record(2), record(3))
-    decision = decide(table, spec, uuids(1), 0, rules(ComputeFilter, say=said.append, **more))
+    decision = decide(table, spec, uuids(1), 0, rules(ComputeFilter, log_info=said.append, **more))
     return chosen(decision), said
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from minova import errors
 from minova.objects.diagnosis import Diagnosis
-from minova.scheduler.decide.decision import Decision, Rules, decide
+from minova.scheduler.decide.chain import Rules
+from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.filters import BaseHostFilter, Filter, PerHostFilter
 from minova.scheduler.filters.compute import ComputeFilter
 from minova.scheduler.filters.ram import RamFilter
@@ -179,7 +180,7 @@ def test_a_rebuild_has_no_limits_of_filters_that_it_does_not_ask() -> None:
 def test_log_lines_are_novas() -> None:
     lines: list[str] = []
     table = table_of(record(1, num_instances=21), record(2, memory_mb_used=32768, inventories=record(1).inventories))
-    decide(table, spec_of(), uuids(1), 0, rules(trace=lines.append))
+    decide(table, spec_of(), uuids(1), 0, rules(log_debug=lines.append))
     shown = "(host1, node1) ram: 32768MB disk: 512000MB io_ops: 0 instances: 21"
     assert lines == [
         "Starting with 2 host(s)",

@@ -272,6 +272,35 @@ def test_the_console_of_a_server(stocked: Cloud) -> None:
     assert stocked.ask("POST", path, {"os-getConsoleOutput": {"length": 0}}) == (200, {"output": ""})
 
 
+@pytest.mark.parametrize(("key", "action"), [("os-stop", "stop"), ("os-start", "start")])
+def test_a_server_action_is_accepted_and_handed_to_the_conductor(stocked: Cloud, key: str, action: str) -> None:
+    made = stocked.make_server()
+    path = f"/v2.1/servers/{made['id']}/action"
+    assert stocked.ask("POST", path, {key: None}) == (202, None)
+    assert stocked.conductor.actions == [(made["id"], action)]
+    assert stocked.ask("POST", f"/v2.1/servers/{uuid.uuid4()}/action", {key: None})[0] == 404
+
+
+def test_a_server_in_the_wrong_state_is_a_conflict_with_novas_text(stocked: Cloud) -> None:
+    made = stocked.make_server()
+    text = f"Cannot 'start' instance {made['id']} while it is in vm_state active"
+
+    def refuse(method: str) -> None:
+        raise errors.Conflict(text)
+
+    stocked.conductor.before = refuse
+    status, document = stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", {"os-start": None})
+    assert (status, document) == (409, {"conflictingRequest": {"code": 409, "message": text}})
+
+
+@pytest.mark.parametrize(("vm_state", "task_state"), [("stopped", None), ("stopped", "powering-on")])
+def test_a_stopped_server_is_shutoff(stocked: Cloud, vm_state: str, task_state: str | None) -> None:
+    made = stocked.make_server()
+    stocked.conductor.edit(made["id"], vm_state=vm_state, task_state=task_state)
+    server = stocked.ask("GET", f"/v2.1/servers/{made['id']}")[1]["server"]
+    assert (server["status"], server["OS-EXT-STS:task_state"]) == ("SHUTOFF", task_state)
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -1,0 +1,183 @@
+"""The handlers of tasks of servers: scheduling, builds on hosts, deletions, and server actions."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova.conductor.compute_messages import Casts, builds_of
+from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.build import BuildInstances
+from minova.conductor.servers.build_reports import BuildReports
+from minova.conductor.servers.terminate import Terminate
+from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.registry import TaskHandler, TaskRegistry
+from minova.conductor.tasks.worker import Worker
+from minova.context import service_context
+from minova.db.models import Task, TaskStep
+from minova.db.servers import tasks as task_rows
+
+# Seconds that a background task repeats a transaction while the database is away; then it is found again.
+TRY_FOR = 60.0
+
+
+class ScheduleTasks:
+    """Instances of one request are scheduled together again."""
+
+    waits_for_host: ClassVar[bool] = False
+
+    def __init__(self, worker: Worker, builds: BuildInstances) -> None:
+        self._worker = worker
+        self._builds = builds
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        self.resume(tasks)
+
+    def resume(self, tasks: Sequence[Task]) -> None:
+        by_reservation: dict[str, dict[str, int]] = defaultdict(dict)
+        for task in tasks:
+            by_reservation[task.reservation_id][task.instance_uuid] = task.epoch
+        requests = {task.reservation_id: task.request_id for task in reversed(tasks)}
+        for reservation_id, epochs in by_reservation.items():
+            ctx = service_context(requests[reservation_id])
+            # By their epochs too: what was begun before a task was lost and taken back is void.
+            what = (reservation_id, frozenset(epochs.values()))
+            self._worker.in_background(
+                ctx,
+                Kind.SCHEDULE,
+                what,
+                lambda one=reservation_id, some=epochs: self._schedule(one, some),  # type: ignore[misc]
+            )
+
+    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
+        self._builds.expire({task.instance_uuid: task.epoch for task in tasks}, f"The instance was {reason}.")
+
+    def _schedule(self, reservation_id: str, epochs: Mapping[str, int]) -> None:
+        expired = self._worker.persist("A look at deadlines", lambda session: self._expired(session, epochs), TRY_FOR)
+        if expired:
+            self._builds.expire({uuid: epochs[uuid] for uuid in expired}, "No scheduler has answered in time.")
+        left = {uuid: epoch for uuid, epoch in epochs.items() if uuid not in expired}
+        if left:
+            self._builds.again(service_context(), reservation_id, left)
+
+    def _expired(self, session: Session, epochs: Mapping[str, int]) -> set[str]:
+        return task_rows.past_deadline(session, epochs, self._worker.now())
+
+
+class BuildTasks:
+    """An attempt that has waited too long is given up, as if its host had reported a failure."""
+
+    waits_for_host: ClassVar[bool] = True
+
+    def __init__(self, worker: Worker, reports: BuildReports, casts: Casts, build_timeout: float) -> None:
+        self._worker = worker
+        self._reports = reports
+        self._casts = casts
+        self._build_timeout = build_timeout
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        with self._worker.db.read() as session:
+            builds = builds_of(session, tasks)
+        by_uuid = {task.instance_uuid: task for task in tasks}
+        for build in builds:
+            task = by_uuid[build.message.instance.uuid]
+            ctx = service_context(task.request_id)
+            what = (task.instance_uuid, task.attempt)
+            # While the broker is away a cast waits for it.
+            self._worker.in_background(ctx, Kind.CAST, what, lambda c=ctx, b=build: self._casts.build(c, [b]))  # type: ignore[misc]
+
+    def resume(self, tasks: Sequence[Task]) -> None:
+        self.expire(tasks, f"not built within {self._build_timeout:g} s")
+
+    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
+        for task in tasks:
+            self._give_up(task, reason, retriable=not final)
+
+    def _give_up(self, task: Task, reason: str, *, retriable: bool) -> None:
+        ctx = service_context(task.request_id)
+        uuid, attempt, host = task.instance_uuid, task.attempt, task.host or ""
+        self._worker.in_background(
+            ctx,
+            Kind.BUILD,
+            (uuid, attempt),
+            lambda: self._reports.build_failed(ctx, uuid, attempt, host, reason, retriable),
+        )
+
+
+class DeleteTasks:
+    """The host is asked again. What is to become of a deletion without a host is decided then."""
+
+    waits_for_host: ClassVar[bool] = True
+
+    def __init__(self, worker: Worker, terminate: Terminate) -> None:
+        self._worker = worker
+        self._terminate = terminate
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        self.resume(tasks)
+
+    def resume(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            self._resume(task)
+
+    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
+        self.resume(tasks)
+
+    def _resume(self, task: Task) -> None:
+        ctx = service_context(task.request_id)
+        uuid, epoch = task.instance_uuid, task.epoch
+        self._worker.in_background(ctx, Kind.DELETE, (uuid, epoch), lambda: self._terminate.resume(ctx, uuid, epoch))
+
+
+class ActionTasks:
+    """The host is asked again, or the action fails and the instance is as before."""
+
+    waits_for_host: ClassVar[bool] = True
+
+    def __init__(self, worker: Worker, actions: ServerActions) -> None:
+        self._worker = worker
+        self._actions = actions
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        self.resume(tasks)
+
+    def resume(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            self._resume(task)
+
+    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
+        for task in tasks:
+            self._expire(task, reason)
+
+    def _resume(self, task: Task) -> None:
+        ctx = service_context(task.request_id)
+        uuid, epoch = task.instance_uuid, task.epoch
+        self._worker.in_background(ctx, Kind.ACTION, (uuid, epoch), lambda: self._actions.resume(ctx, uuid, epoch))
+
+    def _expire(self, task: Task, reason: str) -> None:
+        ctx = service_context(task.request_id)
+        uuid, epoch = task.instance_uuid, task.epoch
+        work = lambda: self._actions.expire(uuid, epoch, reason)  # noqa: E731
+        self._worker.in_background(ctx, Kind.ACTION, ("expire", uuid, epoch), work)
+
+
+def task_registry(
+    conf: cfg.ConfigOpts,
+    worker: Worker,
+    casts: Casts,
+    *,
+    builds: BuildInstances,
+    reports: BuildReports,
+    terminate: Terminate,
+    actions: ServerActions,
+) -> TaskRegistry:
+    """The table of all steps."""
+    handlers: dict[TaskStep, TaskHandler] = {
+        TaskStep.SCHEDULE: ScheduleTasks(worker, builds),
+        TaskStep.BUILD: BuildTasks(worker, reports, casts, float(conf.conductor.build_timeout)),
+        TaskStep.DELETE: DeleteTasks(worker, terminate),
+        TaskStep.ACTION: ActionTasks(worker, actions),
+    }
+    return TaskRegistry(handlers)

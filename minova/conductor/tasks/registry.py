@@ -1,0 +1,71 @@
+"""What a conductor does with the tasks that it owns, by their step: one handler in this table for each."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, Protocol
+
+from minova.db.models import Task, TaskStep
+
+LOG = logging.getLogger(__name__)
+
+
+class TaskHandler(Protocol):
+    """What becomes of tasks in one step. Each method hands work to the background and returns at once.
+
+    A task may be handed over more than once, or too late: the work checks its row again under lock.
+    """
+
+    waits_for_host: ClassVar[bool]
+    """Whether its tasks wait for the host that they name."""
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """Send from their rows what may never have been sent: after a take-over, or when the broker has lost messages."""
+        ...
+
+    def resume(self, tasks: Sequence[Task]) -> None:
+        """Their wake-up time has come."""
+        ...
+
+    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
+        """Waiting any longer is of no use. `final`: no other host is tried, either."""
+        ...
+
+
+class TaskRegistry:
+    """Hands tasks to the handlers of their steps. Tasks in steps of a later release are left to its conductors."""
+
+    def __init__(self, handlers: Mapping[TaskStep, TaskHandler]) -> None:
+        self._handlers = handlers
+
+    @property
+    def steps(self) -> tuple[TaskStep, ...]:
+        return tuple(self._handlers)
+
+    def start(self, tasks: Iterable[Task]) -> None:
+        self._each(tasks, lambda handler, together: handler.start(together))
+
+    def resume(self, tasks: Iterable[Task]) -> None:
+        self._each(tasks, lambda handler, together: handler.resume(together))
+
+    def expire(self, tasks: Iterable[Task], reason: str, *, final: bool = False) -> None:
+        self._each(tasks, lambda handler, together: handler.expire(together, reason, final=final))
+
+    def wait_for_host(self, tasks: Iterable[Task]) -> list[Task]:
+        """Those that wait for the host that they name."""
+        return [task for task in tasks if (handler := self._of(task)) is not None and handler.waits_for_host]
+
+    def _of(self, task: Task) -> TaskHandler | None:
+        known = {step.value: handler for step, handler in self._handlers.items()}
+        return known.get(task.step)
+
+    def _each(self, tasks: Iterable[Task], work: Callable[[TaskHandler, Sequence[Task]], None]) -> None:
+        by_step: dict[str, list[Task]] = defaultdict(list)
+        for task in tasks:
+            by_step[task.step].append(task)
+        for step, together in by_step.items():
+            handler = self._of(together[0])
+            if handler is None:
+                LOG.info("%d tasks are in step %s, which this release does not know", len(together), step)
+            else:
+                work(handler, together)

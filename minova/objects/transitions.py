@@ -1,0 +1,51 @@
+"""The one table of the states that may follow each other. Pure.
+
+                 claim, image, disk         domain runs
+(BUILDING, SCHEDULING) --> (BUILDING, NETWORKING | BLOCK_DEVICE_MAPPING | SPAWNING) --> (ACTIVE, None)
+          |   ^ next alternate      |
+          |   '---------------------'
+          v               (ACTIVE, None) --> (STOPPED, None)   the guest has shut itself down
+    (ERROR, None)         (idle, None) <--> (idle, action's task_state) --> (action's end, None)
+                          (any, any) --> (any, DELETING) --> (DELETED, None)
+"""
+
+from collections.abc import Iterable, Mapping
+
+from minova.objects.server_actions import ACTIONS
+from minova.objects.states import BUILD_STEPS, State, TaskState, VmState
+
+# A build step may repeat or begin again on the next alternate; deleting may be asked for at any time.
+_BUILD = {(VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS)}
+
+_OF_BUILDS: dict[State, set[State]] = {
+    state: _BUILD | {(VmState.ACTIVE, None), (VmState.ERROR, None)} for state in _BUILD
+}
+# What the hypervisor says of idle instances, and failures.
+_OF_IDLE: dict[State, set[State]] = {
+    (VmState.ACTIVE, None): {(VmState.ACTIVE, None), (VmState.STOPPED, None), (VmState.ERROR, None)},
+    (VmState.PAUSED, None): {(VmState.PAUSED, None), (VmState.STOPPED, None), (VmState.ERROR, None)},
+    (VmState.STOPPED, None): {(VmState.STOPPED, None), (VmState.ACTIVE, None), (VmState.ERROR, None)},
+    (VmState.ERROR, None): {(VmState.ERROR, None)},
+}
+
+
+def _merged(tables: Iterable[Mapping[State, set[State]]]) -> dict[State, set[State]]:
+    merged: dict[State, set[State]] = {}
+    for table in tables:
+        for before, after in table.items():
+            merged.setdefault(before, set()).update(after)
+    return merged
+
+
+ALLOWED = _merged([_OF_BUILDS, _OF_IDLE, *(action.transitions for action in ACTIONS)])
+
+
+def allowed(before: State, after: State) -> bool:
+    """Whether an instance may go from one (vm_state, task_state) to the other."""
+    if before[0] is VmState.DELETED:
+        return False
+    if after[1] is TaskState.DELETING:
+        return after[0] is before[0]
+    if before[1] is TaskState.DELETING:
+        return after in {(VmState.DELETED, None), (VmState.ERROR, None)}
+    return after in ALLOWED.get(before, set())
