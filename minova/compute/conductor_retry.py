@@ -7,7 +7,7 @@ from typing import TypeVar
 from minova.retry import retry_call
 
 T = TypeVar("T")
-# Seconds. Nobody else can go on meanwhile either: giving up earlier would only fail builds of healthy hosts.
+# Seconds. No other host can go on meanwhile either: giving up earlier would only fail builds of healthy hosts.
 PATIENCE = 600.0
 
 

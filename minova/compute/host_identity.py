@@ -1,4 +1,4 @@
-"""Who this host is and which process serves it: the file `compute_id`, and a lock that ends with the process.
+"""The identity of this host and of the process that serves it: the file `compute_id`, and a lock that ends with the process.
 
 The identity is kept on the host's own disk, as Nova keeps it since 2023: names change, and the books of running guests
 must not go with a name.

@@ -157,7 +157,7 @@ class ComputeManager:
         work = self._builder.build
         try:
             self._workers.build(build.instance.uuid, lambda: _in_request(ctx, lambda own: work(own, build)))
-        except RuntimeError as error:  # no thread can be had; an audit says so to the conductor
+        except RuntimeError as error:  # no thread is available; an audit reports it to the conductor
             failed = Outcome(end=End.FAILED, reason=f"The build could not begin: {error}")
             self._builder.attempts.end(build.instance.uuid, build.attempt, build.node, failed)
             raise
@@ -219,7 +219,7 @@ class ComputeManager:
     # -- the life of the service -----------------------------------------------------------------------------------
 
     def init_host(self) -> None:
-        """Register, connect to the hypervisor, adopt what runs. While the hypervisor is away the service says so."""
+        """Register, connect to the hypervisor, adopt running domains. While the hypervisor is away the service reports it."""
         ctx = service_context()
         if self._identity is not None:
             self._identity.hold()

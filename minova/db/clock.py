@@ -77,7 +77,7 @@ def later(one: Any, other: Any) -> ColumnElement[float]:
 
 
 def advance(session: Session, wall: ColumnElement[float]) -> None:
-    """Bring the row up to date. In a transaction of its own, since everyone who advances the clock locks the row.
+    """Bring the row up to date. In a transaction of its own, since it locks the row.
 
     Conductors of the release before this clock compare leases and heartbeats with the wall clock. While a worker of theirs is
     known, the clock follows the wall clock forwards, however far.

@@ -45,7 +45,7 @@ _AWAY_CODES = (1021, 1040, 1047, 1053, 1114, 1203, 1927)
 _TOO_LONG = ("57014", 1969)
 # The server takes no writes: it was the primary and is none any more. A new connection may reach the one that is.
 _DEMOTED = ("25006", 1290, 1792, 1836)
-# Seconds that a client waits longer than the server works on a statement, so that it is the server who gives up.
+# Seconds that a client waits longer than the server works on a statement, so that the server gives up first.
 _READ_GRACE = 2.0
 LOG = logging.getLogger(__name__)
 _AWAY_SQLITE = ("unable to open", "locked", "disk I/O", "is full")
@@ -90,7 +90,7 @@ class Database:
 
     A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections at
     the same time (not SQLite); more work waits.
-    `durable` False: SQLite does not wait for the disk, for databases that nobody keeps.
+    `durable` False: SQLite does not wait for the disk, for throw-away databases.
     `timeouts` None: statements may take as long as they do, as those of migrations.
     InvalidConfiguration: no such URL.
     """
@@ -277,7 +277,7 @@ def _code(original: BaseException | None) -> Any:
 
 def is_away(error: Exception, *, readonly: bool = False) -> bool:
     """Whether the database itself is out of reach or out of means: nothing is wrong with what was asked. `readonly`: it was
-    asked by one who may not write anyway.
+    the request of a read-only database.
     """
     if isinstance(error, PoolTimeout):
         return True
@@ -329,7 +329,7 @@ def _options(url: str, pool_size: int, timeouts: Timeouts | None) -> dict[str, A
         "connect_args": {} if timeouts is None else _connect_arguments(parsed, timeouts),
         "pool_recycle": times.connection_recycle_time,
         "pool_timeout": times.pool_timeout,
-        # Connections beyond these would be made and closed all the time just when there is most to do: who comes then waits.
+        # Connections beyond these would be made and closed all the time just when there is most to do: further requests wait.
         "pool_size": pool_size,
         "max_overflow": 0,
     }

@@ -19,12 +19,12 @@ def of_node(session: Session, node_id: int) -> tuple[PciDeviceObject, ...]:
 
 def of_instances(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[PciDeviceObject, ...]]:
     """What each of them has, on whichever node; only those that have any."""
-    found: dict[str, tuple[PciDeviceObject, ...]] = {}
+    devices: dict[str, tuple[PciDeviceObject, ...]] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         query = select(PciDevice.instance_uuid, PciDevice.value).where(PciDevice.instance_uuid.in_(chunk))
         for uuid, device in session.execute(query.order_by(PciDevice.address)):
-            found[str(uuid)] = (*found.get(str(uuid), ()), device)
-    return found
+            devices[str(uuid)] = (*devices.get(str(uuid), ()), device)
+    return devices
 
 
 def write(session: Session, node_id: int, devices: Sequence[PciDeviceObject]) -> bool:
@@ -32,13 +32,13 @@ def write(session: Session, node_id: int, devices: Sequence[PciDeviceObject]) ->
     before = {device.address: device for device in of_node(session, node_id)}
     after = {device.address: device for device in devices}
     connection = session.connection()
-    here = PciDevice.node_id == node_id
+    of_this_node = PciDevice.node_id == node_id
     for address in before.keys() - after.keys():
-        connection.execute(delete(PciDevice).where(here, PciDevice.address == address))
+        connection.execute(delete(PciDevice).where(of_this_node, PciDevice.address == address))
     for address, device in after.items():
         values = {"instance_uuid": device.instance_uuid, "value": device}
         if address not in before:
             connection.execute(insert(PciDevice).values(node_id=node_id, address=address, **values))
         elif before[address] != device:
-            connection.execute(update(PciDevice).where(here, PciDevice.address == address).values(**values))
+            connection.execute(update(PciDevice).where(of_this_node, PciDevice.address == address).values(**values))
     return before != after

@@ -1,6 +1,6 @@
 """Nova's image properties: which there are, their older names, and their values in one spelling.
 
-Names and values as of Nova 34. Properties that are not among them are nobody's business here.
+Names and values as of Nova 34. Other properties are not checked.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Which services are up, computed from heartbeat times alone.
 
 A service's silence is measured against the newest heartbeat of all (conductors write their own while they work and messages
-come through), so that a time in which no conductor could hear or write makes nobody look dead.
+come through), so that a time in which no conductor could hear or write makes no service look dead.
 
 When many services fall silent together, and no service but conductors is heard since, then what carries the messages may be at
 fault. Such services are in doubt: they count as up until their silence has lasted MASS_SILENCE_GRACE times the down time. A
@@ -23,7 +23,7 @@ OVERDUE_AFTER = 1 / 2
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Ids of services that count as dead, and of those that count as up although nobody hears them."""
+    """Ids of services that count as dead, and of those that count as up although no heartbeat arrives."""
 
     down: frozenset[int]
     in_doubt: frozenset[int]

@@ -28,7 +28,7 @@ class MigrationType(StrEnum):
 NOT_IN_PROGRESS = frozenset(
     {"accepted", "queued", "confirmed", "reverted", "error", "failed", "completed", "cancelled", "done"}
 )
-# Nobody goes on with it.
+# Nothing continues it.
 ENDED = NOT_IN_PROGRESS - {"accepted", "queued"}
 # The guest runs at the source as before.
 UNTOUCHED = frozenset({"accepted", "queued", "pre-migrating"})

@@ -1,4 +1,4 @@
-"""What people who are no administrators may read of a text in which hosts are named."""
+"""Removes the names of hosts from texts for users who are not administrators."""
 
 import re
 from collections.abc import Iterable

@@ -23,26 +23,26 @@ class Traits(NamedTuple):
 
 def traits_of(extra_specs: Mapping[str, str]) -> Traits:
     """What the flavor's extra specs require and forbid."""
-    found: dict[str, set[str]] = {"required": set(), "forbidden": set()}
+    traits: dict[str, set[str]] = {"required": set(), "forbidden": set()}
     for key, value in prefixed(extra_specs, TRAIT_PREFIX):
-        if value not in found:
+        if value not in traits:
             raise errors.BadRequest(f"Flavor extra spec {key}={value!r}: a trait is required or forbidden.")
-        found[value].add(_trait(f"Flavor extra spec {key}={value!r}", key))
-    return Traits(found["required"], found["forbidden"])
+        traits[value].add(_trait(f"Flavor extra spec {key}={value!r}", key))
+    return Traits(traits["required"], traits["forbidden"])
 
 
 def required_of_image(image: Image | None) -> set[str]:
     """An image can require traits, not forbid them."""
-    found = set()
+    required = set()
     for key, value in prefixed(image.properties if image is not None else {}, TRAIT_PREFIX):
         if value != "required":
             raise errors.BadRequest(f"Image property {key}={value!r}: an image's trait can only be required.")
-        found.add(_trait(f"Image property {key}={value!r}", key))
-    return found
+        required.add(_trait(f"Image property {key}={value!r}", key))
+    return required
 
 
 def check(flavor: Flavor, image: Image | None) -> None:
-    """BadRequest: something of it cannot be asked of Placement. For those who take a request, before it is written."""
+    """Raises BadRequest if flavor or image ask Placement for what it cannot serve. Called before a request is written."""
     resource_alternatives(flavor, None)
     traits_of(flavor.extra_specs)
     required_of_image(image)

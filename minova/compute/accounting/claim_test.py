@@ -115,11 +115,11 @@ def hardware_fit(
     misfits = []
     fitted = None
     if wanted is not None and node.numa_topology is not None:
-        found = fit_topology(node.numa_topology, wanted, limits=limits.numa_topology, pci=pci, packing=packing)
-        if isinstance(found, NoFit):
-            misfits.append(Misfit("numa", f"{NO_NUMA_WITH_PCI if requests else NO_NUMA} ({found.reason})"))
+        fit = fit_topology(node.numa_topology, wanted, limits=limits.numa_topology, pci=pci, packing=packing)
+        if isinstance(fit, NoFit):
+            misfits.append(Misfit("numa", f"{NO_NUMA_WITH_PCI if requests else NO_NUMA} ({fit.reason})"))
         else:
-            fitted = found
+            fitted = fit
     short = pci_pools.shortage(pci.pools, pci.requests)
     if short is not None:
         misfits.append(Misfit("pci", f"{NO_PCI} ({short})"))
@@ -148,7 +148,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bool = False) -> Fit:
-    """All five tests; every reason is told, not only the first."""
+    """Run all five tests. The answer has every reason, not only the first."""
     checks = checks_of(node, demand.usage, limits)
     hardware = hardware_fit(node, demand.numa_topology, demand.pci_requests, limits, packing=packing)
     short = tuple(check for check in checks if check.reason is not None)

@@ -25,7 +25,7 @@ def drift_of(kept: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
 
 
 def edited(written: ComputeNode | None, row: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
-    """What somebody else made of the row since it was written here; nothing where that is not known."""
+    """Changes of the row since this process wrote it; empty if its last write is not known."""
     if written is None:
         return ()
     if row is None:
@@ -37,7 +37,7 @@ def edited(written: ComputeNode | None, row: ComputeNode | None, found: ComputeN
 
 
 def with_own_devices(inputs: AuditInputs, written: ComputeNode | None) -> AuditInputs:
-    """Devices as they were written here, not as somebody else made their rows: a guest may have them."""
+    """Keep the devices as this process wrote them, whatever their rows say now: a guest may use them."""
     if written is None or inputs.node is None or _taken(inputs.node) == _taken(written):
         return inputs
     node = msgspec.structs.replace(inputs.node, pci_devices=written.pci_devices)

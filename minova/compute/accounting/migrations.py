@@ -15,7 +15,7 @@ from minova.objects.migration import Migration, MigrationType
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.states import RESOURCE_FREE, TaskState, VmState
 
-# An instance in none of these is moved no more, whatever its migration's row says.
+# An instance in none of these is not moving, whatever its migration's row says.
 _RESIZING = frozenset(
     {
         TaskState.RESIZE_PREP,
@@ -58,15 +58,15 @@ def sides_held(
         known = newest.get(migration.instance_uuid)
         if known is None or _age(migration) >= _age(known):
             newest[migration.instance_uuid] = migration
-    found = {}
+    sides = {}
     for migration in newest.values():
         instance = instances.get(migration.instance_uuid)
         if instance is None or instance.deleted or not migration.in_progress or not is_moving(instance, migration):
             continue
         side = side_of(migration, (instance.host, instance.node) == (host, node), host, node)
         if side is not None:
-            found[migration.uuid] = side
-    return found
+            sides[migration.uuid] = side
+    return sides
 
 
 def side_of(migration: Migration, here: bool, host: str, node: str) -> MigrationSide | None:

@@ -1,4 +1,4 @@
-"""What is kept of one node between audits: the node's figures, and who is behind them. Pure: each step returns a new NodeUsage.
+"""The usage of one node between audits: its figures, and the instances and migrations behind them. Pure: each step returns a new NodeUsage.
 
 An audit makes one from the rows; claims, removals and migrations change it by the same steps of `usage`, so that
 both ways must come to the same figures.
@@ -121,10 +121,10 @@ def after_migration_step(
     node_usage = without_migration(without_instance(node_usage, instance.uuid), migration.uuid)
     if here:
         numa = instance.numa_topology
-        found = TrackedInstance(
+        tracked = TrackedInstance(
             instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), numa)
         )
-        node_usage = with_instance(node_usage, found)
+        node_usage = with_instance(node_usage, tracked)
     moving = migration.in_progress and not instance.deleted and is_moving(instance, migration)
     side = side_of(migration, here, *place) if moving else None
     if side is not None:

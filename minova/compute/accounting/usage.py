@@ -13,7 +13,7 @@ from minova.objects.states import TaskState, VmState
 
 Overhead = tuple[int, int, int]
 
-# Counted in the stats but never 0 there, so that an idle node says so.
+# Counters that stay in the stats of an idle node, as 0.
 ALWAYS = ("failed_builds", "io_workload", "num_instances")
 # Tasks that read and write much, which with builds make Nova's io_workload.
 HEAVY = frozenset({TaskState.RESIZE_PREP, TaskState.RESIZE_MIGRATING, TaskState.REBUILDING})

@@ -271,7 +271,7 @@ def _refuse_status(status: int, image: Image) -> None:
 
 
 def _room_for(file: BinaryIO, image: Image) -> None:
-    """Better said at once than after the disk was filled."""
+    """Fail before the disk is filled, not after."""
     free = shutil.disk_usage(file.name).free
     if image.size is not None and image.size > free:
         raise errors.DiskFull(f"Image {image.id} of {image.size} bytes > {free} bytes free beside {file.name}")

@@ -16,7 +16,7 @@ _DIGEST = re.compile(r"([0-9a-f]{64,128})(\.json|\.part|\.json\.part)?")
 
 
 def sweep(folder: Path, in_use: Container[str], minimum_age: float, now: float) -> tuple[str, ...]:
-    """Remove bases and leavings of downloads that nobody has asked for in `minimum_age` seconds; answers which.
+    """Remove bases and partial downloads that were not requested for `minimum_age` seconds. Returns their names.
 
     `in_use` are names of bases, read before this is called: what was fetched since is too young to go.
     """

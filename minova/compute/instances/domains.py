@@ -21,7 +21,7 @@ class Domains:
         self._by_instance = lockutils.Semaphores()
 
     def locked(self, instance_uuid: str) -> AbstractContextManager[object]:
-        """While it is held nobody else builds or removes this instance here."""
+        """The lock of one instance: builds and removals on this host take it."""
         return lockutils.lock(instance_uuid, semaphores=self._by_instance, do_log=False)
 
     def destroy(self, instance_uuid: str, row: RowHost) -> None:

@@ -166,7 +166,7 @@ class InstanceQueues:
             self._go_on(instance_uuid, following)
 
     def _go_on(self, instance_uuid: str, following: _Item) -> None:
-        """In this thread if no other can be had: who added the item was told that it is under way."""
+        """In this thread if no other can be had: its sender has the answer that it is under way."""
         try:
             following.spawn(lambda: self._run(instance_uuid, following))
         except RuntimeError as error:

@@ -107,7 +107,7 @@ class Auditor:
         return self._audits[nodename]
 
     def audit_node(self, ctx: RequestContext, nodename: str) -> NodeAudit:
-        """One node's audit, for whoever asks for it now. Raises what fails. Conflict: nothing is tracked here."""
+        """Audit one node on request. Raises Conflict if its driver reports no resources, and any error of the audit."""
         if not self._driver.reports_resources:
             raise errors.Conflict(f"Node {nodename} is not audited: its driver reports no resources.")
         return self._audit(ctx, nodename).finding.record

@@ -1,4 +1,4 @@
-"""What a compute does from time to time so that nothing is left behind: nobody waits for any of it."""
+"""Periodic tasks of a compute: power states, domains of deleted instances, the image cache."""
 
 import logging
 from collections.abc import Sequence

@@ -315,11 +315,11 @@ class ResourceTracker:
         def write(claimed: Migration, node: ComputeNode) -> Migration:
             return self._repeat("claim_move", lambda: self._conductor.claim_move(ctx, migration=claimed, node=node))
 
-        here = replace(migration, dest_compute=self._settings.host, dest_node=self.nodename)
+        incoming = replace(migration, dest_compute=self._settings.host, dest_node=self.nodename)
         if not self._driver.reports_resources:
-            return NopMoveClaim(self, ctx, instance, write(here, self._untracked()))
+            return NopMoveClaim(self, ctx, instance, write(incoming, self._untracked()))
         with self._lock:
-            return MoveClaim(self, ctx, instance, self._claim_move(instance, here, limits, write))
+            return MoveClaim(self, ctx, instance, self._claim_move(instance, incoming, limits, write))
 
     def _claim_move(
         self,

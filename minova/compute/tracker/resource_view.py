@@ -75,7 +75,7 @@ def log_finding(nodename: str, finding: Finding, before: NodeUsage | None) -> No
 
 
 def _removed(node_usage: NodeUsage) -> set[tuple[str, str | None]]:
-    """Devices that the host has no more, and who has them."""
+    """Devices that the host no longer has, with the instances that use them."""
     return {
         (one.address, one.instance_uuid) for one in node_usage.node.pci_devices if one.status == pci_devices.REMOVED
     }

@@ -56,8 +56,8 @@ class InstanceFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def instance(session: Session, uuid: str, project_id: str | None) -> Instance | None:
     """One that is not deleted, of this project (None: of any)."""
-    found = session.scalar(select(Instance).where(Instance.uuid == uuid, Instance.deleted_at.is_(None)))
-    return found if found is not None and project_id in (None, found.project_id) else None
+    row = session.scalar(select(Instance).where(Instance.uuid == uuid, Instance.deleted_at.is_(None)))
+    return row if row is not None and project_id in (None, row.project_id) else None
 
 
 def instances(
@@ -116,8 +116,8 @@ def last_faults(session: Session, uuids: Collection[str]) -> dict[str, InstanceF
         .where(InstanceFault.instance_uuid.in_(uuids))
         .group_by(InstanceFault.instance_uuid)
     )
-    found = session.scalars(select(InstanceFault).where(InstanceFault.id.in_(newest)))
-    return {fault.instance_uuid: fault for fault in found}
+    faults = session.scalars(select(InstanceFault).where(InstanceFault.id.in_(newest)))
+    return {fault.instance_uuid: fault for fault in faults}
 
 
 class Attempt(NamedTuple):
@@ -143,12 +143,12 @@ def attempts(session: Session, uuids: Collection[str]) -> dict[str, list[Attempt
         select(ComputeNode.host, ComputeNode.hypervisor_hostname).where(ComputeNode.host.in_(hosts))
     ):
         nodes.setdefault(host, []).append(name)
-    found: dict[str, list[Attempt]] = {}
+    attempts_of: dict[str, list[Attempt]] = {}
     for row in rows:
         host = row.host or ""
         one = Attempt(host, row.result, row.details, row.start_time, row.finish_time, (host, *nodes.get(host, ())))
-        found.setdefault(row.instance_uuid, []).append(one)
-    return found
+        attempts_of.setdefault(row.instance_uuid, []).append(one)
+    return attempts_of
 
 
 def create_request(session: Session, request_uuid: str, project_id: str) -> CreateRequest | None:

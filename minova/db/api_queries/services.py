@@ -30,7 +30,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
 def services(session: Session, down_time: float, db: Database) -> Services:
     """`down_time`: seconds of silence after which one is down. `db`: for its clocks."""
-    # Rows first: who registers between the two statements is heard and not known, rather than known and silent.
+    # Rows first: a service that registers between the two statements is then heard and unknown, not known and silent.
     rows = tuple(session.scalars(select(Service).order_by(Service.id)))
     seen = last_seen(session)
     now, behind = session.execute(select(db.now(), db.wall() - db.now())).one()
@@ -38,7 +38,7 @@ def services(session: Session, down_time: float, db: Database) -> Services:
     down = verdict.down | {
         row.id for row in rows if row.forced_down or row.down_reason is not None or row.id not in seen
     }
-    # The clock goes on and not even a conductor is heard: no message comes through, and nobody's silence grows.
+    # The clock goes on and not even a conductor is heard: no message comes through, and no service counts as silent.
     unheard = bool(seen) and now - max(seen.values()) > down_time
     in_doubt = frozenset(row.id for row in rows) if unheard else verdict.in_doubt
     shown = {key: at + behind for key, at in seen.items()}

@@ -93,11 +93,11 @@ def _claimed(group_id: int) -> Select[Any]:
 
 
 def _with_members(session: Session, rows: Iterable[models.InstanceGroup]) -> list[InstanceGroup]:
-    found = list(rows)
+    groups = list(rows)
     members: dict[int, list[str]] = {}
-    for chunk in chunked([row.id for row in found]):
+    for chunk in chunked([row.id for row in groups]):
         query = select(Member.group_id, Instance.uuid).join(Instance, Instance.uuid == Member.instance_uuid)
         living = query.where(Member.group_id.in_(chunk), Instance.deleted_at.is_(None)).order_by(Instance.id)
         for group_id, uuid in session.execute(living):
             members.setdefault(group_id, []).append(uuid)
-    return [to_object(row, members=tuple(members.get(row.id, ()))) for row in found]
+    return [to_object(row, members=tuple(members.get(row.id, ()))) for row in groups]

@@ -98,11 +98,11 @@ def names_of(session: Session, host: str) -> tuple[str, ...]:
 
 def of_hosts(session: Session, hosts: Sequence[str]) -> dict[int, str]:
     """{id: uuid} of their nodes."""
-    found: dict[int, str] = {}
+    uuids: dict[int, str] = {}
     for chunk in chunked(hosts):
         query = select(ComputeNode.id, ComputeNode.uuid).where(ComputeNode.host.in_(chunk))
-        found.update({row[0]: row[1] for row in session.execute(query)})
-    return found
+        uuids.update({row[0]: row[1] for row in session.execute(query)})
+    return uuids
 
 
 class EnsuredNode(NamedTuple):

@@ -18,11 +18,11 @@ def service_of(session: Session, host: str, binary: str) -> Service | None:
 
 def processes_of(session: Session, hosts: Iterable[str], binary: str) -> dict[str, str]:
     """{host: process that serves it}, where that is known."""
-    found: dict[str, str] = {}
+    processes: dict[str, str] = {}
     for chunk in chunked(sorted(hosts)):
         query = select(Service.host, Service.process).where(Service.host.in_(chunk), Service.binary == binary)
-        found.update({host: process for host, process in session.execute(query) if process is not None})
-    return found
+        processes.update({host: process for host, process in session.execute(query) if process is not None})
+    return processes
 
 
 def nodes_of(session: Session, host: str) -> dict[str, str]:
@@ -45,18 +45,18 @@ def other_host_of(session: Session, compute_id: str, host: str) -> str | None:
 
 def nodes_with(session: Session, host: str, instance_uuids: Iterable[str]) -> set[str]:
     """Names of this host's nodes on which these instances stand, by their rows."""
-    found: set[str] = set()
+    names: set[str] = set()
     for chunk in chunked(sorted(set(instance_uuids))):
         query = select(Instance.node).where(
             Instance.uuid.in_(chunk), Instance.host == host, Instance.deleted_at.is_(None), Instance.node.is_not(None)
         )
-        found.update(str(name) for name in session.scalars(query.distinct()))
-    return found
+        names.update(str(name) for name in session.scalars(query.distinct()))
+    return names
 
 
 def holdings(session: Session, host: str, node: str) -> tuple[str, ...]:
     """What stands on the node and would lose its resources with it, in words; empty when the node may go."""
-    here = (Instance.host == host, Instance.node == node, Instance.deleted_at.is_(None))
+    on_this_node = (Instance.host == host, Instance.node == node, Instance.deleted_at.is_(None))
     allocated = (
         select(func.count(Instance.uuid.distinct()))
         .join(Allocation, Allocation.consumer_uuid == Instance.uuid)
@@ -65,7 +65,7 @@ def holdings(session: Session, host: str, node: str) -> tuple[str, ...]:
         .where(ComputeNode.host == host, ComputeNode.hypervisor_hostname == node, Instance.deleted_at.is_(None))
     )
     counts = {
-        "instances": session.scalar(select(func.count(Instance.id)).where(*here)),
+        "instances": session.scalar(select(func.count(Instance.id)).where(*on_this_node)),
         "migrations in progress": len(migrations.in_progress_on(session, host, node)),
         "builds": len(tasks.builds_on(session, host, node)),
         "instances with allocations": session.scalar(allocated),

@@ -26,9 +26,9 @@ def write(session: Session, ended: Mapping[int, tuple[datetime, NodeAuditObject]
     """
     for chunk in chunked(sorted(ended)):
         known = set(session.scalars(select(NodeAudit.node_id).where(NodeAudit.node_id.in_(chunk))))
-        here = set(session.scalars(select(ComputeNode.id).where(ComputeNode.id.in_(chunk))))
+        existing = set(session.scalars(select(ComputeNode.id).where(ComputeNode.id.in_(chunk))))
         _write(session, ended, _AGAIN, known)
-        _write(session, ended, _FIRST, here - known)
+        _write(session, ended, _FIRST, existing - known)
 
 
 def _write(
@@ -41,8 +41,8 @@ def _write(
 
 def of_nodes(session: Session, node_ids: Collection[int]) -> dict[int, NodeAudit]:
     """By node; those that were never audited have none."""
-    found: dict[int, NodeAudit] = {}
+    audits: dict[int, NodeAudit] = {}
     for chunk in chunked(sorted(node_ids)):
         rows = session.scalars(select(NodeAudit).where(NodeAudit.node_id.in_(chunk)))
-        found.update({row.node_id: row for row in rows})
-    return found
+        audits.update({row.node_id: row for row in rows})
+    return audits

@@ -13,7 +13,8 @@ from minova.db.models.diagnoses import DiagnosisRow, InstanceDiagnosis
 from minova.db.models.flavors import Flavor
 from minova.db.models.images import Image
 from minova.db.models.instances import Instance, InstanceFault, PurgedInstance
-from minova.db.models.migrations import Migration, PciDevice
+from minova.db.models.migrations import Migration
+from minova.db.models.pci_devices import PciDevice
 from minova.db.models.placement import (
     Allocation,
     Consumer,

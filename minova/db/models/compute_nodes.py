@@ -1,4 +1,4 @@
-"""Compute nodes and their last audits. `pci_devices` has its own room."""
+"""Compute nodes and their last audits."""
 
 from datetime import datetime
 from typing import Any

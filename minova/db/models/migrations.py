@@ -1,14 +1,13 @@
-"""Moves of instances between nodes, and the PCI devices of nodes."""
+"""Migrations of instances between nodes."""
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Uuid
 from minova.db.models.types import StructType
 from minova.objects.migration import Migration as MigrationObject
-from minova.objects.pci import PciDevice as PciDeviceObject
 
 
 class Migration(Base):
@@ -35,13 +34,3 @@ class Migration(Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
     changed_at: Mapped[float | None]
-
-
-class PciDevice(Base):
-    """A device is known by its address on its node; who has it is searched for by instance."""
-
-    __tablename__ = "pci_devices"
-    node_id: Mapped[int] = mapped_column(ForeignKey("compute_nodes.id", ondelete="CASCADE"), primary_key=True)
-    address: Mapped[str] = mapped_column(String(32), primary_key=True)
-    instance_uuid: Mapped[str | None] = mapped_column(Uuid, index=True)
-    value: Mapped[PciDeviceObject] = mapped_column(StructType(PciDeviceObject))

@@ -40,12 +40,12 @@ def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]
         written = session.connection().execute(_BEGIN_RETURNING, list(rows))
         return {row[0]: row[1] for row in written}
     session.connection().execute(_BEGIN, list(rows))
-    found = {}
+    ids = {}
     for chunk in chunked([row["instance_uuid"] for row in rows]):
         query = select(model.instance_uuid, model.id).where(model.instance_uuid.in_(chunk)).order_by(model.id)
         # The newest of each: this one.
-        found.update({row[0]: row[1] for row in session.execute(query.where(model.action == rows[0]["action"]))})
-    return found
+        ids.update({row[0]: row[1] for row in session.execute(query.where(model.action == rows[0]["action"]))})
+    return ids
 
 
 def end(

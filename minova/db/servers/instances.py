@@ -137,11 +137,11 @@ def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
     """Of those that have a row, deleted or not. Every transaction that locks takes instances first, then tasks."""
-    found = {}
+    locked = {}
     for chunk in chunked(sorted(uuids)):
         for row in session.connection().execute(_STANDING, {"some": chunk}):
             state = state_of(row.vm_state, row.task_state)
-            found[row.uuid] = LockedInstance(
+            locked[row.uuid] = LockedInstance(
                 row.uuid,
                 state,
                 row.attempt,
@@ -152,7 +152,7 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
                 row.deleted_at is not None,
                 row.launched_at is not None,
             )
-    return found
+    return locked
 
 
 def transition(
@@ -225,11 +225,11 @@ def begin_attempt(session: Session, uuids: Collection[str], attempt: int, at: da
 
 def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:
     """Of those that are deleted, and not purged yet."""
-    found: dict[str, datetime] = {}
+    times: dict[str, datetime] = {}
     for chunk in chunked(sorted(set(uuids))):
         query = select(Instance.uuid, Instance.deleted_at).where(Instance.uuid.in_(chunk))
-        found.update({uuid: at for uuid, at in session.execute(query) if at is not None})
-    return found
+        times.update({uuid: at for uuid, at in session.execute(query) if at is not None})
+    return times
 
 
 def without_row(session: Session, uuids: Collection[str]) -> dict[str, bool]:
@@ -244,11 +244,11 @@ def without_row(session: Session, uuids: Collection[str]) -> dict[str, bool]:
 
 def row_hosts(session: Session, uuids: Iterable[str]) -> dict[str, str | None]:
     """The host of each that has a row, deleted or not."""
-    found: dict[str, str | None] = {}
+    hosts: dict[str, str | None] = {}
     for chunk in chunked(sorted(set(uuids))):
         query = select(Instance.uuid, Instance.host).where(Instance.uuid.in_(chunk))
-        found.update((uuid, host) for uuid, host in session.execute(query))
-    return found
+        hosts.update((uuid, host) for uuid, host in session.execute(query))
+    return hosts
 
 
 def set_power_states(session: Session, host: str, states: Mapping[str, int], at: datetime) -> None:
@@ -273,7 +273,7 @@ class IdleInstance(NamedTuple):
 
 def idle_in(session: Session, host: str, uuids: Iterable[str], vm_states: Iterable[VmState]) -> list[IdleInstance]:
     """The host's own instances in these states that have no task; locked."""
-    found: list[IdleInstance] = []
+    idle: list[IdleInstance] = []
     model, names = Instance, [state.value for state in vm_states]
     for chunk in chunked(sorted(set(uuids))):
         query = select(model.uuid, model.project_id, model.user_id).where(
@@ -284,8 +284,8 @@ def idle_in(session: Session, host: str, uuids: Iterable[str], vm_states: Iterab
             model.vm_state.in_(names),
         )
         rows = session.execute(query.order_by(model.uuid).with_for_update())
-        found += [IdleInstance(*row) for row in rows]
-    return found
+        idle += [IdleInstance(*row) for row in rows]
+    return idle
 
 
 def is_one_of(states: Collection[State]) -> ColumnElement[bool]:
@@ -321,9 +321,11 @@ def holding(session: Session, host: str, node: str | None = None) -> list[object
 
 
 def _loaded(session: Session, query: Select[Any], values: Mapping[str, Any]) -> list[objects.Instance]:
-    found = [to_object(row._mapping) for row in session.execute(query, values)]
-    devices = pci_devices.of_instances(session, [one.uuid for one in found if one.pci_requests])
-    return [msgspec.structs.replace(one, pci_devices=devices.get(one.uuid, ())) if devices else one for one in found]
+    instances = [to_object(row._mapping) for row in session.execute(query, values)]
+    devices = pci_devices.of_instances(session, [one.uuid for one in instances if one.pci_requests])
+    return [
+        msgspec.structs.replace(one, pci_devices=devices.get(one.uuid, ())) if devices else one for one in instances
+    ]
 
 
 def to_object(row: Mapping[Any, Any]) -> objects.Instance:
@@ -363,10 +365,10 @@ class Location(NamedTuple):
 
 def locations(session: Session, uuids: Iterable[str]) -> dict[str, Location]:
     """Of instances that have a row. Deleted instances have neither host nor node."""
-    found: dict[str, Location] = {}
+    by_uuid: dict[str, Location] = {}
     model = Instance
     for chunk in chunked(list(uuids)):
         query = select(model.uuid, model.host, model.node, model.deleted_at).where(model.uuid.in_(chunk))
         for uuid, host, node, deleted_at in session.execute(query):
-            found[uuid] = Location(host, node) if deleted_at is None else Location(None, None)
-    return found
+            by_uuid[uuid] = Location(host, node) if deleted_at is None else Location(None, None)
+    return by_uuid

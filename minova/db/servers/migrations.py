@@ -69,11 +69,11 @@ def in_progress_on(session: Session, host: str, node: str) -> tuple[MigrationObj
 
 def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, MigrationObject]:
     """The newest of each instance, by instance uuid."""
-    found: dict[str, MigrationObject] = {}
+    newest: dict[str, MigrationObject] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         query = select(Migration.value).where(Migration.instance_uuid.in_(chunk), _IN_PROGRESS)
-        found.update({one.instance_uuid: one for one in session.scalars(query.order_by(Migration.id))})
-    return found
+        newest.update({one.instance_uuid: one for one in session.scalars(query.order_by(Migration.id))})
+    return newest
 
 
 def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
@@ -83,7 +83,7 @@ def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
 
 
 def forsaken(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
-    """Those that have not ended though nobody goes on with them: their instance is gone; or it has no task, their guest was
+    """Migrations that have not ended though nothing continues them: their instance is gone; or it has no task, their guest was
     not touched yet, and either nothing happened to them since `before` or their destination has no node any more.
     """
     instance = exists().where(Instance.uuid == Migration.instance_uuid, Instance.deleted_at.is_(None))

@@ -42,11 +42,11 @@ class StoredRequest(NamedTuple):
 def load(session: Session, reservation_ids: Collection[str]) -> dict[str, StoredRequest]:
     """By reservation id."""
     model = RequestSpecRow
-    found = {}
+    requests = {}
     for chunk in chunked(sorted(set(reservation_ids))):
         query = select(model.reservation_id, model.spec, model.carried).where(model.reservation_id.in_(chunk))
-        found.update({row[0]: StoredRequest(row[1], row[2]) for row in session.execute(query)})
-    return found
+        requests.update({row[0]: StoredRequest(row[1], row[2]) for row in session.execute(query)})
+    return requests
 
 
 def find_create_request(session: Session, request_uuid: str, project_id: str) -> CreateRequest | None:

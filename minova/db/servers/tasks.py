@@ -56,10 +56,10 @@ def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: Column
 
 def lock(session: Session, instance_uuids: Iterable[str]) -> dict[str, Task]:
     """By instance uuid. Their instances are locked already: see `instances.lock`."""
-    found = {}
+    locked = {}
     for chunk in chunked(sorted(instance_uuids)):
-        found.update({task.instance_uuid: task for task in session.scalars(_LOCK, {"some": chunk})})
-    return found
+        locked.update({task.instance_uuid: task for task in session.scalars(_LOCK, {"some": chunk})})
+    return locked
 
 
 def change(
@@ -93,15 +93,15 @@ def set_payload(session: Session, task: Task, payload: Mapping[str, Any]) -> Non
 
 def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:
     """Remove the tasks of these instances. Answers the ids of the actions that the tasks belonged to."""
-    found: list[int | None] = []
+    action_ids: list[int | None] = []
     connection = session.connection()
     for chunk in chunked(sorted(instance_uuids)):
         if connection.dialect.delete_returning:
-            found += connection.scalars(_REMOVE, {"some": chunk})
+            action_ids += connection.scalars(_REMOVE, {"some": chunk})
         else:
-            found += connection.scalars(select(Task.action_id).where(Task.instance_uuid.in_(chunk)))
+            action_ids += connection.scalars(select(Task.action_id).where(Task.instance_uuid.in_(chunk)))
             connection.execute(delete(_TASKS).where(_TASKS.c.instance_uuid.in_(chunk)))
-    return [action_id for action_id in found if action_id is not None]
+    return [action_id for action_id in action_ids if action_id is not None]
 
 
 def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> Sequence[Task]:
@@ -118,20 +118,20 @@ def count_by_step(session: Session, worker_id: str) -> dict[str, int]:
 
 def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnElement[float]) -> set[str]:
     """Instances of those tasks that have had all the time they were given."""
-    found: set[str] = set()
+    overdue: set[str] = set()
     for chunk in chunked(sorted(instance_uuids)):
         query = select(Task.instance_uuid).where(Task.instance_uuid.in_(chunk), Task.deadline <= now)
-        found.update(session.scalars(query))
-    return found
+        overdue.update(session.scalars(query))
+    return overdue
 
 
 def on_hosts(session: Session, worker_id: str, hosts: Collection[str], limit: int) -> Sequence[Task]:
     """The worker's own tasks that wait for one of these hosts."""
-    found: list[Task] = []
+    waiting_tasks: list[Task] = []
     for chunk in chunked(sorted(hosts)):
         query = select(Task).where(Task.worker_id == worker_id, Task.host.in_(chunk)).order_by(Task.id)
-        found += session.scalars(query.limit(limit - len(found)))
-    return found
+        waiting_tasks += session.scalars(query.limit(limit - len(waiting_tasks)))
+    return waiting_tasks
 
 
 def builds_since(session: Session, worker_id: str, before: ColumnElement[float], limit: int) -> Sequence[Task]:
@@ -149,11 +149,11 @@ def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[
 
 def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
     """(host, node) that the tasks of these instances wait for."""
-    found: dict[str, tuple[str | None, str | None]] = {}
+    by_uuid: dict[str, tuple[str | None, str | None]] = {}
     for chunk in chunked(list(instance_uuids)):
         query = select(Task.instance_uuid, Task.host, Task.node).where(Task.instance_uuid.in_(chunk))
-        found.update({uuid: (host, node) for uuid, host, node in session.execute(query)})
-    return found
+        by_uuid.update({uuid: (host, node) for uuid, host, node in session.execute(query)})
+    return by_uuid
 
 
 # -- workers -----------------------------------------------------------------------------------------------------------
@@ -189,10 +189,10 @@ def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] 
     )
     if instance_uuids is None:
         return session.scalars(mine.order_by(Task.id)).all()
-    found: list[Task] = []
+    unclaimed_tasks: list[Task] = []
     for chunk in chunked(sorted(instance_uuids)):
-        found += session.scalars(mine.where(Task.instance_uuid.in_(chunk)).order_by(Task.id))
-    return found
+        unclaimed_tasks += session.scalars(mine.where(Task.instance_uuid.in_(chunk)).order_by(Task.id))
+    return unclaimed_tasks
 
 
 def any_orphaned(session: Session, worker_id: str, now: ColumnElement[float]) -> bool:
@@ -215,7 +215,7 @@ def end_lease(session: Session, worker_id: str) -> None:
 def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> list[Task]:
     """Make this the worker of tasks whose owner's lease is over, and raise their epoch; answers those it got.
 
-    The condition stands in the update itself: of two who try, one gets the task.
+    The condition stands in the update itself: of two workers that try, one gets the task.
     """
     living = select(Worker.id).where(Worker.lease_until > now)
     orphaned = (Task.worker_id != worker_id) & Task.worker_id.not_in(living)
@@ -229,7 +229,7 @@ def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit
 
 
 def forget_workers(session: Session, before: ColumnElement[float]) -> None:
-    """Remove workers whose lease was over by then and who own nothing."""
+    """Remove workers whose lease had ended by then and that own no task."""
     owners = select(Task.worker_id).distinct().scalar_subquery()
     before = for_insert(session, before)
     session.connection().execute(delete(Worker).where(Worker.lease_until < before, Worker.id.not_in(owners)))

@@ -37,7 +37,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_none: bool = False) -> dict[str, str]:
-    """Write what fits, in this order; answers {consumer uuid: reason} of those refused, who keep what they had.
+    """Write what fits, in this order; returns {consumer uuid: reason} of the refused ones, which keep what they had.
     `all_or_none`: write no allocation if any of them is refused.
 
     One claim per consumer. Repeating a claim is fine. StaleClaim: one has a number below what its consumer has seen;
@@ -100,7 +100,7 @@ def forget(session: Session, consumer_uuids: Iterable[str]) -> None:
 
 
 def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None = None) -> list[str]:
-    """Who holds anything of this provider or of those below it; of one type, or of all."""
+    """The consumers with allocations on this provider or below it, of one type or of all."""
     query = select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(nodes.tree_of(provider_uuid)))
     if consumer_type is not None:
         query = query.join(Consumer, Consumer.uuid == Allocation.consumer_uuid)

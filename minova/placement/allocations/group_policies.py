@@ -1,7 +1,7 @@
 """Hard policies of server groups, counted where "yes" becomes true: with the group's row locked until the claim stands.
 
-A member has its place wherever it holds allocations. So a release or a move gives the place back by itself, and a late
-one cannot free another's: what refuses it refuses it whole.
+A member counts on the hosts where it holds allocations. So a release or a migration frees its place by itself. A stale
+release is rejected as a whole, and cannot free another's place.
 """
 
 from collections.abc import Mapping
@@ -70,10 +70,10 @@ class GroupPolicies:
 def refusal(group: InstanceGroup, others: list[set[str]], host: str) -> str | None:
     """Why a hard policy keeps one more member from this host; `others`: the hosts of each of the other members."""
     if group.policy == ANTI_AFFINITY:
-        there, most = sum(host in hosts for hosts in others), group.most_per_host or 1
-        if there < most:
+        there, limit = sum(host in hosts for hosts in others), group.most_per_host or 1
+        if there < limit:
             return None
-        return f"{there} of server group {_named(group)} on the host, and {group.policy} allows {most}"
+        return f"{there} of server group {_named(group)} on the host, and {group.policy} allows {limit}"
     elsewhere = sorted(set().union(*others) - {host})
     if not elsewhere:
         return None

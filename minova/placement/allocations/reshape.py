@@ -22,7 +22,7 @@ def reshape(session: Session, inventories: Inventories, wanted: Sequence[Wanted]
     in use.
     """
     writes.lock(session, wanted)
-    # All at once, in the order of everybody else: one after the other would be that of their uuids.
+    # All at once, in the order of all writers: one after the other would be that of their uuids.
     uuids = {*inventories, *(uuid for one in wanted for uuid in one.allocations)}
     rows.lock_inventories(session, [found.id for found in rows.providers_by_uuid(session, uuids).values()])
     for uuid, (generation, numbers) in sorted(inventories.items()):

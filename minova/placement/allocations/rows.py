@@ -139,8 +139,8 @@ class LockedConsumers(NamedTuple):
 
 
 def lock_consumers_with_groups(session: Session, uuids: Iterable[str]) -> LockedConsumers:
-    found = session.connection().execute(_LOCK_CLAIMANTS, {"some": sorted(uuids)}).all()
-    return LockedConsumers({row[0]: row[1] for row in found}, {row[0]: row[2] for row in found if row[2] is not None})
+    locked = session.connection().execute(_LOCK_CLAIMANTS, {"some": sorted(uuids)}).all()
+    return LockedConsumers({row[0]: row[1] for row in locked}, {row[0]: row[2] for row in locked if row[2] is not None})
 
 
 def renumber(session: Session, numbers: Mapping[str, int]) -> None:
@@ -178,12 +178,12 @@ def node_ids_of(session: Session, provider_ids: Collection[int]) -> list[int]:
 
 def children_of(session: Session, root_ids: Collection[int]) -> dict[int, list[int]]:
     """The providers below each of these roots."""
-    found: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     if root_ids:
         for root_id, provider_id in session.connection().execute(_CHILDREN, {"some": sorted(root_ids)}):
             if root_id is not None:
-                found.setdefault(root_id, []).append(provider_id)
-    return found
+                children.setdefault(root_id, []).append(provider_id)
+    return children
 
 
 def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Key, InventoryUsage]:

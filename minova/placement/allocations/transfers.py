@@ -16,8 +16,8 @@ CONSUMER_TYPE = "MIGRATION"
 
 
 def transfer(session: Session, source_uuid: str, target_uuid: str, now: Any = None) -> bool:
-    """All that `source_uuid` holds belongs to `target_uuid` from now on; no room is given free in between, so that
-    nobody can take it. False: it holds nothing. The target must hold nothing of the same inventories; one that is new has
+    """All that `source_uuid` holds belongs to `target_uuid` from now on; the resources are never free in between, so that
+    no other claim can take them. False: it holds nothing. The target must hold nothing of the same inventories; one that is new has
     the owner of the source.
     """
     session.flush()

@@ -6,7 +6,7 @@ from sqlalchemy.sql import ColumnElement
 
 from minova.db.models import Allocation, Consumer, Inventory
 
-# Of a consumer whose type nobody has said (before microversion 1.38); real types have no small letters.
+# The type of a consumer that was made without one (before microversion 1.38); real types have no small letters.
 UNKNOWN_TYPE = "unknown"
 ALL_TYPES = "all"
 
@@ -41,16 +41,16 @@ def by_consumer_type(
     joined = select(kind, Allocation.resource_class, func.sum(Allocation.used)).join(
         Consumer, Consumer.uuid == Allocation.consumer_uuid
     )
-    found: dict[str, dict[str, int]] = {}
+    usages: dict[str, dict[str, int]] = {}
     for of_type, name, used in session.execute(joined.where(*conditions).group_by(kind, Allocation.resource_class)):
-        sums = found.setdefault(ALL_TYPES if consumer_type == ALL_TYPES else of_type, {})
+        sums = usages.setdefault(ALL_TYPES if consumer_type == ALL_TYPES else of_type, {})
         sums[name] = sums.get(name, 0) + int(used)
     holding = select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists()
     counted = select(kind, func.count()).where(holding, *conditions).group_by(kind)
     for of_type, count in session.execute(counted):
-        sums = found[ALL_TYPES if consumer_type == ALL_TYPES else of_type]
+        sums = usages[ALL_TYPES if consumer_type == ALL_TYPES else of_type]
         sums["consumer_count"] = sums.get("consumer_count", 0) + count
-    return found
+    return usages
 
 
 def _whose(project_id: str, user_id: str | None) -> list[ColumnElement[bool]]:

@@ -23,7 +23,7 @@ from minova.placement.inserts import insert_missing
 from minova.placement.limits.inventory_checks import InventoryUsage, capacity_checks
 from minova.placement.providers import resource_classes
 
-# Of those who asked before microversion 1.8, as Placement calls them.
+# Project and user of requests before microversion 1.8, as in Placement.
 INCOMPLETE_ID = "00000000-0000-0000-0000-000000000000"
 
 
@@ -83,8 +83,8 @@ def replace(session: Session, wanted: Sequence[Wanted], now: Any = None) -> None
     seen = lock(session, wanted)
     before = rows.holdings(session, seen)
     _check_generations(wanted, seen, before)
-    asked = {uuid for one in wanted for uuid in one.allocations}
-    providers = rows.providers_by_uuid(session, asked)
+    provider_uuids = {uuid for one in wanted for uuid in one.allocations}
+    providers = rows.providers_by_uuid(session, provider_uuids)
     _check_names(session, wanted, providers)
     left = rows.providers_in(before.values())
     inventories = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
@@ -126,8 +126,8 @@ def lock(session: Session, wanted: Sequence[Wanted]) -> dict[str, _Seen]:
     # Twice: one that was there may have gone, with its last allocation, while this waited for its lock.
     for _ in range(2):
         insert_missing(session, Consumer, new)
-        found = session.connection().execute(_LOCK, {"some": uuids})
-        seen = {row[0]: _Seen(row[1], row[2], row[3]) for row in found}
+        locked = session.connection().execute(_LOCK, {"some": uuids})
+        seen = {row[0]: _Seen(row[1], row[2], row[3]) for row in locked}
         if all(one["uuid"] in seen for one in new):
             return seen
     raise errors.Conflict("The consumers came and went at the same time.", errors.CONCURRENT_UPDATE)
@@ -183,7 +183,7 @@ def _decide(
 
 
 def _check_free(uuid: str, name: str, inventory: InventoryUsage | None, asked: int, taken: int, given: int) -> None:
-    """`asked` by one consumer, `taken` by all so far, who gave back `given`: that much they may take again at least."""
+    """`asked` by one consumer, `taken` by all so far, which gave back `given`: that much they may take again at least."""
     if inventory is None:
         raise errors.Conflict(
             f"Unable to allocate inventory: Inventory for '{name}' on resource provider '{uuid}' invalid: "

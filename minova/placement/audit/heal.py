@@ -28,7 +28,7 @@ class Healed(msgspec.Struct, frozen=True):
 
 
 def fix(db: Database) -> Iterator[Healed]:
-    """First what is counted wrongly, on which all else is decided; providers last, when nobody may hold them any more."""
+    """First wrong `used` amounts, on which the other decisions depend; providers last, when they may have lost their consumers."""
     for gather in _SEVERAL:
         with db.read() as session:
             found = gather(session)
@@ -57,7 +57,7 @@ def heal(session: Session, finding: Finding, now: ColumnElement[float]) -> None:
 
 
 def _reallocate(session: Session, uuid: str, now: ColumnElement[float]) -> None:
-    # As whoever begins a task or ends one does, so that neither can come in between.
+    # As every transaction that begins or ends a task, so that none can come in between.
     known = instances.lock(session, [uuid])
     tasks.lock(session, [uuid])
     verdict, instance = audit_gather.verdict_of(session, uuid)
@@ -103,7 +103,7 @@ def _delete_provider(session: Session, provider_uuid: str) -> None:
     model = ResourceProvider
     root_id = session.scalar(select(model.id).where(model.uuid == provider_uuid))
     tree = session.scalars(select(model.id).where(or_(model.id == root_id, model.root_provider_id == root_id))).all()
-    # Whoever claims of it waits for these locks, and then finds no provider.
+    # A claim on it waits for these locks, and then finds no provider.
     rows.lock_inventories(session, tree)
     finding = next((one for one in audit_gather.lost_providers(session) if one.provider_uuid == provider_uuid), None)
     if finding is None:

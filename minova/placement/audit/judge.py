@@ -3,7 +3,7 @@
 An instance on which a task or a move is under way is never judged: its claim may be on its way. Whatever changes an
 instance's host or what it holds does so while it has a task, in one transaction with the task's end; so what is found of
 one without a task is not about to change by itself. Consumers of other types than INSTANCE, and providers that people
-made over HTTP, are somebody else's, and left alone. Nothing here touches an instance: only what Placement counts of it.
+made over HTTP, are left alone. Nothing here touches an instance: only what Placement counts of it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -27,19 +27,19 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     def allocations(self) -> dict[str, dict[str, int]]:
         """{provider uuid: {class: amount}}."""
-        found: dict[str, dict[str, int]] = {}
+        amounts: dict[str, dict[str, int]] = {}
         for slot, node in zip(self.slots, self.nodes, strict=True):
             for name, amount in slot.resources.items():
-                of_node = found.setdefault(node.uuid, {})
+                of_node = amounts.setdefault(node.uuid, {})
                 of_node[name] = of_node.get(name, 0) + amount
-        return found
+        return amounts
 
     def mappings(self) -> dict[str, list[str]]:
         """{suffix: provider uuids}."""
-        found: dict[str, dict[str, None]] = {}
+        providers: dict[str, dict[str, None]] = {}
         for slot, node in zip(self.slots, self.nodes, strict=True):
-            found.setdefault(slot.group.suffix, {})[node.uuid] = None
-        return {suffix: list(uuids) for suffix, uuids in found.items()}
+            providers.setdefault(slot.group.suffix, {})[node.uuid] = None
+        return {suffix: list(uuids) for suffix, uuids in providers.items()}
 
     def holders(self) -> list[Node]:
         """Those of which something is taken."""
@@ -59,7 +59,7 @@ class Combiner:
         self._in_trees = in_trees
         asked = [name for group in request.groups for name in group.resources]
         self._contended = request.isolate or len(asked) > len(set(asked))
-        # Whether who serves one slot says anything about who may serve another.
+        # Whether the choice for one slot restricts the choice for another.
         self._independent = (
             not self._contended
             and request.nested
@@ -88,10 +88,10 @@ def _may_fit(slots: Sequence[Slot], isolate: bool) -> bool:
         confined = [slot for slot in slots if among.issuperset(slot.options)]
         if isolate and sum(slot.group.granular for slot in confined) > len(among):
             return False
-        asked: Counter[str] = Counter()
+        requested: Counter[str] = Counter()
         for slot in confined:
-            asked.update(slot.resources)
-        for name, amount in asked.items():
+            requested.update(slot.resources)
+        for name, amount in requested.items():
             inventories = [node.inventories[name] for node in options if name in node.inventories]
             if amount > sum(max(0, inventory.capacity - inventory.used) for inventory in inventories):
                 return False
@@ -119,11 +119,11 @@ class _AssignmentSearch:
 
     def _traits_from_each(self) -> list[frozenset[str]]:
         """What the slots of the group without a suffix may bring, from each slot on."""
-        found: list[frozenset[str]] = [frozenset()]
+        sets: list[frozenset[str]] = [frozenset()]
         for slot in reversed(self._slots):
             more = [] if slot.group.granular else [node.traits for node in slot.options]
-            found.append(found[-1].union(*more))
-        return found[::-1]
+            sets.append(sets[-1].union(*more))
+        return sets[::-1]
 
     def assignments(self) -> Iterator[Assignment]:
         index = len(self._chosen)
@@ -133,7 +133,7 @@ class _AssignmentSearch:
         state = self._state()
         if state in self._dead:
             return
-        found = False
+        succeeded = False
         slot = self._slots[index]
         for node in slot.options:
             if not self._allows(slot, node):
@@ -141,10 +141,10 @@ class _AssignmentSearch:
             self._choose(slot, node)
             if self._can_go_on():
                 for assignment in self.assignments():
-                    found = True
+                    succeeded = True
                     yield assignment
             self._take_back(slot, node)
-        if not found:
+        if not succeeded:
             self._dead.add(state)
 
     def _choose(self, slot: Slot, node: Node) -> None:

@@ -86,12 +86,12 @@ def read_trees(session: Session, root_ids: Collection[int], *, nested: bool, agg
 def _sets(rows: Iterable[Any]) -> dict[int, frozenset[str]]:
     """What many have in common is one set."""
     known: dict[str, frozenset[str]] = {}
-    found: dict[int, frozenset[str]] = {}
+    sets: dict[int, frozenset[str]] = {}
     for provider_id, text in rows:
         if text not in known:
             known[text] = frozenset(text.split(","))
-        found[provider_id] = known[text]
-    return found
+        sets[provider_id] = known[text]
+    return sets
 
 
 def _nodes(
@@ -100,12 +100,12 @@ def _nodes(
     traits: Mapping[int, frozenset[str]],
     aggregates: Mapping[int, frozenset[str]],
 ) -> dict[int, list[Node]]:
-    found: dict[int, list[Node]] = defaultdict(list)
+    by_root: dict[int, list[Node]] = defaultdict(list)
     providers = list(providers)
     uuids = {row[0]: row[1] for row in providers}
     none: frozenset[str] = frozenset()
     for provider_id, uuid, root_id, parent_id in sorted(providers):
-        found[root_id].append(
+        by_root[root_id].append(
             Node(
                 id=provider_id,
                 uuid=uuid,
@@ -118,4 +118,4 @@ def _nodes(
                 aggregates=aggregates.get(provider_id, none),
             )
         )
-    return found
+    return by_root

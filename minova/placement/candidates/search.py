@@ -18,7 +18,7 @@ from minova.placement.providers import resource_classes, traits
 
 LOG = logging.getLogger(__name__)
 
-# Whoever sets no limit gets no more than this: eight groups over eight devices can be combined in millions of ways.
+# The most candidates of a request without a limit: eight groups over eight devices can be combined in millions of ways.
 MOST = 100_000
 # Trees that are read together.
 _FEWEST, _BATCH = 32, 1000
@@ -38,11 +38,11 @@ def search(session: Session, request: CandidateRequest) -> Found:
     if in_trees is None or any(n > MAX_INT for group in request.groups for n in group.resources.values()):
         return Found([], [])
     trees = _Trees(session, request, in_trees)
-    most = min(request.limit or MOST, MOST)
-    found = list(_distinct(_all(trees, Combiner(request, in_trees), request.limit), most))
-    if request.limit is None and len(found) == MOST:
+    limit = min(request.limit or MOST, MOST)
+    candidates = list(_distinct(_all(trees, Combiner(request, in_trees), request.limit), limit))
+    if request.limit is None and len(candidates) == MOST:
         LOG.warning("Only the first %d allocation candidates were looked for: no limit was given", MOST)
-    return Found(found, trees.summed_up(found))
+    return Found(candidates, trees.summed_up(candidates))
 
 
 def _check_names(session: Session, request: CandidateRequest) -> None:
@@ -121,8 +121,8 @@ class _Trees:
         most = _BATCH if limit is None else min(max(limit, _FEWEST), _BATCH)
         after = 0
         while True:
-            asked = {"after": after, "most": most}
-            root_ids = list(self._session.connection().scalars(self._statement, asked))
+            parameters = {"after": after, "most": most}
+            root_ids = list(self._session.connection().scalars(self._statement, parameters))
             if not root_ids:
                 return
             yield self._make(root_ids)

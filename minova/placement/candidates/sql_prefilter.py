@@ -1,7 +1,6 @@
-"""The trees worth reading, found by the database: those where each part of a request has somebody who could serve it.
+"""A prefilter in SQL: the trees in which each part of a request has a provider that could serve it.
 
-It may let through a tree that serves nothing in the end, and never keeps one back that does: what decides is
-`candidate_combine`.
+It may pass a tree that serves nothing in the end, and never drops one that does: `combine` decides.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -46,10 +45,10 @@ def roots(
 
 def _distinct(groups: Iterable[Group], in_trees: Mapping[str, int]) -> Iterable[tuple[Group, int | None]]:
     """Groups that ask for the same are one question to the database: eight devices of a kind, say."""
-    found: dict[Any, tuple[Group, int | None]] = {}
+    distinct: dict[Any, tuple[Group, int | None]] = {}
     for group in groups:
         root_id = in_trees.get(group.suffix)
-        asked = (
+        key = (
             group.granular,
             tuple(sorted(group.resources.items())),
             group.required,
@@ -58,8 +57,8 @@ def _distinct(groups: Iterable[Group], in_trees: Mapping[str, int]) -> Iterable[
             group.forbidden_aggregates,
             root_id,
         )
-        found[asked] = (group, root_id)
-    return found.values()
+        distinct[key] = (group, root_id)
+    return distinct.values()
 
 
 def _granular(group: Group, nested: bool, sharing: Collection[Node], root_id: int | None) -> list[Condition]:
@@ -100,7 +99,7 @@ def _spread(group: Group, nested: bool, sharing: Collection[Node], root_id: int 
 
 
 def _served(need: Need, nested: bool, able: Iterable[Node], root_id: int | None) -> Condition:
-    """By the root, by one below it, or by one of `able`, who share with the tree."""
+    """By the root, by a provider below it, or by one of `able`, which share with the tree."""
     within = need(Root.id)
     if nested:
         below = exists().where(Child.root_provider_id == Root.id, Child.parent_provider_id.is_not(None), need(Child.id))
@@ -119,12 +118,12 @@ def _tree_in(aggregates: Collection[str], nested: bool) -> Condition:
 
 
 def _unspoilt(provider: Any, group: Group) -> list[Condition]:
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     if group.forbidden:
-        found.append(~_has_traits(provider, group.forbidden))
+        conditions.append(~_has_traits(provider, group.forbidden))
     if group.forbidden_aggregates:
-        found.append(~_in_aggregates(provider, group.forbidden_aggregates))
-    return found
+        conditions.append(~_in_aggregates(provider, group.forbidden_aggregates))
+    return conditions
 
 
 def _has_inventory(provider: Any, name: str, amount: int) -> Condition:

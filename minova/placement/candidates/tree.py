@@ -44,7 +44,7 @@ class Tree(msgspec.Struct, frozen=True, gc=False):
 class Slot(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A part of the request that one provider must serve: a granular group, or one class of the group without suffix.
 
-    `options`: who can.
+    `options`: the providers that can.
     """
 
     group: Group
@@ -63,7 +63,7 @@ def sharing_with(nodes: Iterable[Node], sharing: Iterable[Node]) -> list[Node]:
 
 
 def slots_of(tree: Tree, request: CandidateRequest, in_trees: Mapping[str, int]) -> list[Slot] | None:
-    """None: a part that nobody of this tree can serve. `in_trees`: {suffix: root id} of the groups that name a tree."""
+    """None if no provider of this tree can serve a part. `in_trees`: {suffix: root id} of the groups that name a tree."""
     if not request.root_required <= tree.root.traits or request.root_forbidden & tree.root.traits:
         return None
     slots: list[Slot] = []
@@ -98,7 +98,7 @@ def serves(node: Node, group: Group) -> bool:
 
 
 def _spread(tree: Tree, group: Group, root_id: int | None) -> list[Slot]:
-    """A slot for each class. A root's aggregates span its tree; whoever shares must be in the aggregates itself."""
+    """A slot for each class. A root's aggregates span its tree; a sharing provider must be in the aggregates itself."""
     root = tree.root
     if not root.aggregates.isdisjoint(group.forbidden_aggregates):
         return [Slot(group, group.resources, ())]

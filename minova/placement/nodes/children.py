@@ -88,8 +88,8 @@ def _publish_children(
 
 def _children(session: Session, root_id: int, root_uuid: str) -> dict[str, int]:
     """{card: provider id} of those made here; what people made below a node over HTTP is theirs."""
-    found = session.execute(_BELOW, {"of": root_id})
-    cards = ((row.id, row.uuid, _CARD[1:] + row.name.rpartition(_CARD)[2]) for row in found)
+    below = session.execute(_BELOW, {"of": root_id})
+    cards = ((row.id, row.uuid, _CARD[1:] + row.name.rpartition(_CARD)[2]) for row in below)
     return {card: provider_id for provider_id, uuid, card in cards if uuid == child_uuid(root_uuid, card)}
 
 

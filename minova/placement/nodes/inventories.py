@@ -1,4 +1,4 @@
-"""What a provider has. Written by whoever publishes a node; `used` belongs to the claims alone."""
+"""The inventories of a compute node's provider, as its audits publish them. Only claims change `used`."""
 
 from collections.abc import Sequence
 from typing import Any

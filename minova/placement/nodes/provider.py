@@ -35,17 +35,17 @@ def ensure(session: Session, uuid: str, name: str) -> int:
 
     Conflict: another provider has the name.
     """
-    found = _find(session, uuid)
-    if found is None:
+    known = _find(session, uuid)
+    if known is None:
         insert_missing(session, ResourceProvider, [{"uuid": uuid, "name": name, "generation": 0, "of_node": True}])
         own_root = update(ResourceProvider).where(
             ResourceProvider.uuid == uuid, ResourceProvider.root_provider_id.is_(None)
         )
         session.connection().execute(own_root.values(root_provider_id=ResourceProvider.id, updated_at=EpochNow()))
-        found = _find(session, uuid)
-    if found is None:
+        known = _find(session, uuid)
+    if known is None:
         raise errors.Conflict(f"Another resource provider is named {name!r}; {uuid} cannot be made.")
-    provider_id, known_as = found
+    provider_id, known_as = known
     if known_as != name:
         session.connection().execute(
             update(ResourceProvider).where(ResourceProvider.id == provider_id).values(name=name, updated_at=EpochNow())

@@ -21,7 +21,7 @@ def publish(session: Session, provider_uuid: str, names: Collection[str]) -> Non
     before = set(session.scalars(_BEFORE, {"of": provider_uuid}))
     if _wanted(before, names) == before:
         return
-    # Again, after the generation: what somebody gives it between the two is not taken away unseen.
+    # Read again after the generation: a trait that is set in between is not removed unseen.
     provider = queries.find(session, provider_uuid)
     before = {one.name for one in traits.of_provider(session, provider.id)}
     traits.set_traits(session, provider, _wanted(before, names))

@@ -18,7 +18,7 @@ def of_provider(session: Session, provider_id: int) -> list[str]:
 
 
 def set_aggregates(session: Session, provider: Record, uuids: Collection[str], *, generation: bool) -> int:
-    """Make these the provider's; its generation after it, which is raised if `generation` says so.
+    """Make these the provider's; its new generation, raised only if `generation` is True.
 
     Conflict: the provider has changed since it was read.
     """

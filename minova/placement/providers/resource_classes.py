@@ -16,7 +16,7 @@ _PLACES = {name: place for place, name in enumerate(os_resource_classes.STANDARD
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A class or trait; `updated_at` None: a standard one, which nobody made."""
+    """A class or trait; `updated_at` None: a standard one."""
 
     name: str
     updated_at: float | None = None
@@ -89,7 +89,7 @@ def remove(session: Session, name: str) -> None:
     find(session, name)
     if name in STANDARD:
         raise errors.BadRequest(f"Error in delete resource class: Cannot delete standard resource class {name}.")
-    # The row first: whoever adds an inventory of it holds it until then, and its inventory is seen below.
+    # The row first: a transaction that adds an inventory of it locks it until its commit, and the inventory is seen below.
     session.connection().execute(delete(ResourceClass).where(ResourceClass.name == name))
     if session.scalar(select(Inventory.provider_id).where(Inventory.resource_class == name).limit(1)) is not None:
         raise errors.Conflict(

@@ -28,13 +28,13 @@ def listing(
     session: Session, *, names: Collection[str] | None = None, prefix: str = "", associated: bool | None = None
 ) -> list[Named]:
     """`names`: only these; `prefix`: only those that begin so; `associated`: whether any provider has them. In order."""
-    found = dict.fromkeys(standard())
-    found.update({row.name: row.updated_at for row in session.execute(select(Trait.name, Trait.updated_at))})
+    updated_at = dict.fromkeys(standard())
+    updated_at.update({row.name: row.updated_at for row in session.execute(select(Trait.name, Trait.updated_at))})
     if associated is not None:
         of_providers = set(session.scalars(select(ProviderTrait.trait).distinct()))
-        found = {name: at for name, at in found.items() if (name in of_providers) == associated}
-    wanted = found if names is None else found.keys() & set(names)
-    return [Named(name, found[name]) for name in in_order(wanted) if name.startswith(prefix)]
+        updated_at = {name: at for name, at in updated_at.items() if (name in of_providers) == associated}
+    wanted = updated_at if names is None else updated_at.keys() & set(names)
+    return [Named(name, updated_at[name]) for name in in_order(wanted) if name.startswith(prefix)]
 
 
 def find(session: Session, name: str) -> Named:
@@ -72,7 +72,7 @@ def remove(session: Session, name: str) -> None:
     find(session, name)
     if name in standard():
         raise errors.BadRequest(f"Cannot delete standard trait {name}.")
-    # The row first: whoever gives it to a provider holds it until then, and that is seen below.
+    # The row first: a transaction that sets it on a provider locks it until its commit, and that is seen below.
     session.connection().execute(delete(Trait).where(Trait.name == name))
     if session.scalar(select(ProviderTrait.provider_id).where(ProviderTrait.trait == name).limit(1)) is not None:
         raise errors.Conflict(f"The trait {name} is in use by a resource provider.")

@@ -1,6 +1,6 @@
 """Making, changing and removing resource providers, and the trees that they stand in.
 
-Whoever changes a tree locks its rows first, by id, so that two changes cannot make a loop between them. Claims lock
+A change of a tree locks its rows first, by id, so that two changes cannot make a loop between them. Claims lock
 inventories, and then providers by their foreign keys: so does `remove`.
 """
 

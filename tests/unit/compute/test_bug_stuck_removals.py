@@ -135,7 +135,7 @@ def test_a_piece_of_work_that_gets_no_thread_does_not_keep_the_next_one_waiting(
     assert done == ["next"]
 
 
-def test_a_failed_fetch_is_told_to_the_build_that_waits() -> None:
+def test_waiting_build_gets_the_error_of_a_failed_fetch() -> None:
     compute = Compute().start()
     compute.hypervisor.wants_image = True
     compute.images.refuse = errors.ServiceUnavailable("no image service")

@@ -248,7 +248,7 @@ class Story:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
-def test_books_rows_and_domains_agree_whatever_happens(seed: int) -> None:
+def test_usage_rows_and_domains_agree_after_any_sequence(seed: int) -> None:
     """Stories are long and drawn evenly: what goes wrong needs several rare things in one."""
     chance = random.Random(seed)
     told = Story()

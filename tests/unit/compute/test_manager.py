@@ -220,7 +220,7 @@ def test_a_file_of_another_format_than_declared_is_refused(compute: Compute, tmp
     assert the_failure(compute)[1] is False
 
 
-def test_a_driver_that_needs_no_image_makes_nobody_fetch_one(compute: Compute) -> None:
+def test_driver_without_images_fetches_none(compute: Compute) -> None:
     compute.boot("i", image=IMAGE)
     assert compute.images.fetched == []
 
@@ -246,7 +246,7 @@ def test_an_attempt_given_up_just_before_its_report_is_removed(compute: Compute)
 
 @pytest.mark.parametrize("method", ["claim_instance", "begin_attempt", "build_succeeded"])
 @pytest.mark.parametrize("answers", [False, True], ids=["requests", "answers"])
-def test_a_lost_message_is_said_again(compute: Compute, method: str, answers: bool) -> None:
+def test_lost_report_is_sent_again(compute: Compute, method: str, answers: bool) -> None:
     with compute.conductor_loses(method, times=2, answers=answers):
         compute.boot("i")
     assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
@@ -254,7 +254,7 @@ def test_a_lost_message_is_said_again(compute: Compute, method: str, answers: bo
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["requests", "answers"])
-def test_a_success_that_nobody_heard_is_said_again_by_the_audit(compute: Compute, answers: bool) -> None:
+def test_audit_sends_an_unheard_success_again(compute: Compute, answers: bool) -> None:
     with compute.conductor_loses("build_succeeded", answers=answers):
         compute.boot("i")
     assert compute.domains() == {"i": RUNNING}
@@ -264,7 +264,7 @@ def test_a_success_that_nobody_heard_is_said_again_by_the_audit(compute: Compute
     assert compute.hypervisor.calls.count("prepare") == 1
 
 
-def test_a_failure_that_nobody_heard_is_said_again_by_the_audit(compute: Compute) -> None:
+def test_audit_sends_an_unheard_failure_again(compute: Compute) -> None:
     disk_full = errors.DiskFull("full")
     with compute.conductor_loses("build_failed"), compute.hypervisor_fails("prepare", error=disk_full):
         compute.boot("i")

@@ -85,7 +85,7 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
         session.execute(text("INSERT INTO t VALUES (1)"))
 
 
-def test_a_busy_transaction_is_repeated_whole_and_at_last_given_up(tmp_path: Path) -> None:
+def test_busy_transaction_is_repeated_as_a_whole_a_limited_number_of_times(tmp_path: Path) -> None:
     db = Database(f"sqlite:///{tmp_path}/minova.sqlite")
     tries = []
 

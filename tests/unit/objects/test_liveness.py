@@ -29,9 +29,9 @@ def cloud(alive: int, dead_at: list[float], conductors: int = 0) -> dict[int, fl
         ("some died long before the others fell silent", cloud(0, [NOW - 9000] * 2 + [NOW - 100] * 12, 20), 2),
     ],
 )
-def test_who_counts_as_dead(what: str, seen: dict[int, float], expected: int) -> None:
+def test_which_services_count_as_dead(what: str, seen: dict[int, float], expected: int) -> None:
     assert len(judge(seen, DOWN, CONDUCTORS).down) == expected, what
 
 
-def test_while_no_conductor_writes_heartbeats_nobody_ages() -> None:
+def test_no_service_ages_while_no_conductor_writes_heartbeats() -> None:
     assert judge({1: 10.0, 2: 12.0, 3: 11.0}, DOWN).down == frozenset()

@@ -15,5 +15,5 @@ from minova.objects.redact import redact_hosts
         ("nothing is named", [""], "nothing is named"),
     ],
 )
-def test_names_of_hosts_are_taken_out(text: str, names: list[str], told: str) -> None:
+def test_host_names_are_removed(text: str, names: list[str], told: str) -> None:
     assert redact_hosts(text, names) == told

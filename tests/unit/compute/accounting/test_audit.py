@@ -85,7 +85,7 @@ COUNTED = [
 
 
 @pytest.mark.parametrize(("changes", "counts"), [case[1:] for case in COUNTED], ids=[case[0] for case in COUNTED])
-def test_who_holds_resources(changes: dict[str, Any], counts: bool) -> None:
+def test_which_instances_hold_resources(changes: dict[str, Any], counts: bool) -> None:
     finding = audit(a_view(), AuditInputs(instances=(an_instance("i", **changes),)))
     assert finding.node_usage.node.memory_mb_used == 512 + counts * 1024
     assert finding.node_usage.node.running_vms == counts

@@ -60,7 +60,7 @@ def test_intervals_are_those_of_novas_options(options: dict[str, Any], wanted: d
 
 
 @pytest.mark.parametrize("hypervisor", [Hypervisor, BlindHypervisor])
-def test_states_that_nobody_told_of_reach_their_rows(
+def test_unreported_power_states_reach_their_rows(
     hypervisor: type[Hypervisor], caplog: pytest.LogCaptureFixture
 ) -> None:
     compute = Compute(hypervisor=hypervisor(NODE)).start()
@@ -76,7 +76,7 @@ def test_states_that_nobody_told_of_reach_their_rows(
     assert "found 3 instances in the database and 2 instances on the hypervisor" in caplog.text
 
 
-def test_a_state_that_has_changed_back_is_not_told() -> None:
+def test_power_state_that_changed_back_is_not_reported() -> None:
     compute = Compute().start()
     compute.boot("i")
     compute.hypervisor.watch(lambda uuid, state: None)
@@ -134,7 +134,7 @@ def test_an_audit_does_not_remove_what_the_clean_up_leaves(action: str, left: di
     assert compute.domains() == {**left, "stranger": RUNNING}
 
 
-def test_what_outlived_its_instance_on_a_node_that_is_gone_is_not_told_for_ever(
+def test_outlived_domain_of_a_removed_node_is_forgotten(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     compute = outlived("log")

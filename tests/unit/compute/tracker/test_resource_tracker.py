@@ -121,7 +121,7 @@ def test_a_domain_that_counted_as_orphan_counts_once_when_its_instance_is_claime
     assert conductor.nodes[HOST, NODE].memory_mb_used == 512
 
 
-def test_an_attempt_that_is_stale_leaves_the_books_alone(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+def test_stale_attempt_leaves_usage_unchanged(tracker: ResourceTracker, conductor: FakeConductor) -> None:
     message = conductor.commit_build("i", HOST, NODE, FLAVOR)
     conductor.give_up("i")
     with pytest.raises(errors.StaleAttempt):
@@ -130,7 +130,7 @@ def test_an_attempt_that_is_stale_leaves_the_books_alone(tracker: ResourceTracke
     assert tracker.node == conductor.nodes[HOST, NODE]
 
 
-def test_a_claim_whose_answer_is_lost_is_asked_for_again(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+def test_claim_with_a_lost_answer_is_repeated(tracker: ResourceTracker, conductor: FakeConductor) -> None:
     message = conductor.commit_build("i", HOST, NODE, FLAVOR)
     answers = iter([errors.ServiceUnavailable("lost")])
     conductor.on_answer = lambda method: raise_next(answers)
@@ -409,7 +409,7 @@ def test_a_state_that_changed_is_written_by_the_next_save_and_only_then(
     assert conductor.nodes[HOST, NODE].current_workload == 0
 
 
-def test_when_the_audits_last_write_fails_the_books_are_right_and_written_later(
+def test_usage_is_right_and_written_later_if_the_audits_last_write_fails(
     tracker: ResourceTracker, conductor: FakeConductor
 ) -> None:
     message = conductor.commit_build("i", HOST, NODE, FLAVOR)

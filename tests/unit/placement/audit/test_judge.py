@@ -85,7 +85,7 @@ def test_wrong_used(used: int | None, allocated: int, detail: str, remedy: str) 
     assert judge_used(msgspec.structs.replace(books, used=allocated)) is None
 
 
-def test_a_provider_without_node_goes_when_nobody_holds_anything_of_it() -> None:
+def test_provider_without_node_and_consumers_is_deleted() -> None:
     assert judge_provider(Provider(uuid="a", name="a", consumers=0)).remedy == "delete the provider"
     held = judge_provider(Provider(uuid="a", name="a", consumers=2))
     assert held.remedy == "delete the provider, once nothing of it is held"

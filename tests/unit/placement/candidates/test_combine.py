@@ -97,7 +97,7 @@ def some(*names: str) -> frozenset[str]:
         ([group(asked="PCPU=1", required=(some("X"),))], []),
     ],
 )
-def test_who_serves_what(asked: list[Group], answer: list[str]) -> None:
+def test_which_provider_serves_which_group(asked: list[Group], answer: list[str]) -> None:
     assert found(asks(*asked), tree_of(HOST)) == answer
 
 
@@ -139,7 +139,7 @@ def test_a_root_may_be_asked_for_its_traits() -> None:
     assert found(asks(group(asked="VF=2"), root_forbidden=some("X")), tree_of(HOST)) == []
 
 
-def test_who_shares_an_aggregate_with_a_tree_serves_it() -> None:
+def test_sharing_provider_serves_trees_of_its_aggregates() -> None:
     assert found(asks(group(asked="VCPU=1 DISK_GB=1")), tree_of(HOST, STORE)) == [":host,store"]
     assert found(asks(group(asked="VCPU=1 DISK_GB=1")), tree_of(HOST, STORE.replace("@agg", "@other"))) == []
     assert found(asks(group(asked="VCPU=1 DISK_GB=1", required=(some("SSD"),))), tree_of(HOST, STORE)) == [
@@ -147,13 +147,13 @@ def test_who_shares_an_aggregate_with_a_tree_serves_it() -> None:
     ]
 
 
-def test_whoever_shares_must_be_in_the_aggregates_itself() -> None:
+def test_sharing_provider_must_be_in_the_aggregates_itself() -> None:
     request = asks(group(asked="VCPU=1 DISK_GB=1", member_of=(some("zone"),)))
     assert found(request, tree_of(HOST.replace("@agg", "@agg @zone"), STORE)) == []
     assert found(request, tree_of(HOST.replace("@agg", "@agg @zone"), STORE.replace("@agg", "@agg @zone"))) != []
 
 
-def test_a_group_that_names_a_tree_is_served_by_it_and_by_whoever_of_it_shares() -> None:
+def test_group_with_in_tree_is_served_by_that_tree_and_its_sharing_providers() -> None:
     tree = tree_of(HOST, STORE)
     host, store = tree.root.id, next(iter(tree.sharing)).id
     asked = asks(group(asked="VCPU=1"), group("1", "DISK_GB=1"))

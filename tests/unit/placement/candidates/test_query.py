@@ -133,7 +133,7 @@ def test_old_clients_know_of_no_trees() -> None:
         ("1.39", "resources=VCPU:1&color=red", "'color' does not match any of the regexes"),
     ],
 )
-def test_what_is_wrong_is_said(version: str, query: str, said: str) -> None:
+def test_error_text_names_the_mistake(version: str, query: str, said: str) -> None:
     with pytest.raises(BadRequest, match=said) as caught:
         read(query, version)
     assert caught.value.placement_code == UNDEFINED

@@ -48,7 +48,9 @@ def room(**numbers: int) -> InventoryColumns:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_room(sentence: str, numbers: dict[str, int], asked: int, held: int, reasons: list[str]) -> None:
+def test_refusals_of_one_inventory(
+    sentence: str, numbers: dict[str, int], asked: int, held: int, reasons: list[str]
+) -> None:
     assert refusals({"VCPU": room(**numbers)}, {"VCPU": asked}, {"VCPU": held}) == reasons
 
 
