@@ -26,7 +26,7 @@ from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.create import Servers
 from minova.conductor.servers.dry_run import Previews
-from minova.conductor.servers.migrations import Moves
+from minova.conductor.servers.migrations import Migrations
 from minova.conductor.servers.task_handlers import task_registry
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Spawn, Worker
@@ -126,7 +126,7 @@ class ConductorManager:
         self._terminate = Terminate(conf, self.worker, casts, liveness)
         self._computes = Computes(self.worker, levels)
         self._audits = Audits(self.worker)
-        self.moves = Moves(self.worker)
+        self.migrations = Migrations(self.worker)
         self._catalogue = Catalogue(self.worker)
         self._aggregates = Aggregates(self.worker)
         self._actions = ServerActions(conf, self.worker, casts, levels)
@@ -189,7 +189,7 @@ class ConductorManager:
             self._notifier.stop()
 
     def _end_forsaken_moves(self) -> None:
-        self.moves.end_forsaken(self._build_timeout)
+        self.migrations.end_forsaken(self._build_timeout)
 
     def _register(self) -> None:
         self._db.advance_clock()
@@ -339,11 +339,11 @@ class ConductorManager:
 
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
         self._services.heard(node.host, ctx.process)
-        return self.moves.claim_move(migration, node)
+        return self.migrations.claim_move(migration, node)
 
     def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> Moved:
         self._services.heard(host, ctx.process)
-        return self.moves.step_move(migration_uuid, status, host)
+        return self.migrations.step_move(migration_uuid, status, host)
 
     def begin_attempt(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, step: str) -> None:
         self._services.heard(host, ctx.process)

@@ -5,6 +5,7 @@ accepted -> pre-migrating (the destination has claimed) -> migrating -> post-mig
                                      any -> error
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
@@ -14,7 +15,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest
-from minova.objects.states import VmState
+from minova.objects.states import State, TaskState, VmState
 
 
 class MigrationType(StrEnum):
@@ -22,6 +23,36 @@ class MigrationType(StrEnum):
     RESIZE = "resize"
     LIVE_MIGRATION = "live-migration"
     EVACUATION = "evacuation"
+
+
+# While a migration of this type is done, until the instance has arrived or is back.
+BEGUN: Mapping[MigrationType, TaskState] = {
+    MigrationType.RESIZE: TaskState.RESIZE_PREP,
+    MigrationType.MIGRATION: TaskState.RESIZE_PREP,
+    MigrationType.LIVE_MIGRATION: TaskState.MIGRATING,
+    MigrationType.EVACUATION: TaskState.REBUILDING,
+}
+# States in which it may begin, as in Nova; audits count no other instance (`minova.compute.accounting.migrations.is_moving`).
+MOVABLE: Mapping[MigrationType, frozenset[VmState]] = {
+    MigrationType.RESIZE: frozenset({VmState.ACTIVE, VmState.STOPPED}),
+    MigrationType.MIGRATION: frozenset({VmState.ACTIVE, VmState.STOPPED}),
+    MigrationType.LIVE_MIGRATION: frozenset({VmState.ACTIVE}),
+    MigrationType.EVACUATION: frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+}
+
+
+def transitions() -> dict[State, set[State]]:
+    """States of instances that migrations lead from and to: begun, arrived, or back."""
+    table: dict[State, set[State]] = {}
+    for kind, vm_states in MOVABLE.items():
+        for vm_state in vm_states:
+            begun = (vm_state, BEGUN[kind])
+            table.setdefault((vm_state, None), set()).add(begun)
+            arrived = {(VmState.RESIZED, None), (VmState.ACTIVE, None), (VmState.STOPPED, None)}
+            table.setdefault(begun, set()).update({(vm_state, None), *arrived})
+    # Confirmed or reverted.
+    table[VmState.RESIZED, None] = {(VmState.ACTIVE, None), (VmState.STOPPED, None)}
+    return table
 
 
 # Nothing is held for a migration before its destination has claimed, nor once it has ended.

@@ -6,11 +6,13 @@
           |   '---------------------'
           v               (ACTIVE, None) --> (STOPPED, None)   the guest has shut itself down
     (ERROR, None)         (idle, None) <--> (idle, action's task_state) --> (action's end, None)
+    (idle, None) --> (idle, migration's task_state) --> (RESIZED, None) --> (idle, None)
                           (any, any) --> (any, DELETING) --> (DELETED, None)
 """
 
 from collections.abc import Iterable, Mapping
 
+from minova.objects import migration
 from minova.objects.server_actions import ACTIONS
 from minova.objects.states import BUILD_STEPS, State, TaskState, VmState
 
@@ -37,7 +39,7 @@ def _merged(tables: Iterable[Mapping[State, set[State]]]) -> dict[State, set[Sta
     return merged
 
 
-ALLOWED = _merged([_OF_BUILDS, _OF_IDLE, *(action.transitions for action in ACTIONS)])
+ALLOWED = _merged([_OF_BUILDS, _OF_IDLE, migration.transitions(), *(action.transitions for action in ACTIONS)])
 
 
 def allowed(before: State, after: State) -> bool:

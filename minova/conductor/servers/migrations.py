@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Mapping
 
 import msgspec
-from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -20,14 +19,16 @@ from minova.conductor.tasks.worker import Worker
 from minova.db.hosts import compute_nodes
 from minova.db.models import Instance as Row
 from minova.db.servers import instances, migrations
+from minova.db.servers.instances import LockedInstance
 from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
-from minova.objects.migration import Migration, MigrationType, Moved
+from minova.objects.migration import BEGUN, MOVABLE, Migration, MigrationType, Moved
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest
 from minova.objects.request_spec import Selection
-from minova.objects.states import TaskState, VmState
+from minova.objects.states import State, VmState
+from minova.objects.transitions import allowed
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.allocations.transfers import transfer
@@ -48,15 +49,9 @@ STEPS: Mapping[str, frozenset[str]] = {
 }
 # Here the instance becomes the destination's; there is no way back from the last two.
 ARRIVED = frozenset({"finished", "completed", "done"})
-_BEGUN = {
-    MigrationType.RESIZE: TaskState.RESIZE_PREP,
-    MigrationType.MIGRATION: TaskState.RESIZE_PREP,
-    MigrationType.LIVE_MIGRATION: TaskState.MIGRATING,
-    MigrationType.EVACUATION: TaskState.REBUILDING,
-}
 
 
-class Moves:
+class Migrations:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
@@ -80,7 +75,7 @@ class Moves:
             if standing is None or standing.deleted:
                 raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
             instance = self._instance(session, instance_uuid)
-            if instance.task_state is not None or instance.host is None or instance.vm_state not in _MOVABLE[kind]:
+            if instance.task_state is not None or instance.host is None or instance.vm_state not in MOVABLE[kind]:
                 raise errors.Conflict(f"Instance {instance_uuid} is {instance.vm_state}/{instance.task_state}")
             made = Migration(
                 uuid=str(uuid.uuid4()),
@@ -99,7 +94,7 @@ class Moves:
             )
             self._claim(session, instance, made, chosen, claim_no)
             migrations.add(session, made, self._worker.at(), self._worker.now())
-            self._change(session, instance_uuid, task_state=_BEGUN[kind].value)
+            self._transition(session, standing, (instance.vm_state, BEGUN[kind]))
             announce_hosts(session, {instance.host, chosen.host}, self._worker.now())
             return self._moved(session, made)
 
@@ -141,9 +136,8 @@ class Moves:
             raise errors.BadRequest(f"step_move: {status!r} is no step of a move; {', '.join(sorted(STEPS))} are")
 
         def work(session: Session) -> Moved:
-            found = migrations.find(session, migration_uuid)
-            if found is not None:
-                instances.lock(session, [found.instance_uuid])
+            seen = migrations.find(session, migration_uuid)
+            locked = instances.lock(session, [seen.instance_uuid] if seen is not None else [])
             known = self._locked(session, migration_uuid, host)
             if known.status == status:
                 return self._moved(session, known)
@@ -151,7 +145,7 @@ class Moves:
                 raise _stale(known, status, host)
             made = replace(known, status=status)
             migrations.write(session, made, self._worker.at(), self._worker.now())
-            self._apply(session, known, made)
+            self._apply(session, locked.get(known.instance_uuid), made)
             announce_hosts(session, {made.source_compute, made.dest_compute}, self._worker.now())
             return self._moved(session, made)
 
@@ -184,46 +178,45 @@ class Moves:
         if standing is None or standing.deleted:
             claims.release(session, [made.uuid, made.instance_uuid], self._worker.now())
         else:
-            self._go_back(session, made)
+            self._go_back(session, standing, made)
         announce_hosts(session, {made.source_compute, made.dest_compute}, self._worker.now())
 
-    def _apply(self, session: Session, before: Migration, after: Migration) -> None:
-        status = after.status
+    def _apply(self, session: Session, standing: LockedInstance | None, migration: Migration) -> None:
+        """What the migration's new status means for the instance and for both allocations."""
+        status = migration.status
         if status in ARRIVED:
-            self._arrive(session, after)
+            self._arrive(session, standing, migration)
         if status in {"completed", "done", "confirmed"}:
-            claims.release(session, [after.uuid], self._worker.now())
+            claims.release(session, [migration.uuid], self._worker.now())
         if status == "confirmed":
-            self._change(session, after.instance_uuid, vm_state=after.new_vm_state.value, task_state=None)
+            self._transition(session, standing, (migration.new_vm_state, None))
         if status in {"reverted", "error"}:
-            self._go_back(session, after)
+            self._go_back(session, standing, migration)
 
-    def _arrive(self, session: Session, migration: Migration) -> None:
+    def _arrive(self, session: Session, standing: LockedInstance | None, migration: Migration) -> None:
         resized = migration.status == "finished"
-        self._change(
+        self._transition(
             session,
-            migration.instance_uuid,
+            standing,
+            (VmState.RESIZED if resized else migration.new_vm_state, None),
             host=migration.dest_compute,
             node=migration.dest_node,
             flavor=migration.new_flavor,
             numa_topology=migration.new_numa_topology,
-            vm_state=(VmState.RESIZED if resized else migration.new_vm_state).value,
-            task_state=None,
         )
 
-    def _go_back(self, session: Session, migration: Migration) -> None:
+    def _go_back(self, session: Session, standing: LockedInstance | None, migration: Migration) -> None:
         """What the instance claimed at the destination is given back, and what the migration kept is its own again."""
         claims.release(session, [migration.instance_uuid], self._worker.now())
         transfer(session, migration.uuid, migration.instance_uuid, self._worker.now())
-        self._change(
+        self._transition(
             session,
-            migration.instance_uuid,
+            standing,
+            (migration.old_vm_state, None),
             host=migration.source_compute,
             node=migration.source_node,
             flavor=migration.old_flavor,
             numa_topology=migration.old_numa_topology,
-            vm_state=migration.old_vm_state.value,
-            task_state=None,
         )
 
     # -- rows ------------------------------------------------------------------------------------------------------
@@ -236,9 +229,19 @@ class Moves:
             raise errors.StaleAttempt(f"Migration {migration_uuid} is no business of host {host}")
         return known
 
-    def _change(self, session: Session, instance_uuid: str, **values: object) -> None:
-        statement = update(Row).where(Row.uuid == instance_uuid, Row.deleted_at.is_(None))
-        session.connection().execute(statement.values(updated_at=self._worker.at(), **values))
+    def _transition(self, session: Session, standing: LockedInstance | None, after: State, **values: object) -> None:
+        """Nothing of an instance that is gone; of one that is being deleted all but its state.
+
+        StaleAttempt: the instance is in a state from which no migration leads to `after`.
+        """
+        if standing is None or standing.deleted:
+            return
+        after = standing.state if standing.deleting else after
+        if not allowed(standing.state, after):
+            raise errors.StaleAttempt(
+                f"Instance {standing.uuid} is {standing.state[0]}/{standing.state[1]}: no migration makes it {after[0]}"
+            )
+        instances.transition(session, [standing.uuid], [standing.state], after, updated_at=self._worker.at(), **values)
 
     def _instance(self, session: Session, instance_uuid: str) -> Instance:
         (found,) = instances.load(session, Row.uuid == instance_uuid)
@@ -250,13 +253,6 @@ class Moves:
 
 # Ended in one round.
 _MOST = 100
-# As in Nova; audits count a move of no other instance (`minova.compute.accounting.migrations.is_moving`).
-_MOVABLE = {
-    MigrationType.RESIZE: frozenset({VmState.ACTIVE, VmState.STOPPED}),
-    MigrationType.MIGRATION: frozenset({VmState.ACTIVE, VmState.STOPPED}),
-    MigrationType.LIVE_MIGRATION: frozenset({VmState.ACTIVE}),
-    MigrationType.EVACUATION: frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
-}
 
 
 def _stale(migration: Migration, status: str, host: str) -> errors.StaleAttempt:

@@ -192,7 +192,7 @@ class World:
         demands = demands_of(wanted, IMAGE, [ALIAS])
         self._claim_no += 10
         try:
-            moved = self.conductor.moves.begin_move(
+            moved = self.conductor.migrations.begin_move(
                 uuid,
                 kind,
                 wanted,
