@@ -1,4 +1,4 @@
-"""Who asks, and in the course of which request: travels with every message and into every log line."""
+"""The caller and the request ID: sent with every message and written into every log line."""
 
 import uuid
 

@@ -1,6 +1,6 @@
-"""The errors that cross a room's border. Each knows its HTTP status and says what to do.
+"""Errors that cross a package's border, each with its HTTP status.
 
-Inside a decision "no" is a value with a reason (`minova.objects.diagnosis`), never one of these.
+A decision does not raise: its "no" is a value with a reason (`minova.objects.diagnosis`).
 """
 
 
@@ -11,7 +11,7 @@ class MinovaError(Exception):
 
 
 class BadRequest(MinovaError):
-    """The request itself is wrong: its text names the field and what would be right."""
+    """The request is wrong: the text names the field and what is valid."""
 
     code = 400
 
@@ -25,13 +25,13 @@ class Forbidden(MinovaError):
 
 
 class NotFound(MinovaError):
-    """No such thing; the text names the kind and what was asked for."""
+    """No such resource; the text names its kind and ID."""
 
     code = 404
 
 
 class Conflict(MinovaError):
-    """The thing is not in the state that the change expects, or exists already."""
+    """The resource is not in the state that the change expects, or exists already."""
 
     code = 409
 
@@ -45,7 +45,7 @@ class HostIdentityConflict(Conflict):
 
 
 class HostInUse(Conflict):
-    """Another process serves the host, and lives."""
+    """Another process that is alive serves the host."""
 
 
 class Superseded(Conflict):
@@ -57,7 +57,7 @@ class StaleClaim(Conflict):
 
 
 class ServiceUnavailable(MinovaError):
-    """Nobody answers now; trying again later may help."""
+    """No answer now; trying again later may help."""
 
     code = 503
 
@@ -75,7 +75,7 @@ class PeerTooOld(ServiceUnavailable):
 
 
 class NoValidHost(MinovaError):
-    """Nova's word at the RPC edge for a Diagnosis."""
+    """The form of a failed Diagnosis over RPC, as in Nova."""
 
 
 class MaxRetriesExceeded(NoValidHost):
@@ -103,7 +103,7 @@ class HypervisorUnavailable(MinovaError):
 
 
 class DiskFull(MinovaError):
-    """No room on the file system of the instances or images."""
+    """No space on the file system of the instances or images."""
 
     code = 507
 

@@ -1,4 +1,4 @@
-"""Logging by oslo.log, with the request id of the work at hand in every line."""
+"""Logging by oslo.log, with the request ID in every line."""
 
 import logging
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from minova.outages import FirstOfEachKind
 
 # Chatty below a warning, and never about minova's own work.
 _NAMES = ("alembic", "amqp", "cheroot", "kombu", "oslo_concurrency", "oslo.messaging", "oslo_service", "sqlalchemy")
-# The notification driver `log` writes below oslo.messaging's name: who has chosen it wants to read that.
+# The notification driver `log` writes below oslo.messaging's name, and must stay visible.
 _QUIET = [*(f"{name}=WARNING" for name in _NAMES), "oslo.messaging.notification=INFO"]
 
 # The in-memory transport of minova-standalone makes oslo.messaging warn of itself at every connection. Nothing else of

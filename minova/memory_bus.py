@@ -1,7 +1,7 @@
 """kombu's in-memory transport, woken by what arrives.
 
-kombu's own asks its queues again and again, and oslo.messaging tells it to do so without a pause: a minova-standalone with
-nothing to do took two thirds of a CPU.
+kombu's own transport polls its queues, and oslo.messaging makes it poll without a pause: an idle minova-standalone used two
+thirds of a CPU.
 """
 
 import threading
@@ -36,7 +36,7 @@ class Transport(memory.Transport):
     cycle: Any
 
     def drain_events(self, connection: Any, timeout: float | None = None, **more: Any) -> None:
-        """Deliver one message. TimeoutError: none came within `timeout` seconds."""
+        """Deliver one message. Raises TimeoutError if none comes within `timeout` seconds."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             seen = _Arrivals.count
@@ -63,5 +63,5 @@ def _wait(seen: int, until: float | None) -> None:
 
 
 def use() -> None:
-    """From now on `memory://` of this process is ours."""
+    """Makes `memory://` of this process use this transport."""
     transport.TRANSPORT_ALIASES["memory"] = f"{__name__}:Transport"

@@ -1,7 +1,7 @@
-"""What a process counts of its own work, for Prometheus; and the page that shows it.
+"""Prometheus metrics of a process, and the page that serves them.
 
-Counted always, because that costs next to nothing; shown only where `[prometheus] enabled` says so. One registry per
-process: the services of minova-standalone share its page. Pure rooms count nothing: whoever applies a decision does.
+They are always counted, because that costs next to nothing, and served only with `[prometheus] enabled`. One registry per
+process: the services of minova-standalone share its page. Pure packages count nothing; the code that applies a decision does.
 """
 
 import logging
@@ -83,7 +83,7 @@ PLACEMENT_FINDINGS = Gauge(
 
 @contextmanager
 def timed(histogram: Histogram, *labels: str) -> Iterator[None]:
-    """Observe how long the block took, under `labels` and a last one: `ok`, or `error` if it raised."""
+    """Observes the time of the block, with `labels` and a last label `ok`, or `error` if it raised."""
     begun, result = time.perf_counter(), "error"
     try:
         yield

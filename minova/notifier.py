@@ -1,4 +1,4 @@
-"""Sends notifications by oslo.messaging, from a thread and a bounded queue of its own: who notifies never waits.
+"""Sends notifications by oslo.messaging, from a thread with a bounded queue: the caller never waits.
 
 Nothing is configured by default, and then nothing is made, read or kept.
 """
@@ -24,7 +24,7 @@ import oslo_messaging  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 
-# Nova's, where those listen who read notifications.
+# Nova's exchange, to which readers of notifications listen.
 EXCHANGE = "nova"
 # Seconds that what is left in the queue has to be sent when the service stops.
 STOP_GRACE = 5.0

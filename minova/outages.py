@@ -1,4 +1,4 @@
-"""Outages of what a process depends on: one line in the log when one begins, and one when it is over."""
+"""Outages of dependencies: one line in the log when an outage begins, and one when it is over."""
 
 import logging
 import threading
@@ -45,8 +45,8 @@ class Outage:
 
 
 class FirstOfEachKind:
-    """A filter for loggers of libraries, which say the same again at each try: the first line of a kind passes, and the next one
-    after a minute without any. A kind is a message before its arguments are put in.
+    """A filter for loggers of libraries that repeat themselves: the first line of a kind passes, and the next one after a
+    minute without any. A kind is a message before its arguments are put in.
     """
 
     QUIET = 60.0

@@ -1,4 +1,4 @@
-"""What the broker took with it when its connection broke: answers that will never come, and messages that were never read.
+"""Repairs after a broken connection to the broker: answers that will never come, and messages that were never read.
 
 oslo.messaging makes the connection anew and waits on for answers to questions that a restarted broker has lost, until
 their time-out. Here such calls end as soon as the connection for answers is back, so that they are asked again.
@@ -69,12 +69,12 @@ class Reconnects:
         self._watched: Any = None
         self._listeners: list[Callable[[], None]] = []
 
-    def tell(self, listener: Callable[[], None]) -> None:
+    def on_reconnect(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each reconnection, in a thread that must not wait."""
         self._listeners.append(listener)
 
     def watch(self) -> None:
-        """Cheap, before each call: the connection for answers is made by the first one. Other drivers have none."""
+        """Called before each call, and cheap: the first call makes the connection for answers. Other drivers have none."""
         waiter = getattr(self._driver, "_waiter", None)
         if waiter is None or waiter is self._watched:
             return

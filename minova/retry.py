@@ -1,4 +1,4 @@
-"""Repeat what failed because conductor, broker or database were away."""
+"""Retries of calls that failed because the conductor, broker or database was unavailable."""
 
 import logging
 import time
@@ -19,7 +19,7 @@ def retry_call(what: str, ask: Callable[[], T], *, seconds: float, wait: Callabl
     """Call `ask`, which must be safe to repeat, until it does not raise ServiceUnavailable.
 
     `seconds`: no more tries after that. `wait` pauses, and answers whether this process stops: no more tries then either.
-    ServiceUnavailable: the last one; PeerTooOld at once, because the caller may have another way.
+    Raises the last ServiceUnavailable; PeerTooOld at once, because the caller may have another way.
     """
     begun, paused, pause = time.monotonic(), 0.0, FIRST_PAUSE
     while True:

@@ -85,7 +85,7 @@ class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
 
 
 class Endpoint:
-    """The server's side: `manager` does the work, `contract` says what may be asked."""
+    """The server's side: `manager` does the work, `contract` has the methods."""
 
     def __init__(self, manager: Any, contract: Any) -> None:
         self.target = oslo_messaging.Target(version=contract.VERSION)
@@ -113,7 +113,7 @@ def _handler(work: Callable[..., Any], method: Method) -> Callable[..., Any]:
 class Proxy:
     """The client's side. Made by `Rpc.client`, which gives it the contract's type.
 
-    `level`: the newest version that the servers are known to serve; None: it is not known, so a server says no itself.
+    `level`: the newest version that all servers support; None if unknown: then a server that is too old refuses the call.
     """
 
     def __init__(
@@ -160,10 +160,10 @@ class Proxy:
             LOG.debug("No answer to %s: %s", method.name, error)
             raise errors.NoAnswer(f"No answer to {method.name} in time.") from error
         except oslo_messaging.exceptions.MessageUndeliverable as error:
-            raise errors.ServiceUnavailable(f"{method.name}: nobody has ever listened there") from error
+            raise errors.ServiceUnavailable(f"{method.name}: no service has ever listened there") from error
         except Exception as error:
             if _is_of_the_broker(error):
-                # Where the broker is stands in the log; this text reaches people.
+                # The log has the address of the broker; this text reaches users.
                 OUTAGE.failed(error)
                 raise errors.ServiceUnavailable(
                     f"{method.name} could not be delivered: no answer from the message broker"
@@ -190,7 +190,7 @@ def _too_old(error: Exception) -> bool:
 def _as_ours(error: Exception) -> Exception:
     """A remote MinovaError arrives as a generated subclass whose text drags a traceback along: take both off.
 
-    So does what nobody foresaw there: its traceback is for that service's log, and its text may reach people.
+    The same for an unexpected exception there: its traceback belongs into that service's log, and its text may reach users.
     """
     kind = type(error).__name__
     name = kind.removesuffix(driver_common._REMOTE_POSTFIX)

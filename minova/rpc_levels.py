@@ -1,7 +1,7 @@
 """Which version of each contract may be sent while services of different releases run: `[upgrade_levels]`.
 
 `auto` is the lowest among the services that live, as they registered. Processes with a database read it there (`follow`);
-computes are told by the conductor (`learn`). What is not known yet is not limited: a server that is too old says no itself.
+computes learn it from the conductor (`learn`). Until it is known there is no limit: a server that is too old refuses the call.
 """
 
 import logging

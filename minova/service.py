@@ -1,4 +1,4 @@
-"""How a service lives: its start order, RPC server, periodic tasks, heartbeat and graceful stop.
+"""The life of a service: start order, RPC server, periodic tasks, heartbeat and graceful stop.
 
 init_host -> pre_start_hook -> RPC server listens -> post_start_hook -> periodic tasks and heartbeat
 """
@@ -39,7 +39,7 @@ class PeriodicTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manager(Protocol):
-    """What a service's own room gives. Every method may be called once, in the order of the start."""
+    """What a service's package provides. Each method is called once, in this order."""
 
     def init_host(self) -> None: ...
 
@@ -126,7 +126,7 @@ class Service:
 
 
 def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
-    """Do `work` in a thread that is left behind when it takes longer. Whether it has ended."""
+    """Runs `work` in a thread and leaves that thread behind if it takes longer. Returns whether it has ended."""
 
     def guarded() -> None:
         try:
@@ -142,10 +142,10 @@ def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
     return not thread.is_alive()
 
 
-class Repeated:
-    """Work that is tried again and again: its first failure is logged, each failure of another kind, and its success after them.
+class FailureLog:
+    """The log lines of repeated work: its first failure, each failure of another kind, and the first success after them.
 
-    What keeps it from working is logged by itself; this names the work. `failure`: the line of a failure, before its reason.
+    `failure`: the start of the line of a failure, before its reason; else the name of the work.
     """
 
     def __init__(self, name: str, failure: str | None = None) -> None:
@@ -181,7 +181,7 @@ class Repeated:
 def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
     """The thread of one periodic task. An error is logged and the task tried again next time."""
     interval = task.interval
-    failing = Repeated(task.name)
+    failing = FailureLog(task.name)
     wait = 0.0 if task.at_once else interval
     while not stopping.wait(wait * random.uniform(0.9, 1.0)):
         ctx = service_context()
@@ -197,7 +197,7 @@ def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
 
 
 def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) -> T:
-    """Repeat `ask` while nobody answers, with one log line for each try. ServiceUnavailable: stopped meanwhile."""
+    """Repeats `ask` until it is answered, with a log line for each try. Raises ServiceUnavailable if the process stops meanwhile."""
     delay = 1.0
     while True:
         try:
@@ -212,7 +212,7 @@ def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) 
 def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[[], None] = lambda: None) -> None:
     """Start all in order, wait until `stopping` is set, stop all in reverse. A start that fails stops those before it.
 
-    MinovaError: a service has asked for the stop, because it cannot go on.
+    Raises MinovaError if a service has asked for the stop, because it cannot go on.
     """
     started: list[Running] = []
     try:
@@ -229,7 +229,7 @@ def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[
         stopping.set()
         for service in reversed(started):
             _stop(service)
-    failures = [failure for one in services if (failure := getattr(one, "failure", None)) is not None]
+    failures = [failure for service in services if (failure := getattr(service, "failure", None)) is not None]
     if failures:
         raise errors.MinovaError(failures[0])
 
@@ -243,23 +243,23 @@ def _stop(service: Running) -> None:
 
 
 def on_hangup(work: Callable[[], None]) -> None:
-    """SIGHUP asks for `work`, which is done in a thread of its own: a signal's handler must not wait for a lock."""
-    asked = threading.Event()
+    """Runs `work` after SIGHUP, in a thread of its own: a signal handler must not wait for a lock."""
+    requested = threading.Event()
 
     def serve() -> None:
-        while asked.wait():
-            asked.clear()
+        while requested.wait():
+            requested.clear()
             try:
                 work()
             except Exception:
                 LOG.exception("Error after SIGHUP")
 
     threading.Thread(target=serve, name="hangup", daemon=True).start()
-    signal.signal(signal.SIGHUP, lambda number, frame: asked.set())
+    signal.signal(signal.SIGHUP, lambda number, frame: requested.set())
 
 
 def in_foreground() -> bool:
-    """Whether somebody watches this process on a terminal: then SIGHUP says that the terminal has gone."""
+    """Whether the process runs in the foreground of a terminal: then SIGHUP means that the terminal has gone."""
     try:
         return os.getpgrp() == os.tcgetpgrp(sys.stderr.fileno())
     except (OSError, ValueError):

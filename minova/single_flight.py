@@ -1,4 +1,4 @@
-"""Background work that must not pile up: what is asked for again and again is begun once at a time."""
+"""Background work that must not pile up: of several requests for the same work one runs at a time."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable
 Work = Callable[[], None]
 
 
-class Once:
-    """Hands work to `spawn`, unless the same waits or runs already. Safe for threads."""
+class SingleFlight:
+    """Gives work to `spawn`, unless the same work already waits or runs. Safe for threads."""
 
     def __init__(self, spawn: Callable[[Work], None]) -> None:
         self._spawn = spawn
@@ -15,20 +15,20 @@ class Once:
         self._lock = threading.Lock()
 
     def __call__(self, what: Hashable, work: Work, spawn: Callable[[Work], None] | None = None) -> None:
-        """`what` tells which work it is; `spawn` stands in for the usual one. Raises what `spawn` raises; then the work is not under way."""
+        """`what` identifies the work; `spawn` replaces the usual one. Raises what `spawn` raises; then the work is not running."""
         with self._lock:
             if what in self._under_way:
                 return
             self._under_way.add(what)
 
-        def whole() -> None:
+        def run() -> None:
             try:
                 work()
             finally:
                 self._ended(what)
 
         try:
-            (spawn or self._spawn)(whole)
+            (spawn or self._spawn)(run)
         except BaseException:
             self._ended(what)
             raise

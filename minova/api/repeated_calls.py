@@ -82,22 +82,22 @@ def _gone(error: errors.MinovaError, session: Session, arguments: Arguments) -> 
 
 
 def _flavor_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    asked: Flavor = arguments["flavor"]
-    found = flavors.flavor(session, asked.flavorid)
-    return Done(found) if found == asked else None
+    wanted: Flavor = arguments["flavor"]
+    record = flavors.flavor(session, wanted.flavorid)
+    return Done(record) if record == wanted else None
 
 
 def _extra_specs_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    asked: dict[str, str | None] = arguments["extra_specs"]
-    found = flavors.flavor(session, arguments["flavorid"])
-    if found is None or any(found.extra_specs.get(key) != value for key, value in asked.items()):
+    wanted: dict[str, str | None] = arguments["extra_specs"]
+    record = flavors.flavor(session, arguments["flavorid"])
+    if record is None or any(record.extra_specs.get(key) != value for key, value in wanted.items()):
         return None
-    return Done(found)
+    return Done(record)
 
 
 def _image_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    found = images.image(session, arguments["image"].id)
-    return Done(found) if found is not None and _timeless(found) == _timeless(arguments["image"]) else None
+    record = images.image(session, arguments["image"].id)
+    return Done(record) if record is not None and _timeless(record) == _timeless(arguments["image"]) else None
 
 
 def _timeless(image: Image) -> Image:
@@ -105,19 +105,19 @@ def _timeless(image: Image) -> Image:
 
 
 def _aggregate_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    asked = (arguments["name"], arguments["metadata"], ())
+    wanted = (arguments["name"], arguments["metadata"], ())
     known = aggregates.all_of(session).values()
-    return next((Done(one) for one in known if (one.name, one.metadata, one.hosts) == asked), None)
+    return next((Done(record) for record in known if (record.name, record.metadata, record.hosts) == wanted), None)
 
 
 def _host_is_in(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    found = aggregates.all_of(session).get(arguments["aggregate_id"])
-    return Done(found) if found is not None and arguments["host"] in found.hosts else None
+    record = aggregates.all_of(session).get(arguments["aggregate_id"])
+    return Done(record) if record is not None and arguments["host"] in record.hosts else None
 
 
 def _host_is_out(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    found = aggregates.all_of(session).get(arguments["aggregate_id"])
-    return Done(found) if found is not None and arguments["host"] not in found.hosts else None
+    record = aggregates.all_of(session).get(arguments["aggregate_id"])
+    return Done(record) if record is not None and arguments["host"] not in record.hosts else None
 
 
 # Not `create_server_group`: it names nothing that would tell a second call from a second group.

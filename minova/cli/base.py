@@ -1,4 +1,4 @@
-"""What commands are made of: cliff's bases, without their searches through every installed package."""
+"""Base classes of commands: cliff's, without their searches through every installed package."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ class Formatters:
 
 
 class Command(cliff.command.Command):
-    """`exit_code` may be set by a command that shows something and has failed all the same."""
+    """A command that shows a result and still fails sets `exit_code`."""
 
     exit_code = 0
 

@@ -19,7 +19,7 @@ from urllib3.exceptions import (
     TimeoutError,
 )
 
-from minova.cli.error_text import message_of, next_marker, reason_of, without_secrets
+from minova.cli.error_text import error_message, innermost_reason, next_marker, redact_body
 from minova.cli.errors import ApiError, CliError, Unreachable, UsageError
 
 COMPUTE = "/v2.1"
@@ -28,9 +28,9 @@ CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 60.0  # seconds; an image's last byte may be followed by checks, so uploads wait longer
 UPLOAD_TIMEOUT = 900.0  # seconds
 # Seconds between repetitions of a request that may be repeated.
-PAUSES: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
-PAGE = 1000  # items: as many as an API gives; the Image API gives 25 when it is not told
-REPEAT_FOR = 30.0  # seconds: then the failure that comes next is told
+RETRY_PAUSES: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+PAGE = 1000  # items: the most that an API gives; the Image API gives 25 without a limit
+RETRY_SECONDS = 30.0  # seconds after which the next failure is final
 
 Json = dict[str, Any]
 
@@ -49,7 +49,7 @@ class Client:
     ) -> None:
         self.url = _checked_url(url)
         self._debug = debug
-        self._pauses = PAUSES
+        self._pauses = RETRY_PAUSES
         self._username = username
         self._headers = {"Accept": "application/json", "User-Agent": "minova"}
         if username is not None:
@@ -62,34 +62,34 @@ class Client:
             timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
         )
 
-    def impatient(self) -> "Client":
-        """The same, but nothing is repeated: for whoever asks again and again anyhow."""
+    def without_retries(self) -> "Client":
+        """The same client without retries, for callers that poll."""
         other = copy(self)
         other._pauses = ()
         return other
 
     def get(self, path: str, **query: Any) -> Json:
-        """Asking twice does no harm, so it is repeated when the connection is lost or the API says 503."""
+        """Retries when the connection is lost or the API answers 503: a GET is idempotent."""
         answered = {key: value for key, value in query.items() if value is not None}
-        return self._repeated("GET", f"{path}?{urlencode(answered)}" if answered else path, None, {})
+        return self._retry("GET", f"{path}?{urlencode(answered)}" if answered else path, None, {})
 
     def post(self, path: str, body: Json, headers: Mapping[str, str] | None = None, *, repeat: bool = False) -> Json:
-        """`repeat` only where the API tells a repetition from a second request."""
-        ask = self._repeated if repeat else self._once
+        """`repeat` only where the API can distinguish a repetition from a second request."""
+        ask = self._retry if repeat else self._once
         return ask("POST", path, body, headers or {})
 
     def put(self, path: str, body: Json) -> Json:
         return self._once("PUT", path, body, {})
 
     def delete(self, path: str) -> None:
-        """Repeated as a GET is: what a lost first time has deleted answers 404, which is then no error."""
+        """Retries as a GET does. After a lost answer a 404 is no error: the first request has deleted it."""
         try:
             self._once("DELETE", path, None, {})
         except Unreachable as lost:
             if isinstance(lost.__cause__, NewConnectionError):
                 raise
             try:
-                self._repeated("DELETE", path, None, {})
+                self._retry("DELETE", path, None, {})
             except ApiError as error:
                 if error.status != 404:
                     raise
@@ -113,15 +113,15 @@ class Client:
                 return
             query["marker"] = marker
 
-    def _repeated(self, method: str, path: str, body: Json | None, headers: Mapping[str, str]) -> Json:
-        until = time.monotonic() + REPEAT_FOR
+    def _retry(self, method: str, path: str, body: Json | None, headers: Mapping[str, str]) -> Json:
+        until = time.monotonic() + RETRY_SECONDS
         for number, pause in enumerate(self._pauses):
             try:
                 return self._once(method, path, body, headers)
             except Unreachable as lost:
-                # Nobody there at all is told at once; but a service that was there a moment ago may be restarting.
-                nobody = isinstance(lost.__cause__, (NewConnectionError, SSLError)) and number == 0
-                if nobody or time.monotonic() > until:
+                # Fail at once if nothing listens there; but a service that answered a moment ago may be restarting.
+                absent = isinstance(lost.__cause__, (NewConnectionError, SSLError)) and number == 0
+                if absent or time.monotonic() > until:
                     raise
                 if number == 1:
                     print(f"minova: {lost} Asking again ...", file=sys.stderr)
@@ -144,7 +144,7 @@ class Client:
         timeout: urllib3.Timeout | None = None,
     ) -> Json:
         url = self.url + path
-        self._say(f"> {method} {url}{'' if shown is None else ' ' + without_secrets(shown)}")
+        self._trace(f"> {method} {url}{'' if shown is None else ' ' + redact_body(shown)}")
         started = time.monotonic()
         more: Any = {} if timeout is None else {"timeout": timeout}
         try:
@@ -152,19 +152,19 @@ class Client:
                 method, url, body=data, headers={**self._headers, **headers}, redirect=False, **more
             )
         except (HTTPError, OSError) as error:
-            self._say(f"< {type(error).__name__}: {error}")
+            self._trace(f"< {type(error).__name__}: {error}")
             raise self._unreachable(error) from error
         milliseconds = (time.monotonic() - started) * 1000
-        self._say(f"< {answer.status} in {milliseconds:.0f} ms, {len(answer.data)} bytes {_request_id(answer)}")
-        return self._understood(answer.status, answer.data)
+        self._trace(f"< {answer.status} in {milliseconds:.0f} ms, {len(answer.data)} bytes {_request_id(answer)}")
+        return self._decode(answer.status, answer.data)
 
-    def _understood(self, status: int, data: bytes) -> Json:
+    def _decode(self, status: int, data: bytes) -> Json:
         if status == 401:
             raise ApiError(status, self._unauthorized())
         if status == 503:
-            raise Unreachable(f"minova cannot do that now: {(message_of(data) or 'it is busy').rstrip('.')}.")
+            raise Unreachable(f"minova cannot do that now: {(error_message(data) or 'it is busy').rstrip('.')}.")
         if status >= 400:
-            raise ApiError(status, message_of(data) or f"{self.url} answered {status} and no reason.")
+            raise ApiError(status, error_message(data) or f"{self.url} answered {status} and no reason.")
         if not data.strip():
             return {}
         try:
@@ -177,22 +177,22 @@ class Client:
 
     def _unauthorized(self) -> str:
         if self._username is None:
-            return f"{self.url} asks who you are: give --username or MINOVA_USERNAME, and MINOVA_PASSWORD."
+            return f"{self.url} needs a login: give --username or MINOVA_USERNAME, and MINOVA_PASSWORD."
         return f"{self.url} refused user {self._username} with this password."
 
     def _unreachable(self, error: Exception) -> CliError:
         if isinstance(error, SSLError):
             return Unreachable(
-                f"Cannot speak TLS with minova at {self.url}: {reason_of(error)}. "
+                f"Cannot speak TLS with minova at {self.url}: {innermost_reason(error)}. "
                 "--cacert or MINOVA_CACERT names the certificates to trust."
             )
         if isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError):  # urllib3 has it as a kind of
             return Unreachable(f"minova at {self.url} did not answer in time: {_sentence(error)}")
         if isinstance(error, ProtocolError):
             return Unreachable(f"The connection to minova at {self.url} was lost: {_sentence(error)}")
-        return Unreachable(f"Cannot reach minova at {self.url}: {reason_of(error)}; is minova-api running?")
+        return Unreachable(f"Cannot reach minova at {self.url}: {innermost_reason(error)}; is minova-api running?")
 
-    def _say(self, line: str) -> None:
+    def _trace(self, line: str) -> None:
         if self._debug:
             print(line, file=sys.stderr)
 
@@ -203,7 +203,7 @@ def part(text: str) -> str:
 
 
 def _sentence(error: Exception) -> str:
-    return reason_of(error).rstrip(".") + "."
+    return innermost_reason(error).rstrip(".") + "."
 
 
 def _checked_url(url: str) -> str:

@@ -1,4 +1,4 @@
-"""What is read out of an API's answer, or out of there being none."""
+"""Reads messages, reasons and page markers out of the API's answers and of lost connections."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def next_marker(page: dict[str, Any], key: str) -> str | None:
     return markers[0] if markers else None
 
 
-def message_of(data: bytes) -> str:
+def error_message(data: bytes) -> str:
     """The text of an error in any of OpenStack's forms, else the body's first line."""
     text = data.decode(errors="replace").strip()
     try:
@@ -32,7 +32,7 @@ def message_of(data: bytes) -> str:
     return str(inner.get("message") or inner.get("description") or inner.get("title") or "")
 
 
-def reason_of(error: BaseException) -> str:
+def innermost_reason(error: BaseException) -> str:
     """The innermost cause in the system's words: `Connection refused`, not urllib3's object names."""
     inner: BaseException = error
     while (deeper := getattr(inner, "reason", None) or inner.__cause__ or _last_cause(inner)) is not None:
@@ -50,7 +50,7 @@ def _last_cause(error: BaseException) -> BaseException | None:
     return last if isinstance(last, BaseException) else None
 
 
-def without_secrets(body: dict[str, Any]) -> str:
+def redact_body(body: dict[str, Any]) -> str:
     """A request's body for --debug."""
 
     def cleaned(value: Any) -> Any:

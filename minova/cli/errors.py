@@ -1,4 +1,4 @@
-"""What stops a command. The text is all that a user sees: it says what went wrong and what to do."""
+"""Errors that end a command. The text is all that a user sees: what went wrong and what to do."""
 
 
 class CliError(Exception):
@@ -6,15 +6,15 @@ class CliError(Exception):
 
 
 class UsageError(CliError):
-    """The command line itself cannot be right: exit code 2."""
+    """The command line is wrong: exit code 2."""
 
 
 class Unreachable(CliError):
-    """Nobody answered, or the connection was lost; asking again may help."""
+    """No answer, or the connection was lost; trying again may help."""
 
 
 class ApiError(CliError):
-    """The API said no. `status` is HTTP's, the text is the API's."""
+    """The API refused the request. `status` is HTTP's, the text is the API's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

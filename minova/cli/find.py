@@ -1,4 +1,4 @@
-"""Names or IDs, anywhere: which thing a user means."""
+"""Finds a resource by its name or ID."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,40 +9,40 @@ from minova.cli.errors import ApiError, CliError
 
 
 def server(client: Client, name_or_id: str) -> Json:
-    """The server, whole. CliError: there is none, or several have the name."""
-    if _is_uuid(name_or_id) and (found := _by_id(client, f"{COMPUTE}/servers/", name_or_id)):
-        return dict(found["server"])
+    """The complete server. Raises CliError if there is none, or several have the name."""
+    if _is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/servers/", name_or_id)):
+        return dict(document["server"])
     pages = client.pages(f"{COMPUTE}/servers/detail", "servers", name=f"^{re.escape(name_or_id)}$")
-    return _only("server", name_or_id, (one for one in pages if one["name"] == name_or_id))
+    return _only("server", name_or_id, (record for record in pages if record["name"] == name_or_id))
 
 
 def flavor(client: Client, name_or_id: str) -> Json:
     """The flavor, private ones too. An ID wins over another flavor's name."""
     every = list(client.pages(f"{COMPUTE}/flavors/detail", "flavors", is_public="None"))
-    by_id = [one for one in every if one["id"] == name_or_id]
-    return _only("flavor", name_or_id, by_id or [one for one in every if one["name"] == name_or_id])
+    by_id = [record for record in every if record["id"] == name_or_id]
+    return _only("flavor", name_or_id, by_id or [record for record in every if record["name"] == name_or_id])
 
 
 def image(client: Client, name_or_id: str) -> Json:
-    if _is_uuid(name_or_id) and (found := _by_id(client, f"{IMAGE}/images/", name_or_id)):
-        return found
+    if _is_uuid(name_or_id) and (document := _by_id(client, f"{IMAGE}/images/", name_or_id)):
+        return document
     pages = client.pages(f"{IMAGE}/images", "images", name=name_or_id)
-    return _only("image", name_or_id, (one for one in pages if one["name"] == name_or_id))
+    return _only("image", name_or_id, (record for record in pages if record["name"] == name_or_id))
 
 
 def aggregate(client: Client, name_or_id: str) -> Json:
     """An ID wins over another aggregate's name."""
     every = client.get(f"{COMPUTE}/os-aggregates")["aggregates"]
-    by_id = [one for one in every if str(one["id"]) == name_or_id]
-    return _only("aggregate", name_or_id, by_id or (one for one in every if one["name"] == name_or_id))
+    by_id = [record for record in every if str(record["id"]) == name_or_id]
+    return _only("aggregate", name_or_id, by_id or (record for record in every if record["name"] == name_or_id))
 
 
 def server_group(client: Client, name_or_id: str) -> Json:
     """By name only of one's own project; by ID of any, for administrators."""
-    if _is_uuid(name_or_id) and (found := _by_id(client, f"{COMPUTE}/os-server-groups/", name_or_id)):
-        return dict(found["server_group"])
+    if _is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/os-server-groups/", name_or_id)):
+        return dict(document["server_group"])
     every = server_groups(client)
-    return _only("server group", name_or_id, (one for one in every if one["name"] == name_or_id))
+    return _only("server group", name_or_id, (record for record in every if record["name"] == name_or_id))
 
 
 def server_groups(client: Client, *, every: bool = False) -> Iterator[Json]:
@@ -51,28 +51,28 @@ def server_groups(client: Client, *, every: bool = False) -> Iterator[Json]:
     while True:
         more = {"all_projects": "true"} if every else {}
         path = f"{COMPUTE}/os-server-groups"
-        found: list[Json] = client.get(path, limit=PAGE, offset=offset, **more)["server_groups"]
-        yield from found
-        offset += len(found)
-        if len(found) < PAGE:
+        page: list[Json] = client.get(path, limit=PAGE, offset=offset, **more)["server_groups"]
+        yield from page
+        offset += len(page)
+        if len(page) < PAGE:
             return
 
 
 def hypervisor(client: Client, name_or_id: str) -> Json:
     """Also by the name of its compute service's host, as `service list` and a server show it, if it has one node."""
     every = list(client.pages(f"{COMPUTE}/os-hypervisors/detail", "hypervisors"))
-    by_id = [one for one in every if str(one["id"]) == name_or_id]
-    by_name = [one for one in every if one["hypervisor_hostname"] == name_or_id]
-    by_host = (one for one in every if (one.get("service") or {}).get("host") == name_or_id)
+    by_id = [record for record in every if str(record["id"]) == name_or_id]
+    by_name = [record for record in every if record["hypervisor_hostname"] == name_or_id]
+    by_host = (record for record in every if (record.get("service") or {}).get("host") == name_or_id)
     return _only("hypervisor", name_or_id, by_id or by_name or by_host)
 
 
-def _only(kind: str, wanted: str, found: Iterable[Json]) -> Json:
-    matches = list(found)
+def _only(kind: str, wanted: str, records: Iterable[Json]) -> Json:
+    matches = list(records)
     if not matches:
         raise CliError(f"There is no {kind} with the name or ID '{wanted}'. 'minova {kind} list' shows what there is.")
     if len(matches) > 1:
-        ids = ", ".join(str(one["id"]) for one in matches)
+        ids = ", ".join(str(record["id"]) for record in matches)
         raise CliError(f"{len(matches)} {kind}s have the name '{wanted}'. Say which by ID: {ids}")
     return matches[0]
 

@@ -1,4 +1,4 @@
-"""The `minova` command. What it needs is imported when it needs it: most of a short command's time is imports."""
+"""The `minova` command. Modules are imported where they are used: most of a short command's time is imports."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; answers the exit code: 0, 1 (it failed), 2 (wrong usage), 130 (Ctrl-C)."""
+    """Runs one command. Returns the exit code: 0, 1 (failure), 2 (wrong usage), 130 (Ctrl-C)."""
     threads.report_crashes()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -45,7 +45,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _forget_stdout() -> None:
-    """Whoever read has gone. Python would write what is left when it ends, and complain."""
+    """Discards further output after a broken pipe. Python would else try to flush it at exit, and report an error."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

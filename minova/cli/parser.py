@@ -1,4 +1,4 @@
-"""The argument parser of every command: wrong usage ends in one line that says what would be right."""
+"""The argument parser of every command: wrong usage ends with one line that says what is right."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from cliff import _argparse
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
     """` Did you mean X or Y?`, or nothing when no word is near."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only when somebody mistyped
+    from difflib import get_close_matches  # noqa: PLC0415 - only after a typing error
 
     near = get_close_matches(word, list(words), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(near)}?" if near else ""
@@ -24,7 +24,7 @@ class Parser(_argparse.ArgumentParser):
         raise SystemExit(2)
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """As argparse, but an unknown option is told before arguments that miss because of it."""
+        """As argparse, but an unknown option is reported before arguments that are missing because of it."""
         for argument in args or ():
             if argument == "--":
                 break

@@ -1,4 +1,4 @@
-"""Every command and where it lives. A table and not entry points: looking those up costs more than most commands."""
+"""The table of commands and their classes. Not entry points: looking those up takes longer than most commands."""
 
 import importlib
 from typing import Any
@@ -56,7 +56,7 @@ SPELLINGS = {
 
 
 class LazyCommand:
-    """Stands for a command until it is run; what cliff's manager expects of an entry point."""
+    """A command that is imported when it runs, with the interface of an entry point that cliff's manager expects."""
 
     def __init__(self, name: str, value: str) -> None:
         self.name = name

@@ -129,9 +129,9 @@ class Shell(App):
         begun = sorted(name for name in names if name.split()[: len(words)] == words)
         if begun:
             return f"'{' '.join(words)}' is not complete. Its commands: {', '.join(begun)}."
-        said = " ".join(words[:3])
+        typed = " ".join(words[:3])
         hint = next(filter(None, (did_you_mean(" ".join(words[:n]), names) for n in (3, 2, 1))), "")
-        return f"'{said}' is not a command.{hint or self._of_noun(words[0], names)} See 'minova --help'."
+        return f"'{typed}' is not a command.{hint or self._of_noun(words[0], names)} See 'minova --help'."
 
     @staticmethod
     def _of_noun(noun: str, names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Waiting for servers: what is known of each, told as it changes."""
+"""Waits for servers, and shows each change of their states."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ class Gone(Exception):
 
 
 class TimedOut(Exception):
-    """Time is up; the text says where the servers are."""
+    """The time is up. The text has the states of the servers."""
 
 
 class Progress:
@@ -48,7 +48,7 @@ class Progress:
                 print(f"{self._elapsed():6.1f} s  {printable(server['name'])}: {state}", file=self._out, flush=True)
 
     def say(self, line: str) -> None:
-        """Something that happened to the waiting itself."""
+        """Prints an event of the waiting itself."""
         print(f"{self._elapsed():6.1f} s  {line}", file=self._out, flush=True)
 
     def _elapsed(self) -> float:
@@ -90,7 +90,7 @@ class LiveProgress(Progress):
 
 
 def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeout: float) -> list[Json]:
-    """Ask until each is ACTIVE or ERROR; answers them whole, in their order. Gone, TimedOut (after `timeout` seconds)."""
+    """Polls until each is ACTIVE or ERROR. Returns them in their order. Raises Gone, or TimedOut after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     pauses = _pauses()
     progress.show(servers)
@@ -107,11 +107,11 @@ def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeo
 
 
 def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: float) -> None:
-    """Ask until the server is no more. CliError: deleting it failed; TimedOut."""
+    """Polls until the server is gone. Raises CliError if its deletion failed, or TimedOut."""
     deadline = time.monotonic() + timeout
     for pause in _pauses():
         try:
-            (server,) = _asked(one_server(client.impatient(), server["id"]), progress, deadline)
+            (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
         except Gone:
             return
         if server["status"] == "DELETED":
@@ -129,7 +129,7 @@ def wait_for_status(client: Client, server: Json, progress: Progress, timeout: f
     """Ask until nothing is in progress any more; answers the server as it is then. Gone, TimedOut."""
     deadline = time.monotonic() + timeout
     for pause in _pauses():
-        (server,) = _asked(one_server(client.impatient(), server["id"]), progress, deadline)
+        (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
         progress.show([server])
         if server.get(TASK_STATE) is None:
             return server
@@ -157,7 +157,7 @@ def failures(servers: Iterable[Json]) -> list[str]:
 
 
 def one_server(client: Client, uuid: str) -> Ask:
-    """Asks for this server. Gone: there is none."""
+    """A poll of this server that raises Gone once there is none."""
 
     def ask() -> list[Json]:
         try:
@@ -171,18 +171,18 @@ def one_server(client: Client, uuid: str) -> Ask:
 
 
 def _asked(ask: Ask, progress: Progress, deadline: float) -> list[Json]:
-    """The servers as they are now; an API that is away for a while is waited for."""
+    """The servers as they are now. Waits up to PATIENCE seconds for an API that does not answer."""
     patience = min(time.monotonic() + PATIENCE, deadline)
-    told = False
+    announced = False
     while True:
         try:
             return ask()
         except Unreachable as lost:
             if time.monotonic() >= patience:
                 raise
-            if not told:
+            if not announced:
                 progress.say(f"{lost} Still waiting.")
-                told = True
+                announced = True
             time.sleep(LAST_POLL)
 
 

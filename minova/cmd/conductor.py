@@ -33,7 +33,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         leases=database.of_its_own(conf),
         dry_runs=clients.dry_runs(rpc),
     )
-    rpc.reconnects.tell(manager.broker_is_back)
+    rpc.reconnects.on_reconnect(manager.broker_is_back)
     server = lambda: rpc.server(ConductorApi, manager, host=conf.host)  # noqa: E731
     return Service("minova-conductor", manager, server, stopping, leave=manager.worker.leave)
 

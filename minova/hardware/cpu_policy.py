@@ -99,7 +99,7 @@ def _realtime(flavor: Flavor, of_image: str | None) -> CPUs | None:
     every = frozenset(range(flavor.vcpus))
     text = of_image or flavor.extra_specs.get("hw:cpu_realtime_mask")
     cpus = mask("hw:cpu_realtime_mask", text, flavor.vcpus) if text else every
-    # Nova looks at the emulator threads' policy here already, so a wrong one is told before a mask that is too wide.
+    # Nova looks at the emulator threads' policy here already, so a wrong one is reported before a mask that is too wide.
     if not cpus or (not _emulator_threads(flavor) and cpus == every):
         raise errors.RealtimeMaskNotFoundOrInvalid(
             f"hw:cpu_realtime_mask={text}: realtime needs a CPU that is not, or hw:emulator_threads_policy"

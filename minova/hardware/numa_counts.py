@@ -126,7 +126,7 @@ def _cores_with(threads: int, free: list[int]) -> dict[int, int]:
 
 
 def free_cores(cell: NUMACell, free: CPUs) -> list[CPUs]:
-    """The free threads of each core, in the cell's order; a CPU whose siblings are not told is a core of its own."""
+    """The free threads of each core, in the cell's order; a CPU without known siblings is a core of its own."""
     cores = [core & free for core in cell.siblings]
     if sum(map(len, cores)) < len(free):
         cores += [frozenset((cpu,)) for cpu in sorted(free.difference(*cores))]

@@ -215,7 +215,7 @@ def _packed(cores: Sequence[CPUs], count: int, *, require: bool) -> list[int]:
 
 
 def _isolated(cell: InstanceNUMACell, host: NUMACell, cores: Sequence[CPUs], reserved: int) -> InstanceNUMACell:
-    """One CPU on each of as many whole cores; emulator threads on a core that nobody else uses, if there is one more."""
+    """One CPU on each of as many whole cores; emulator threads on another free core, if there is one."""
     most = max(map(len, host.siblings), default=1)
     cpus = [min(core) for core in cores if len(core) == most][: len(cell.pcpuset)]
     if not reserved:

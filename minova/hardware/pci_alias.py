@@ -84,7 +84,7 @@ def numa_policy_of(flavor: Flavor, image_properties: Mapping[str, str]) -> str |
 def requests_of(flavor: Flavor, aliases: Aliases, numa_policy: str | None = None) -> tuple[InstancePCIRequest, ...]:
     """What pci_passthrough:alias asks for (`NAME:COUNT,...`). `numa_policy` (of `numa_policy_of`) comes before the aliases'.
 
-    `request_id` is left to whoever stores the request. PciRequestAliasNotDefined; MalformedValue.
+    The caller sets `request_id` when it stores the request. Raises PciRequestAliasNotDefined or MalformedValue.
     """
     text = flavor.extra_specs.get("pci_passthrough:alias")
     if text is None:

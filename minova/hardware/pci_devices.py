@@ -1,4 +1,4 @@
-"""The PCI devices of one host: who has which, and what is left. Pure: answers new values.
+"""The PCI devices of one host: the owner of each, and what is free. Pure: returns new values.
 
 Only claims and allocations are remembered; that a PF is unavailable because one of its VFs is taken, or a VF because
 its PF is, follows from them and is worked out anew each time.
@@ -148,7 +148,7 @@ def pools_of(devices: Iterable[PciDevice]) -> tuple[PciDevicePool, ...]:
 
 
 def _kind(pool: PciDevicePool) -> PciDevicePool:
-    """To tell likeness without the number."""
+    """Compares devices without their numbers."""
     return msgspec.structs.replace(pool, count=0)
 
 

@@ -148,7 +148,7 @@ def _by_cells(pools: Pools, request: InstancePCIRequest, cells: GuestCells | Non
         return beside
     if policy == SOCKET:
         return _on(pools, _same_socket(cells))
-    # Some systems do not tell the node of a device.
+    # Some systems do not report the node of a device.
     near = _on(pools, {*cells.ids, None})
     if policy == LEGACY or _enough(near, request):
         return near

@@ -69,8 +69,8 @@ def _spec(text: str, fields: dict[str, Any]) -> DeviceSpec:
     for name in _NOT_SERVED & fields.keys():
         raise _wrong(text, f"has {name}, which minova does not serve")
     # null says that there is none: Nova's examples have it of the physical_network of tunnelled networks.
-    told = [name for name in fields.keys() - _CHOOSING if fields[name] is not None]
-    tags = tuple(sorted((name, _tag(text, name, fields[name])) for name in told))
+    named = [name for name in fields.keys() - _CHOOSING if fields[name] is not None]
+    tags = tuple(sorted((name, _tag(text, name, fields[name])) for name in named))
     address = fields.get("address") or "*:*:*.*"
     return DeviceSpec(
         text=text,

@@ -15,7 +15,7 @@ from minova.objects.states import PowerState
 
 
 class RowHost(msgspec.Struct, frozen=True, kw_only=True):
-    """The host that an instance's row names, as the conductor said just now. `known` False: it could not be asked."""
+    """The host in an instance's row, as the conductor answered just now. `known` False: the conductor did not answer."""
 
     host: str | None = None
     known: bool = True
@@ -100,7 +100,7 @@ class Driver(Protocol):
         ...
 
     def cpu_times(self, node: str) -> CpuTimes | None:
-        """What the node's CPUs did since they were started; None: the hypervisor does not tell."""
+        """CPU times of the node since its start; None if the hypervisor does not report them."""
         ...
 
     def overhead(self, flavor: Flavor) -> tuple[int, int, int]:

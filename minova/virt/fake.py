@@ -221,15 +221,15 @@ class FakeDriver:
             before, kept = self._cpu_times.get(node, (self._started, _IDLE))
             now = time.monotonic_ns()
             passed, busy = now - before, min(sum(one.vcpus for one in running), self._vcpus)
-            told = CpuTimes(
+            times = CpuTimes(
                 user=kept.user + passed * busy * 3 // 4,
                 kernel=kept.kernel + passed * busy // 4,
                 idle=kept.idle + passed * (self._vcpus - busy),
                 iowait=0,
                 frequency=1000,
             )
-            self._cpu_times[node] = (now, told)
-            return told
+            self._cpu_times[node] = (now, times)
+            return times
 
     def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
         return (0, 0, 0)

@@ -48,7 +48,7 @@ class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspect(path: Path, declared: str | None) -> ImageFacts:
-    """Check that the file is what it is declared to be, whole and harmless. ImageUnacceptable says why it is not."""
+    """Checks that the file is of the declared format, complete and safe. Raises ImageUnacceptable with the reason."""
     refused = format_refused(declared)
     if refused:
         raise ImageUnacceptable(refused)

@@ -49,7 +49,7 @@ def driver() -> Driver:
 def test_waiting_calls_end_when_the_connection_is_made_anew(driver: Driver) -> None:
     told: list[float] = []
     watcher = Reconnects(driver)
-    watcher.tell(lambda: told.append(time.monotonic()))
+    watcher.on_reconnect(lambda: told.append(time.monotonic()))
     watcher.watch()
     driver._waiter = waiter = Waiter()
     for _ in range(3):

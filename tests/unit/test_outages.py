@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from minova.outages import FirstOfEachKind, Outage
-from minova.service import Repeated
+from minova.service import FailureLog
 
 LOG = logging.getLogger("test.outages")
 
@@ -43,7 +43,7 @@ def test_of_a_library_the_first_line_of_each_kind_passes() -> None:
 
 def test_a_periodic_task_that_fails_again_and_again_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    failing = Repeated("flush")
+    failing = FailureLog("flush")
     failing.worked()
     for _ in range(100):
         failing.failed(RuntimeError("no"), exc_info=True)

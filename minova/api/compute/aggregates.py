@@ -68,7 +68,7 @@ class AggregateView(AggregateBrief, frozen=True, kw_only=True):
 
 def list_aggregates(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
-        return {"aggregates": [view(one) for one in aggregates.all_of(session).values()]}
+        return {"aggregates": [view(aggregate) for aggregate in aggregates.all_of(session).values()]}
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -81,20 +81,20 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    asked: NewAggregate = call.body.aggregate
-    name = names.checked("Aggregate name", asked.name)
-    metadata = {} if asked.availability_zone is None else {ZONE: _zone(asked.availability_zone)}
+    body: NewAggregate = call.body.aggregate
+    name = names.checked("Aggregate name", body.name)
+    metadata = {} if body.availability_zone is None else {ZONE: _zone(body.availability_zone)}
     made = api.conductor.create_aggregate(call.ctx, name=name, metadata=metadata)
     return {"aggregate": AggregateBrief(**_brief(made))}
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
-    asked: Changes = call.body.aggregate
+    body: Changes = call.body.aggregate
     wanted = _id(call)
-    if asked.name is msgspec.UNSET and asked.availability_zone is msgspec.UNSET:
+    if body.name is msgspec.UNSET and body.availability_zone is msgspec.UNSET:
         raise errors.BadRequest("Invalid input for aggregate: it needs a name or an availability_zone.")
-    name = None if isinstance(asked.name, msgspec.UnsetType) else names.checked("Aggregate name", asked.name.strip())
-    zone = asked.availability_zone
+    name = None if isinstance(body.name, msgspec.UnsetType) else names.checked("Aggregate name", body.name.strip())
+    zone = body.availability_zone
     metadata = {} if isinstance(zone, msgspec.UnsetType) else {ZONE: zone if zone is None else _zone(zone)}
     changed = api.conductor.update_aggregate(call.ctx, aggregate_id=wanted, name=name, metadata=metadata)
     return {"aggregate": view(changed)}
@@ -114,25 +114,25 @@ def act(api: Collaborators, call: Call) -> dict[str, Any]:
     decoder, work = _ACTIONS[name]
     wanted = _id(call)
     try:
-        asked = decoder.from_builtins(arguments)
+        action = decoder.from_builtins(arguments)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
-    return {"aggregate": view(work(api, call, wanted, asked))}
+    return {"aggregate": view(work(api, call, wanted, action))}
 
 
-def _add_host(api: Collaborators, call: Call, aggregate_id: int, asked: OneHost) -> Aggregate:
-    return api.conductor.add_host_to_aggregate(call.ctx, aggregate_id=aggregate_id, host=asked.host)
+def _add_host(api: Collaborators, call: Call, aggregate_id: int, body: OneHost) -> Aggregate:
+    return api.conductor.add_host_to_aggregate(call.ctx, aggregate_id=aggregate_id, host=body.host)
 
 
-def _remove_host(api: Collaborators, call: Call, aggregate_id: int, asked: OneHost) -> Aggregate:
-    return api.conductor.remove_host_from_aggregate(call.ctx, aggregate_id=aggregate_id, host=asked.host)
+def _remove_host(api: Collaborators, call: Call, aggregate_id: int, body: OneHost) -> Aggregate:
+    return api.conductor.remove_host_from_aggregate(call.ctx, aggregate_id=aggregate_id, host=body.host)
 
 
-def _set_metadata(api: Collaborators, call: Call, aggregate_id: int, asked: Metadata) -> Aggregate:
-    zone = asked.metadata.get(ZONE)
+def _set_metadata(api: Collaborators, call: Call, aggregate_id: int, body: Metadata) -> Aggregate:
+    zone = body.metadata.get(ZONE)
     if zone:
         _zone(zone)
-    return api.conductor.update_aggregate(call.ctx, aggregate_id=aggregate_id, name=None, metadata=asked.metadata)
+    return api.conductor.update_aggregate(call.ctx, aggregate_id=aggregate_id, name=None, metadata=body.metadata)
 
 
 _ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Collaborators, Call, int, Any], Aggregate]]] = {
@@ -142,17 +142,17 @@ _ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Collaborators, Call, int, Any]
 }
 
 
-def view(one: Aggregate) -> AggregateView:
-    return AggregateView(**_brief(one), hosts=one.hosts, metadata=one.metadata)
+def view(aggregate: Aggregate) -> AggregateView:
+    return AggregateView(**_brief(aggregate), hosts=aggregate.hosts, metadata=aggregate.metadata)
 
 
-def _brief(one: Aggregate) -> dict[str, Any]:
+def _brief(aggregate: Aggregate) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "name": one.name,
-        "availability_zone": one.zone,
-        "created_at": times.microseconds(one.created_at),
-        "updated_at": times.microseconds(one.updated_at),
+        "id": aggregate.id,
+        "name": aggregate.name,
+        "availability_zone": aggregate.zone,
+        "created_at": times.microseconds(aggregate.created_at),
+        "updated_at": times.microseconds(aggregate.updated_at),
     }
 
 

@@ -1,4 +1,4 @@
-"""`/os-availability-zone`: where servers can be asked for, and for administrators who is there."""
+"""`/os-availability-zone`: the zones for servers, and for administrators their hosts and services."""
 
 from datetime import UTC, datetime
 from typing import Any

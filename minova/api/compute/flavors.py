@@ -96,18 +96,18 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    asked: NewFlavor = call.body.flavor
+    body: NewFlavor = call.body.flavor
     flavor = Flavor(
-        flavorid=_flavorid(asked.id),
-        name=names.checked("Flavor name", asked.name),
-        vcpus=asked.vcpus,
-        memory_mb=asked.ram,
-        root_gb=asked.disk,
-        ephemeral_gb=asked.ephemeral,
-        swap=asked.swap or 0,
-        rxtx_factor=asked.rxtx_factor or 1.0,
-        is_public=asked.is_public,
-        extra_specs=asked.extra_specs,
+        flavorid=_flavorid(body.id),
+        name=names.checked("Flavor name", body.name),
+        vcpus=body.vcpus,
+        memory_mb=body.ram,
+        root_gb=body.disk,
+        ephemeral_gb=body.ephemeral,
+        swap=body.swap or 0,
+        rxtx_factor=body.rxtx_factor or 1.0,
+        is_public=body.is_public,
+        extra_specs=body.extra_specs,
     )
     return {"flavor": view(call, api.conductor.create_flavor(call.ctx, flavor=flavor))}
 
@@ -117,10 +117,10 @@ def delete(api: Collaborators, call: Call) -> None:
     api.conductor.delete_flavor(call.ctx, flavorid=call.path["flavor_id"])
 
 
-def _flavorid(asked: str | int | None) -> str:
-    if asked is None or asked == "auto":
+def _flavorid(requested: str | int | None) -> str:
+    if requested is None or requested == "auto":
         return str(uuid.uuid4())
-    wanted = str(asked)
+    wanted = str(requested)
     if not FLAVOR_ID.fullmatch(wanted) or wanted != wanted.strip():
         raise errors.BadRequest(
             "Invalid input for field flavor.id: 1 to 255 letters, digits, spaces, or any of . - _ are allowed."
@@ -131,7 +131,7 @@ def _flavorid(asked: str | int | None) -> str:
 def _page(api: Collaborators, call: Call, *, detailed: bool) -> dict[str, Any]:
     query: FlavorsQuery = call.query
     with api.db.read() as session:
-        found = [one for one in flavors.flavors(session) if _asked_for(one, call)]
+        found = [one for one in flavors.flavors(session) if _matches(one, call)]
     found.sort(key=_sort_key(query), reverse=query.sort_dir == "desc")
     if query.marker is not None:
         ids = [one.flavorid for one in found]
@@ -155,12 +155,12 @@ def _sort_key(query: FlavorsQuery) -> Any:
     return lambda flavor: (getattr(flavor, field), flavor.flavorid)
 
 
-def _asked_for(flavor: Flavor, call: Call) -> bool:
+def _matches(flavor: Flavor, call: Call) -> bool:
     query: FlavorsQuery = call.query
-    asked = (query.is_public or "true").lower()
+    is_public = (query.is_public or "true").lower()
     if not call.ctx.is_admin:
-        asked = "true"
-    public = asked == "none" or flavor.is_public == (asked in ("true", "t", "1", "yes", "on", "y"))
+        is_public = "true"
+    public = is_public == "none" or flavor.is_public == (is_public in ("true", "t", "1", "yes", "on", "y"))
     return public and flavor.memory_mb >= (query.min_ram or 0) and flavor.root_gb >= (query.min_disk or 0)
 
 

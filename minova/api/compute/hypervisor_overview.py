@@ -45,7 +45,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     pages: tuple[Pages, ...]
 
 
-class ServerThere(msgspec.Struct, frozen=True, kw_only=True):
+class ServerOnHost(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     status: str
@@ -55,7 +55,7 @@ class ServerThere(msgspec.Struct, frozen=True, kw_only=True):
     disk_gb: int
 
 
-class MoveThere(msgspec.Struct, frozen=True, kw_only=True):
+class MigrationOnHost(msgspec.Struct, frozen=True, kw_only=True):
     """Of a server from or to the node; the side that holds nothing yet has no name."""
 
     id: str
@@ -101,8 +101,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     numa_cells: tuple[Cell, ...]
     pci_device_pools: tuple[Any, ...]
     pci_devices: tuple[PciDevice, ...]
-    servers: tuple[ServerThere, ...]
-    moves: tuple[MoveThere, ...]
+    servers: tuple[ServerOnHost, ...]
+    moves: tuple[MigrationOnHost, ...]
     metrics: tuple[dict[str, Any], ...]
     last_audit: LastAudit | None
 
@@ -124,7 +124,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
             pci_devices=node.pci_devices,
             servers=tuple(map(_server, read_services.servers_on(session, row.host, row.hypervisor_hostname))),
             moves=tuple(
-                MoveThere(
+                MigrationOnHost(
                     id=move.uuid,
                     server_id=move.instance_uuid,
                     migration_type=move.migration_type,
@@ -135,7 +135,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
                 for move in migrations.in_progress_on(session, row.host, row.hypervisor_hostname)
             ),
             metrics=node.metrics,
-            last_audit=None if audit is None else told(audit.audited_at, audit.found),
+            last_audit=None if audit is None else last_audit_view(audit.audited_at, audit.found),
         )
     return {"overview": overview}
 
@@ -149,7 +149,7 @@ def list_audits(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def act(api: Collaborators, call: Call) -> dict[str, Any]:
-    """`{"audit": null}`: audit the node now. Conflict: its service is down. BadRequest: no such action."""
+    """`{"audit": null}`: audit the node now. Raises Conflict if its service is down, BadRequest for another action."""
     if list(call.body) != ["audit"] or call.body["audit"] not in (None, {}):
         raise errors.BadRequest('Malformed request body: the one action here is {"audit": null}.')
     with api.db.read() as session:
@@ -160,8 +160,8 @@ def act(api: Collaborators, call: Call) -> dict[str, Any]:
         raise errors.Conflict(
             f"Hypervisor {node.hypervisor_hostname} cannot be audited: the compute service of host {node.host} is down."
         )
-    found = api.compute(node.host).audit_node(call.ctx, node=node.hypervisor_hostname)
-    return {"audit": found}
+    audit = api.compute(node.host).audit_node(call.ctx, node=node.hypervisor_hostname)
+    return {"audit": audit}
 
 
 def cell_of(cell: NUMACell) -> Cell:
@@ -174,31 +174,31 @@ def cell_of(cell: NUMACell) -> Cell:
         pinned_cpus=tuple(sorted(cell.pinned_cpus)),
         free_cpus=tuple(sorted(cell.pcpuset - cell.pinned_cpus)),
         pages=tuple(
-            Pages(size_kb=one.size_kb, total=one.total, used=one.used, reserved=one.reserved, free=one.free)
-            for one in cell.mempages
+            Pages(size_kb=pages.size_kb, total=pages.total, used=pages.used, reserved=pages.reserved, free=pages.free)
+            for pages in cell.mempages
         ),
     )
 
 
-def told(at: datetime, found: NodeAudit) -> LastAudit:
-    return LastAudit(audited_at=times.seconds(at), **msgspec.structs.asdict(found))
+def last_audit_view(at: datetime, audit: NodeAudit) -> LastAudit:
+    return LastAudit(audited_at=times.seconds(at), **msgspec.structs.asdict(audit))
 
 
 def _brief(node: models.ComputeNode, audit: models.NodeAudit | None) -> AuditBrief:
-    found = NodeAudit() if audit is None else audit.found
+    result = NodeAudit() if audit is None else audit.found
     return AuditBrief(
         id=node.id,
         hypervisor_hostname=node.hypervisor_hostname,
         audited_at=None if audit is None else times.seconds(audit.audited_at),
-        corrected=len(found.corrected),
-        conflicts=len(found.conflicts),
-        orphans=len(found.orphans),
-        strays=len(found.strays),
+        corrected=len(result.corrected),
+        conflicts=len(result.conflicts),
+        orphans=len(result.orphans),
+        strays=len(result.strays),
     )
 
 
-def _server(row: models.Instance) -> ServerThere:
-    return ServerThere(
+def _server(row: models.Instance) -> ServerOnHost:
+    return ServerOnHost(
         id=row.uuid,
         name=row.display_name,
         status=STATUS[row.vm_state],

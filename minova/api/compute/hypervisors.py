@@ -99,14 +99,14 @@ def _page(api: Collaborators, call: Call, show_one: Any) -> dict[str, Any]:
     query: Page = call.query
     size = None if query.limit is None else page_size(query.limit, api.conf.api.max_limit)
     with api.db.read() as session:
-        found: Sequence[models.ComputeNode] = read_services.nodes(
+        nodes: Sequence[models.ComputeNode] = read_services.nodes(
             session, _after(query), None if size is None else size + 1
         )
         services = read_services.services(session, api.conf.service_down_time, api.db)
-    shown = found if size is None else found[:size]
+    shown = nodes if size is None else nodes[:size]
     by_host = {row.host: row for row in services.rows if row.topic == "compute"}
     answer: dict[str, Any] = {"hypervisors": [show_one(node, services, by_host) for node in shown]}
-    if shown and len(shown) < len(found):
+    if shown and len(shown) < len(nodes):
         answer["hypervisors_links"] = links.next_page(call, str(shown[-1].id))
     return answer
 

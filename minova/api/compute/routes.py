@@ -48,7 +48,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/servers/capacity",
         handler=dry_run.capacity,
         query=dry_run.CapacityQuery,
-        body=dry_run.AskCapacity,
+        body=dry_run.CapacityRequest,
         admin=True,
     ),
     Route(method="GET", path=_SERVER, handler=servers.show, answer=view.ServerView),

@@ -61,8 +61,8 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
     every = query.all_projects is not None and call.ctx.is_admin
     size = page_size(query.limit, api.conf.api.max_limit)
     with api.db.read() as session:
-        found = server_groups.all_of(session, None if every else call.ctx.project_id, query.offset, size)
-    return {"server_groups": [view(one) for one in found]}
+        groups = server_groups.all_of(session, None if every else call.ctx.project_id, query.offset, size)
+    return {"server_groups": [view(group) for group in groups]}
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -70,10 +70,10 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    asked: NewGroup = call.body.server_group
-    name = names.checked("Server group name", asked.name)
-    policy, most = _policy(asked)
-    made = api.conductor.create_server_group(call.ctx, name=name, policy=policy, max_server_per_host=most)
+    body: NewGroup = call.body.server_group
+    name = names.checked("Server group name", body.name)
+    policy, limit = _policy(body)
+    made = api.conductor.create_server_group(call.ctx, name=name, policy=policy, max_server_per_host=limit)
     return {"server_group": view(made)}
 
 
@@ -81,32 +81,32 @@ def delete(api: Collaborators, call: Call) -> None:
     api.conductor.delete_server_group(call.ctx, group_uuid=_find(api, call, "delete").uuid)
 
 
-def _policy(asked: NewGroup) -> tuple[str, int | None]:
+def _policy(body: NewGroup) -> tuple[str, int | None]:
     """The policy, and its members for a host."""
-    if isinstance(asked.policies, msgspec.UnsetType) == isinstance(asked.policy, msgspec.UnsetType):
+    if isinstance(body.policies, msgspec.UnsetType) == isinstance(body.policy, msgspec.UnsetType):
         raise errors.BadRequest("Invalid input for server_group: it needs either policies, a list of one, or policy.")
-    if isinstance(asked.policy, msgspec.UnsetType):
-        if not isinstance(asked.rules, msgspec.UnsetType):
+    if isinstance(body.policy, msgspec.UnsetType):
+        if not isinstance(body.rules, msgspec.UnsetType):
             raise errors.BadRequest("Invalid input for server_group: rules go with policy, not with policies.")
-        assert not isinstance(asked.policies, msgspec.UnsetType)
-        return asked.policies[0], None
-    if isinstance(asked.rules, msgspec.UnsetType) or isinstance(asked.rules.max_server_per_host, msgspec.UnsetType):
-        return asked.policy, None
-    if asked.policy != ANTI_AFFINITY:
+        assert not isinstance(body.policies, msgspec.UnsetType)
+        return body.policies[0], None
+    if isinstance(body.rules, msgspec.UnsetType) or isinstance(body.rules.max_server_per_host, msgspec.UnsetType):
+        return body.policy, None
+    if body.policy != ANTI_AFFINITY:
         raise errors.BadRequest(f"Only {ANTI_AFFINITY} policy supports rules.")
-    return asked.policy, asked.rules.max_server_per_host
+    return body.policy, body.rules.max_server_per_host
 
 
 def _find(api: Collaborators, call: Call, what: str) -> InstanceGroup:
     """Forbidden: another project's."""
     wanted = call.path["group_id"]
     with api.db.read() as session:
-        found = server_groups.find(session, wanted) if len(wanted) <= 36 else None
-    if found is None:
+        group = server_groups.find(session, wanted) if len(wanted) <= 36 else None
+    if group is None:
         raise errors.NotFound(f"Instance group {wanted[:255]} could not be found.")
-    if found.project_id != call.ctx.project_id and not call.ctx.is_admin:
+    if group.project_id != call.ctx.project_id and not call.ctx.is_admin:
         raise errors.Forbidden(f"Policy does not allow os_compute_api:os-server-groups:{what} to be performed.")
-    return found
+    return group
 
 
 def view(group: InstanceGroup) -> GroupView:

@@ -66,17 +66,17 @@ def list_services(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def switch(api: Collaborators, call: Call) -> dict[str, Any]:
     """Enable, disable (with a reason), or force down: the action is the last part of the path."""
-    asked: Switch = call.body
+    body: Switch = call.body
     action = call.path["id_or_action"]
-    changes = _changes(action, asked)
-    service = _find(api, asked)
+    changes = _changes(action, body)
+    service = _find(api, body)
     api.conductor.update_service(call.ctx, service_uuid=service.uuid, **changes)
     named = {"host": service.host, "binary": service.binary}
     if action == "force-down":
-        return {"service": named | {"forced_down": asked.forced_down}}
+        return {"service": named | {"forced_down": body.forced_down}}
     answer = named | {"status": "enabled" if action == "enable" else "disabled"}
     if action == "disable-log-reason":
-        answer["disabled_reason"] = asked.disabled_reason or ""
+        answer["disabled_reason"] = body.disabled_reason or ""
     return {"service": answer}
 
 
@@ -92,29 +92,29 @@ def delete(api: Collaborators, call: Call) -> None:
     api.conductor.delete_service(call.ctx, service_uuid=uuid)
 
 
-def _changes(action: str, asked: Switch) -> dict[str, Any]:
+def _changes(action: str, body: Switch) -> dict[str, Any]:
     if action == "enable":
         return {"disabled": False}
     if action == "disable":
         return {"disabled": True}
     if action == "disable-log-reason":
-        if asked.disabled_reason is None:
+        if body.disabled_reason is None:
             raise errors.BadRequest("disable-log-reason needs a disabled_reason.")
-        return {"disabled": True, "disabled_reason": asked.disabled_reason}
+        return {"disabled": True, "disabled_reason": body.disabled_reason}
     if action == "force-down":
-        if asked.forced_down is None:
+        if body.forced_down is None:
             raise errors.BadRequest("force-down needs forced_down: true or false.")
-        return {"forced_down": asked.forced_down}
+        return {"forced_down": body.forced_down}
     raise errors.NotFound("Unknown action: enable, disable, disable-log-reason and force-down are served.")
 
 
-def _find(api: Collaborators, asked: Switch) -> models.Service:
+def _find(api: Collaborators, body: Switch) -> models.Service:
     with api.db.read() as session:
         rows = read_services.services(session, api.conf.service_down_time, api.db).rows
     for row in rows:
-        if row.host == asked.host and row.binary == ours(asked.binary):
+        if row.host == body.host and row.binary == ours(body.binary):
             return row
-    raise errors.NotFound(f"Could not find binary {asked.binary} on host {asked.host}.")
+    raise errors.NotFound(f"Could not find binary {body.binary} on host {body.host}.")
 
 
 def ours(binary: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Who asks. `noauth` believes everybody, on loopback only; `http_basic` checks an htpasswd file of bcrypt hashes."""
+"""Authentication. `noauth` accepts every request, on loopback only; `http_basic` checks an htpasswd file of bcrypt hashes."""
 
 import base64
 import binascii
@@ -20,15 +20,15 @@ from oslo_config import cfg
 from minova import errors
 
 CHALLENGE = 'Basic realm="minova", charset="UTF-8"'
-# A checked password is believed for so long, in seconds: bcrypt takes 50 to 200 ms of a CPU, for each request.
-REMEMBERED_FOR = 300.0
-REMEMBERED_MOST = 1000
-# Compared with when there is no such user, so that the time taken does not tell whether there is one.
-_NOBODY = bcrypt.hashpw(os.urandom(16).hex().encode(), bcrypt.gensalt(10))
+# Seconds that a valid password is cached: bcrypt takes 50 to 200 ms of a CPU for each request.
+CACHE_SECONDS = 300.0
+CACHE_SIZE = 1000
+# Checked for an unknown user, so that the time of the check does not show whether the user exists.
+_DUMMY_HASH = bcrypt.hashpw(os.urandom(16).hex().encode(), bcrypt.gensalt(10))
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """`project_id` None: the request's path says."""
+    """`project_id` None: the path of the request may name one."""
 
     user_id: str
     project_id: str | None
@@ -44,7 +44,7 @@ class Authenticator(Protocol):
 
 
 def authenticator(conf: cfg.ConfigOpts) -> Authenticator:
-    """InvalidConfiguration names the option that does not fit."""
+    """Raises InvalidConfiguration with the option that does not fit."""
     if conf.api.auth_strategy == "noauth":
         _require_loopback("[api]", "noauth", "[api] osapi_compute_listen", conf.api.osapi_compute_listen)
         return noauth
@@ -52,7 +52,7 @@ def authenticator(conf: cfg.ConfigOpts) -> Authenticator:
 
 
 def placement_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
-    """Of minova-placement-api. InvalidConfiguration names the option that does not fit."""
+    """The authenticator of minova-placement-api. Raises InvalidConfiguration with the option that does not fit."""
     options = conf.placement
     strategy = options.auth_strategy or conf.api.auth_strategy
     if strategy == "http_basic":
@@ -90,7 +90,7 @@ def noauth(request: falcon.Request) -> Identity:
 
 
 def noauth2(request: falcon.Request) -> Identity:
-    """X-Auth-Token is `user` or `user:project`; the user `admin` is the administrator. Unauthenticated: no token."""
+    """X-Auth-Token is `user` or `user:project`; the user `admin` is the administrator. Raises Unauthenticated without a token."""
     token = request.get_header("X-Auth-Token")
     if not token:
         raise Unauthenticated("There is no X-Auth-Token.")
@@ -99,7 +99,7 @@ def noauth2(request: falcon.Request) -> Identity:
 
 
 class HttpBasic:
-    """Users of an htpasswd file, each the only member of a project of the same name. The file is read again when it changes."""
+    """Users of an htpasswd file, each the only member of a project of the same name. Reloads the file when it changes."""
 
     def __init__(self, path: Path, admins: frozenset[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -109,32 +109,32 @@ class HttpBasic:
         self._lock = threading.Lock()
         self._stamp: tuple[int, int, int] | None = None
         self._hashes: dict[str, bytes] = {}
-        self._remembered: dict[bytes, float] = {}
+        self._cache: dict[bytes, float] = {}
         self._load()
 
     def __call__(self, request: falcon.Request) -> Identity:
         user, password = credentials(request.get_header("Authorization"))
         self._load()
-        if not self._right(user, password):
+        if not self._is_valid(user, password):
             raise Unauthenticated("The user name or the password is wrong.")
         return Identity(user_id=user, project_id=user, is_admin=user in self._admins)
 
-    def _right(self, user: str, password: bytes) -> bool:
+    def _is_valid(self, user: str, password: bytes) -> bool:
         with self._lock:
             hashed = self._hashes.get(user)
-        # The hash is part of the key: a changed password is forgotten with it. Kept as a keyed digest, never as text.
+        # The hash is part of the key: a changed password invalidates its entry. The cache holds keyed digests, never passwords.
         message = b"\0".join((hashed or b"", user.encode(), password))
         key = hmac.new(self._secret, message, hashlib.sha256).digest()
         with self._lock:
-            if self._remembered.get(key, 0.0) > self._clock():
+            if self._cache.get(key, 0.0) > self._clock():
                 return True
-        right = _matches(password, hashed or _NOBODY) and hashed is not None
-        if right:
+        valid = _matches(password, hashed or _DUMMY_HASH) and hashed is not None
+        if valid:
             with self._lock:
-                if len(self._remembered) >= REMEMBERED_MOST:
-                    self._remembered.clear()
-                self._remembered[key] = self._clock() + REMEMBERED_FOR
-        return right
+                if len(self._cache) >= CACHE_SIZE:
+                    self._cache.clear()
+                self._cache[key] = self._clock() + CACHE_SECONDS
+        return valid
 
     def _load(self) -> None:
         try:
@@ -149,12 +149,12 @@ class HttpBasic:
             ) from None
         with self._lock:
             self._stamp, self._hashes = stamp, hashes
-            self._remembered.clear()
+            self._cache.clear()
 
 
 def _matches(password: bytes, hashed: bytes) -> bool:
     try:
-        # bcrypt looks at 72 bytes, and newer versions refuse more.
+        # bcrypt uses 72 bytes, and newer versions raise ValueError for more.
         return bcrypt.checkpw(password[:72], hashed)
     except ValueError:
         return False
@@ -176,7 +176,7 @@ def credentials(header: str | None) -> tuple[str, bytes]:
 
 
 def parse_htpasswd(text: str) -> dict[str, bytes]:
-    """Lines `user:hash`; empty ones and comments are skipped. InvalidConfiguration: a hash other than bcrypt's."""
+    """Lines `user:hash`; skips empty lines and comments. Raises InvalidConfiguration for a hash other than bcrypt's."""
     hashes = {}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()

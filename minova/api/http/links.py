@@ -15,7 +15,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def of_thing(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
-    """Where a server or flavor is: with the API's version, and without."""
+    """Links to a server or flavor: with the API's version, and without."""
     return (
         Link(rel="self", href=call.url(f"/v2.1/{kind}/{identity}")),
         Link(rel="bookmark", href=call.url(f"/{kind}/{identity}")),
@@ -31,7 +31,7 @@ def next_page(call: Call, marker: str) -> tuple[Link, ...]:
 
 
 def next_path(call: Call, marker: str) -> str:
-    """This request again, beginning after `marker`."""
+    """The path of the page after `marker`, with the same query."""
     pairs: list[tuple[str, str]] = []
     for key, value in call.request.params.items():
         values: Sequence[str] = value if isinstance(value, list) else [value]
@@ -40,6 +40,6 @@ def next_path(call: Call, marker: str) -> str:
 
 
 def first_path(call: Call) -> str:
-    """This request again, from the beginning."""
+    """The path of the first page, with the same query."""
     path = next_path(call, "").rpartition("marker=")[0]
     return path.rstrip("?&")

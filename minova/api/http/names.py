@@ -1,4 +1,4 @@
-"""Which names things may have. Nova's rule: 1 to 255 printable characters, no white space at either end."""
+"""Validation of names by Nova's rule: 1 to 255 printable characters, no white space at either end."""
 
 import unicodedata
 
@@ -8,7 +8,7 @@ LONGEST = 255
 
 
 def fault_of(name: str) -> str | None:
-    """What is wrong with a name, or None. XML in it is fine: whoever writes XML escapes it."""
+    """What is wrong with a name, or None. Markup is allowed: an XML writer must escape it anyway."""
     if not name:
         return "it is empty"
     if len(name) > LONGEST:
@@ -22,7 +22,7 @@ def fault_of(name: str) -> str | None:
 
 
 def checked(what: str, name: str) -> str:
-    """The name itself. BadRequest says which `what` is wrong and why."""
+    """Returns the name. Raises BadRequest with the reason."""
     fault = fault_of(name)
     if fault:
         raise errors.BadRequest(f"{what} is not valid: {fault}.")

@@ -1,4 +1,4 @@
-"""A WSGI application served over HTTP by cheroot, with TLS when configured: what every API of ours stands on."""
+"""A WSGI application served over HTTP by cheroot, with TLS when configured: for every API."""
 
 import logging
 import socket
@@ -15,15 +15,15 @@ from minova import errors
 
 LOG = logging.getLogger(__name__)
 
-STOP_WITHIN = 2  # seconds that requests under way have to end
+STOP_WITHIN = 2  # seconds that running requests have to end
 BACKLOG = 512
 IDLE_TIMEOUT = 60  # seconds without a byte after which a connection is given up
-# What OpenStack's services say to it; cheroot answers before any application sees the request.
+# The text of OpenStack's services; cheroot answers before the application sees the request.
 _BAD_LENGTH = "content-length header must be an integer"
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to serve, and what the options of it are called. `port` 0: a free one. No `cert_file`: plain HTTP."""
+    """Where to serve, and the names of its options for error messages. `port` 0: a free one. No `cert_file`: plain HTTP."""
 
     host: str
     port: int
@@ -81,7 +81,7 @@ class HttpService:
         return self._listen.port if self._server is None else int(self._server.bind_addr[1])
 
     def start(self) -> None:
-        """InvalidConfiguration names the option: an address or port that cannot be had, or a bad certificate."""
+        """Raises InvalidConfiguration with the option: an address or port that is not available, or a bad certificate."""
         listen = self._listen
         server = _Server(
             (listen.host, listen.port),
@@ -108,7 +108,7 @@ class HttpService:
         LOG.info("%s listens on %s:%s", self.binary, listen.host, self.port)
 
     def stop(self) -> None:
-        """No new connections; requests under way have a moment to end."""
+        """Accepts no new connections; running requests have STOP_WITHIN seconds to end."""
         if self._server is not None:
             self._server.stop()
         if self._thread is not None:

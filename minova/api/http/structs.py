@@ -53,7 +53,7 @@ def _decoder(kind: Any) -> Decoder[Any]:
 
 
 def decode(raw: bytes, decoder: Decoder[Any]) -> Any:
-    """BadRequest names the place in the document: `$.server.name`."""
+    """Raises BadRequest with the place in the document: `$.server.name`."""
     if not raw.strip():
         raise errors.BadRequest("The request needs a body in JSON, and has none.")
     try:

@@ -20,8 +20,8 @@ LOG = logging.getLogger(__name__)
 
 OCTETS = "application/octet-stream"
 HASH = "sha256"
-# How often the conductor is told that the bytes are there. Each time takes until the call's time-out.
-TELLINGS = 3
+# Tries to report the finished upload to the conductor. Each may take until the call's time-out.
+ACTIVATE_TRIES = 3
 
 
 class WrongMedia(errors.MinovaError):
@@ -29,7 +29,7 @@ class WrongMedia(errors.MinovaError):
 
 
 class ClientGone(errors.BadRequest):
-    """The upload ended before its announced length. Nobody is there to read this."""
+    """The upload ended before its announced length. The client has gone, so it does not read the answer."""
 
 
 class OutOfRange(errors.MinovaError):
@@ -37,7 +37,7 @@ class OutOfRange(errors.MinovaError):
 
 
 def upload(api: Collaborators, call: Call) -> None:
-    """queued -> saving -> active. Whatever goes wrong: queued again, and no bytes are left."""
+    """queued -> saving -> active. After any error the image is queued again and no bytes are left."""
     image = images.own(images.find(api, call), call)
     _check_ready(image, call)
     with api.store.begin(image.id) as coming:
@@ -63,7 +63,7 @@ def _take(api: Collaborators, call: Call, image: Image, coming: Upload) -> None:
         os_hash_algo=HASH,
         os_hash_value=digest.sha256,
     )
-    _tell(api, call.ctx, active, digest)
+    _activate(api, call.ctx, active, digest)
 
 
 def _check_ready(image: Image, call: Call) -> None:
@@ -75,40 +75,40 @@ def _check_ready(image: Image, call: Call) -> None:
         raise errors.BadRequest(f"Properties disk_format and container_format of image {image.id} must be set first.")
 
 
-def _tell(api: Collaborators, ctx: RequestContext, active: Image, digest: Digest) -> None:
-    """Repeated while the answer is lost: a repetition that meets the image active with these bytes has been heard before."""
-    for telling in range(1, TELLINGS + 1):
+def _activate(api: Collaborators, ctx: RequestContext, active: Image, digest: Digest) -> None:
+    """Repeats the call while its answer is lost. A Conflict at a repetition means that an earlier call was done."""
+    for attempt in range(1, ACTIVATE_TRIES + 1):
         try:
             api.conductor.update_image(ctx, image=active, expected_status="saving")
             return
         except errors.NotFound:
-            # Deleted while it came: whoever did that found no bytes yet.
+            # The image was deleted during the upload, before its bytes were there to delete.
             api.store.delete(active.id)
             raise
         except errors.ServiceUnavailable:
-            if telling == TELLINGS:
+            if attempt == ACTIVATE_TRIES:
                 raise
         except errors.Conflict:
-            if telling == 1:
+            if attempt == 1:
                 raise
             return
 
 
 def requeue(api: Collaborators, ctx: RequestContext, image: Image) -> bool:
-    """Whether the image is certainly no longer `saving`."""
+    """Returns whether the image is certainly no longer `saving`."""
     queued = msgspec.structs.replace(image, status="queued")
     try:
         api.conductor.update_image(ctx, image=queued, expected_status="saving")
     except (errors.Conflict, errors.NotFound):
         return True
-    except Exception as error:  # noqa: BLE001  - whatever it is, the image is found again later
+    except Exception as error:  # noqa: BLE001  - recovery repeats it later
         LOG.warning("Image %s stays in status saving for now: %s", image.id, error)
         return False
     return True
 
 
 def chunks(request: falcon.Request) -> Iterator[bytes]:
-    """The body as it comes. ClientGone: it ends early."""
+    """The body in chunks. Raises ClientGone if it ends early."""
     expected, size = request.content_length, 0
     while True:
         try:
@@ -124,7 +124,7 @@ def chunks(request: falcon.Request) -> Iterator[bytes]:
 
 
 def download(api: Collaborators, call: Call) -> None:
-    """204 while there are no bytes; with a Range header one part of them."""
+    """Answers 204 while there are no bytes; with a Range header one part of them."""
     image = images.find(api, call)
     response = call.response
     if image.status != "active":
@@ -145,14 +145,14 @@ def download(api: Collaborators, call: Call) -> None:
 
 
 def _range(request: falcon.Request, size: int) -> tuple[int, int]:
-    """Half open. A range that cannot be read asks for everything, as RFC 9110 has it."""
+    """The half-open range of bytes. A malformed Range header means everything, as RFC 9110 says."""
     try:
-        asked = request.range
+        span = request.range
     except falcon.HTTPError:
         return 0, size
-    if asked is None or request.range_unit != "bytes":
+    if span is None or request.range_unit != "bytes":
         return 0, size
-    first, last = asked
+    first, last = span
     if first < 0:
         start, end = max(size + first, 0), size
     else:
@@ -180,6 +180,6 @@ class _Part:
 
 
 def schema(api: Collaborators, call: Call) -> dict[str, Any]:
-    """So much of the Image API's schemas that clients find the fields they know."""
+    """The part of the Image API's schema that clients look up."""
     fields = {key: {"type": ["null", "string"]} for key in ("id", "name", "status", "disk_format", "container_format")}
     return {"name": "image", "properties": fields, "additionalProperties": {"type": "string"}}

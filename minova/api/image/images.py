@@ -73,14 +73,14 @@ def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
     size = page_size(PAGE if query.limit is None else query.limit, api.conf.api.max_limit)
     with api.db.read() as session:
         try:
-            found = images.images(
+            rows = images.images(
                 session, order(query), query.marker, names=any_of(query.name), statuses=any_of(query.status)
             )
-            page = list(islice((one for one in found if _asked_for(one, call)), size + 1))
+            page = list(islice((image for image in rows if _matches(image, call)), size + 1))
         except LookupError:
             raise errors.BadRequest(f"marker {query.marker} could not be found") from None
     answer: dict[str, Any] = {
-        "images": [view(one) for one in page[:size]],
+        "images": [view(image) for image in page[:size]],
         "first": links.first_path(call),
         "schema": "/v2/schemas/images",
     }
@@ -101,7 +101,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    """The record first: bytes without a record harm nobody."""
+    """Deletes the record first: bytes without a record do no harm."""
     image = own(find(api, call), call)
     if image.protected:
         raise errors.Forbidden(f"Image {image.id} is protected and cannot be deleted.")
@@ -110,7 +110,7 @@ def delete(api: Collaborators, call: Call) -> None:
 
 
 def find(api: Collaborators, call: Call) -> Image:
-    """The image in the path. NotFound: none, or none that the asker may see."""
+    """The image in the path. Raises NotFound also for an image that the caller may not see."""
     wanted = call.path["image_id"]
     with api.db.read() as session:
         image = visible(images.image(session, wanted), call)
@@ -126,7 +126,7 @@ def visible(image: Image | None, call: Call) -> Image | None:
 
 
 def own(image: Image, call: Call) -> Image:
-    """Forbidden: one may see it, but it is somebody else's."""
+    """Raises Forbidden for a visible image of another project."""
     if not call.ctx.is_admin and image.owner != call.ctx.project_id:
         raise errors.Forbidden(f"Image {image.id} belongs to another project.")
     return image
@@ -148,14 +148,14 @@ def order(query: ImagesQuery) -> list[tuple[str, bool]]:
     return [(key, direction != "asc") for key, direction in pairs]
 
 
-def any_of(asked: str | None) -> tuple[str, ...] | None:
+def any_of(value: str | None) -> tuple[str, ...] | None:
     """The values that a filter takes: one, or several as `in:one,"two, three"`. None: any."""
-    if asked is None or not asked.startswith("in:"):
-        return None if asked is None else (asked,)
-    return tuple(next(csv.reader([asked.removeprefix("in:")]), []))
+    if value is None or not value.startswith("in:"):
+        return None if value is None else (value,)
+    return tuple(next(csv.reader([value.removeprefix("in:")]), []))
 
 
-def _asked_for(image: Image, call: Call) -> bool:
+def _matches(image: Image, call: Call) -> bool:
     query: ImagesQuery = call.query
     among = [
         (any_of(query.id), image.id),
@@ -170,7 +170,7 @@ def _asked_for(image: Image, call: Call) -> bool:
     return (
         _listed(image, call)
         and all(values is None or value in values for values, value in among)
-        and all(asked in (None, value) for asked, value in wanted)
+        and all(expected in (None, value) for expected, value in wanted)
         and set(query.tag) <= set(image.tags)
         and (query.size_min is None or (image.size or 0) >= query.size_min)
         and (query.size_max is None or (image.size or 0) <= query.size_max)
@@ -178,11 +178,11 @@ def _asked_for(image: Image, call: Call) -> bool:
 
 
 def _listed(image: Image, call: Call) -> bool:
-    """Community images are found only by those who ask for them."""
-    asked: str | None = call.query.visibility
-    if asked not in (None, "all", image.visibility):
+    """Lists community images only for a request with `visibility=community`."""
+    visibility: str | None = call.query.visibility
+    if visibility not in (None, "all", image.visibility):
         return False
-    if asked is None and image.visibility == "community" and image.owner != call.ctx.project_id:
+    if visibility is None and image.visibility == "community" and image.owner != call.ctx.project_id:
         return False
     return visible(image, call) is not None
 
@@ -193,34 +193,34 @@ def _new(call: Call) -> Image:
         raise errors.Forbidden(f"Attribute '{key}' is read-only.")
     known = set(NewImage.__struct_fields__)
     try:
-        asked = _NEW_IMAGE.from_builtins({key: value for key, value in body.items() if key in known})
+        record = _NEW_IMAGE.from_builtins({key: value for key, value in body.items() if key in known})
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Provided object does not match schema 'image': {error}") from None
-    if asked.visibility == "public":
+    if record.visibility == "public":
         call.require_admin("publicize_image")
-    if asked.owner not in (None, call.ctx.project_id):
+    if record.owner not in (None, call.ctx.project_id):
         call.require_admin("making an image for another owner")
     return Image(
-        id=_new_id(asked.id),
-        name=None if asked.name is None else names.checked("Image name", asked.name),
-        disk_format=_one_of("disk_format", asked.disk_format, DISK_FORMATS),
-        container_format=_one_of("container_format", asked.container_format, CONTAINER_FORMATS),
-        min_disk=asked.min_disk,
-        min_ram=asked.min_ram,
-        visibility=asked.visibility,
-        protected=asked.protected,
-        os_hidden=asked.os_hidden,
-        owner=asked.owner or call.ctx.project_id,
-        tags=_tags(asked.tags),
+        id=_new_id(record.id),
+        name=None if record.name is None else names.checked("Image name", record.name),
+        disk_format=_one_of("disk_format", record.disk_format, DISK_FORMATS),
+        container_format=_one_of("container_format", record.container_format, CONTAINER_FORMATS),
+        min_disk=record.min_disk,
+        min_ram=record.min_ram,
+        visibility=record.visibility,
+        protected=record.protected,
+        os_hidden=record.os_hidden,
+        owner=record.owner or call.ctx.project_id,
+        tags=_tags(record.tags),
         properties=_properties({key: value for key, value in body.items() if key not in known}),
     )
 
 
-def _new_id(asked: str | None) -> str:
-    if asked is None:
+def _new_id(requested: str | None) -> str:
+    if requested is None:
         return str(uuid.uuid4())
     try:
-        return str(uuid.UUID(asked))
+        return str(uuid.UUID(requested))
     except ValueError:
         raise errors.BadRequest("An image's id must be a UUID.") from None
 
@@ -237,16 +237,16 @@ def _tags(tags: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tags))
 
 
-def _properties(found: dict[str, Any]) -> dict[str, str]:
-    if len(found) > PROPERTIES:
+def _properties(properties: dict[str, Any]) -> dict[str, str]:
+    if len(properties) > PROPERTIES:
         raise errors.BadRequest(f"An image may have {PROPERTIES} properties.")
-    for key, value in found.items():
+    for key, value in properties.items():
         fault = names.fault_of(key)
         if fault:
             raise errors.BadRequest(f"The name of a property is not valid: {fault}.")
         if not isinstance(value, str):
             raise errors.BadRequest(f"Property '{key}' must be a string.")
-    return found
+    return properties
 
 
 def view(image: Image) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Finds images whose upload has died, and makes them ready to be uploaded again."""
+"""Recovers images whose upload died: queues them again and removes their partial files."""
 
 import logging
 import threading
@@ -16,13 +16,13 @@ INTERVAL = 60.0  # seconds
 
 
 def start(api: Collaborators, stopping: threading.Event) -> None:
-    """At once, and every minute: also an upload that could not reach the conductor leaves its image behind."""
+    """Runs at once and every minute: an upload that could not reach the conductor leaves its image in status saving."""
     task = PeriodicTask(name="image recovery", interval=INTERVAL, work=lambda: recover(api), at_once=True)
     threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True).start()
 
 
 def recover(api: Collaborators) -> None:
-    """Every abandoned upload: its image is queued again, its file removed."""
+    """Queues the image of each abandoned upload again and removes its file."""
     for image_id, path in api.store.abandoned():
         with api.db.read() as session:
             image = images.image(session, image_id)

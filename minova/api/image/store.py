@@ -1,7 +1,7 @@
-"""The folder of the images' bytes. A file appears under its image's id only when it is whole and safe on disk.
+"""The folder of the images' bytes. A file gets its image's id as its name only when it is complete and synced to disk.
 
-An upload writes a `.part` file and holds a lock on it for as long as it lives, so that what a crash has left behind
-can be told from what is still coming in, also when several processes share the folder.
+An upload writes a `.part` file and holds a lock on it. A `.part` file without a lock is left from a crash, also when
+several processes share the folder.
 """
 
 import errno
@@ -33,7 +33,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImageStore:
-    """The folder is made at the first upload."""
+    """Makes the folder at the first upload."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -42,15 +42,15 @@ class ImageStore:
         return self._folder / image_id
 
     def begin(self, image_id: str) -> "Upload":
-        """DiskFull or ServiceUnavailable: the folder cannot be written to."""
+        """Raises DiskFull or ServiceUnavailable if the folder is not writable."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             return Upload(self._folder, image_id)
         except OSError as error:
-            raise _told(error) from None
+            raise _store_error(error) from None
 
     def open(self, image_id: str) -> IO[bytes]:
-        """NotFound: no bytes."""
+        """Raises NotFound if the image has no bytes."""
         try:
             return self.path(image_id).open("rb")
         except FileNotFoundError:
@@ -60,16 +60,16 @@ class ImageStore:
         self.path(image_id).unlink(missing_ok=True)
 
     def abandoned(self) -> Iterator[tuple[str, Path]]:
-        """(image id, file) of uploads whose process has died, or could not tell how it ended."""
+        """(image id, file) of uploads whose process died, or did not learn the conductor's answer."""
         for path in self._folder.glob("*.part"):
             with suppress(FileNotFoundError), path.open("rb") as file:
-                # One that was made a moment ago may be about to be locked.
+                # A young file may not be locked yet.
                 if time.time() - path.stat().st_mtime > YOUNG and _locked(file):
                     yield path.name.partition(".")[0], path
 
 
 class Upload:
-    """As a context manager: whatever is not committed at its end is gone. `keep`: leave the `.part` file to be found."""
+    """A context manager that removes the `.part` file at its end. `keep`: leave that file for recovery."""
 
     keep = False
 
@@ -83,13 +83,13 @@ class Upload:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        # The lock goes with the file's closing, so the name must be gone before: or it would look abandoned.
+        # Closing the file releases the lock; removed afterwards, it would look abandoned for a moment.
         if not self.keep:
             self.path.unlink(missing_ok=True)
         self._file.close()
 
     def write(self, source: Iterator[bytes]) -> Digest:
-        """All of `source`, flushed to the disk. DiskFull: there is no room."""
+        """Writes and syncs all of `source`. Raises DiskFull if there is no space."""
         # MD5 is what the Image API's `checksum` is; nothing relies on it for safety.
         md5, sha256, size = hashlib.md5(usedforsecurity=False), hashlib.sha256(), 0
         for chunk in source:
@@ -99,17 +99,17 @@ class Upload:
             try:
                 self._file.write(chunk)
             except OSError as error:
-                raise _told(error) from None
+                raise _store_error(error) from None
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise _told(error) from None
+            raise _store_error(error) from None
         return Digest(size=size, md5=md5.hexdigest(), sha256=sha256.hexdigest())
 
     def commit(self) -> None:
-        """Under its final name from now on, also after a power cut. The `.part` name stays until the end of the block."""
-        # What stands there is of an earlier upload that never became active.
+        """Gives the file its final name, durably. The `.part` name stays until the end of the block."""
+        # An existing file is of an earlier upload that never became active.
         self._final.unlink(missing_ok=True)
         os.link(self.path, self._final)
         folder = os.open(self._final.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -127,7 +127,7 @@ def _locked(file: IO[bytes]) -> bool:
     return True
 
 
-def _told(error: OSError) -> errors.MinovaError:
+def _store_error(error: OSError) -> errors.MinovaError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return errors.DiskFull("There is no room left in the image store.")
     return errors.ServiceUnavailable(f"The image store cannot be written to: {error.strerror}.")

@@ -14,14 +14,14 @@ _WITH_GENERATION = (1, 19)
 def show(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
-        found = aggregates.of_provider(session, provider.id)
-    return _answer(call, found, provider.generation)
+        uuids = aggregates.of_provider(session, provider.id)
+    return _answer(call, uuids, provider.generation)
 
 
 def replace(placement: Placement, call: Call) -> Answer:
     with_generation = call.version >= _WITH_GENERATION
-    asked = call.body["aggregates"] if with_generation else call.body
-    uuids = list(dict.fromkeys(str(UUID(uuid)) for uuid in asked))
+    documents = call.body["aggregates"] if with_generation else call.body
+    uuids = list(dict.fromkeys(str(UUID(uuid)) for uuid in documents))
 
     def work(session: Session) -> int:
         provider = queries.find(session, call.path["uuid"])

@@ -17,35 +17,35 @@ _GENERATIONS: Version = (1, 28)
 
 
 def show(placement: Placement, call: Call) -> Answer:
-    """A consumer that holds nothing is no error: nobody can say whether there is one."""
+    """An unknown consumer has no allocations; that is not an error, as Placement has no list of consumers without any."""
     with placement.reads.read() as session:
-        found = queries.of_consumer(session, call.path["consumer_uuid"])
+        rows = queries.of_consumer(session, call.path["consumer_uuid"])
     held: dict[str, Any] = {}
-    for row in found:
+    for row in rows:
         of_provider = held.setdefault(row.provider_uuid, {"resources": {}, "generation": row.provider_generation})
         of_provider["resources"][row.resource_class] = row.used
     shown: dict[str, Any] = {"allocations": held}
-    if found and call.version >= (1, 12):
-        shown |= {"project_id": found[0].project_id, "user_id": found[0].user_id}
-    if found and call.version >= _GENERATIONS:
-        shown["consumer_generation"] = found[0].consumer_generation
-    if found and call.version >= (1, 38):
-        shown["consumer_type"] = found[0].consumer_type
-    return Answer(body=shown, changed=latest(row.updated_at for row in found))
+    if rows and call.version >= (1, 12):
+        shown |= {"project_id": rows[0].project_id, "user_id": rows[0].user_id}
+    if rows and call.version >= _GENERATIONS:
+        shown["consumer_generation"] = rows[0].consumer_generation
+    if rows and call.version >= (1, 38):
+        shown["consumer_type"] = rows[0].consumer_type
+    return Answer(body=shown, changed=latest(row.updated_at for row in rows))
 
 
 def of_provider(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
         provider = provider_queries.find(session, call.path["uuid"])
-        found = queries.of_provider(session, provider.id)
+        rows = queries.of_provider(session, provider.id)
     held: dict[str, Any] = {}
-    for row in found:
+    for row in rows:
         of_consumer = held.setdefault(row.consumer_uuid, {"resources": {}})
         of_consumer["resources"][row.resource_class] = row.used
         if call.version >= _GENERATIONS:
             of_consumer["consumer_generation"] = row.consumer_generation
     shown = {"allocations": held, "resource_provider_generation": provider.generation}
-    return Answer(body=shown, changed=latest(row.updated_at for row in found))
+    return Answer(body=shown, changed=latest(row.updated_at for row in rows))
 
 
 def replace(placement: Placement, call: Call) -> Answer:
@@ -58,13 +58,13 @@ def replace(placement: Placement, call: Call) -> Answer:
         document["allocations"] = {
             entry["resource_provider"]["uuid"]: {"resources": entry["resources"]} for entry in document["allocations"]
         }
-    wanted = wanted_of({uuid: document}, call.version)
+    wanted = new_allocations({uuid: document}, call.version)
     placement.change(lambda session: writes.replace(session, wanted))
     return Answer(status=204)
 
 
 def replace_many(placement: Placement, call: Call) -> Answer:
-    wanted = wanted_of(call.body, call.version)
+    wanted = new_allocations(call.body, call.version)
     placement.change(lambda session: writes.replace(session, wanted))
     return Answer(status=204)
 
@@ -83,13 +83,13 @@ def reshape(placement: Placement, call: Call) -> Answer:
         )
         for uuid, document in call.body["inventories"].items()
     }
-    wanted = wanted_of(call.body["allocations"], call.version)
+    wanted = new_allocations(call.body["allocations"], call.version)
     placement.change(lambda session: reshaper.reshape(session, inventories, wanted))
     return Answer(status=204)
 
 
-def wanted_of(documents: Mapping[str, Any], version: Version) -> list[Wanted]:
-    """Of checked bodies {consumer uuid: what it shall hold}."""
+def new_allocations(documents: Mapping[str, Any], version: Version) -> list[Wanted]:
+    """The new allocations in validated bodies {consumer uuid: document}."""
     return [
         Wanted(
             consumer_uuid=uuid,

@@ -20,10 +20,10 @@ _MAPPINGS = (1, 34)
 
 
 def list_candidates(placement: Placement, call: Call) -> Answer:
-    asked = query.parse(call.query, call.version)
+    request = query.parse(call.query, call.version)
     with placement.reads.read() as session:
-        found = search.search(session, asked)
-    return Answer(body=body(found, asked, call.version), changed=latest([]))
+        found = search.search(session, request)
+    return Answer(body=body(found, request, call.version), changed=latest([]))
 
 
 def body(found: Found, request: CandidateRequest, version: Version) -> dict[str, Any]:

@@ -35,18 +35,18 @@ def check_generation(provider: Record, generation: int) -> None:
 def list_inventories(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
-        found = provider_inventories.of_provider(session, provider.id)
-    return _all(provider.generation, {name: known.numbers for name, known in found.items()}, found.values())
+        records = provider_inventories.of_provider(session, provider.id)
+    return _all(provider.generation, {name: known.numbers for name, known in records.items()}, records.values())
 
 
 def show(placement: Placement, call: Call) -> Answer:
     name = call.path["resource_class"]
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
-        found = provider_inventories.of_provider(session, provider.id).get(name)
-    if found is None:
+        record = provider_inventories.of_provider(session, provider.id).get(name)
+    if record is None:
         raise errors.NotFound(f"No inventory of class {name} for {provider.uuid}")
-    return _one(provider.generation, found.numbers, found.updated_at)
+    return _one(provider.generation, record.numbers, record.updated_at)
 
 
 def create(placement: Placement, call: Call) -> Answer:
@@ -105,7 +105,7 @@ def delete_all(placement: Placement, call: Call) -> Answer:
 
 
 def delete(placement: Placement, call: Call) -> Answer:
-    """An inventory in use has another code here than where all are changed; clients know it so."""
+    """The error of an inventory in use has another code here than in `replace`, as in OpenStack's Placement."""
     name = call.path["resource_class"]
 
     def work(session: Session) -> None:
@@ -136,4 +136,4 @@ def _one(generation: int, numbers: Numbers, changed: float | None) -> Answer:
 def _all(generation: int, inventories: Mapping[str, Numbers], known: Any) -> Answer:
     shown = {name: msgspec.structs.asdict(numbers) for name, numbers in inventories.items()}
     body = {"resource_provider_generation": generation, "inventories": shown}
-    return Answer(body=body, changed=latest(one.updated_at for one in known))
+    return Answer(body=body, changed=latest(record.updated_at for record in known))

@@ -20,13 +20,13 @@ _BELOW = (
 
 
 def view(call: Call, provider: Record) -> dict[str, Any]:
-    here = href(call, provider.uuid)
-    links = [{"rel": rel, "href": f"{here}/{rel}"} for rel, since in _BELOW if call.version >= since]
+    self_href = href(call, provider.uuid)
+    links = [{"rel": rel, "href": f"{self_href}/{rel}"} for rel, since in _BELOW if call.version >= since]
     shown: dict[str, Any] = {
         "uuid": provider.uuid,
         "name": provider.name,
         "generation": provider.generation,
-        "links": [{"rel": "self", "href": here}, *links],
+        "links": [{"rel": "self", "href": self_href}, *links],
     }
     if call.version >= (1, 14):
         shown |= {"parent_provider_uuid": provider.parent_uuid, "root_provider_uuid": provider.root_uuid}
@@ -48,9 +48,9 @@ def list_providers(placement: Placement, call: Call) -> Answer:
             traits.require(session, {*wanted.forbidden, *(name for some in wanted.required for name in some)})
         except NotFound as error:
             raise BadRequest(f'Invalid trait(s) in "required" parameter: {error}') from None
-        found = queries.found(session, wanted)
-    shown = {"resource_providers": [view(call, provider) for provider in found]}
-    return Answer(body=shown, changed=latest(provider.updated_at for provider in found))
+        records = queries.found(session, wanted)
+    shown = {"resource_providers": [view(call, provider) for provider in records]}
+    return Answer(body=shown, changed=latest(provider.updated_at for provider in records))
 
 
 def _filter(call: Call) -> Filter:
@@ -87,8 +87,8 @@ def create(placement: Placement, call: Call) -> Answer:
 
 def show(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        found = queries.find(session, call.path["uuid"])
-    return Answer(body=view(call, found), changed=latest([found.updated_at]))
+        provider = queries.find(session, call.path["uuid"])
+    return Answer(body=view(call, provider), changed=latest([provider.updated_at]))
 
 
 def change(placement: Placement, call: Call) -> Answer:
@@ -112,10 +112,10 @@ def delete(placement: Placement, call: Call) -> Answer:
 
     def work(session: Any) -> None:
         try:
-            found = queries.find(session, uuid)
+            provider = queries.find(session, uuid)
         except NotFound:
             raise NotFound(f"No resource provider with uuid {uuid} found for delete") from None
-        trees.remove(session, found)
+        trees.remove(session, provider)
 
     placement.change(work)
     return Answer(status=204)

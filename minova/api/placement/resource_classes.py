@@ -19,15 +19,15 @@ def _href(call: Call, name: str) -> str:
 
 def list_classes(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        found = resource_classes.listing(session)
-    custom = [one.updated_at for one in found if one.updated_at is not None]
-    return Answer(body={"resource_classes": [_view(call, one.name) for one in found]}, changed=latest(custom))
+        classes = resource_classes.listing(session)
+    custom = [record.updated_at for record in classes if record.updated_at is not None]
+    return Answer(body={"resource_classes": [_view(call, record.name) for record in classes]}, changed=latest(custom))
 
 
 def show(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        found = resource_classes.find(session, call.path["name"])
-    return Answer(body=_view(call, found.name), changed=latest([found.updated_at]))
+        record = resource_classes.find(session, call.path["name"])
+    return Answer(body=_view(call, record.name), changed=latest([record.updated_at]))
 
 
 def create(placement: Placement, call: Call) -> Answer:

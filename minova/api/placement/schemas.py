@@ -135,7 +135,7 @@ _LISTED: Schema = {
 }
 _BY_PROVIDER: Schema = keyed(UUID_KEY, strict({"generation": INTEGER, "resources": _RESOURCES}, "resources"))
 _GENERATION: Schema = {"type": ["integer", "null"]}
-# Which request group each provider answers: sent back as it came, and kept by nobody.
+# Which request group each provider answers. Accepted, and not stored.
 _MAPPINGS: Schema = keyed("^[a-zA-Z0-9_-]{0,64}$", {"type": "array", "minItems": 1, "items": UUID}, minProperties=1)
 _TYPE: Schema = {**IDENTITY, "pattern": NAME}
 

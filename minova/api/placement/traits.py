@@ -19,26 +19,26 @@ def list_traits(placement: Placement, call: Call) -> Answer:
         raise errors.BadRequest('The query parameter "associated" only accepts "true" or "false"')
     wanted = None if associated is None else associated.lower() == "true"
     with placement.reads.read() as session:
-        found = traits.listing(session, names=names, prefix=prefix, associated=wanted)
-    return Answer(body={"traits": [trait.name for trait in found]}, changed=_changed(found))
+        records = traits.listing(session, names=names, prefix=prefix, associated=wanted)
+    return Answer(body={"traits": [trait.name for trait in records]}, changed=_changed(records))
 
 
-def _names(asked: str | None) -> tuple[list[str] | None, str]:
-    if asked is None:
+def _names(name: str | None) -> tuple[list[str] | None, str]:
+    if name is None:
         return None, ""
-    kind, colon, value = asked.partition(":")
+    kind, colon, value = name.partition(":")
     if not colon:
         raise errors.BadRequest(
             "Badly formatted name parameter. Expected name query string parameter in form: "
-            f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{asked}"'
+            f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{name}"'
         )
     return (value.split(",") if kind == "in" else None), (value if kind == "startswith" else "")
 
 
 def show(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
-        found = traits.find(session, call.path["name"])
-    return Answer(status=204, changed=latest([found.updated_at]))
+        trait = traits.find(session, call.path["name"])
+    return Answer(status=204, changed=latest([trait.updated_at]))
 
 
 def create(placement: Placement, call: Call) -> Answer:
@@ -54,9 +54,9 @@ def create(placement: Placement, call: Call) -> Answer:
     def work(session: Session) -> tuple[bool, Named]:
         return traits.make(session, name), traits.find(session, name)
 
-    made, found = placement.change(work)
+    made, trait = placement.change(work)
     return Answer(
-        status=201 if made else 204, changed=latest([found.updated_at]), location=call.href(f"/traits/{name}")
+        status=201 if made else 204, changed=latest([trait.updated_at]), location=call.href(f"/traits/{name}")
     )
 
 
@@ -71,8 +71,8 @@ def delete(placement: Placement, call: Call) -> Answer:
 def of_provider(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
-        found = traits.of_provider(session, provider.id)
-    return _of_provider(found, provider.generation)
+        records = traits.of_provider(session, provider.id)
+    return _of_provider(records, provider.generation)
 
 
 def replace(placement: Placement, call: Call) -> Answer:
@@ -89,8 +89,8 @@ def replace(placement: Placement, call: Call) -> Answer:
             raise errors.BadRequest(str(error)) from None
         return generation, traits.of_provider(session, provider.id)
 
-    generation, found = placement.change(work)
-    return _of_provider(found, generation)
+    generation, records = placement.change(work)
+    return _of_provider(records, generation)
 
 
 def delete_all(placement: Placement, call: Call) -> Answer:
@@ -98,11 +98,11 @@ def delete_all(placement: Placement, call: Call) -> Answer:
     return Answer(status=204)
 
 
-def _of_provider(found: list[Named], generation: int) -> Answer:
-    body = {"traits": [trait.name for trait in found], "resource_provider_generation": generation}
-    return Answer(body=body, changed=_changed(found))
+def _of_provider(records: list[Named], generation: int) -> Answer:
+    body = {"traits": [trait.name for trait in records], "resource_provider_generation": generation}
+    return Answer(body=body, changed=_changed(records))
 
 
-def _changed(found: Iterable[Named]) -> float:
+def _changed(records: Iterable[Named]) -> float:
     """Standard ones are of no time; what shows them alone is of now."""
-    return latest([one.updated_at for one in found if one.updated_at is not None])
+    return latest([trait.updated_at for trait in records if trait.updated_at is not None])

@@ -11,19 +11,19 @@ from minova.placement.providers import queries
 def of_provider(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
-        found = usages.of_provider(session, provider.id)
-    return Answer(body={"resource_provider_generation": provider.generation, "usages": found}, changed=latest([]))
+        used = usages.of_provider(session, provider.id)
+    return Answer(body={"resource_provider_generation": provider.generation, "usages": used}, changed=latest([]))
 
 
 def of_project(placement: Placement, call: Call) -> Answer:
-    """Everybody may ask of the own project."""
+    """A user may read the usages of the own project."""
     project_id, user_id = call.last_value("project_id") or "", call.last_value("user_id")
     if not call.ctx.is_admin and call.ctx.project_id != project_id:
         raise errors.Forbidden(f"Policy does not allow the usages of project {project_id} to be shown.")
-    found: Any
+    used: Any
     with placement.reads.read() as session:
         if call.version >= (1, 38):
-            found = usages.by_consumer_type(session, project_id, user_id, call.last_value("consumer_type"))
+            used = usages.by_consumer_type(session, project_id, user_id, call.last_value("consumer_type"))
         else:
-            found = usages.of_project(session, project_id, user_id)
-    return Answer(body={"usages": found}, changed=latest([]))
+            used = usages.of_project(session, project_id, user_id)
+    return Answer(body={"usages": used}, changed=latest([]))

@@ -40,8 +40,10 @@ class AggregateList(Lister):
     """List aggregates with their hosts."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        found = self.client.get(AGGREGATES)["aggregates"]
-        return COLUMNS, [tuple(fields(one)[column.lower().replace(" ", "_")] for column in COLUMNS) for one in found]
+        records = self.client.get(AGGREGATES)["aggregates"]
+        return COLUMNS, [
+            tuple(fields(record)[column.lower().replace(" ", "_")] for column in COLUMNS) for record in records
+        ]
 
 
 class AggregateShow(ShowOne):
@@ -100,8 +102,8 @@ class AggregateDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        found = {one["id"] for one in [find.aggregate(self.client, name) for name in parsed_args.aggregates]}
-        for identity in sorted(found):
+        records = {record["id"] for record in [find.aggregate(self.client, name) for name in parsed_args.aggregates]}
+        for identity in sorted(records):
             self.client.delete(f"{AGGREGATES}/{identity}")
 
 
@@ -143,14 +145,14 @@ class ZoneList(Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         path = f"{COMPUTE}/os-availability-zone"
         columns = ("Zone Name", "Zone Status")
-        found = self.client.get(f"{path}/detail" if parsed_args.long else path)["availabilityZoneInfo"]
+        records = self.client.get(f"{path}/detail" if parsed_args.long else path)["availabilityZoneInfo"]
         if not parsed_args.long:
-            return columns, [_zone(one) for one in found]
+            return columns, [_zone(record) for record in records]
         rows: list[tuple[Any, ...]] = []
-        for one in found:
-            hosts = one.get("hosts") or {"": {"": {}}}
+        for record in records:
+            hosts = record.get("hosts") or {"": {"": {}}}
             for host, services in sorted(hosts.items()):
-                rows += [(*_zone(one), host, binary, _service(said)) for binary, said in sorted(services.items())]
+                rows += [(*_zone(record), host, binary, _service(state)) for binary, state in sorted(services.items())]
         return (*columns, "Host Name", "Service Name", "Service Status"), rows
 
 
@@ -158,11 +160,11 @@ def _zone(zone: Json) -> tuple[str, str]:
     return zone["zoneName"], "available" if zone["zoneState"]["available"] else "not available"
 
 
-def _service(said: Json) -> str:
-    if not said:
+def _service(state: Json) -> str:
+    if not state:
         return ""
-    up = "up" if said.get("available") else "down"
-    return f"{'enabled' if said.get('active') else 'disabled'}, {up} {said.get('updated_at') or ''}".rstrip()
+    up = "up" if state.get("available") else "down"
+    return f"{'enabled' if state.get('active') else 'disabled'}, {up} {state.get('updated_at') or ''}".rstrip()
 
 
 def fields(aggregate: Json) -> dict[str, Any]:

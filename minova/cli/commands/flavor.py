@@ -67,13 +67,13 @@ class FlavorList(Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
-        found = self.client.pages(
+        flavors = self.client.pages(
             f"{COMPUTE}/flavors/detail",
             "flavors",
             limit=parsed_args.limit,
             is_public="None" if parsed_args.all else None,
         )
-        return COLUMNS, [tuple(fields(flavor)[_field(column)] for column in COLUMNS) for flavor in found]
+        return COLUMNS, [tuple(fields(flavor)[_field(column)] for column in COLUMNS) for flavor in flavors]
 
 
 class FlavorShow(ShowOne):
@@ -139,8 +139,8 @@ class FlavorDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        found = {flavor["id"] for flavor in [find.flavor(self.client, name) for name in parsed_args.flavors]}
-        for identity in sorted(found):
+        flavors = {flavor["id"] for flavor in [find.flavor(self.client, name) for name in parsed_args.flavors]}
+        for identity in sorted(flavors):
             self.client.delete(f"{COMPUTE}/flavors/{part(identity)}")
 
 

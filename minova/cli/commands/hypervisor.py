@@ -70,11 +70,13 @@ class HypervisorList(Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         wanted = parsed_args.matching or ""
         every = self.client.pages(f"{HYPERVISORS}/detail", "hypervisors")
-        found = [one for one in every if wanted in one["hypervisor_hostname"]]
+        matching = [hypervisor for hypervisor in every if wanted in hypervisor["hypervisor_hostname"]]
         if not parsed_args.long:
-            return COLUMNS, [_row(one) for one in found]
-        audits = {one["id"]: one for one in self.client.get(f"{HYPERVISORS}/audits")["audits"]}
-        return COLUMNS + LONG, [(*_row(one), *_long(one, audits.get(one["id"], {}))) for one in found]
+            return COLUMNS, [_row(hypervisor) for hypervisor in matching]
+        audits = {hypervisor["id"]: hypervisor for hypervisor in self.client.get(f"{HYPERVISORS}/audits")["audits"]}
+        return COLUMNS + LONG, [
+            (*_row(hypervisor), *_long(hypervisor, audits.get(hypervisor["id"], {}))) for hypervisor in matching
+        ]
 
 
 class HypervisorShow(ShowOne):
@@ -113,7 +115,7 @@ class HypervisorStats(ShowOne):
             ("down", "state", "down"),
             ("disabled", "status", "disabled"),
         ):
-            shown[name] = sum(one.get(field) == value for one in every)
+            shown[name] = sum(hypervisor.get(field) == value for hypervisor in every)
         return self.dict2columns(shown)
 
 
@@ -152,7 +154,7 @@ def _contents(overview: Json) -> Json:
     if overview["moves"]:
         shown["moves"] = Moves(overview["moves"])
     if overview.get("metrics"):
-        shown["metrics"] = KeyValues({one["name"]: one["value"] for one in overview["metrics"]})
+        shown["metrics"] = KeyValues({hypervisor["name"]: hypervisor["value"] for hypervisor in overview["metrics"]})
     audit = overview["last_audit"]
     shown["last_audit"] = audit and audit["audited_at"]
     return shown | (hypervisors.of_audit(audit, "last_audit_") if audit else {})

@@ -55,7 +55,7 @@ class ImageList(Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
-        found = self.client.pages(
+        images = self.client.pages(
             f"{IMAGE}/images",
             "images",
             limit=parsed_args.limit,
@@ -66,7 +66,7 @@ class ImageList(Lister):
         if parsed_args.long:
             keys += ["virtual_size", "min_disk", "min_ram", "visibility", "created_at"]
         columns = [{"id": "ID"}.get(key, key.replace("_", " ").title()) for key in keys]
-        return columns, [tuple(image.get(key) for key in keys) for image in found]
+        return columns, [tuple(image.get(key) for key in keys) for image in images]
 
 
 class ImageShow(ShowOne):
@@ -90,8 +90,8 @@ class ImageDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        found = {image["id"] for image in [find.image(self.client, name) for name in parsed_args.images]}
-        for identity in sorted(found):
+        images = {image["id"] for image in [find.image(self.client, name) for name in parsed_args.images]}
+        for identity in sorted(images):
             self.client.delete(f"{IMAGE}/images/{part(identity)}")
 
 
@@ -175,7 +175,7 @@ def open_image(path: str, disk_format: str) -> BinaryIO:
 
 
 class Upload:
-    """A file that tells how far it has been read, on a terminal; a file that shrinks meanwhile is an error."""
+    """A file that shows on a terminal how much of it was read. Raises an error if the file shrinks meanwhile."""
 
     def __init__(self, data: BinaryIO, size: int, name: str, out: TextIO) -> None:
         self._data = data
@@ -216,7 +216,7 @@ def _upload(client: Client, image_id: str, data: Upload, size: int) -> None:
     try:
         client.upload(f"{path}/file", data, size)  # type: ignore[arg-type] # reads like a file
     except BaseException as error:
-        # Ctrl-C too: an image without bytes is of no use to anybody.
+        # After Ctrl-C too: an image without bytes is useless.
         with suppress(CliError):
             client.delete(path)
         if isinstance(error, ApiError) and error.status == 400:

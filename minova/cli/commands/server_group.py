@@ -50,8 +50,8 @@ class ServerGroupList(Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         columns = (*COLUMNS, "Project ID", "User ID") if parsed_args.long else COLUMNS
         names = [column.lower().replace(" ", "_") for column in columns]
-        found = find.server_groups(self.client, every=parsed_args.all_projects)
-        return columns, [tuple(fields(one)[name] for name in names) for one in found]
+        groups = find.server_groups(self.client, every=parsed_args.all_projects)
+        return columns, [tuple(fields(group)[name] for name in names) for group in groups]
 
 
 class ServerGroupShow(ShowOne):
@@ -75,8 +75,8 @@ class ServerGroupDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        found = {one["id"] for one in [find.server_group(self.client, name) for name in parsed_args.groups]}
-        for identity in sorted(found):
+        groups = {group["id"] for group in [find.server_group(self.client, name) for name in parsed_args.groups]}
+        for identity in sorted(groups):
             self.client.delete(f"{GROUPS}/{part(identity)}")
 
 

@@ -24,14 +24,14 @@ class ServiceList(Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
-        found = self.client.pages(
+        services = self.client.pages(
             f"{COMPUTE}/os-services", "services", host=parsed_args.host, binary=parsed_args.service
         )
         if not parsed_args.long:
-            return COLUMNS, [_row(service) for service in found]
+            return COLUMNS, [_row(service) for service in services]
         more = ("Disabled Reason", "Forced Down")
         return COLUMNS + more, [
-            (*_row(service), service.get("disabled_reason"), service.get("forced_down")) for service in found
+            (*_row(service), service.get("disabled_reason"), service.get("forced_down")) for service in services
         ]
 
 
@@ -79,7 +79,7 @@ class ServiceSet(Command):
             raise UsageError("--disable-reason goes with --disable.")
         host, binary = parsed_args.host, parsed_args.binary
         every = self.client.get(f"{COMPUTE}/os-services")["services"]
-        if not any(one["host"] == host and one["binary"] == binary for one in every):
+        if not any(service["host"] == host and service["binary"] == binary for service in every):
             raise CliError(f"There is no {binary} on host '{host}'. 'minova service list' shows what there is.")
         body = {"host": host, "binary": binary}
         if parsed_args.enable:

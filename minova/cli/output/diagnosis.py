@@ -1,4 +1,4 @@
-"""How a Diagnosis looks: the filters in their order, who was lost and why, the weights of the best, what was tried."""
+"""The tables of a Diagnosis: filters in their order, rejected hosts with reasons, weights of the best hosts, build attempts."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from minova.cli.client import Json
 from minova.cli.output.report import Part
 
-# So many lost hosts speak for themselves.
+# Up to this many rejected hosts are listed without a summary.
 FEW = 10
 
 
@@ -40,13 +40,14 @@ def parts(diagnosis: Json) -> list[Part]:
 
 
 def _conflicts(conflicts: Iterable[Json]) -> Part:
-    rows = [(number, one["host"], one["reason"]) for number, one in enumerate(conflicts, start=1)]
+    rows = [(number, conflict["host"], conflict["reason"]) for number, conflict in enumerate(conflicts, start=1)]
     return Part("Chosen before, when another request was faster", ("Time", "Host", "Reason"), rows)
 
 
 def _attempts(attempts: Iterable[Json]) -> Part:
     rows = [
-        (number, one["host"], one["result"] or "goes on", one["reason"]) for number, one in enumerate(attempts, start=1)
+        (number, attempt["host"], attempt["result"] or "goes on", attempt["reason"])
+        for number, attempt in enumerate(attempts, start=1)
     ]
     return Part("Attempts to build", ("Attempt", "Host", "Result", "Reason"), rows)
 

@@ -1,4 +1,4 @@
-"""What is on a hypervisor, in lines for people and as it is for programs."""
+"""The contents of a hypervisor: lines for people, the value itself for programs."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ class Lines(FormattableColumn[Any]):
 
 class Cells(Lines):
     def line(self, item: Json) -> str:
-        told = [f"cell {item['id']}: memory {item['memory_mb_used']} of {item['memory_mb']} MB"]
+        parts = [f"cell {item['id']}: memory {item['memory_mb_used']} of {item['memory_mb']} MB"]
         if item["shared_cpus"]:
-            told.append(f"shared CPUs {cpus(item['shared_cpus'])} with {item['shared_vcpus_used']} vCPUs")
-        told.append(f"pinned CPUs {cpus(item['pinned_cpus'])}, free {cpus(item['free_cpus'])}")
-        return "; ".join([*told, *map(_pages, item["pages"])])
+            parts.append(f"shared CPUs {cpus(item['shared_cpus'])} with {item['shared_vcpus_used']} vCPUs")
+        parts.append(f"pinned CPUs {cpus(item['pinned_cpus'])}, free {cpus(item['free_cpus'])}")
+        return "; ".join([*parts, *map(_pages, item["pages"])])
 
 
 def _pages(pages: Json) -> str:
@@ -65,7 +65,7 @@ class Moves(Lines):
 
 
 class Corrections(Lines):
-    """Figures, and allocations: of these is told in words what was wrong with them, and what was done."""
+    """Corrected figures and allocations. For an allocation the text says what was wrong and what was done."""
 
     def line(self, item: Json) -> str:
         if item["figure"] == "allocations":
@@ -82,11 +82,11 @@ class Orphans(Lines):
 
 
 def of_audit(audit: Json, prefix: str = "") -> Json:
-    """Rows of an audit: always what it corrected, the rest where there is any."""
-    told: Json = {f"{prefix}corrected": Corrections(audit["corrected"])}
+    """Rows of an audit: always the corrections, the other lists unless they are empty."""
+    rows: Json = {f"{prefix}corrected": Corrections(audit["corrected"])}
     lists = {"conflicts": Lines, "orphans": Orphans, "strays": Lines, "power_states": Lines}
-    told.update({f"{prefix}{name}": kind(audit[name]) for name, kind in lists.items() if audit.get(name)})
-    return told
+    rows.update({f"{prefix}{name}": kind(audit[name]) for name, kind in lists.items() if audit.get(name)})
+    return rows
 
 
 def cpus(numbers: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""Answers that are more than one table: a line and some tables for people, the whole record for programs."""
+"""Reports: a headline and tables for people, the complete record for programs."""
 
 import argparse
 from collections.abc import Sequence

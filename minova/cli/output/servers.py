@@ -1,4 +1,4 @@
-"""How a server looks to people: the fields of `show` and the columns of `list`."""
+"""The fields of `server show` and the columns of `server list`."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ EXTENDED = (ZONE, HOST, NODE, DOMAIN, POWER_STATE, TASK_STATE, STATE, LAUNCHED)
 
 
 def fault_text(server: Json) -> str | None:
-    """Why a server is in ERROR, in the words of the service that gave up."""
+    """The message of the fault that put the server into ERROR."""
     fault = server.get("fault")
     return str(fault.get("message") or f"code {fault.get('code')}") if fault else None
 
@@ -42,7 +42,7 @@ def networks(server: Json) -> dict[str, list[str]]:
 
 
 class Names:
-    """Names of flavors and images by ID, asked for at most once each; a thing that is gone shows its ID."""
+    """Names of flavors and images by ID. Reads each list at most once. Without a name it shows the ID."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class Names:
             return str(flavor["original_name"])
         if self._flavors is None:
             every = self._client.pages(f"{COMPUTE}/flavors", "flavors", is_public="None")
-            self._flavors = {one["id"]: one["name"] for one in every}
+            self._flavors = {record["id"]: record["name"] for record in every}
         return self._flavors.get(str(flavor.get("id", "")), str(flavor.get("id", "")))
 
     def image(self, server: Json) -> str:
@@ -64,12 +64,12 @@ class Names:
             return "N/A (booted from volume)"
         if self._images is None:
             every = self._client.pages(f"{IMAGE}/images", "images")
-            self._images = {one["id"]: one["name"] or "" for one in every}
+            self._images = {record["id"]: record["name"] or "" for record in every}
         return self._images.get(image["id"]) or str(image["id"])
 
 
 class OneServer(Names):
-    """The same for one server: its flavor and image are asked for alone, however many there are."""
+    """The same for one server: reads only its flavor and image."""
 
     def flavor(self, server: Json) -> str:
         flavor = server.get("flavor") or {}
@@ -83,10 +83,10 @@ class OneServer(Names):
 
     def _named(self, path: str, key: str | None, identity: str) -> str:
         try:
-            found = self._client.get(path + part(identity))
+            document = self._client.get(path + part(identity))
         except ApiError:
             return identity
-        name = (found[key] if key else found).get("name")
+        name = (document[key] if key else document).get("name")
         return f"{name} ({identity})" if name else identity
 
 
@@ -98,7 +98,7 @@ def fields(server: Json, names: Names) -> dict[str, Any]:
         "status": server.get("status"),
         **{name: server[name] for name in EXTENDED if name in server},
         POWER_STATE: Power(server.get(POWER_STATE)),
-        "addresses": KeyValues({name: ", ".join(found) for name, found in networks(server).items()}),
+        "addresses": KeyValues({name: ", ".join(ports) for name, ports in networks(server).items()}),
         "flavor": names.flavor(server),
         "image": names.image(server),
         "key_name": server.get("key_name"),
@@ -142,7 +142,7 @@ def row(server: Json, names: Names, *, long: bool) -> tuple[Any, ...]:
     )
     if not long:
         return short
-    addresses = [address for found in networks(server).values() for address in found]
+    addresses = [address for ports in networks(server).values() for address in ports]
     return (
         *short,
         Power(server.get(POWER_STATE)),

@@ -21,7 +21,7 @@ class Table(TableFormatter):
         stdout: TextIO,
         parsed_args: argparse.Namespace,
     ) -> None:
-        # Whoever names columns gets them; whoever names a width knows.
+        # Chosen columns and a chosen width are taken as they are.
         chosen = bool(getattr(parsed_args, "columns", ())) or parsed_args.max_width > 0
         if chosen or not stdout.isatty():
             super().emit_list(column_names, data, stdout, parsed_args)
@@ -43,7 +43,7 @@ def fit(
     while kept > 1 and _total(least[:kept]) > width:
         kept -= 1
     widths = least[:kept]
-    # Room that is left goes to columns in their order, as far as they can use it.
+    # The remaining width goes to the columns in their order, as far as they can use it.
     for index, (name, column) in enumerate(_columns(names[:kept], rows)):
         more = _widest(name, column, _longest_line) - widths[index]
         widths[index] += max(0, min(more, width - _total(widths)))

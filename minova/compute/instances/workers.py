@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from minova.compute.instances.abandonment import Abandoned
-from minova.single_flight import Once
+from minova.single_flight import SingleFlight
 
 LOG = logging.getLogger(__name__)
 Work = Callable[[], None]
@@ -184,7 +184,7 @@ class Workers:
         self._for_builds: Spawn = spawn or self._builds.spawn
         self._for_removals: Spawn = spawn or self._removals.spawn
         # A removal that waits for its turn is asked for again meanwhile.
-        self._once = Once(self._for_removals)
+        self._once = SingleFlight(self._for_removals)
 
     def build(self, instance_uuid: str, work: Work) -> None:
         self._queues.add(instance_uuid, self._for_builds, work)

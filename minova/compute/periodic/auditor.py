@@ -15,7 +15,7 @@ from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
 from minova.objects.node_audit import NodeAudit
 from minova.objects.states import VmState
-from minova.service import Repeated
+from minova.service import FailureLog
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -51,9 +51,9 @@ class Auditor:
         self._in_background = in_background
         self._ticks = ticks
         # What goes wrong is logged once, and not at each audit.
-        self._finding_nodes = Repeated("Finding nodes", "Resources cannot be updated")
-        self._dropping_nodes = Repeated("Deleting nodes that have vanished", "No node is deleted")
-        self._audits: dict[str, Repeated] = {}
+        self._finding_nodes = FailureLog("Finding nodes", "Resources cannot be updated")
+        self._dropping_nodes = FailureLog("Deleting nodes that have vanished", "No node is deleted")
+        self._audits: dict[str, FailureLog] = {}
         self._outlived: dict[str, Outlived] = {}
         self._purged: dict[str, tuple[DomainView, ...]] = {}
         self._purged_since: dict[str, float] = {}
@@ -99,9 +99,9 @@ class Auditor:
             )
         return tuple(failures)
 
-    def _audit_of(self, nodename: str) -> Repeated:
+    def _audit_of(self, nodename: str) -> FailureLog:
         if nodename not in self._audits:
-            self._audits[nodename] = Repeated(
+            self._audits[nodename] = FailureLog(
                 f"The audit of node {nodename}", f"Error updating resources for node {nodename}"
             )
         return self._audits[nodename]

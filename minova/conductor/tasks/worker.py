@@ -19,7 +19,7 @@ from minova.db.engine import Database
 from minova.db.servers import tasks
 from minova.log import bound_request
 from minova.retry import retry_call
-from minova.single_flight import Once
+from minova.single_flight import SingleFlight
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Worker:
         self._renewed_at: float | None = None
         self._quiet_until = float("-inf")
         self._pools = Pools(threads) if spawn is None else None
-        self._once = {kind: Once(self._spawner(kind, spawn)) for kind in Kind}
+        self._once = {kind: SingleFlight(self._spawner(kind, spawn)) for kind in Kind}
 
     @property
     def observed(self) -> bool:

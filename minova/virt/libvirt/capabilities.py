@@ -18,7 +18,7 @@ _UNITS = {"KiB": 1, "MiB": 1024, "GiB": 1024 * 1024}
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """`cpus` are the numbers of the host's CPUs, as far as libvirt tells them; `cpu_info` is Nova's JSON, or empty;
+    """`cpus` are the numbers of the host's CPUs, as far as libvirt reports them; `cpu_info` is Nova's JSON, or empty;
     `cpu` is libvirt's XML of it. `odd` says what could not be read: all else was.
     """
 
@@ -45,16 +45,16 @@ def parse(xml: str) -> Capabilities:
     if host is None:
         raise ValueError("the capabilities have no host")
     odd: list[str] = []
-    told = host.findall("topology/cells/cell")
-    _without_offline(told)
-    cells = sorted((one for cell in told if (one := _cell(cell, odd)) is not None), key=lambda cell: cell.id)
+    listed = host.findall("topology/cells/cell")
+    _without_offline(listed)
+    cells = sorted((one for cell in listed if (one := _cell(cell, odd)) is not None), key=lambda cell: cell.id)
     cpu = host.find("cpu")
     if cpu is None:
         odd.append("the host has no cpu")
     return Capabilities(
         arch=canonical_arch(host.findtext("cpu/arch", "")),
         cpus=frozenset[int]().union(*(cell.cpuset for cell in cells)),
-        cpu_info="" if cpu is None else json.dumps(_cpu_info(cpu, len(told), odd), sort_keys=True),
+        cpu_info="" if cpu is None else json.dumps(_cpu_info(cpu, len(listed), odd), sort_keys=True),
         cpu="" if cpu is None else ET.tostring(cpu, encoding="unicode"),
         supported_instances=tuple(dict.fromkeys(_supported(root))),
         numa_topology=NUMATopology(tuple(cells)) if cells else None,
@@ -128,7 +128,7 @@ def _cell(cell: ET.Element, odd: list[str]) -> NUMACell | None:
 
 
 def _siblings(cpu: ET.Element, odd: list[str]) -> CPUs:
-    """None where libvirt does not tell them."""
+    """None where libvirt does not report them."""
     text = cpu.get("siblings", "")
     try:
         return cpuset.members(text)

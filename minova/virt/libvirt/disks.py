@@ -76,7 +76,7 @@ class Disks:
         what = f"Disks of instance {instance.uuid} in {self.path}"
         with disk_full(what), disk_owner.locked(folder, make=True) as owner:
             owner.take(host, attempt)
-            # Made here, it can be read here, whoever QEMU runs as and appends to it.
+            # Created here, it is readable here, whatever user QEMU runs as.
             self.console_log(instance.uuid).touch(mode=0o640)
             made = lambda disk: owner.write(DiskOwner(host=host, attempt=attempt, disk=disk))  # noqa: E731
             _overlay(folder / "disk", base, instance.flavor.root_gb * GB, made)
@@ -113,7 +113,7 @@ class Disks:
             raise HypervisorUnavailable(f"{path} cannot be removed: {error.strerror or error}") from error
 
     def _kept(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
-        """Why the files must stay; None: they may go. HypervisorUnavailable: this cannot be told now."""
+        """Why the files must stay; None if they may go. Raises HypervisorUnavailable if that is unknown now."""
         found, ours = owner.read(), owner.is_of(host)
         if row.known and row.host == host:
             return None

@@ -75,7 +75,7 @@ class LibvirtDriver:
         self._former_hosts = frozenset(former_hosts)
 
     def available_nodes(self) -> tuple[str, ...]:
-        # Asked each time: whoever asks wants to know whether the hypervisor answers, too.
+        # Not cached: the call also checks that the hypervisor answers.
         with self._host.asked("Reading the host name") as connection:
             name = str(connection.getHostname())
         with self._lock:
@@ -266,7 +266,7 @@ class LibvirtDriver:
                 changed(domain.UUIDString(), state)
 
         def reconnected() -> None:
-            # What happened while nobody listened.
+            # Events that were missed while there was no listener.
             try:
                 for view in self.domains():
                     if view.ours:
@@ -325,7 +325,7 @@ class LibvirtDriver:
         )
 
     def _our_mark(self, domain: Any) -> Mark | None:
-        """Nothing for a domain of somebody else, be it another compute at the same libvirt."""
+        """None for a domain that is not ours, such as one of another compute at the same libvirt."""
         try:
             mark = mark_of(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE))
         except libvirt.libvirtError as error:

@@ -28,7 +28,7 @@ KIB_IN_MB = 1024
 # Seconds between the guest's reports of its memory.
 BALLOON_PERIOD = 10
 _DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "ide": "hd", "usb": "sd"}
-# Where firmware tables tell a guest who it is.
+# Where firmware tables identify a guest.
 _SMBIOS_ARCHES = {"x86_64", "i686", "aarch64"}
 _EMULATED = {"kvm", "qemu"}
 

@@ -128,11 +128,11 @@ class Host:
                 self._register(connection)
             self._connection = connection
             again, self._was_connected = self._was_connected, True
-            told = self._reconnected if again else None
+            listener = self._reconnected if again else None
         LOG.info("Connected to libvirt at %s%s", self.uri, " again" if again else "")
-        if told is not None:
-            # Whoever needed the connection goes on; what happened meanwhile is found out beside.
-            threading.Thread(target=told, name="libvirt-reconnected", daemon=True).start()
+        if listener is not None:
+            # The caller goes on with the connection; the listener catches up in its own thread.
+            threading.Thread(target=listener, name="libvirt-reconnected", daemon=True).start()
         return connection
 
     def _opened(self) -> Any:
@@ -144,7 +144,7 @@ class Host:
             threading.Thread(target=_open, args=(self.uri, self._opening), name="libvirt-open", daemon=True).start()
         opening = self._opening
         try:
-            # Once it has taken too long nobody waits any more, but whoever asks looks whether it came through.
+            # After the time-out no thread waits any more, but each later call checks whether the connection was made.
             connection = opening.result(max(0.0, self._open_until - time.monotonic()))
         except TimeoutError:
             self._outage.failed(f"no answer within {self._open_within:g} s")
@@ -176,5 +176,5 @@ class Host:
 def _open(uri: str, opening: concurrent.futures.Future[Any]) -> None:
     try:
         opening.set_result(libvirt.open(uri))
-    except BaseException as error:  # noqa: BLE001  - the one who waits raises it
+    except BaseException as error:  # noqa: BLE001  - the waiting thread raises it
         opening.set_exception(error)

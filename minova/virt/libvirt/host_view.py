@@ -1,4 +1,4 @@
-"""What libvirt tells of its host: CPUs, memory, cells, devices and traits, as the configuration lets guests have them."""
+"""libvirt's view of its host: CPUs, memory, cells, devices and traits, as far as the configuration gives them to guests."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ class HostReader:
                 LOG.warning("[devices] enabled_mdev_types: this host has no mediated devices of type %s", kind)
 
     def capabilities(self, connection: Any) -> Capabilities:
-        """HypervisorUnavailable: what libvirt says is not of a host. What is odd in it is told once."""
+        """Raises HypervisorUnavailable if libvirt's answer does not describe a host. Logs each oddity once."""
         try:
             found = capabilities.parse(connection.getCapabilities())
         except ValueError as error:
@@ -101,7 +101,7 @@ class HostReader:
         )
 
     def _cells(self, found: Capabilities) -> NUMATopology | None:
-        """A host that tells no cells has no pages to reserve."""
+        """A host without NUMA cells has no pages to reserve."""
         cells = reserved_pages.with_reserved(found.numa_topology or NUMATopology(), self._pages)
         return cells if cells.cells else None
 
@@ -141,7 +141,7 @@ def _texts(connection: Any) -> Iterator[str]:
 
 
 def _features(connection: Any, cpu: str) -> frozenset[str]:
-    """All features of the host's CPU, those of its model too; none where libvirt cannot tell (as in test:///default)."""
+    """All features of the host's CPU, those of its model too; none where libvirt does not know them (as in test:///default)."""
     if not cpu or ET.fromstring(cpu).find("model") is None:
         return frozenset()
     try:

@@ -19,7 +19,7 @@ KIB_IN_MB = 1024
 
 class HostCells(msgspec.Struct, frozen=True, kw_only=True):
     """What of the host's topology a domain is made from. `cpus`: the CPUs of each cell that shared guest CPUs run on,
-    by cell id; empty where the host tells no cells. `shared`: `cpu_shared_set`, None where it is not set.
+    by cell id; empty where the host reports no cells. `shared`: `cpu_shared_set`, None where it is not set.
     """
 
     cpus: Mapping[int, CPUs] = {}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from minova.cli.error_text import message_of, next_marker, reason_of, without_secrets
+from minova.cli.error_text import error_message, innermost_reason, next_marker, redact_body
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from minova.cli.error_text import message_of, next_marker, reason_of, without_se
     ],
 )
 def test_the_text_of_an_error_in_every_form(data: bytes, message: str) -> None:
-    assert message_of(data) == message
+    assert error_message(data) == message
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_where_the_next_page_begins(page: dict[str, object], marker: str | None)
 def test_the_reason_is_the_systems_word_however_deep() -> None:
     wrapped = RuntimeError("<object at 0x7f>: it failed")
     wrapped.__cause__ = OSError(errno.ECONNREFUSED, "Connection refused")
-    assert reason_of(wrapped) == "Connection refused"
+    assert innermost_reason(wrapped) == "Connection refused"
 
 
 def test_secrets_are_not_shown() -> None:
     body = {"server": {"name": "web", "user_data": "c2VjcmV0", "adminPass": "x"}}
-    assert json.loads(without_secrets(body)) == {"server": {"name": "web", "user_data": "***", "adminPass": "***"}}
+    assert json.loads(redact_body(body)) == {"server": {"name": "web", "user_data": "***", "adminPass": "***"}}

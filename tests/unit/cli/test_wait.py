@@ -80,7 +80,7 @@ class Api:
     def __init__(self, server: dict[str, Any]) -> None:
         self._server = server
 
-    def impatient(self) -> "Api":
+    def without_retries(self) -> "Api":
         return self
 
     def get(self, _path: str) -> dict[str, Any]:

@@ -36,10 +36,10 @@ def act(api: Collaborators, call: Call) -> Any:
         served = ", ".join([CONSOLE_OUTPUT, *(action.key for action in ACTIONS)])
         raise errors.BadRequest(f"There is no such action: {name[:64]}. minova serves {served} so far.")
     try:
-        asked = _CONSOLE_OUTPUT.from_builtins(arguments)
+        options = _CONSOLE_OUTPUT.from_builtins(arguments)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
-    return {"output": console_output(api, call, asked.length)}
+    return {"output": console_output(api, call, options.length)}
 
 
 def start(api: Collaborators, call: Call, action: ServerAction, arguments: Any) -> None:

@@ -79,14 +79,14 @@ class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
     """Repeated with the same X-Minova-Request-UUID and body, it answers what it made the first time."""
-    asked: NewServer = call.body.server
+    server: NewServer = call.body.server
     request_uuid, body_hash = _identity(call)
     made = _made_before(api, call, request_uuid, body_hash) if request_uuid else None
     if made is None:
         # With a UUID of our own the call to the conductor can be repeated, too.
-        request = request_of(api, call, asked, request_uuid or str(uuid.uuid4()), body_hash)
+        request = request_of(api, call, server, request_uuid or str(uuid.uuid4()), body_hash)
         made = api.conductor.create_servers(call.ctx, request=request)
-    if asked.return_reservation_id:
+    if server.return_reservation_id:
         return {"reservation_id": made.reservation_id}
     first = made.instance_uuids[0]
     call.response.set_header("Location", call.url(f"/v2.1/servers/{first}"))
@@ -94,7 +94,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _identity(call: Call) -> tuple[str | None, str]:
-    """The client's own UUID, and a hash that tells a repetition from another request: the order of keys is no difference."""
+    """The client's UUID of the request, and a hash of the body that distinguishes a repetition from another request. The order of keys does not matter."""
     canonical = msgspec.json.encode(parse_json(call.raw), order="deterministic")
     body_hash = hashlib.sha256(canonical).hexdigest()
     given = call.request.get_header(REQUEST_UUID)
@@ -118,30 +118,30 @@ def _made_before(api: Collaborators, call: Call, request_uuid: str, body_hash: s
 
 
 def request_of(
-    api: Collaborators, call: Call, asked: NewServer, request_uuid: str | None = None, body_hash: str = ""
+    api: Collaborators, call: Call, server: NewServer, request_uuid: str | None = None, body_hash: str = ""
 ) -> CreateServers:
     """What is asked, checked. Forbidden, BadRequest: it may not or cannot be."""
-    least, most = _counts(asked)
+    minimum, maximum = _counts(server)
     return CreateServers(
-        **wanted(api, call, asked),
-        name=_name(asked, most),
-        min_count=least,
-        max_count=most,
+        **wanted(api, call, server),
+        name=_name(server, maximum),
+        min_count=minimum,
+        max_count=maximum,
         request_uuid=request_uuid,
         body_hash=body_hash,
-        metadata=_metadata(asked.metadata),
+        metadata=_metadata(server.metadata),
     )
 
 
-def wanted(api: Collaborators, call: Call, asked: NewServer, *, any_image: bool = False) -> dict[str, Any]:
+def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool = False) -> dict[str, Any]:
     """What decides where it goes, checked: fields of ServerRequest. `any_image`: without imageRef it is of any."""
-    place = place_of(asked.availability_zone or asked.availability_zone_old)
+    place = place_of(server.availability_zone or server.availability_zone_old)
     if place.forced and not call.ctx.is_admin:
         raise errors.Forbidden(
             "Policy does not allow os_compute_api:servers:create:forced_host to be performed: "
             "only administrators may name a host in availability_zone."
         )
-    flavor, image = _flavor_and_image(api, call, asked, any_image)
+    flavor, image = _flavor_and_image(api, call, server, any_image)
     faults = unfit(image, flavor) if image is not None else ()
     if image is not None and faults:
         raise errors.BadRequest(
@@ -149,7 +149,7 @@ def wanted(api: Collaborators, call: Call, asked: NewServer, *, any_image: bool 
         )
     demands_of(flavor, image, api.conf.pci.alias)  # whose errors are the asker's
     _check_zone(api, place.zone if not place.forced else None)
-    _refuse_unserved(asked)
+    _refuse_unserved(server)
     return {
         "flavor": flavor,
         "image": image,
@@ -160,27 +160,31 @@ def wanted(api: Collaborators, call: Call, asked: NewServer, *, any_image: bool 
     }
 
 
-def _counts(asked: NewServer) -> tuple[int, int]:
-    least = asked.min_count or 1
-    most = asked.max_count or least
-    if least > most:
-        raise errors.BadRequest(f"min_count must be <= max_count, and {least} is more than {most}.")
-    if most > MOST_SERVERS:
-        raise errors.Forbidden(f"Quota exceeded for instances: requested {most}, but one request makes {MOST_SERVERS}.")
-    return least, most
+def _counts(server: NewServer) -> tuple[int, int]:
+    minimum = server.min_count or 1
+    maximum = server.max_count or minimum
+    if minimum > maximum:
+        raise errors.BadRequest(f"min_count must be <= max_count, and {minimum} is more than {maximum}.")
+    if maximum > MOST_SERVERS:
+        raise errors.Forbidden(
+            f"Quota exceeded for instances: requested {maximum}, but one request makes {MOST_SERVERS}."
+        )
+    return minimum, maximum
 
 
-def _name(asked: NewServer, most: int) -> str:
-    name = names.checked("Server name", asked.name)
-    longest = names.LONGEST - (len(f"-{most}") if most > 1 else 0)
+def _name(server: NewServer, maximum: int) -> str:
+    name = names.checked("Server name", server.name)
+    longest = names.LONGEST - (len(f"-{maximum}") if maximum > 1 else 0)
     if len(name) > longest:
-        raise errors.BadRequest(f"Server name is not valid: with the numbers of {most} servers it is too long.")
+        raise errors.BadRequest(f"Server name is not valid: with the numbers of {maximum} servers it is too long.")
     return name
 
 
-def _flavor_and_image(api: Collaborators, call: Call, asked: NewServer, any_image: bool) -> tuple[Flavor, Image | None]:
-    flavorid = str(asked.flavor_ref).rstrip("/").rpartition("/")[2]
-    image_id = asked.image_ref.rstrip("/").rpartition("/")[2]
+def _flavor_and_image(
+    api: Collaborators, call: Call, server: NewServer, any_image: bool
+) -> tuple[Flavor, Image | None]:
+    flavorid = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
+    image_id = server.image_ref.rstrip("/").rpartition("/")[2]
     if not image_id and not any_image:
         raise errors.BadRequest("imageRef is missing: booting from a volume is not served yet, so give an image.")
     with api.db.read() as session:
@@ -233,30 +237,32 @@ def _metadata(metadata: dict[str, str]) -> dict[str, str]:
     return metadata
 
 
-def _refuse_unserved(asked: NewServer) -> None:
+def _refuse_unserved(server: NewServer) -> None:
     """What cannot be done yet is refused, never dropped in silence; what asks for nothing is fine."""
     unserved = {
-        "networks": asked.networks not in (None, [], "none", "auto"),
-        "security_groups": any(group != {"name": "default"} for group in asked.security_groups or []),
-        "block_device_mapping": bool(asked.block_device_mapping),
-        "block_device_mapping_v2": any(not _is_the_image(asked, one) for one in asked.block_device_mapping_v2 or []),
+        "networks": server.networks not in (None, [], "none", "auto"),
+        "security_groups": any(group != {"name": "default"} for group in server.security_groups or []),
+        "block_device_mapping": bool(server.block_device_mapping),
+        "block_device_mapping_v2": any(
+            not _is_the_image(server, device) for device in server.block_device_mapping_v2 or []
+        ),
         # No guest could read these: it has neither a config drive nor a metadata service.
-        "user_data": bool(asked.user_data),
-        "config_drive": asked.config_drive is True,
-        "personality": bool(asked.personality),
-        "adminPass": asked.admin_password is not None,
-        "key_name": asked.key_name is not None,
-        "accessIPv4": bool(asked.access_ipv4),
-        "accessIPv6": bool(asked.access_ipv6),
-        "OS-DCF:diskConfig AUTO": asked.disk_config != "MANUAL",
+        "user_data": bool(server.user_data),
+        "config_drive": server.config_drive is True,
+        "personality": bool(server.personality),
+        "adminPass": server.admin_password is not None,
+        "key_name": server.key_name is not None,
+        "accessIPv4": bool(server.access_ipv4),
+        "accessIPv6": bool(server.access_ipv6),
+        "OS-DCF:diskConfig AUTO": server.disk_config != "MANUAL",
     }
     refused = [name for name, is_asked in unserved.items() if is_asked]
     if refused:
         raise errors.BadRequest(f"Not served yet: {', '.join(refused)}. Ask again without.")
 
 
-def _is_the_image(asked: NewServer, mapping: dict[str, Any]) -> bool:
+def _is_the_image(server: NewServer, mapping: dict[str, Any]) -> bool:
     """Clients spell out the root disk that a server has anyway."""
-    plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": asked.image_ref}
+    plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": server.image_ref}
     rest = {key: value for key, value in mapping.items() if key != "delete_on_termination"}
     return rest == plain and mapping.get("delete_on_termination", True) is True

@@ -14,30 +14,30 @@ from minova.db.api_queries.instances import Attempt
 from minova.objects.diagnosis import Diagnosis, LostHost
 from minova.objects.redact import redact_hosts
 
-# Stands for what only administrators may see, so that it is still counted.
+# Replaces a host that only administrators may see, so that the count stays.
 _SOMEWHERE = LostHost(host="", node="", reason="")
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
-        found = instances.last_diagnosis(session, row.uuid)
+        record = instances.last_diagnosis(session, row.uuid)
         attempts = instances.attempts(session, [row.uuid]).get(row.uuid, ())
-    if found is None:
+    if record is None:
         raise errors.NotFound(
             f"There is no Diagnosis of instance {row.uuid}: it was not scheduled, or that is too long ago."
         )
-    diagnosis: dict[str, Any] = msgspec.to_builtins(told(call, found.value, row.uuid))
-    return {"diagnosis": diagnosis | {"attempts": [_attempt(call, one) for one in attempts]}}
+    diagnosis: dict[str, Any] = msgspec.to_builtins(redact_for(call, record.value, row.uuid))
+    return {"diagnosis": diagnosis | {"attempts": [_attempt(call, attempt) for attempt in attempts]}}
 
 
-def told(call: Call, diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
-    """Whole for administrators."""
+def redact_for(call: Call, diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
+    """Complete for administrators, without hosts and other servers for users."""
     return diagnosis if call.ctx.is_admin else counts_only(diagnosis, own_uuid)
 
 
 def counts_only(diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
-    """For people without the admin role: how many hosts, but neither their names nor other people's servers."""
+    """How many hosts, but neither their names nor other users' servers."""
     return msgspec.structs.replace(
         diagnosis,
         instance_uuids=() if own_uuid is None else (own_uuid,),
@@ -48,13 +48,13 @@ def counts_only(diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
     )
 
 
-def _attempt(call: Call, one: Attempt) -> dict[str, Any]:
+def _attempt(call: Call, attempt: Attempt) -> dict[str, Any]:
     admin = call.ctx.is_admin
-    reason = one.reason or ""
+    reason = attempt.reason or ""
     return {
-        "host": one.host if admin else "",
-        "result": one.result,
-        "reason": reason if admin else redact_hosts(reason, one.names),
-        "started_at": times.microseconds(one.started_at),
-        "finished_at": times.microseconds(one.finished_at),
+        "host": attempt.host if admin else "",
+        "result": attempt.result,
+        "reason": reason if admin else redact_hosts(reason, attempt.names),
+        "started_at": times.microseconds(attempt.started_at),
+        "finished_at": times.microseconds(attempt.finished_at),
     }

@@ -6,21 +6,21 @@ import msgspec
 
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.create import CreateServer, NewServer, request_of, wanted
-from minova.api.compute.servers.diagnosis import told
+from minova.api.compute.servers.diagnosis import redact_for
 from minova.api.http.call import Call
 from minova.objects.server_request import ServerRequest
 
-# Of one host. Nobody has so many servers on one; but for a flavor of no size there is no end.
+# Per host. More than any host holds; a flavor of size zero would fit without end.
 DEFAULT_LIMIT = 1000
 
 
 class AnyServer(NewServer, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As a server to be created, but it needs no name; without an image it is asked for whatever image."""
+    """As a server to be created, but it needs no name. Without an image the answer holds for any image."""
 
     name: str = ""
 
 
-class AskCapacity(CreateServer, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CapacityRequest(CreateServer, frozen=True, kw_only=True, forbid_unknown_fields=True):
     server: AnyServer
 
 
@@ -29,10 +29,10 @@ class CapacityQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dry_run(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The checks of a creation, then the scheduler's answer; nothing is written."""
+    """Runs the checks of a creation and asks the scheduler. Writes nothing."""
     request = request_of(api, call, call.body.server)
     answer = api.conductor.preview_servers(call.ctx, request=request)
-    diagnosis = told(call, msgspec.structs.replace(answer.diagnosis, instance_uuids=()))
+    diagnosis = redact_for(call, msgspec.structs.replace(answer.diagnosis, instance_uuids=()))
     reason = None if answer.selections else answer.diagnosis.summary()
     return {
         "dry_run": {

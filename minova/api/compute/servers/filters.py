@@ -63,7 +63,7 @@ def wanted(query: ServersQuery, project_id: str, *, is_admin: bool) -> InstanceF
             raise errors.Forbidden("Only administrators may list deleted servers.")
         deleted = True if states == (VmState.DELETED,) else None
     elif since is not None and query.deleted is None:
-        deleted = None  # whoever asks for changes wants to hear of deletions too
+        deleted = None  # changes include deletions
     return InstanceFilter(
         project_id=_project(query, project_id),
         user_id=query.user_id,
@@ -93,8 +93,8 @@ def _vm_states(query: ServersQuery) -> tuple[str, ...] | None:
     """None: any. A status that there is not matches nothing."""
     states = None
     if query.status:
-        asked = {status.upper() for status in query.status}
-        states = tuple(state for state, status in STATUS.items() if status in asked)
+        statuses = {status.upper() for status in query.status}
+        states = tuple(state for state, status in STATUS.items() if status in statuses)
     if query.vm_state is not None:
         states = (query.vm_state,) if states is None or query.vm_state in states else ()
     return states
@@ -144,7 +144,7 @@ _TOKEN = re.compile(r"\\(?P<escaped>[^\w])|(?P<any>\.\*)|(?P<one>\.)|(?P<plain>[
 
 
 def like(pattern: str) -> str:
-    """A LIKE pattern for what people ask of names, so that nobody can make the database run an endless expression.
+    """Translates a simple regular expression into a LIKE pattern, so that no client can run an endless expression in the database.
 
     BadRequest: an expression that needs more than `^`, `$`, `.`, `.*` and escaped characters.
     """

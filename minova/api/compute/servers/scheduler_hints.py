@@ -18,15 +18,15 @@ def checked_hints(hints: dict[str, Any]) -> dict[str, Any]:
     """Those that reach the scheduler. BadRequest names the hint and its value."""
     for key, (fits, form) in _FORMS.items():
         if key in hints and not fits(hints[key]):
-            said = json.dumps(hints[key])[:255]
-            raise errors.BadRequest(f"Invalid input for scheduler hint {key}: {said} is not {form}.")
+            shown = json.dumps(hints[key])[:255]
+            raise errors.BadRequest(f"Invalid input for scheduler hint {key}: {shown} is not {form}.")
     return {key: value for key, value in hints.items() if not key.startswith(_INTERNAL)}
 
 
 def group_of(hints: dict[str, Any]) -> str | None:
     """The server group that is asked for, in the form in which it is stored. BadRequest: several."""
-    asked = hints.get("group")
-    several = asked if isinstance(asked, list) else [asked]
+    group = hints.get("group")
+    several = group if isinstance(group, list) else [group]
     if len(several) > 1:
         raise errors.BadRequest("Invalid input for scheduler hint group: a server is in one server group only.")
     return str(UUID(several[0])) if several and several[0] else None

@@ -43,7 +43,7 @@ def delete(api: Collaborators, call: Call) -> None:
 
 
 def find(call: Call, session: Session) -> models.Instance:
-    """The server in the path, if the asker may see it. NotFound otherwise: others' servers do not exist for them."""
+    """The server in the path. Raises NotFound also for a server that the caller may not see."""
     wanted = call.path["server_id"]
     row = None
     if len(wanted) <= 36:
@@ -87,8 +87,8 @@ def _views(api: Collaborators, call: Call, session: Session, rows: Sequence[mode
 
 
 def _hide_hosts(session: Session, faults: Mapping[str, models.InstanceFault]) -> None:
-    """A fault tells of the hosts where a build was tried: their names are for administrators."""
+    """Removes the names of hosts from fault messages: only administrators may see them."""
     for uuid, attempts in instances.attempts(session, faults.keys()).items():
         fault = faults[uuid]
         session.expunge(fault)
-        fault.message = redact_hosts(fault.message, {name for one in attempts for name in one.names})
+        fault.message = redact_hosts(fault.message, {name for attempt in attempts for name in attempt.names})

@@ -91,7 +91,7 @@ def status_of(row: models.Instance) -> str:
 
 
 def host_id(project_id: str, host: str | None) -> str:
-    """Tells a project which of its servers share a host, without the host's name."""
+    """A hash by which a project sees which of its servers share a host, without the host's name."""
     return hashlib.sha224((project_id + host).encode()).hexdigest() if host else ""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from minova.cli.base import ReportCommand
 from minova.cli.client import COMPUTE, Json
-from minova.cli.commands.server.options import add_wanted, body_of
+from minova.cli.commands.server.options import add_request_options, request_body
 from minova.cli.output.report import Part
 from minova.cli.parser import positive
 
@@ -16,12 +16,12 @@ SHOWN = 50
 class Capacity(ReportCommand):
     """Show how many more servers of a flavor fit, where, and what runs out first (administrators).
 
-    What is asked for is said as to 'server create'. Nothing is written.
+    Takes the options of 'server create' that decide where a server goes. Writes nothing.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_wanted(parser, any_image=True)
+        add_request_options(parser, any_image=True)
         parser.add_argument(
             "--limit",
             type=positive,
@@ -32,28 +32,30 @@ class Capacity(ReportCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        body = body_of(self.client, parsed_args)
+        body = request_body(self.client, parsed_args)
         path = f"{COMPUTE}/servers/capacity?limit={parsed_args.limit}"
-        found = self.client.post(path, body)["capacity"]
-        self.show(parsed_args, found, headline(parsed_args.flavor, found), parts(found))
+        capacity = self.client.post(path, body)["capacity"]
+        self.show(parsed_args, capacity, headline(parsed_args.flavor, capacity), parts(capacity))
 
 
-def headline(flavor: str, found: Json) -> str:
-    if found["error"]:
-        return f"No server of flavor {flavor} fits. {found['error']}"
-    hosts = [host for host in found["hosts"] if host["count"]]
-    least = "" if found["complete"] else "At least "
-    line = f"{least}{found['total']} more of flavor {flavor} fit, on {len(hosts)} of {len(found['hosts'])} hosts."
-    return f"{line} Their server group keeps them on one host." if found["one_host"] else line
+def headline(flavor: str, capacity: Json) -> str:
+    if capacity["error"]:
+        return f"No server of flavor {flavor} fits. {capacity['error']}"
+    hosts = [host for host in capacity["hosts"] if host["count"]]
+    least = "" if capacity["complete"] else "At least "
+    line = f"{least}{capacity['total']} more of flavor {flavor} fit, on {len(hosts)} of {len(capacity['hosts'])} hosts."
+    return f"{line} Their server group keeps them on one host." if capacity["one_host"] else line
 
 
-def parts(found: Json) -> list[Part]:
-    stopped = [(one["step"], one["what"], one["full"], one["hosts"] - one["full"]) for one in found["stopped"]]
-    more = len(found["hosts"]) - SHOWN
+def parts(capacity: Json) -> list[Part]:
+    stopped = [
+        (limit["step"], limit["what"], limit["full"], limit["hosts"] - limit["full"]) for limit in capacity["stopped"]
+    ]
+    more = len(capacity["hosts"]) - SHOWN
     title = f"Hosts, the roomiest first{f' ({more} more with -f json)' if more > 0 else ''}"
     return [
         Part("What stops the next one", ("By", "What", "Hosts now full", "Hosts that take none"), stopped),
-        Part(title, ("Host", "Node", "Fit", "Then stopped by", "Reason"), list(_hosts(found["hosts"][:SHOWN]))),
+        Part(title, ("Host", "Node", "Fit", "Then stopped by", "Reason"), list(_hosts(capacity["hosts"][:SHOWN]))),
     ]
 
 

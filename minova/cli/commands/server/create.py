@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from minova.cli.base import Lister
 from minova.cli.client import COMPUTE, Client, Json
-from minova.cli.commands.server.options import add_wanted, body_of
+from minova.cli.commands.server.options import add_request_options, request_body
 from minova.cli.errors import CliError, UsageError
 from minova.cli.output import diagnosis
 from minova.cli.output.report import show
@@ -21,7 +21,7 @@ from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server,
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 USER_DATA_LIMIT = 65535  # bytes of base64, as Nova has it
-FEW = 3  # servers whose IDs are said in a sentence
+FEW = 3  # servers whose IDs fit into a sentence
 Columns = tuple[Sequence[str], Iterable[Any]]
 
 
@@ -36,7 +36,7 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="NAME", help="the server's name; of several: NAME-1, NAME-2 ...")
-        add_wanted(parser)
+        add_request_options(parser)
         parser.add_argument("--min", type=positive, metavar="N", help="at least N servers, or none")
         parser.add_argument("--max", type=positive, metavar="N", help="at most N servers")
         parser.add_argument("--user-data", metavar="FILE", help="a script or cloud-config that the guest runs")
@@ -71,7 +71,7 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         try:
             servers = _asking(self.client, created)()
             if parsed_args.wait:
-                servers = self._wait(_asking(self.client.impatient(), created), servers, parsed_args.timeout)
+                servers = self._wait(_asking(self.client.without_retries(), created), servers, parsed_args.timeout)
         except Gone as gone:
             raise CliError(f"Server {gone} was deleted while it was being built.") from None
         if several:
@@ -97,17 +97,17 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         return 0
 
     def _body(self, parsed_args: argparse.Namespace) -> Json:
-        least, most = parsed_args.min or 1, parsed_args.max or parsed_args.min or 1
-        if least > most:
-            raise UsageError(f"--min {least} is above --max {most}.")
-        more: Json = {"name": parsed_args.name, "min_count": least, "max_count": most}
+        minimum, maximum = parsed_args.min or 1, parsed_args.max or parsed_args.min or 1
+        if minimum > maximum:
+            raise UsageError(f"--min {minimum} is above --max {maximum}.")
+        more: Json = {"name": parsed_args.name, "min_count": minimum, "max_count": maximum}
         if parsed_args.user_data:
             more["user_data"] = _user_data(parsed_args.user_data)
         if parsed_args.config_drive:
             more["config_drive"] = True
-        if most > 1:
+        if maximum > 1:
             more["return_reservation_id"] = True
-        body = body_of(self.client, parsed_args)
+        body = request_body(self.client, parsed_args)
         body["server"].update(more)
         return body
 
@@ -127,7 +127,7 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
 
 
 def _create(client: Client, body: Json) -> Json:
-    """POST with a UUID of our own, so that repeating it after a lost answer makes nothing twice."""
+    """POSTs with a UUID, so that a retry after a lost answer creates no second server."""
     try:
         return client.post(f"{COMPUTE}/servers", body, {REQUEST_UUID: str(uuid4())}, repeat=True)
     except KeyboardInterrupt:

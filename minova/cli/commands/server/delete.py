@@ -28,19 +28,19 @@ class ServerDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        found = {server["id"]: server for server in find_all(self.client, parsed_args.servers)}
-        for uuid in found:
+        servers = {server["id"]: server for server in find_all(self.client, parsed_args.servers)}
+        for uuid in servers:
             self._delete(uuid)
         if parsed_args.wait:
             progress = Progress.on(sys.stderr)
-            for server in found.values():
+            for server in servers.values():
                 self._wait(server, progress, parsed_args.timeout)
 
     def _delete(self, uuid: str) -> None:
         try:
             self.client.delete(f"{COMPUTE}/servers/{part(uuid)}")
         except ApiError as error:
-            if error.status != 404:  # somebody else was faster
+            if error.status != 404:  # another client was faster
                 raise
 
     def _wait(self, server: Json, progress: Progress, timeout: float) -> None:
@@ -55,10 +55,10 @@ class ServerDelete(Command):
 
 def find_all(client: Client, names: list[str], undone: str = "Nothing was deleted.") -> list[Json]:
     """Every one, or an error that names each that is not there and ends with `undone`: nothing is half-done."""
-    found, missing = [], []
+    servers, missing = [], []
     for name in names:
         try:
-            found.append(find.server(client, name))
+            servers.append(find.server(client, name))
         except ApiError:
             raise
         except CliError as error:
@@ -67,4 +67,4 @@ def find_all(client: Client, names: list[str], undone: str = "Nothing was delete
         if len(missing) == 1 and len(names) == 1:
             raise missing[0]
         raise CliError("\n".join(str(error) for error in missing) + f"\n{undone}")
-    return found
+    return servers

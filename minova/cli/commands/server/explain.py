@@ -39,7 +39,7 @@ class ServerExplain(ReportCommand):
 
 
 def headline(server: Json, diagnosis: Json) -> str:
-    """What came of it, in one line. Only administrators are told the host."""
+    """The result in one line. Only administrators see the host."""
     hosts = diagnosis.get("hosts", 0)
     known = f"{hosts} host{'' if hosts == 1 else 's'}"
     if diagnosis.get("error"):

@@ -1,4 +1,4 @@
-"""What decides where servers go, as words of the command line and as a body for the API."""
+"""Options that decide where servers go, and the API's body that they make."""
 
 import argparse
 
@@ -10,8 +10,8 @@ from minova.cli.parser import key_value
 NAMING_SERVERS = {"same_host", "different_host"}  # hints
 
 
-def add_wanted(parser: argparse.ArgumentParser, *, any_image: bool = False) -> None:
-    """`any_image`: none need be given."""
+def add_request_options(parser: argparse.ArgumentParser, *, any_image: bool = False) -> None:
+    """`any_image`: --image is optional."""
     parser.add_argument("--flavor", required=True, help="its size: name or ID of a flavor")
     parser.add_argument("--image", required=not any_image, help="what it boots from: name or ID of an image")
     parser.add_argument(
@@ -37,7 +37,7 @@ def add_wanted(parser: argparse.ArgumentParser, *, any_image: bool = False) -> N
     )
 
 
-def body_of(client: Client, parsed_args: argparse.Namespace) -> Json:
+def request_body(client: Client, parsed_args: argparse.Namespace) -> Json:
     """With flavor, image, group and servers by their IDs."""
     zone = parsed_args.availability_zone
     if parsed_args.host and zone and ":" in zone:
@@ -63,7 +63,7 @@ def _all_hints(client: Client, parsed_args: argparse.Namespace) -> Json:
         hints["group"] = find.server_group(client, group)["id"]
     for key in NAMING_SERVERS & hints.keys():
         named = hints[key] if isinstance(hints[key], list) else [hints[key]]
-        hints[key] = [find.server(client, one)["id"] for one in named]
+        hints[key] = [find.server(client, name)["id"] for name in named]
     return hints
 
 

@@ -27,7 +27,7 @@ class ServerList(Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         marker = parsed_args.marker and find.server(self.client, parsed_args.marker)["id"]
-        found = self.client.pages(
+        servers = self.client.pages(
             f"{COMPUTE}/servers/detail",
             "servers",
             limit=parsed_args.limit,
@@ -39,7 +39,7 @@ class ServerList(Lister):
         )
         names = Names(self.client)
         columns = COLUMNS + LONG_COLUMNS if parsed_args.long else COLUMNS
-        return columns, [row(server, names, long=parsed_args.long) for server in found]
+        return columns, [row(server, names, long=parsed_args.long) for server in servers]
 
 
 class ServerShow(ShowOne):

@@ -71,7 +71,7 @@ def test_checked_password_is_cached_until_the_file_changes(tmp_path: Path) -> No
         with pytest.raises(auth.Unauthenticated):
             check(AuthRequest(user, password))
     assert check(AuthRequest("alice", "secret")).user_id == "alice"
-    now = auth.REMEMBERED_FOR + 1
+    now = auth.CACHE_SECONDS + 1
     assert check(AuthRequest("alice", "secret")).user_id == "alice"
     file.write_text(f"admin:{hashed}\n")
     with pytest.raises(auth.Unauthenticated):

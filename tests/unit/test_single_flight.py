@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minova.single_flight import Once
+from minova.single_flight import SingleFlight
 
 
 class Line:
@@ -13,7 +13,7 @@ class Line:
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
         self.done: list[str] = []
-        self.once = Once(self.waiting.append)
+        self.once = SingleFlight(self.waiting.append)
 
     def ask(self, what: str) -> None:
         self.once(what, lambda: self.done.append(what))
@@ -59,7 +59,7 @@ def test_what_cannot_be_begun_may_be_asked_for_again() -> None:
     def no_thread(work: Callable[[], None]) -> None:
         raise RuntimeError("can't start new thread")
 
-    once = Once(no_thread)
+    once = SingleFlight(no_thread)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="new thread"):
             once("a", line.run)
