@@ -6,6 +6,7 @@ So a step of the server's clock, in whichever direction, costs at most MAX_STEP 
 nothing grows older: see docs/decisions/0018.
 """
 
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -82,12 +83,18 @@ def advance(session: Session, wall: ColumnElement[float]) -> None:
     Conductors of the release before this clock compare leases and heartbeats with the wall clock. While a worker of theirs is
     known, the clock follows the wall clock forwards, however far.
     """
+    session.connection().execute(_advance(wall))
+
+
+@lru_cache(maxsize=4)
+def _advance(wall: ColumnElement[float]) -> Any:
+    """Made once for each clock: every conductor runs it once a second."""
     plain = exists().where(Worker.cloud_clock.is_(None))
     moved = Clock.value + _elapsed(wall)
     # In this order: MariaDB assigns from left to right, and the value needs the old wall time.
     values = [(Clock.value, case((plain, later(moved, wall)), else_=moved)), (Clock.wall, wall)]
     statement = update(Clock).where(Clock.id == ROW, or_(wall < Clock.wall, wall > Clock.wall + _AT_LEAST))
-    session.connection().execute(statement.ordered_values(*values))
+    return statement.ordered_values(*values)
 
 
 def for_insert(session: Session, now: ColumnElement[float]) -> ColumnElement[float]:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import URL, Double, Engine, create_engine, event, literal
+from sqlalchemy import URL, BindParameter, Double, Engine, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -71,8 +71,13 @@ PING_AFTER = 2.0
 
 
 # The server's clocks as expressions, made once: nearly every write uses one.
-_WALL = EpochNow()
-_NOW = CloudNow(_WALL)
+_WALL: ColumnElement[float] = EpochNow()
+_NOW: ColumnElement[float] = CloudNow(_WALL)
+
+
+def _shown_by(clock: Callable[[], float]) -> ColumnElement[float]:
+    """What `clock` shows when the statement runs."""
+    return BindParameter(None, callable_=clock, type_=Double(), unique=True)
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +113,10 @@ class Database:
     ):
         self._timeouts = timeouts
         self._outage = Outage("The database", LOG)
-        self._clock = clock
-        self._wall = wall or clock
+        stands_in = wall or clock
+        self._wall = _WALL if stands_in is None else _shown_by(stands_in)
+        self._now = (_NOW if wall is None else CloudNow(self._wall)) if clock is None else _shown_by(clock)
+        self._advances_clock = clock is None
         self._durable = durable
         self._readonly = readonly
         self.engine: Engine = _engine(url, pool_size, timeouts)
@@ -130,21 +137,19 @@ class Database:
 
     def now(self) -> ColumnElement[float]:
         """The cloud clock, which leases, deadlines and heartbeats are compared with."""
-        if self._clock is not None:
-            return literal(self._clock(), Double())
-        return _NOW if self._wall is None else CloudNow(self.wall())
+        return self._now
 
     def wall(self) -> ColumnElement[float]:
         """The server's wall clock, seconds since the epoch, for times that people read."""
-        return _WALL if self._wall is None else literal(self._wall(), Double())
+        return self._wall
 
     def advance_clock(self) -> None:
         """To be done by every conductor, every `clock.ADVANCE_INTERVAL` seconds and before it stamps anything.
 
         ServiceUnavailable: the database does not answer; then the clock stands still.
         """
-        if self._clock is None:
-            self.run(lambda session: clocks.advance(session, self.wall()))
+        if self._advances_clock:
+            self.run(lambda session: clocks.advance(session, self._wall))
 
     @contextmanager
     def read(self) -> Iterator[Session]:
