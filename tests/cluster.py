@@ -16,9 +16,9 @@ from minova import service
 from minova.cmd import api, clients, compute, conductor, scheduler
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor import ConductorApi
-from minova.db import schema
 from minova.db.engine import Database
 from minova.rpc import Rpc
+from tests.tables import make_tables
 
 T = TypeVar("T")
 MEMORY = "kombu+memory://localhost/"
@@ -88,7 +88,7 @@ class Cluster:
 
     def _start(self) -> None:
         conf = configure(self.folder / "controller", host="controller", **self._overrides)
-        schema.upgrade(conf.database.connection)
+        make_tables(conf.database.connection)
         rpc = Rpc(conf, self._transport_url)
         self._stack.callback(rpc.close)
         self.conductor: ConductorApi = clients.conductor(rpc)

@@ -20,6 +20,7 @@ from tests.servers.libvirtd import Libvirtd
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
+from tests.tables import delete_rows, make_tables
 
 # How long an example takes says something of the machine's other work, and nothing of ours.
 settings.register_profile("minova", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -88,6 +89,20 @@ def fresh_postgresql_url(postgresql: PostgreSQL) -> Callable[[], str]:
 
 
 @pytest.fixture(scope="session")
+def _kept_postgresql_url(postgresql: PostgreSQL) -> str:
+    url = postgresql.fresh_url()
+    make_tables(url)
+    return url
+
+
+@pytest.fixture
+def postgresql_tables(_kept_postgresql_url: str) -> str:
+    """The SQLAlchemy URL of a database with minova's tables and no rows: to make the tables takes longer than most tests."""
+    delete_rows(_kept_postgresql_url)
+    return _kept_postgresql_url
+
+
+@pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDB]:
     """The server itself, shared by all tests: whoever stops it must start it again."""
     with MariaDB() as server:
@@ -104,6 +119,20 @@ def mariadb_url(mariadb: MariaDB) -> str:
 def fresh_mariadb_url(mariadb: MariaDB) -> Callable[[], str]:
     """Gives the SQLAlchemy URL of a new, empty database at each call."""
     return mariadb.fresh_url
+
+
+@pytest.fixture(scope="session")
+def _kept_mariadb_url(mariadb: MariaDB) -> str:
+    url = mariadb.fresh_url()
+    make_tables(url)
+    return url
+
+
+@pytest.fixture
+def mariadb_tables(_kept_mariadb_url: str) -> str:
+    """The SQLAlchemy URL of a database with minova's tables and no rows: to make the tables takes longer than most tests."""
+    delete_rows(_kept_mariadb_url)
+    return _kept_mariadb_url
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,9 @@
 """minova inside a World: two conductors, two schedulers and some computes, and what must be true once all is quiet."""
 
 import math
-import tempfile
 import threading
 from collections import Counter
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +20,6 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
-from minova.db import schema
 from minova.db.models import Instance, InstanceFault
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -34,6 +31,7 @@ from minova.virt.fake import FakeDriver
 from tests.cluster import configure
 from tests.faults.world import Event, MortalDriver, Process, World
 from tests.invariants import violations
+from tests.tables import make_tables
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)
@@ -49,21 +47,13 @@ SMALL = {
 CONTROLLERS = {"conductor": ("conductor-a", "conductor-b"), "scheduler": ("scheduler-a", "scheduler-b")}
 
 
-@cache
-def _empty_database() -> bytes:
-    """The tables, which are the same for every seed."""
-    with tempfile.TemporaryDirectory() as folder:
-        schema.upgrade(f"sqlite:///{folder}/minova.sqlite")
-        return Path(folder, "minova.sqlite").read_bytes()
-
-
 class Cloud:
     """`clients` repeat a create with the same UUID when its answer does not come, as the CLI does."""
 
     def __init__(self, seed: int, folder: Path, hosts: int, **overrides: Any) -> None:
         self._overrides = overrides
-        (folder / "minova.sqlite").write_bytes(_empty_database())
         self.world = World(seed, f"sqlite:///{folder}/minova.sqlite")
+        make_tables(self.world.url, now=self.world.now)
         self.hosts = [f"host-{number}" for number in range(hosts)]
         self.folder = folder
         self.drivers: dict[str, FakeDriver] = {}

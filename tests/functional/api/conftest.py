@@ -13,9 +13,9 @@ from minova import errors
 from minova.api.app import App, make_app
 from minova.context import RequestContext
 from minova.db.engine import Database
-from minova.db.models import Base
 from minova.objects.node_audit import NodeAudit
 from tests.fakes.row_conductor import RowConductor
+from tests.tables import create_all
 
 Json = dict[str, Any]
 
@@ -53,8 +53,8 @@ class Cloud:
         for name, value in options.items():
             self.conf.set_override(name, value, group="api")
         url = url or f"sqlite:///{folder}/minova.sqlite"
+        create_all(url)
         self.db = Database(url)
-        Base.metadata.create_all(self.db.engine)
         self.readonly = Database(url, readonly=True)
         self.conductor = RowConductor(self.db)
         self.consoles = Consoles()

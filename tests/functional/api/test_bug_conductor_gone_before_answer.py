@@ -14,9 +14,9 @@ from minova.api.repeated_calls import _LOOKS, RepeatingConductor
 from minova.context import RequestContext
 from minova.contracts.base import methods_of
 from minova.contracts.conductor import ConductorApi
-from minova.db import schema
 from tests.functional.api.conftest import Cloud
 from tests.functional.conductor.desk import Desk
+from tests.tables import make_tables
 
 TINY = {"name": "tiny", "id": "1", "ram": 128, "vcpus": 1, "disk": 1}
 
@@ -45,7 +45,7 @@ class Conductors:
 
     def __init__(self, folder: Path, does: bool) -> None:
         url = f"sqlite:///{folder}/minova.sqlite"
-        schema.upgrade(url)
+        make_tables(url)
         self.desk = Desk(url)
         self.cloud = Cloud(folder, url=url)
         self.first = Gone(self.desk.conductor, does)

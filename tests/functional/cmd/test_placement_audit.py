@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from minova.cmd.manage import run
-from minova.db import schema
 from minova.db.engine import Database
 from tests.functional.placement.audit_cases import boot
 from tests.functional.placement.cases import claim, claim_of, held, hosts
 from tests.functional.scheduler.cloud import named
+from tests.tables import make_tables
 
 
 class Operator:
@@ -37,7 +37,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def db(url: str) -> Iterator[Database]:
-    schema.upgrade(url)
+    make_tables(url)
     made = Database(url)
     hosts(made, "a", "b")
     yield made

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from minova.db import schema
 from tests.functional.conductor.desk import Desk
+from tests.tables import make_tables
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     made = Desk(url)
     yield made
     made.close()

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from minova import errors
-from minova.db import schema
 from tests.functional.conductor.desk import CTX, Desk, request
+from tests.tables import make_tables
 
 
 def opened(folder: Path, **options: Any) -> Desk:
     url = f"sqlite:///{folder}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     return Desk(url, **options)
 
 

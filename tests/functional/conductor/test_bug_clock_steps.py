@@ -9,9 +9,10 @@ import pytest
 from sqlalchemy import select
 
 from minova.conductor.manager import ConductorManager
-from minova.db import clock, models, schema
+from minova.db import clock, models
 from minova.db.api_queries import services
 from tests.functional.conductor.desk import CTX, Desk
+from tests.tables import make_tables
 
 HOUR = 3600.0
 STEPS = [HOUR, -HOUR]
@@ -20,7 +21,7 @@ STEPS = [HOUR, -HOUR]
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     desk = Desk(url, wall=True, instance_build_timeout=300)
     yield desk
     desk.close()

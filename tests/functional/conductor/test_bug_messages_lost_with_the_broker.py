@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from minova.conductor.compute_messages import FIRST_PAUSE, LONGEST_PAUSE, Unsent
-from minova.db import schema
 from tests.functional.conductor.desk import Desk
+from tests.tables import make_tables
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     return Desk(url)
 
 

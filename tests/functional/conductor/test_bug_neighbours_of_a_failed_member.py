@@ -15,12 +15,13 @@ from minova.conductor.notifications.payloads import instance_info
 from minova.conductor.servers import build as build_instances
 from minova.conductor.servers.finish import fail_builds
 from minova.conductor.tasks.batches import together_or_alone
-from minova.db import models, schema
+from minova.db import models
 from minova.db import purge as db_purge
 from minova.db.hosts import node_audits
 from minova.objects.node_audit import NodeAudit
 from tests.functional.conductor.desk import CTX, START, Desk, request
 from tests.functional.conductor.notifications.test_instances import Open, names, open_desk
+from tests.tables import make_tables
 
 __all__ = ["open_desk"]
 KINDS = [RuntimeError("boom"), errors.Conflict("boom"), IntegrityError("boom", None, Exception("boom"))]
@@ -29,7 +30,7 @@ KINDS = [RuntimeError("boom"), errors.Conflict("boom"), IntegrityError("boom", N
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     made = Desk(url)
     yield made
     made.close()

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.servers.build import SCHEDULE_WAIT
-from minova.db import schema
 from minova.db.engine import Database
 from tests.functional.conductor.desk import CTX, START, Desk, request
+from tests.tables import make_tables
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Setting:
 @pytest.fixture
 def setting(tmp_path: Path) -> Setting:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     return Setting(Desk(url), url)
 
 

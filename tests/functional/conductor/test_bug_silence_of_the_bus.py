@@ -10,8 +10,8 @@ import pytest
 
 from minova import errors
 from minova.conductor.manager import ConductorManager
-from minova.db import schema
 from tests.functional.conductor.desk import CTX, Desk
+from tests.tables import make_tables
 
 
 class BusToOneself:
@@ -41,7 +41,7 @@ def down_time() -> int:
 def desk(tmp_path: Path, bus: BusToOneself, down_time: int) -> Iterator[Desk]:
     """Its only conductor hears itself over `bus`."""
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     desk = Desk(url)
     desk.options["service_down_time"] = down_time
     client: Any = bus

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from minova.db import models, schema
+from minova.db import models
 from minova.objects.migration import Migration, MigrationType
 from tests.functional.conductor.desk import CTX, FLAVOR, Desk
 from tests.functional.scheduler.cloud import named
+from tests.tables import make_tables
 
 YEAR = 365 * 86400.0
 
@@ -18,7 +19,7 @@ YEAR = 365 * 86400.0
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     made = Desk(url, conductor__purge_batch_size=2, conductor__purge_pause=0.001)
     yield made
     made.close()
@@ -104,7 +105,7 @@ def test_the_newest_fault_of_an_instance_stays(desk: Desk) -> None:
 
 def test_history_without_a_retention_is_kept(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/kept.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     desk = Desk(url, conductor__history_retention=0)
     desk.active()
     purge(desk, 3 * YEAR)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.db import models, schema
+from minova.db import models
 from tests.functional.conductor.desk import CTX, Desk, request
+from tests.tables import make_tables
 
 Open = Callable[[int], Desk]
 
@@ -18,7 +19,7 @@ def open_desk(tmp_path: Path) -> Iterator[Open]:
 
     def work(seconds: int) -> Desk:
         url = f"sqlite:///{tmp_path}/minova.sqlite"
-        schema.upgrade(url)
+        make_tables(url)
         made.append(Desk(url, instance_build_timeout=seconds))
         return made[0]
 

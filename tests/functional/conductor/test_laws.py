@@ -13,10 +13,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, 
 from sqlalchemy import event, select
 
 from minova import errors
-from minova.db import models, schema
+from minova.db import models
 from minova.objects.build import BuildMessage
 from minova.placement.audit import gather
 from tests.functional.conductor.desk import CTX, Desk, request
+from tests.tables import make_tables
 
 STEPS = 25
 CONDUCTORS = ("one", "two")
@@ -32,7 +33,7 @@ class Tasks(RuleBasedStateMachine):
         super().__init__()
         self._folder = tempfile.TemporaryDirectory()
         url = f"sqlite:///{self._folder.name}/minova.sqlite"
-        schema.upgrade(url)
+        make_tables(url)
         self.desk = Desk(url)
         self.conductors = {"one": self.desk.conductor, "two": self.desk.start("two")}
         self.epochs: dict[str, int] = {}
@@ -221,7 +222,7 @@ def live(desk: Desk, actions: list[Callable[[], Any]]) -> bool:
 def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails: bool, deletes: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/minova.sqlite"
-        schema.upgrade(url)
+        make_tables(url)
         desk = Desk(url)
         storyteller(desk, left := [fuse])
         made: list[str] = []
@@ -324,7 +325,7 @@ def work_on(desk: Desk, host: str, message: BuildMessage, *, fails: bool) -> Non
 
 def test_a_database_that_is_away_loses_no_task(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     desk = Desk(url)
     (uuid,) = desk.conductor.create_servers(CTX, request=request()).instance_uuids
     (tmp_path / "minova.sqlite").rename(tmp_path / "away")

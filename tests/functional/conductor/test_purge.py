@@ -7,14 +7,15 @@ import pytest
 from sqlalchemy import insert
 
 from minova.conductor.manager import ConductorManager
-from minova.db import models, schema
+from minova.db import models
 from tests.functional.conductor.desk import START, Desk
+from tests.tables import make_tables
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     made = Desk(url, conductor__purge_batch_size=10, conductor__purge_pause=0.001)
     yield made
     made.close()

@@ -14,10 +14,10 @@ import urllib3
 
 from minova.api.app import make_app
 from minova.cmd import placement_api
-from minova.db import schema
 from minova.db.engine import Database
 from tests.functional.api.conftest import Cloud
 from tests.functional.placement_api.conftest import ADMIN
+from tests.tables import make_tables
 
 PROGRAM = [sys.executable, "-c", "from minova.cmd.placement_api import main; main()"]
 
@@ -81,7 +81,7 @@ def test_a_port_in_use_names_its_option(folder_of_databases: Path) -> None:
 
 def test_a_wsgi_server_gets_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
-    schema.upgrade(url)
+    make_tables(url)
     options = tmp_path / "minova.conf"
     options.write_text(f"[database]\nconnection = {url}\n")
     monkeypatch.setenv("MINOVA_CONF", str(options))

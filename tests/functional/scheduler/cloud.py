@@ -22,6 +22,7 @@ from minova.objects.request_spec import RequestSpec
 from minova.placement import changes
 from minova.placement.nodes import inventories, provider
 from minova.scheduler.hosts.record import AggregateFacts, HostRecord, InventoryFacts
+from tests.tables import create_all
 
 NAMES = UUID("00000000-0000-4000-8000-000000000000")
 SEEN = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
@@ -170,9 +171,8 @@ class Rows:
 
 
 def fresh(url: str) -> Database:
-    db = Database(url)
-    models.Base.metadata.create_all(db.engine)
-    return db
+    create_all(url)
+    return Database(url)
 
 
 def fill(db: Database, records: Mapping[int, HostRecord], now: float) -> None:

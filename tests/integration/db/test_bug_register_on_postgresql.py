@@ -1,21 +1,18 @@
 """A compute registers and is taken over on PostgreSQL, which adds no boolean to an integer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from minova.db import schema
 from tests.fakes.identified import Machine
 from tests.functional.conductor.desk import Desk
 from tests.functional.conductor.test_bug_node_renamed import service
 
 
-@pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
+@pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    fresh: Callable[[], str] = request.getfixturevalue(request.param)
-    url = fresh()
-    schema.upgrade(url)
+    url: str = request.getfixturevalue(request.param)
     made = Desk(url)
     yield made
     made.close()

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from minova.conductor.hosts.audit_results import Audits
 from minova.conductor.tasks.worker import Worker
-from minova.db import models, schema
+from minova.db import models
 from minova.db.engine import Database
 from minova.db.hosts import node_audits
 from minova.objects.node_audit import NodeAudit
@@ -22,10 +22,9 @@ from tests.functional.conductor.desk import Desk
 BOTH = 2
 
 
-@pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
+@pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def url(request: pytest.FixtureRequest) -> str:
-    made: str = request.getfixturevalue(request.param)()
-    schema.upgrade(made)
+    made: str = request.getfixturevalue(request.param)
     return made
 
 

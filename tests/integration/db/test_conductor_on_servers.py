@@ -4,15 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from minova.db import schema
 from tests.functional.conductor.cases import ConductorCases
 from tests.functional.conductor.desk import Desk
 
 
-@pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
+@pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    url: str = request.getfixturevalue(request.param)()
-    schema.upgrade(url)
+    url: str = request.getfixturevalue(request.param)
     made = Desk(url)
     yield made
     made.close()

@@ -4,18 +4,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from minova.db import schema
 from tests.functional.conductor import test_bug_late_save as order
 from tests.functional.conductor.desk import Desk
 from tests.functional.conductor.hosts import test_rename as names
 from tests.functional.conductor.hosts import test_service_removal as removal
 
 
-@pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
+@pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    fresh: Callable[[], str] = request.getfixturevalue(request.param)
-    url = fresh()
-    schema.upgrade(url)
+    url: str = request.getfixturevalue(request.param)
     made = Desk(url)
     yield made
     made.close()

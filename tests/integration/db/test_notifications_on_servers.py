@@ -5,17 +5,15 @@ from collections.abc import Iterator
 import pytest
 from oslo_messaging.notify import _impl_test
 
-from minova.db import schema
 from minova.notifier import Notifier
 from tests.functional.conductor.desk import CTX, Desk
 from tests.functional.conductor.notifications.test_instances import told
 from tests.unit.test_notifier import conf_of
 
 
-@pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
+@pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    url: str = request.getfixturevalue(request.param)()
-    schema.upgrade(url)
+    url: str = request.getfixturevalue(request.param)
     _impl_test.reset()
     made = Desk(url, notifier=Notifier(conf_of(["test"])), notifications__notify_on_state_change="vm_state")
     yield made

@@ -1,21 +1,16 @@
 """The API's connection cannot write, whatever its code does: also after a transaction was rolled back."""
 
-from collections.abc import Callable
-
 import pytest
 from sqlalchemy import insert, select
 from sqlalchemy.exc import DBAPIError
 
-from minova.db import schema
 from minova.db.engine import Database
 from minova.db.models import Worker
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
+@pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def url(request: pytest.FixtureRequest) -> str:
-    fresh: Callable[[], str] = request.getfixturevalue(f"fresh_{request.param}_url")
-    url = fresh()
-    schema.upgrade(url)
+    url: str = request.getfixturevalue(request.param)
     return url
 
 

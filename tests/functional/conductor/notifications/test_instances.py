@@ -8,12 +8,12 @@ import pytest
 from oslo_messaging.notify import _impl_test
 
 from minova.conductor.servers.finish import fail_builds
-from minova.db import schema
 from minova.db.servers import instances, tasks
 from minova.notifier import Notifier
 from tests.functional.conductor.desk import CTX, IMAGE, Desk
 from tests.functional.scheduler.cloud import named
 from tests.servers.private_server import free_ports
+from tests.tables import make_tables
 from tests.unit.test_notifier import conf_of
 
 Open = Callable[..., Desk]
@@ -26,7 +26,7 @@ def open_desk(tmp_path: Path) -> Iterator[Open]:
 
     def work(driver: str = "test", **options: Any) -> Desk:
         url = f"sqlite:///{tmp_path}/minova.sqlite"
-        schema.upgrade(url)
+        make_tables(url)
         made.append(Desk(url, notifier=Notifier(conf_of([driver])), **options))
         return made[0]
 
@@ -141,7 +141,7 @@ def test_a_broker_that_is_away_keeps_nobody_from_building(tmp_path: Path, caplog
     (port,) = free_ports(1)
     conf = conf_of(["messagingv2"], url=f"rabbit://127.0.0.1:{port}")
     conf.set_override("retry", 0, group="oslo_messaging_notifications")
-    schema.upgrade(f"sqlite:///{tmp_path}/minova.sqlite")
+    make_tables(f"sqlite:///{tmp_path}/minova.sqlite")
     desk = Desk(f"sqlite:///{tmp_path}/minova.sqlite", notifier=Notifier(conf))
     try:
         uuid = desk.active()
