@@ -272,7 +272,7 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
 def test_killed_at_any_statement_every_server_action_comes_to_an_end(fuse: int, fails: bool, deletes: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/minova.sqlite"
-        schema.upgrade(url)
+        make_tables(url)
         desk = Desk(url)
         uuid = desk.active()
         storyteller(desk, left := [fuse])
