@@ -5,10 +5,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import libvirt
 import pytest
+from sqlalchemy import select
 
+from minova.db.engine import Database
+from minova.db.models import Allocation, ResourceProvider
 from tests.cluster import wait_for
 from tests.integration.deployment import BIN, Deployment, Executable
+from tests.servers.libvirtd import Libvirtd
 
 pytestmark = pytest.mark.timeout(400)
 FAKE = {"compute_driver": "fake"}
@@ -97,3 +102,88 @@ def test_host_is_renamed_with_its_guest_and_removed(cloud: Deployment) -> None:
     # The same machine may come again.
     compute.start()
     cloud.wait_up("hv2")
+
+
+# Guests for which an audit once expected other classes than the scheduler had claimed: name, extra specs, what they take.
+GUESTS = {
+    "mixed": (
+        ("hw:cpu_policy=mixed", "hw:cpu_dedicated_mask=1"),
+        {"PCPU": 1, "VCPU": 1, "MEMORY_MB": 128, "DISK_GB": 1},
+    ),
+    "little": (("resources:MEMORY_MB=64", "resources:DISK_GB=0"), {"VCPU": 1, "MEMORY_MB": 64}),
+}
+
+
+def allocations(cloud: Deployment) -> dict[str, dict[str, Any]]:
+    """By instance: the provider, and the amount of each class."""
+    database = Database(f"sqlite:///{cloud.folder}/minova.sqlite", readonly=True)
+    found: dict[str, dict[str, Any]] = {}
+    with database.read() as session:
+        rows = select(Allocation, ResourceProvider.uuid).join(
+            ResourceProvider, ResourceProvider.id == Allocation.provider_id
+        )
+        for row, provider in session.execute(rows):
+            found.setdefault(row.consumer_uuid, {"provider": provider})[row.resource_class] = row.used
+    database.close()
+    return found
+
+
+def audit_twice(cloud: Deployment, node: str) -> None:
+    for _ in range(2):
+        audited = cloud.json("hypervisor", "audit", node)
+        assert not any("allocation" in str(value) for value in audited.values()), audited
+
+
+def test_real_guests_run_on_with_their_allocations_while_their_host_is_renamed(
+    cloud: Deployment, libvirtd: Libvirtd, guest_image: Path
+) -> None:
+    compute = cloud.compute(
+        "qemu1",
+        DEFAULT={"compute_driver": "libvirt"},
+        libvirt={"virt_type": "qemu", "connection_uri": libvirtd.uri},
+        compute={"cpu_shared_set": "0", "cpu_dedicated_set": "1"},
+    )
+    compute.start()
+    cloud.wait_up("qemu1")
+    cloud.cli("image", "create", "guest", "--file", str(guest_image), "--disk-format", "qcow2")
+    uuids = {}
+    for name, (specs, takes) in GUESTS.items():
+        vcpus = takes["VCPU"] + takes.get("PCPU", 0)
+        cloud.cli("flavor", "create", name, "--ram", "128", "--disk", "1", "--vcpus", str(vcpus))
+        cloud.cli("flavor", "set", name, *(word for spec in specs for word in ("--property", spec)))
+        where = ("--availability-zone", "nova:qemu1")
+        cloud.cli("server", "create", name, "--flavor", name, "--image", "guest", *where)
+        uuids[name] = cloud.wait_status(name, "ACTIVE")["id"]
+    node = cloud.server("mixed")["OS-EXT-SRV-ATTR:hypervisor_hostname"]
+    taken = allocations(cloud)
+    (provider,) = {found["provider"] for found in taken.values()}
+    assert taken == {uuids[name]: {"provider": provider, **takes} for name, (_, takes) in GUESTS.items()}
+    audit_twice(cloud, node)
+    assert allocations(cloud) == taken
+
+    connection = libvirt.open(libvirtd.uri)
+    domains = [connection.lookupByUUIDString(uuid) for uuid in uuids.values()]
+    running = [(domain.ID(), domain.XMLDesc(), domain.vcpuPinInfo()) for domain in domains]
+    assert compute.stop() == 0
+    rename_in_file(compute, "qemu1", "qemu2")
+    compute.start()
+    assert compute.wait() == 1
+    assert "minova-manage host rename qemu1 qemu2" in compute.log
+    assert f"Node {node} keeps its name." in cloud.manage("host", "rename", "qemu1", "qemu2")
+    compute.start()
+    cloud.wait_up("qemu2")
+    audit_twice(cloud, node)
+    # The ID of a domain that was started anew would be another one.
+    assert [(domain.ID(), domain.XMLDesc(), domain.vcpuPinInfo()) for domain in domains] == running
+    assert allocations(cloud) == taken
+    connection.close()
+    for name, uuid in uuids.items():
+        shown = cloud.server(name)
+        assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("ACTIVE", "qemu2")
+        # They are its own: it removes them.
+        cloud.cli("server", "delete", name, "--wait")
+        assert not (cloud.folder / "qemu1" / "state" / "instances" / uuid).exists()
+    assert allocations(cloud) == {}
+    connection = libvirt.open(libvirtd.uri)
+    assert not {domain.UUIDString() for domain in connection.listAllDomains()} & set(uuids.values())
+    connection.close()
