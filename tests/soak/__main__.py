@@ -4,6 +4,10 @@ RabbitMQ, PostgreSQL, two APIs, three conductors, two schedulers and eight compu
 Users create and delete servers while faults drawn from the seed happen. At the end all is put right, and every acknowledged
 server must be ACTIVE, ERROR with its reason, or gone; allocations, usage, domains and rows must agree. Exit status 1: they do
 not, and the folder with all logs is kept. KIND: only faults whose kind has these words.
+
+Every service is upgraded from the last release in every second run. Schedulers, APIs and computes also go back to it and are
+upgraded again; conductors do not, because all of the new release would have to stop first and [upgrade_levels] be set in all
+services (docs/operators/upgrade.md, Rollback). A cloud without conductors and with new levels is no fault among others.
 """
 
 import shutil
