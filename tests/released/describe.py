@@ -9,6 +9,8 @@ import sys
 from typing import Any
 
 from msgspec import inspect
+from sqlalchemy import JSON
+from sqlalchemy.types import TypeDecorator
 
 Described = Any
 _COLLECTIONS = (inspect.VarTupleType, inspect.ListType, inspect.SetType, inspect.FrozenSetType)
@@ -70,6 +72,11 @@ def _methods(described: Any) -> list[Any]:
     return list(methods_of(described).values())
 
 
+def _type_name(kind: Any) -> str:
+    """Of a JSON column whose type only encodes: JSON, which is what is in the database."""
+    return "JSON" if isinstance(kind, TypeDecorator) and isinstance(kind.impl, JSON) else type(kind).__name__
+
+
 def _columns(structs: dict[str, Any]) -> dict[str, Any]:
     """Of each table: its columns, whether an INSERT must name them, and the struct that is stored there."""
     models = importlib.import_module("minova.db.models")
@@ -77,7 +84,7 @@ def _columns(structs: dict[str, Any]) -> dict[str, Any]:
     for table in models.Base.metadata.sorted_tables:
         tables[table.name] = {
             column.name: {
-                "type": type(column.type).__name__,
+                "type": _type_name(column.type),
                 "required": not column.nullable and column.server_default is None and not column.primary_key,
                 "struct": describe(inspect.type_info(struct), structs)
                 if (struct := getattr(column.type, "struct", None)) is not None
