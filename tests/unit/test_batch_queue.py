@@ -66,3 +66,19 @@ def test_each_caller_may_get_an_error_of_its_own() -> None:
 
     with pytest.raises(ValueError, match="7"):
         BatchQueue(work, 4).ask(7)
+
+
+def test_the_requests_of_one_caller_are_served_in_batches_and_answered_in_order() -> None:
+    sizes: list[int] = []
+
+    def work(tickets: Sequence[Asked]) -> None:
+        sizes.append(len(tickets))
+        for ticket in tickets:
+            ticket.served(ValueError(ticket.asked) if ticket.asked == 5 else ticket.asked * 2)
+
+    queue = BatchQueue(work, 4)
+    answers = queue.ask_all(range(9))
+    assert sizes == [4, 4, 1]
+    assert [one if isinstance(one, int) else str(one) for one in answers] == [0, 2, 4, 6, 8, "5", 12, 14, 16]
+    assert queue.ask_all([]) == []
+    assert queue.ask(1) == 2

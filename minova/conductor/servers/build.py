@@ -52,7 +52,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     carried: dict[str, Any] = {}
 
 
-class _Scheduled(NamedTuple):
+class Scheduled(NamedTuple):
     """A reservation, and the hosts that the scheduler has chosen for it."""
 
     ctx: RequestContext
@@ -75,7 +75,7 @@ class BuildInstances:
         self._groups = groups
         self._worker = worker
         self._scheduler = scheduler
-        self._commits: GroupCommit[_Scheduled, list[Build]] = GroupCommit(worker, self._commit)
+        self._commits: GroupCommit[Scheduled, list[Build]] = GroupCommit(worker, self._commit)
         self._casts = casts
 
     def again(self, ctx: RequestContext, reservation_id: str, epochs: Mapping[str, int]) -> None:
@@ -110,7 +110,7 @@ class BuildInstances:
             self._persist(lambda session: self._fail(session, asked, kind, reason, broke))
             return
         if answer.selections:
-            scheduled = _Scheduled(ctx, asked, answer)
+            scheduled = Scheduled(ctx, asked, answer)
             builds = self._worker.repeat(RESULT, lambda: self._commits.run(scheduled), SCHEDULE_WAIT)
             self._casts.build(ctx, builds)
         else:
@@ -198,7 +198,7 @@ class BuildInstances:
             request_specs.add_diagnoses(session, [(diagnosis, [*held.tasks])], at)
         fail_builds(session, held.standings, ended, kind, reason, at, self._worker.now())
 
-    def _commit(self, session: Session, scheduled: Sequence[_Scheduled]) -> list[list[Build]]:
+    def _commit(self, session: Session, scheduled: Sequence[Scheduled]) -> list[list[Build]]:
         """The intent: which attempt of which instance belongs to which host. Only then are the hosts told.
 
         Idempotent: when the connection broke at the commit, it may have been written before.

@@ -36,7 +36,7 @@ class Made(NamedTuple):
     new: bool
 
 
-class _Creation(NamedTuple):
+class Creation(NamedTuple):
     """A request, and what is made of it unless it has come before."""
 
     ctx: RequestContext
@@ -50,7 +50,7 @@ class Servers:
         self._conf = conf
         self._worker = worker
         self._builds = builds
-        self._creations: GroupCommit[_Creation, Made] = GroupCommit(worker, self._write)
+        self._creations: GroupCommit[Creation, Made] = GroupCommit(worker, self._write)
 
     def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
         """Write all, answer, and start on the tasks in the background. Conflict: see the contract."""
@@ -63,7 +63,7 @@ class Servers:
             carried=msgspec.to_builtins({name: getattr(request, name) for name in Carried.__struct_fields__}),
         )
         try:
-            made = self._creations.run(_Creation(ctx, request, reservation))
+            made = self._creations.run(Creation(ctx, request, reservation))
         except IntegrityError:
             # The same request came twice at the same time, and the other one was first.
             made = Made(self._worker.run(lambda session: self._made_before(session, ctx, request)), new=False)
@@ -85,7 +85,7 @@ class Servers:
             raise errors.Conflict("The servers could not be written: something of them exists already")
         return answer
 
-    def _write(self, session: Session, creations: Sequence[_Creation]) -> list[Made]:
+    def _write(self, session: Session, creations: Sequence[Creation]) -> list[Made]:
         """Requests that come together, in as many statements as one."""
         answers = [repeated(session, one.ctx, one.request) for one in creations]
         new = [one for one, answer in zip(creations, answers, strict=True) if answer is None]
@@ -99,7 +99,7 @@ class Servers:
             for one, answer in zip(creations, answers, strict=True)
         ]
 
-    def _insert(self, session: Session, new: Sequence[_Creation]) -> None:
+    def _insert(self, session: Session, new: Sequence[Creation]) -> None:
         at = self._worker.at()
         request_specs.add(session, [(one.made.id, one.made.spec, one.made.carried) for one in new], at)
         instances.insert_rows(session, [row for one in new for row in instance_rows(one, at)])
@@ -118,7 +118,7 @@ class Servers:
         if group and not server_groups.join(session, group, made.epochs):
             raise errors.BadRequest(f"Server group {group} could not be found.")
 
-    def _task_rows(self, one: _Creation, action_ids: Mapping[str, int], at: datetime) -> list[dict[str, Any]]:
+    def _task_rows(self, one: Creation, action_ids: Mapping[str, int], at: datetime) -> list[dict[str, Any]]:
         task = {
             "kind": "build",
             "reservation_id": one.made.id,
@@ -136,7 +136,7 @@ class Servers:
         return [{"instance_uuid": uuid, "action_id": action_ids[uuid], **task} for uuid in one.made.epochs]
 
 
-def instance_rows(one: _Creation, at: datetime) -> list[dict[str, Any]]:
+def instance_rows(one: Creation, at: datetime) -> list[dict[str, Any]]:
     assert one.made.spec is not None
     columns: dict[str, Any] = {"created_at": at, "numa_topology": one.made.spec.numa_topology}
     return [
@@ -145,7 +145,7 @@ def instance_rows(one: _Creation, at: datetime) -> list[dict[str, Any]]:
     ]
 
 
-def action_rows(one: _Creation, at: datetime) -> list[dict[str, Any]]:
+def action_rows(one: Creation, at: datetime) -> list[dict[str, Any]]:
     asked = {
         "action": "create",
         "request_id": one.ctx.request_id,
@@ -156,7 +156,7 @@ def action_rows(one: _Creation, at: datetime) -> list[dict[str, Any]]:
     return [{"instance_uuid": instance_uuid, **asked} for instance_uuid in one.made.epochs]
 
 
-def create_request_row(one: _Creation, at: datetime) -> dict[str, Any]:
+def create_request_row(one: Creation, at: datetime) -> dict[str, Any]:
     return {
         "request_uuid": one.request.request_uuid,
         "project_id": one.ctx.project_id,

@@ -1,14 +1,17 @@
 """Claims and successes that hosts report together: one transaction, and an answer for each."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import event
 
 from minova import errors
+from minova.conductor.servers.build import Reservation, Scheduled
+from minova.conductor.servers.create import Creation, spec_of
 from minova.db import models
 from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.desk import CTX, Desk, request
 
 
 def claims(*uuids: str) -> tuple[InstanceClaim, ...]:
@@ -17,6 +20,13 @@ def claims(*uuids: str) -> tuple[InstanceClaim, ...]:
 
 def successes(*uuids: str) -> tuple[BuildReport, ...]:
     return tuple(BuildReport(ctx=CTX, instance_uuid=uuid, attempt=1, power_state=1) for uuid in uuids)
+
+
+def creation(**values: Any) -> Creation:
+    asked = request(**values)
+    epochs = {str(uuid4()): 1 for _ in range(asked.max_count)}
+    made = Reservation(id=f"r-{uuid4().hex[:16]}", epochs=epochs, claim_no=1, spec=spec_of(CTX, asked))
+    return Creation(CTX, asked, made)
 
 
 def commits_of(desk: Desk, work: Any) -> int:
@@ -123,3 +133,41 @@ class GroupCommitCases:
         )
         assert answer.stale is not None
         assert desk.row("a").current_workload != 7
+
+    def test_requests_that_come_together_are_written_together(self, desk: Desk) -> None:
+        made: list[Any] = []
+        wanted = [creation(max_count=2), creation(scheduler_hints={"group": ["unknown"]}), creation()]
+        run = desk.conductor._servers._creations.run_all
+        assert commits_of(desk, lambda: made.extend(run([wanted[0], wanted[2]]))) == 1
+        assert [one.answer.instance_uuids for one in made] == [tuple(one.made.epochs) for one in (wanted[0], wanted[2])]
+        assert desk.count(models.Instance) == desk.count(models.Task) == 3
+        first, refused = run([creation(), wanted[1]])
+        assert (first.new, type(refused)) == (True, errors.BadRequest)
+        assert desk.count(models.Instance) == 4
+
+    def test_a_request_among_others_that_came_before_makes_nothing(self, desk: Desk) -> None:
+        again = creation(request_uuid="11111111-1111-4111-8111-111111111111", body_hash="1")
+        run = desk.conductor._servers._creations.run_all
+        (first,) = run([again])
+        repeated, new = run([again, creation()])
+        assert (repeated.new, repeated.answer, new.new) == (False, first.answer, True)
+        assert desk.count(models.Instance) == 2
+
+    def test_builds_scheduled_together_are_committed_together(self, desk: Desk) -> None:
+        desk.scheduler.order = ["a"]
+        wanted = [creation(), creation(max_count=2)]
+        desk.conductor._servers._creations.run_all(wanted)
+        scheduled = []
+        for one in wanted:
+            assert one.made.spec is not None
+            uuids = tuple(one.made.epochs)
+            answer = desk.scheduler.select_destinations(
+                CTX, spec=one.made.spec, instance_uuids=uuids, claim_no=one.made.claim_no, alternates=0
+            )
+            scheduled.append(Scheduled(CTX, one.made, answer))
+        builds: list[Any] = []
+        commit = desk.conductor._builds._commits.run_all
+        assert commits_of(desk, lambda: builds.extend(commit(scheduled))) == 1
+        assert [{b.message.instance.uuid for b in some} for some in builds] == [set(one.made.epochs) for one in wanted]
+        # Repeated, as after a connection that broke at the commit.
+        assert [[b.host for b in some] for some in commit(scheduled)] == [["a"], ["a", "a"]]
