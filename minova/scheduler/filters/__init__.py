@@ -1,4 +1,4 @@
-"""How a filter is written: once, for the whole table (a mask) and for one host (a reason, or None).
+"""The base classes of filters. A filter judges the whole table (a mask) and one host (a reason, or None).
 
 Three shapes: `NumericFilter` yields checks, `ClassFilter` judges each distinct value once, and `PerHostFilter` lifts a
 filter written for Nova (`host_passes(host_state, spec_obj)`). The README of the scheduler shows how to add one.
@@ -60,9 +60,9 @@ class Verdict(NamedTuple):
 
 
 class Filter:
-    """`conf` is the configuration, for options of the filter's own. `name` is what people see.
+    """`conf` is the configuration, for the filter's own options. `name` stands in log lines and diagnoses.
 
-    RUN_ON_REBUILD: also asked when a server is rebuilt where it is. `run_filter_once_per_request`: what it says of the
+    RUN_ON_REBUILD: runs also when a server is rebuilt on its host. `run_filter_once_per_request`: the verdict for the
     first instance of a request holds for the others.
     """
 
@@ -73,28 +73,28 @@ class Filter:
         self.name = type(self).__name__
 
     def applies_to(self, spec: RequestSpec) -> bool:
-        """Whether it is asked at all."""
+        """Whether the filter runs for this request."""
         return self.RUN_ON_REBUILD or not spec.is_rebuild
 
     def runs_for(self, index: int) -> bool:
-        """Whether it is asked about the `index`-th instance of a request, counted from 0."""
+        """Whether the filter runs for the `index`-th instance of a request, counted from 0."""
         return index == 0 or not self.run_filter_once_per_request
 
     def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
-        """Judge the rows that are `left`; what it says of the others is of no account."""
+        """Judge the rows that are `left`; the verdict on other rows is ignored."""
         raise NotImplementedError
 
     def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
-        """Why this one host is lost, or None if it passes."""
+        """Why this host does not pass, or None if it passes."""
         raise NotImplementedError
 
     def limits(self, host: HostState) -> dict[str, Any]:
-        """How far the host may fill up by this filter: fields of HostLimits, or names of the filter's own."""
+        """How far this filter lets the host fill up: fields of HostLimits, or names of the filter's own."""
         return {}
 
 
 class NumericFilter(Filter):
-    """Yields checks, from which both mask and reason come."""
+    """Yields checks; mask and reason are made from them."""
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
         raise NotImplementedError
@@ -107,12 +107,12 @@ class NumericFilter(Filter):
 
 
 class ClassFilter(Filter):
-    """Judges each distinct value of a class column (`of`) that is left, once."""
+    """Judges each distinct value of the class column `of` once."""
 
     of: ClassVar[str]
 
     def asks(self, spec: RequestSpec) -> bool:
-        """Whether the request says anything that this filter looks at; else everybody passes."""
+        """Whether the request sets anything that this filter checks; else every host passes."""
         return True
 
     def verdict(self, value: Any, spec: RequestSpec) -> str | None:
@@ -132,13 +132,13 @@ class ClassFilter(Filter):
     def _reasons(
         self, values: Sequence[Any], ids: NDArray[np.int64], left: Mask, spec: RequestSpec
     ) -> dict[int, str | None]:
-        """By the number of the value. Few values are judged without asking who is left: that takes longer. If one of
-        them makes the filter raise, it may be of a host that is not asked about.
+        """By the number of the value. Few values are all judged, because finding those of the rows left takes longer. If
+        one makes the filter raise, it may belong to a row that is not left: then only those are judged.
         """
         if len(values) <= FEW_VALUES:
             try:
                 return {i: self.verdict(value, spec) for i, value in enumerate(values)}
-            except Exception:  # noqa: BLE001  - raised below again, if it is to be
+            except Exception:  # noqa: BLE001  - raised again below if a row that is left has the value
                 pass
         present = np.bincount(ids[left], minlength=len(values)).nonzero()[0].tolist()
         return {i: self.verdict(values[i], spec) for i in present}
@@ -173,14 +173,14 @@ class BaseHostFilter:
 
 
 class PerHostFilter(Filter):
-    """Lifts a filter written for Nova: hands it the hosts that are left, with what the filters before it wrote there."""
+    """Adapts a filter written for Nova: passes it the hosts that are left, with what earlier filters wrote on them."""
 
     def __init__(self, lifted: Any) -> None:
         self.name = type(lifted).__name__
         self._lifted = lifted
 
     def applies_to(self, spec: RequestSpec) -> bool:
-        """Whether a rebuild is its business is for itself to say."""
+        """Always: the filter itself decides about rebuilds."""
         return True
 
     def runs_for(self, index: int) -> bool:
@@ -204,12 +204,12 @@ class PerHostFilter(Filter):
         return written
 
     def _passing(self, states: list[NovaHostState], spec: RequestSpec) -> list[NovaHostState]:
-        """As in Nova, None means that nobody passes."""
+        """As in Nova, None means that no host passes."""
         return list(self._lifted.filter_all(states, spec) or ())
 
 
 def all_of(checks: Sequence[Check], length: int) -> Verdict:
-    """Every check must hold; a row's reason joins those that do not."""
+    """Every check must hold; a row's reason joins the checks that fail."""
     if not checks:
         return Verdict(_all_rows(length), lambda rows: [""] * len(rows), asked=False)
     passed = np.ones(length, bool)
@@ -242,7 +242,7 @@ def _failures(
 
 
 def _tally(checks: Sequence[Check], lost: Mask) -> dict[str, int]:
-    """Every kind of room that a host lacks; what it is like otherwise only where that is all there is to say."""
+    """Counts each resource that a host has too little of; other checks only for hosts that lack none."""
     found: dict[str, int] = {}
     unexplained = lost.copy()
     for check in sorted(checks, key=lambda check: not check.compares_free):

@@ -1,4 +1,4 @@
-"""Filters that know hosts by their names."""
+"""Filters that pass or refuse hosts by name."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Named(NamedTuple):
 
 class NameFilter(Filter):
     def named(self, spec: RequestSpec) -> Named | None:
-        """None: the request does not ask, and everybody passes."""
+        """None: the request sets nothing, and every host passes."""
         raise NotImplementedError
 
     def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:

@@ -1,10 +1,10 @@
-"""The error for what a flavor or a user wrote and a filter cannot make sense of."""
+"""The error for input of a flavor or a user that a filter cannot interpret."""
 
 from minova import errors
 
 
 class InvalidFilterInput(errors.BadRequest):
-    """The text names key and value. `nova_name` is the kind of Python's own error, which Nova lets through."""
+    """The text names key and value. `nova_name`: the type of Python's own error, which Nova does not catch."""
 
     def __init__(self, text: str, cause: Exception) -> None:
         super().__init__(f"{text}: {cause}")

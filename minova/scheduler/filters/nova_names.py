@@ -1,4 +1,4 @@
-"""What requests may say of a host in their own words: the attributes of Nova's HostState, and no others."""
+"""The attributes of Nova's HostState, which requests may name, and no others."""
 
 import json
 from collections import UserDict
@@ -99,10 +99,10 @@ def field_of(value: Any, name: str) -> Any:
 
 
 class EquivalentHostsFilter(Filter):
-    """Asks about one of the hosts that are alike in what the request reads."""
+    """Judges one of the hosts that have the same values of the attributes that the request reads."""
 
     def reads(self, spec: RequestSpec) -> Iterable[str] | None:
-        """Nova's names of what it reads. None: it does not ask, and everybody passes."""
+        """Nova's names of the attributes. None: the request sets nothing, and every host passes."""
         raise NotImplementedError
 
     def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
@@ -121,7 +121,7 @@ class EquivalentHostsFilter(Filter):
 
 
 def _equivalence_keys(hosts: HostTable, rows: Rows, names: Sequence[str]) -> Sequence[Any]:
-    """For each row what tells whether another is alike; the row itself where it cannot be told cheaply."""
+    """For each row a key that equivalent rows share; the row itself where that is not cheap to find."""
     if not names:
         return [()] * len(rows)
     if all(name in SHARED for name in names):

@@ -16,7 +16,7 @@ def after_instance(
     limits: NUMATopologyLimits | None = None,
     packing: bool = False,
 ) -> tuple[NUMATopology | None, Pools]:
-    """The cells and pools once the instance is there. What does not fit, as on a forced host, takes nothing of them."""
+    """The cells and pools with the instance on the host. One that does not fit, as on a forced host, takes nothing of them."""
     cells = None
     if wanted is not None and topology is None:
         # As in Nova: to a host that tells no cells the guest's own are the host's.

@@ -1,11 +1,11 @@
-"""Equal values as one object: thousands of hosts have the same cells, rooms and aggregates."""
+"""Equal values as one object: thousands of hosts have the same cells, inventories and aggregates."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Values kept so that later ones can be the same object. More are forgotten, which costs memory and nothing else.
+# With more values all are dropped, which costs memory and nothing else.
 MAX_INTERNED = 200_000
 
 
@@ -13,13 +13,13 @@ class Interner:
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
-    def of(self, value: T) -> T:
-        """The first that was equal."""
+    def intern(self, value: T) -> T:
+        """The first equal value."""
         first: T = self._first((type(value), value), value)
         return first
 
-    def mapping(self, value: Mapping[str, T]) -> dict[str, T]:
-        """The same of a dictionary with hashable values."""
+    def intern_mapping(self, value: Mapping[str, T]) -> dict[str, T]:
+        """The first equal dictionary. Its values must be hashable."""
         first: dict[str, T] = self._first(("mapping", *sorted(value.items(), key=lambda pair: pair[0])), dict(value))
         return first
 

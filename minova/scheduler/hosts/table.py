@@ -31,9 +31,9 @@ Rows = NDArray[np.int64]
 
 
 class HostTable(Hosts):
-    """Changed by `apply` and `set_silent` (what was read) and by `consume` (what was decided, until `restore`).
+    """`apply` and `set_silent` write what was read, `consume` what was decided; `restore` undoes `consume`.
 
-    `share_instances`: a host's nodes have its instances together, as in Nova's HostManager; in a scenario each has its own.
+    `share_instances`: a host's nodes share its instances, as in Nova's HostManager; in a scenario each node has its own.
     """
 
     def __init__(self, *, share_instances: bool = False) -> None:
@@ -87,12 +87,12 @@ class HostTable(Hosts):
         return ClassColumn(self._values[name].values, self._columns[name])
 
     def by_class(self, name: str, holds: Callable[[Any], bool]) -> Mask:
-        """Which hosts have a value of a class column of which this holds."""
+        """The hosts whose value of a class column fulfils `holds`."""
         values, ids = self.class_column(name)
         return np.fromiter(map(holds, values), bool, len(values))[ids]
 
     def inventory(self, resource_class: str) -> InventoryColumns:
-        """Inventories of one class. Units that are the same on every host come as one number: cheaper to check."""
+        """Inventories of one class. A unit that is the same on every host is one number, which is cheaper to check."""
         inventory = self._inventories.get(resource_class)
         if inventory is None:
             if resource_class in self._resource_classes:
@@ -160,7 +160,7 @@ class HostTable(Hosts):
     # -- what was read ----------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[int, HostRecord | None]) -> None:
-        """Take over records by node id; None takes the host away."""
+        """Write records by node id; None removes the host."""
         gone = [
             self.row_of[node_id] for node_id, record in changes.items() if record is None and node_id in self.row_of
         ]
@@ -185,7 +185,7 @@ class HostTable(Hosts):
         self._compact()
 
     def set_silent(self, silent: Mapping[int, float]) -> None:
-        """{service id: last heartbeat} of all that count as silent now."""
+        """`silent`: {service id: last heartbeat} of all services that count as silent now."""
         changed = {key for key in {*silent, *self._silent} if silent.get(key) != self._silent.get(key)}
         self._silent = dict(silent)
         if changed:
@@ -245,7 +245,7 @@ class HostTable(Hosts):
     ) -> None:
         """The host takes one instance of `spec`; later decisions see it, until `restore`.
 
-        `resources` are those of its allocation. What cells and devices it takes is known before anything is changed.
+        `resources` are those of its allocation. Nothing is changed if its cells and devices cannot be worked out.
         """
         topology, pools = self.value(row, "numa_topology"), self.value(row, "pci_pools")
         left = after_instance(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
@@ -282,7 +282,7 @@ class HostTable(Hosts):
                 self._columns[column_name(resource_class, "used")][rows] += amount
 
     def restore(self) -> set[int]:
-        """Forget what was consumed; answers the node ids of those rows, which are to be read afresh."""
+        """Undo `consume`. Returns the ids of the nodes that had consumed, which must be read again."""
         touched, self.consumed = self.consumed, {}
         for node_id, uuids in touched.items():
             if node_id in self.row_of:

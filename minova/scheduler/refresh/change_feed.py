@@ -1,4 +1,4 @@
-"""A reader of the feed `host_changes`: which nodes have changed since it read last. It misses no change.
+"""A reader of the feed `host_changes`: the nodes that have changed since its last reading. It misses no change.
 
 The cost of a reading grows with the rows that are new, not with the numbers that are unused (see `feed_gaps`). A reading
 with `every_gap` sees all that is committed; another one may see a change later whose transaction took its number more than
@@ -42,7 +42,7 @@ class ChangeFeed:
         self._last = 0
 
     def restart(self, session: Session) -> None:
-        """Go on from the newest row. What is read whole must be read after this."""
+        """Go on from the newest row. All hosts must be read after this."""
         numbers = session.scalars(_NEWEST).all()[::-1]
         self.gaps = Gaps()
         self._last = numbers[0] - 1 if numbers else 0

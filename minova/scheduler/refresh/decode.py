@@ -22,8 +22,8 @@ _SUPPORTED: Decoder[Any] = Decoder(tuple[tuple[str, str, str], ...] | None)
 class NodeValues:
     """ValidationError (msgspec): a text is none of ours. Stats are text to text."""
 
-    def __init__(self, shared: Interner) -> None:
-        self._shared = shared
+    def __init__(self, interner: Interner) -> None:
+        self._interner = interner
         self._decoded: dict[tuple[Any, str], Any] = {}
 
     def numa_topology(self, text: str | None) -> NUMATopology | None:
@@ -40,11 +40,13 @@ class NodeValues:
 
     def stats(self, text: str | None) -> dict[str, Any]:
         found: dict[str, Any] = parse_json(text) if text else {}
-        return {self._shared.of(key): _shared_text(self._shared, value) for key, value in (found or {}).items()}
+        return {
+            self._interner.intern(key): _interned_text(self._interner, value) for key, value in (found or {}).items()
+        }
 
     def image_support(self, hypervisor_type: str, version: int, text: str | None) -> ImageSupport:
         supported = self._once(text, _SUPPORTED, (), lambda found: found or ())
-        return self._shared.of(
+        return self._interner.intern(
             ImageSupport(hypervisor_type=hypervisor_type, hypervisor_version=version, supported_instances=supported)
         )
 
@@ -53,28 +55,28 @@ class NodeValues:
             return missing
         key = (decoder, text)
         if key not in self._decoded:
-            self._decoded[key] = self._shared.of(made(decoder.from_json(text)))
+            self._decoded[key] = self._interner.intern(made(decoder.from_json(text)))
         return self._decoded[key]
 
     def _topology(self, found: NUMATopology | None) -> NUMATopology | None:
         return None if found is None else NUMATopology(tuple(self._cell(cell) for cell in found.cells))
 
     def _cell(self, cell: NUMACell) -> NUMACell:
-        of = self._shared.of
-        return of(
+        intern = self._interner.intern
+        return intern(
             msgspec.structs.replace(
                 cell,
-                cpuset=of(cell.cpuset),
-                pcpuset=of(cell.pcpuset),
-                pinned_cpus=of(cell.pinned_cpus),
-                siblings=of(tuple(of(core) for core in cell.siblings)),
+                cpuset=intern(cell.cpuset),
+                pcpuset=intern(cell.pcpuset),
+                pinned_cpus=intern(cell.pinned_cpus),
+                siblings=intern(tuple(intern(core) for core in cell.siblings)),
                 mempages=self._each(cell.mempages),
             )
         )
 
     def _each(self, values: tuple[T, ...]) -> tuple[T, ...]:
-        return self._shared.of(tuple(self._shared.of(value) for value in values))
+        return self._interner.intern(tuple(self._interner.intern(value) for value in values))
 
 
-def _shared_text(shared: Interner, value: Any) -> Any:
-    return shared.of(value) if isinstance(value, str) else value
+def _interned_text(interner: Interner, value: Any) -> Any:
+    return interner.intern(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Keeps a HostTable as the database is: reads what `host_changes` names, and who is silent."""
+"""Keeps a HostTable up to date: reads the nodes that `host_changes` names, and the services' heartbeats."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from minova.scheduler.refresh.loader import read_hosts, read_signatures, signatu
 LOG = logging.getLogger(__name__)
 
 COMPARE_INTERVAL = 60.0
-# So many heartbeats are read whole; of more, those that are new.
+# Up to this number all heartbeats are read; beyond it, only the new ones.
 FEW = 1000
 # Seconds that a flush of heartbeats may be committed after another that was stamped later.
 LATE = 5.0
@@ -28,8 +28,8 @@ LIVENESS_INTERVAL = 2.0
 
 
 class HostSource:
-    """Not safe for threads: whoever decides holds it alone. `clock`: seconds, for what is to be done now and then; it never
-    runs backwards.
+    """Not safe for threads: the claim loop's queue serialises its users. `clock`: seconds, for periodic work; it never runs
+    backwards.
     """
 
     def __init__(self, db: Database, *, service_down_time: float, clock: Callable[[], float]) -> None:
@@ -40,7 +40,7 @@ class HostSource:
         self._down_time = service_down_time
         self._clock = clock
         self._feed = ChangeFeed(clock)
-        self._shared = Interner()
+        self._interner = Interner()
         self._loaded = False
         self._dirty: set[int] = set()
         self._last_seen: dict[int, float] = {}
@@ -50,10 +50,10 @@ class HostSource:
         self._liveness_checked_at = float("-inf")
 
     def refresh(self, *, liveness: bool = False) -> HostTable:
-        """Bring the table up to date; `liveness`: look for silent services, and for changes that were committed long after
-        they got their number, although that was done just now.
+        """Bring the table up to date.
 
-        After an error nothing is lost: what was to be read is read the next time.
+        `liveness`: look for silent services, and for changes that were committed long after they got their number, even
+        if that was done less than LIVENESS_INTERVAL ago. After an error the next refresh reads what this one did not.
         """
         now = self._clock()
         self._dirty |= self.table.restore()
@@ -69,7 +69,7 @@ class HostSource:
         return self.table
 
     def reread(self) -> HostTable:
-        """Bring only those rows up to date that were suspected or consumed, and leave the feed for `refresh`."""
+        """Re-read only the rows that were invalidated or consumed; leave the feed to `refresh`."""
         self._dirty |= self.table.restore()
         if EVERY_NODE in self._dirty or not self._loaded:
             return self.refresh()
@@ -79,13 +79,13 @@ class HostSource:
         return self.table
 
     def invalidate(self, node_ids: set[int]) -> None:
-        """Read these afresh next time, whatever the feed says."""
+        """Read these nodes in the next refresh, even if the feed does not name them."""
         self._dirty |= node_ids
 
     # -- the feed ---------------------------------------------------------------------------------------------------
 
     def _read_change_feed(self, session: Session) -> bool:
-        """Note which nodes have changed. False: the whole table must be read."""
+        """Mark the nodes that have changed. False: the whole table must be read."""
         changed = self._feed.read(session, every_gap=self.liveness_checked)
         if changed is None:
             self._loaded = False
@@ -96,8 +96,8 @@ class HostSource:
     def _rebuild(self, session: Session, now: float) -> None:
         # The feed first: what commits in between is then read twice, never missed.
         self._feed.restart(session)
-        self._shared = Interner()
-        records = read_hosts(session, None, self._shared)
+        self._interner = Interner()
+        records = read_hosts(session, None, self._interner)
         self.rows_read += len(records)
         gone = dict.fromkeys(self.table.row_of.keys() - records.keys())
         self.table.apply({**gone, **records})
@@ -110,7 +110,7 @@ class HostSource:
     def _read(self, session: Session) -> None:
         if not self._dirty:
             return
-        records = read_hosts(session, self._dirty, self._shared)
+        records = read_hosts(session, self._dirty, self._interner)
         self.rows_read += len(records)
         for node_id, record in records.items():
             if record is None and node_id in self.table.row_of:
@@ -118,12 +118,12 @@ class HostSource:
                 LOG.info("Compute node %s of host %s is gone", gone.node, gone.host)
         self.table.apply(records)
         services = {record.service_id for record in records.values() if record is not None}
-        # A service has come whose heartbeat was never read: it must not count as silent for that.
+        # A new service, whose heartbeat was not read yet, must not count as silent.
         self._has_new_service = self._has_new_service or not services <= self._last_seen.keys()
         self._dirty = set()
 
     def _compare(self, session: Session, now: float) -> None:
-        """Once a minute: nodes that changed although nobody said so, or whose change the feed lost."""
+        """Once a minute: mark nodes that have changed without a row in the feed."""
         stored = read_signatures(session)
         mine = {record.id: signature(record) for record in self.table.records}
         differing = {key for key in {*stored, *mine} if stored.get(key) != mine.get(key)} - self._dirty
@@ -148,7 +148,7 @@ class HostSource:
         self.table.set_silent(self._silent(session, self._last_seen))
 
     def _silent(self, session: Session, last_seen: Mapping[int, float]) -> dict[int, float]:
-        """By service id: when it was heard last, on the wall clock, which people read."""
+        """{service id: wall-clock time of its last heartbeat, 0 for none} of the silent services."""
         down = judge(last_seen, self._down_time, self._conductors).down
         behind = session.scalar(select(self._db.wall() - self._db.now())) or 0.0 if down else 0.0
         never = {record.service_id for record in self.table.records} - last_seen.keys()

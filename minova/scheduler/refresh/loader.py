@@ -53,13 +53,13 @@ class Pending(NamedTuple):
 
 
 def read_hosts(
-    session: Session, node_ids: Collection[int] | None, shared: Interner | None = None
+    session: Session, node_ids: Collection[int] | None, interner: Interner | None = None
 ) -> dict[int, HostRecord | None]:
     """Records of these nodes, or of all; None for one that is gone or whose service is not known.
 
-    `shared` makes values one object that are equal to some of earlier calls.
+    `interner`: equal values of several calls become one object.
     """
-    reader = Reader(session, shared or Interner())
+    reader = Reader(session, interner or Interner())
     if node_ids is None:
         return reader.read(None)
     wanted = sorted(node_ids)
@@ -86,10 +86,10 @@ def _service(values: Any) -> ServiceFacts:
 class Reader:
     """What one reading of hosts shares."""
 
-    def __init__(self, session: Session, shared: Interner) -> None:
+    def __init__(self, session: Session, interner: Interner) -> None:
         self._session = session
-        self._shared = shared
-        self._values = NodeValues(shared)
+        self._interner = interner
+        self._values = NodeValues(interner)
         self._images: dict[str, Pairs] = {}
 
     def read(self, node_ids: list[int] | None) -> dict[int, HostRecord | None]:
@@ -111,7 +111,7 @@ class Reader:
         return found
 
     def _gather(self, node_ids: list[int] | None, hosts: list[str] | None) -> "Gathered":
-        session, shared = self._session, self._shared
+        session, interner = self._session, self._interner
         pending: dict[int, dict[Pending, None]] = defaultdict(dict)
         amounts: dict[tuple[int, str], int] = defaultdict(int)
         for provider_id, name, used, uuid, reservation_id in queries.PENDING.rows(session, node_ids):
@@ -125,13 +125,13 @@ class Reader:
             pending={key: tuple(ones) for key, ones in pending.items()},
             wanted=self._wanted({one.reservation_id for ones in pending.values() for one in ones}),
             instances=self._instances(hosts),
-            aggregates={host: shared.of(tuple(found)) for host, found in self._aggregates(hosts).items()},
+            aggregates={host: interner.intern(tuple(found)) for host, found in self._aggregates(hosts).items()},
             traits=self._sets((provider_id, trait) for provider_id, trait, _ in labels if trait),
             memberships=self._sets((provider_id, uuid) for provider_id, _, uuid in labels if uuid),
         )
 
     def _record(self, row: Any, gathered: "Gathered") -> HostRecord:
-        node, values, shared = row._mapping, self._values, self._shared
+        node, values, interner = row._mapping, self._values, self._interner
         provider_id = gathered.provider_ids.get(row.uuid, 0)
         pending = gathered.pending.get(provider_id, ())
         here = gathered.instances.get((row.host, row.hypervisor_hostname), ())
@@ -146,11 +146,11 @@ class Reader:
             gathered.inventories.get(row.uuid, {}),
             len(pending),
             service_id=row.service_id,
-            service=shared.of(_service(row[len(queries.COLUMNS) + 1 :])),
+            service=interner.intern(_service(row[len(queries.COLUMNS) + 1 :])),
             image_support=values.image_support(row.hypervisor_type, row.hypervisor_version, row.supported_instances),
-            cpu_info=shared.of(row.cpu_info or ""),
+            cpu_info=interner.intern(row.cpu_info or ""),
             instances=(*(uuid for uuid, _ in here), *(one.uuid for one in pending)),
-            instance_images=shared.of(images) if any(images) else (),
+            instance_images=interner.intern(images) if any(images) else (),
             aggregates=gathered.aggregates.get(row.host, ()),
             metrics=values.metrics(row.metrics),
             stats=values.stats(row.stats),
@@ -164,7 +164,7 @@ class Reader:
         self, node_ids: list[int] | None, pending: Mapping[tuple[int, str], int]
     ) -> tuple[dict[str, dict[str, InventoryFacts]], dict[str, int]]:
         """(by node uuid and resource class, provider ids by node uuid)."""
-        of = self._shared.of
+        intern = self._interner.intern
         inventories: dict[str, dict[str, InventoryFacts]] = defaultdict(dict)
         ids: dict[str, int] = {}
         for uuid, name, provider_id, *numbers in queries.ROOMS.rows(self._session, node_ids):
@@ -180,8 +180,10 @@ class Reader:
                 step_size=step,
             )
             known = inventories[uuid].get(name)
-            inventories[uuid][of(name)] = of(inventory if known is None else merge_inventories(known, inventory))
-        return {uuid: self._shared.mapping(found) for uuid, found in inventories.items()}, ids
+            inventories[uuid][intern(name)] = intern(
+                inventory if known is None else merge_inventories(known, inventory)
+            )
+        return {uuid: self._interner.intern_mapping(found) for uuid, found in inventories.items()}, ids
 
     def _wanted(self, reservation_ids: Collection[str]) -> dict[str, HardwareRequest]:
         return {
@@ -213,15 +215,15 @@ class Reader:
         for host, aggregate_id, name, metadata, uuid in queries.AGGREGATES.rows(self._session, hosts):
             if aggregate_id not in known:
                 pairs = tuple(sorted((key, str(value)) for key, value in metadata.items()))
-                known[aggregate_id] = self._shared.of(AggregateFacts(aggregate_id, name, pairs, uuid))
+                known[aggregate_id] = self._interner.intern(AggregateFacts(aggregate_id, name, pairs, uuid))
             found[host].append(known[aggregate_id])
         return found
 
     def _sets(self, rows: Iterable[Any]) -> dict[int, frozenset[str]]:
         found: dict[int, set[str]] = defaultdict(set)
         for provider_id, value in rows:
-            found[provider_id].add(self._shared.of(value))
-        return {provider_id: self._shared.of(frozenset(values)) for provider_id, values in found.items()}
+            found[provider_id].add(self._interner.intern(value))
+        return {provider_id: self._interner.intern(frozenset(values)) for provider_id, values in found.items()}
 
 
 class Gathered(NamedTuple):

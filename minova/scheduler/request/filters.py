@@ -2,7 +2,7 @@
 
 flavor and image -> resources and traits -> the project's and the zone's aggregates, aggregates kept for others
 
-Names, defaults and answers as in Nova 34.0.0. A trait or resource that cannot be is an error here; Nova ignores it.
+Names, defaults and answers as in Nova 34.0.0. An invalid trait or resource is an error here; Nova ignores it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def options_of(conf: Any) -> Options:
 
 
 def needs_aggregates(spec: RequestSpec, options: Options) -> bool:
-    """Whether `shaped` looks at aggregates at all for this request."""
+    """Whether `apply_request_filters` needs the aggregates for this request."""
     limited = options.limit_tenants_to_placement_aggregate or options.enable_isolated_aggregate_filtering
     return limited or spec.availability_zone is not None
 

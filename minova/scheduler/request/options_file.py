@@ -1,4 +1,4 @@
-"""The JSON options file: read again when it changes, so that filters can be told something without a restart."""
+"""The JSON options file of filters, re-read when it changes."""
 
 import json
 import logging
@@ -32,10 +32,10 @@ class OptionsFile:
             return self._content
         with self._lock:
             if _state(self._path) != self._seen:
-                self._again(self._path)
+                self._reread(self._path)
             return self._content
 
-    def _again(self, path: Path) -> None:
+    def _reread(self, path: Path) -> None:
         self._seen = _state(path)
         try:
             self._seen, self._content = self._read(path)

@@ -1,4 +1,4 @@
-"""Gathers what a request needs before any driver sees it: the options file, the aggregates, the request filters."""
+"""Prepares a request before a driver gets it: the options file, the aggregates, the request filters."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _AGGREGATES = select(
 
 
 class RequestProcessor:
-    """InvalidConfiguration: the options file is malformed."""
+    """Raises InvalidConfiguration if the options file is malformed."""
 
     def __init__(self, conf: Any, db: Database) -> None:
         self._db = db
@@ -26,13 +26,13 @@ class RequestProcessor:
         self._file = OptionsFile(conf.scheduler.scheduler_json_config_location)
 
     def process_request_spec(self, spec: RequestSpec) -> RequestSpec:
-        """See `request_filter.shaped`, which says what is raised."""
+        """The request with its options and what it asks of Placement; see `apply_request_filters` for the errors."""
         spec = msgspec.structs.replace(spec, config_options=self._file.content())
         aggregates = self._aggregates() if needs_aggregates(spec, self._options) else ()
         return apply_request_filters(spec, aggregates, self._options)
 
     def _aggregates(self) -> tuple[AggregateFacts, ...]:
-        """All of them: one without hosts too keeps a request to itself, and so from every host."""
+        """All of them: an aggregate without hosts, too, may confine a request, so that no host is left."""
         with self._db.read() as session:
             return tuple(
                 AggregateFacts(number, name, tuple(sorted((key, str(value)) for key, value in metadata.items())), uuid)

@@ -1,4 +1,4 @@
-"""How a weigher is written: one float per host, for the whole table or for one host; and how Nova sums them.
+"""The base classes of weighers, which give one float per host; and how Nova sums them.
 
 A host's weight is the sum over the weighers of multiplier x normalised value.
 """
@@ -17,11 +17,11 @@ Numbers = Floats | float
 
 
 class Weigher:
-    """`minval`, `maxval`: bounds that values are clamped to, and normalised by; None takes the smallest, largest.
-    `bounded`: its column is within them already, or is not to be brought there.
+    """`minval`, `maxval`: values are clamped to these bounds and normalised by them; None: the smallest, largest value.
+    `bounded`: the column must not be clamped.
 
-    `option` of [filter_scheduler] is the multiplier, which metadata of that name may override in an aggregate; `sign`
-    turns it round.
+    `option` of [filter_scheduler] is the multiplier; an aggregate's metadata of that name overrides it. `sign` -1
+    reverses it.
     """
 
     minval: float | None = None
@@ -36,11 +36,11 @@ class Weigher:
         self._override = AggregateNumber(self.option)
 
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
-        """A column, or one number that stands for all."""
+        """A column, or one number for all hosts."""
         raise NotImplementedError
 
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Numbers:
-        """The values of some rows, or one number where they have the same."""
+        """The values of these rows, or one number if all have the same."""
         return _taken(self.weigh(hosts, spec), rows)
 
     def multipliers(self, hosts: HostTable, rows: NDArray[np.int64]) -> Numbers:
@@ -49,7 +49,7 @@ class Weigher:
 
 
 class WeighedHost(NamedTuple):
-    """What a weigher written for Nova finds in its list."""
+    """An element of the list that a weigher written for Nova gets."""
 
     obj: Any
     weight: float = 0.0
@@ -72,13 +72,13 @@ class BaseHostWeigher:
         raise NotImplementedError
 
     def weigh_objects(self, weighed_obj_list: Any, weight_properties: Any) -> Any:
-        """Within the bounds. One that overrides this has to see to that itself, as in Nova."""
+        """Weights within the bounds. As in Nova, a class that overrides this must clamp them itself."""
         found = np.array([self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list], np.float64)
         return _bounded(found, self.minval, self.maxval)
 
 
 class PerHostWeigher(Weigher):
-    """Lifts a weigher written for Nova: hands it the hosts that are left, in the shapes of Nova's objects."""
+    """Adapts a weigher written for Nova: passes it the hosts that are left, in the shapes of Nova's objects."""
 
     bounded = True
 
@@ -88,7 +88,7 @@ class PerHostWeigher(Weigher):
 
     @property
     def minval(self) -> float | None:  # type: ignore[override]
-        """Some set their bounds while they weigh."""
+        """Some weighers set their bounds while they weigh."""
         return self._lifted.minval  # type: ignore[no-any-return]
 
     @property
@@ -111,8 +111,8 @@ class Weighed(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What makes one weigher's share: its values, within its bounds; these from 0 to 1; its multiplier. Each a column,
-    or one number for all hosts.
+    """The factors of one weigher's share: its clamped values, the same normalised to 0..1, and its multipliers. Each is a
+    column, or one number for all hosts.
     """
 
     values: Numbers
@@ -121,7 +121,7 @@ class Parts(NamedTuple):
 
 
 def normalize(values: Numbers, minval: float | None, maxval: float | None) -> Numbers:
-    """To 0..1 between the bounds, as Nova does: when they are equal, all 0."""
+    """Scaled to 0..1 between the bounds, as in Nova: all 0 if the bounds are equal."""
     low = _least(values) if minval is None else minval
     high = _most(values) if maxval is None else maxval
     if low == high:
