@@ -9,8 +9,8 @@ OPTS: list[cfg.Opt] = [
         "auth_strategy",
         default="noauth",
         choices=["noauth", "http_basic"],
-        help="Who may ask. noauth lets everybody in as administrator and is refused on any address but "
-        "loopback; http_basic checks user and password against http_basic_auth_user_file.",
+        help="How requests are authenticated. noauth accepts every request as administrator, on "
+        "loopback only; http_basic checks user and password against http_basic_auth_user_file.",
     ),
     cfg.StrOpt(
         "http_basic_auth_user_file",
@@ -20,7 +20,7 @@ OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "admin_users",
         default=["admin"],
-        help="Users of http_basic who are administrators. Every other one sees and changes only what is of the project "
+        help="Users of http_basic that are administrators. Other users see and change only the resources of the project "
         "that bears the user's name.",
     ),
     cfg.HostAddressOpt(

@@ -9,12 +9,12 @@ OPTS: list[cfg.Opt] = [
         "in_api",
         default=True,
         help="Serve Placement under /placement of minova-api too. minova-api then opens a second connection, by the first "
-        "change that somebody asks of Placement, which can write; everything else it reads through one that cannot.",
+        "request that changes Placement. That connection can write; all others cannot.",
     ),
     cfg.StrOpt(
         "auth_strategy",
         choices=["noauth", "http_basic", "noauth2"],
-        help="Who may ask minova-placement-api; unset: [api] auth_strategy says. noauth2 takes an X-Auth-Token "
+        help="How requests to minova-placement-api are authenticated; unset: as [api] auth_strategy. noauth2 takes an X-Auth-Token "
         "USER:PROJECT for what it says, where admin is the administrator and no token is 401; like noauth it is refused "
         "on any address but loopback.",
     ),

@@ -9,7 +9,7 @@ OPTS: list[cfg.Opt] = [
     cfg.HostAddressOpt(
         "listen",
         default="127.0.0.1",
-        help="Address of the page. It has no passwords: any address but loopback shows it to whoever reaches that.",
+        help="Address of the page. It has no passwords: on any address but loopback every client that reaches it can read it.",
     ),
     cfg.PortOpt(
         "port",
