@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tools" / "rooms"
 # A package has so many entries at most; these are flat lists of one kind of thing, which nobody reads from end to end.
-MOST_ENTRIES = 14
-LISTS = {"minova", "minova/conf", "minova/hardware", "minova/objects", "minova/scheduler/filters"}
+MOST_ENTRIES = 15
+LISTS = {"minova", "minova/conf", "minova/db/models", "minova/hardware", "minova/objects", "minova/scheduler/filters"}
 
 
 @pytest.fixture(scope="module")

@@ -30,9 +30,9 @@ from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.audit import node_audit
 from minova.placement.nodes import children, inventories
-from minova.placement.nodes import provider as providers
 from minova.placement.nodes import traits as published_traits
 from minova.placement.providers import aggregates as provider_aggregates
+from minova.placement.providers import of_node as providers
 
 LOG = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from minova.db.models import (
 from minova.objects.migration import Migration as MigrationObject
 from minova.objects.request_spec import RequestSpec
 from minova.placement import changes
-from minova.placement.nodes import provider as providers
+from minova.placement.providers import of_node as providers
 
 replace = msgspec.structs.replace
 

@@ -12,7 +12,7 @@ from minova.db.models import AggregateHost, Service
 from minova.db.servers import instances, migrations, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims
-from minova.placement.nodes import provider as providers
+from minova.placement.providers import of_node as providers
 
 LOG = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from minova.placement.allocations import rows
 from minova.placement.allocations.group_policies import GroupPolicies
 from minova.placement.allocations.rows import Holding, Key, Provider
 from minova.placement.limits.inventory_checks import InventoryUsage, refusals
-from minova.placement.nodes import provider as nodes
+from minova.placement.providers import of_node as nodes
 
 # Classes of which a node's inventory is in providers below its own: one for each card.
 IN_CHILDREN = frozenset({"VGPU"})

@@ -24,7 +24,7 @@ from minova.objects.migration import ENDED
 from minova.objects.states import RESOURCE_FREE
 from minova.placement.audit import judge as audit
 from minova.placement.audit.judge import Finding, Verdict, judge, judge_provider, judge_used, known_alternatives
-from minova.placement.nodes import provider as nodes
+from minova.placement.providers import of_node as nodes
 
 INSTANCE = "INSTANCE"
 Root = aliased(ResourceProvider)

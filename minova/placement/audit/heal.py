@@ -15,7 +15,7 @@ from minova.placement import changes
 from minova.placement.allocations import claims, rows, writes
 from minova.placement.audit import gather as audit_gather
 from minova.placement.audit.judge import Finding, Kind
-from minova.placement.nodes import provider as nodes
+from minova.placement.providers import of_node as nodes
 
 _SEVERAL = (audit_gather.wrong_used, audit_gather.wrong_consumers, audit_gather.lost_providers)
 

@@ -20,18 +20,18 @@ from minova.objects.resource_request import claimed_as
 from minova.placement.audit import gather
 from minova.placement.audit.heal import heal
 from minova.placement.audit.judge import Finding, Kind, known_alternatives
-from minova.placement.nodes import provider
+from minova.placement.providers import of_node
 
 # Moving an allocation to where a row says that its instance is would be wrong if the row is.
 _LEFT = frozenset({Kind.WRONG_PROVIDER})
 
 # Built once: every audit of every node asks them.
-_HERE = Allocation.provider_id.in_(provider.TREE)
+_HERE = Allocation.provider_id.in_(of_node.TREE)
 # What each consumer holds, and under no consumer's name what the inventories say is in use.
 _BOOKS = union_all(
     select(Allocation.consumer_uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used).where(_HERE),
     select(literal(""), Inventory.provider_id, Inventory.resource_class, Inventory.used).where(
-        Inventory.provider_id.in_(provider.TREE)
+        Inventory.provider_id.in_(of_node.TREE)
     ),
 )
 _GONE = (

@@ -22,7 +22,8 @@ from minova.placement.allocations import rows
 from minova.placement.allocations.rows import Holding, Key
 from minova.placement.inserts import insert_missing
 from minova.placement.limits.inventory_checks import InventoryUsage
-from minova.placement.nodes import inventories, provider
+from minova.placement.nodes import inventories
+from minova.placement.providers import of_node
 
 LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
@@ -83,7 +84,7 @@ def _publish_children(
     for card in sorted(by_card):
         if not by_card[card] and not _is_used(session, ids[card]):
             LOG.info("Node %s has no card %s any more: its provider goes", node, card)
-            provider.delete(session, child_uuid(root_uuid, card))
+            of_node.delete(session, child_uuid(root_uuid, card))
 
 
 def _children(session: Session, root_id: int, root_uuid: str) -> dict[str, int]:

@@ -12,7 +12,7 @@ from minova.db import models
 from minova.db.models.clock import EpochNow
 from minova.objects.compute_node import Inventory
 from minova.placement import changes
-from minova.placement.nodes import provider as nodes
+from minova.placement.providers import of_node as nodes
 
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
 

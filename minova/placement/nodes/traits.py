@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.models import ProviderTrait
-from minova.placement.nodes import provider as nodes
+from minova.placement.providers import of_node as nodes
 from minova.placement.providers import queries, traits
 
 # What a compute says of itself begins so. Everything else, such as CUSTOM_ traits, is the operator's, and stays.

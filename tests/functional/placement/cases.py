@@ -14,7 +14,7 @@ from minova.placement import changes
 from minova.placement.allocations import claims as allocations
 from minova.placement.allocations.claims import Claim
 from minova.placement.nodes import inventories
-from minova.placement.nodes import provider as nodes
+from minova.placement.providers import of_node as nodes
 from tests.functional.scheduler.cloud import inventory_rows, named, put_host, unbalanced
 
 SMALL = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}

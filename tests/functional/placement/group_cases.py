@@ -8,7 +8,7 @@ from sqlalchemy import insert, select
 from minova import errors
 from minova.db import models
 from minova.db.engine import Database
-from minova.placement.nodes import provider
+from minova.placement.providers import of_node
 from tests.functional.placement.cases import claim, claim_of, held, hosts, on, release
 from tests.functional.scheduler.cloud import SEEN, named
 
@@ -149,5 +149,5 @@ class GroupCases:
         hosts(db, "a", "b")
         add_group(db, "g", "affinity", "one", "two")
         claim(db, claim_of("one", "a"))
-        db.run(lambda session: provider.delete(session, named("node a")))
+        db.run(lambda session: of_node.delete(session, named("node a")))
         assert claim(db, claim_of("two", "b")) == {}

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models
 from minova.placement.allocations.transfers import transfer
-from minova.placement.nodes import provider
+from minova.placement.providers import of_node
 from tests.functional.placement.cases import changed_nodes, claim, claim_of, hosts, release
 from tests.functional.placement_api.conftest import Room, holding
 from tests.functional.scheduler.cloud import inventory_rows, named, unbalanced
@@ -121,5 +121,5 @@ def test_whatever_a_host_table_shows_is_announced(cloud: Room) -> None:
 
 def test_a_node_that_goes_takes_the_providers_below_it(cloud: Room) -> None:
     cloud.right("POST", "/resource_providers", {"name": "card", "parent_provider_uuid": NODE})
-    cloud.db.run(lambda session: provider.delete(session, NODE))
+    cloud.db.run(lambda session: of_node.delete(session, NODE))
     assert cloud.right("GET", "/resource_providers")["resource_providers"] == []

@@ -20,7 +20,8 @@ from minova.objects.compute_node import Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.request_spec import RequestSpec
 from minova.placement import changes
-from minova.placement.nodes import inventories, provider
+from minova.placement.nodes import inventories
+from minova.placement.providers import of_node
 from minova.scheduler.hosts.record import AggregateFacts, HostRecord, InventoryFacts
 from tests.tables import create_all
 
@@ -93,7 +94,7 @@ def add_host(
     )
     session.add(made)
     session.flush()
-    provider.ensure(session, made.uuid, name)
+    of_node.ensure(session, made.uuid, name)
     inventories.set_inventories(session, made.uuid, inventories_of(made))
     if announce:
         changes.append(session, [made.id], now)

@@ -19,7 +19,8 @@ from minova.objects.pci import InstancePCIRequest
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.changes import EVERY_NODE
-from minova.placement.nodes import inventories, provider
+from minova.placement.nodes import inventories
+from minova.placement.providers import of_node
 from minova.scheduler.hosts.table import HostTable
 from minova.scheduler.refresh.host_source import COMPARE_INTERVAL, HostSource
 from minova.simulate.bench_cloud import host_records, requests, topology
@@ -161,7 +162,7 @@ class Cloud(RuleBasedStateMachine):
     @rule(host=hosts)
     def a_node_goes(self, host: str) -> None:
         def work(session: Session) -> None:
-            provider.delete(session, named(f"node {host}"))
+            of_node.delete(session, named(f"node {host}"))
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == host))
 
         self.change(work, host)
