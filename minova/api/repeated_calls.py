@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.db.api_queries import flavors, images
+from minova.db.api_queries import flavors, images, instances
 from minova.db.catalogue import aggregates
 from minova.db.engine import Database
 from minova.objects.flavor import Flavor
@@ -29,9 +29,16 @@ class Done(NamedTuple):
     answer: Any = None
 
 
-Arguments = Mapping[str, Any]
-# Whether the first call was done, by the error of the second one and what the database shows.
-Look = Callable[[errors.MinovaError, Session, Arguments], Done | None]
+class Repeated(NamedTuple):
+    """A call that was sent twice, and the error of the second one."""
+
+    ctx: RequestContext
+    arguments: Mapping[str, Any]
+    error: errors.MinovaError
+
+
+# Whether the first call was done, by what the database shows.
+Look = Callable[[Session, Repeated], Done | None]
 
 
 class RepeatingConductor:
@@ -60,64 +67,70 @@ class RepeatingConductor:
             try:
                 return again(ctx, **arguments)
             except (errors.NotFound, errors.Conflict) as error:
-                done = self._look(name, error, arguments)
+                done = self._look(name, Repeated(ctx, arguments, error))
                 if done is None:
                     raise
                 return done.answer
 
         return send
 
-    def _look(self, name: str, error: errors.MinovaError, arguments: Arguments) -> Done | None:
+    def _look(self, name: str, repeated: Repeated) -> Done | None:
         with self._db.read() as session:
-            return _LOOKS[name](error, session, arguments)
+            return _LOOKS[name](session, repeated)
 
 
-def _never(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
+def _never(session: Session, repeated: Repeated) -> Done | None:
     """The conductor itself answers a repeated call as it answered the first one, so its error is the call's own."""
     return None
 
 
-def _gone(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    return Done() if isinstance(error, errors.NotFound) else None
+def _gone(session: Session, repeated: Repeated) -> Done | None:
+    return Done() if isinstance(repeated.error, errors.NotFound) else None
 
 
-def _flavor_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    wanted: Flavor = arguments["flavor"]
+def _action_begun(session: Session, repeated: Repeated) -> Done | None:
+    """The action of a request bears the request's ID."""
+    uuid, action = repeated.arguments["instance_uuid"], repeated.arguments["action"]
+    return Done() if instances.has_action(session, uuid, action, repeated.ctx.request_id) else None
+
+
+def _flavor_as_asked(session: Session, repeated: Repeated) -> Done | None:
+    wanted: Flavor = repeated.arguments["flavor"]
     record = flavors.flavor(session, wanted.flavorid)
     return Done(record) if record == wanted else None
 
 
-def _extra_specs_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    wanted: dict[str, str | None] = arguments["extra_specs"]
-    record = flavors.flavor(session, arguments["flavorid"])
+def _extra_specs_as_asked(session: Session, repeated: Repeated) -> Done | None:
+    wanted: dict[str, str | None] = repeated.arguments["extra_specs"]
+    record = flavors.flavor(session, repeated.arguments["flavorid"])
     if record is None or any(record.extra_specs.get(key) != value for key, value in wanted.items()):
         return None
     return Done(record)
 
 
-def _image_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    record = images.image(session, arguments["image"].id)
-    return Done(record) if record is not None and _timeless(record) == _timeless(arguments["image"]) else None
+def _image_as_asked(session: Session, repeated: Repeated) -> Done | None:
+    record = images.image(session, repeated.arguments["image"].id)
+    return Done(record) if record is not None and _timeless(record) == _timeless(repeated.arguments["image"]) else None
 
 
 def _timeless(image: Image) -> Image:
     return msgspec.structs.replace(image, created_at=None, updated_at=None)
 
 
-def _aggregate_as_asked(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    wanted = (arguments["name"], arguments["metadata"], ())
+def _aggregate_as_asked(session: Session, repeated: Repeated) -> Done | None:
+    wanted = (repeated.arguments["name"], repeated.arguments["metadata"], ())
     known = aggregates.all_of(session).values()
     return next((Done(record) for record in known if (record.name, record.metadata, record.hosts) == wanted), None)
 
 
-def _host_is_in(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    record = aggregates.all_of(session).get(arguments["aggregate_id"])
-    return Done(record) if record is not None and arguments["host"] in record.hosts else None
+def _host_is_in(session: Session, repeated: Repeated) -> Done | None:
+    record = aggregates.all_of(session).get(repeated.arguments["aggregate_id"])
+    return Done(record) if record is not None and repeated.arguments["host"] in record.hosts else None
 
 
-def _host_is_out(error: errors.MinovaError, session: Session, arguments: Arguments) -> Done | None:
-    record = aggregates.all_of(session).get(arguments["aggregate_id"])
-    return Done(record) if record is not None and arguments["host"] not in record.hosts else None
+def _host_is_out(session: Session, repeated: Repeated) -> Done | None:
+    record = aggregates.all_of(session).get(repeated.arguments["aggregate_id"])
+    return Done(record) if record is not None and repeated.arguments["host"] not in record.hosts else None
 
 
 # Not `create_server_group`: it names nothing that would tell a second call from a second group.
@@ -128,6 +141,7 @@ _LOOKS: Mapping[str, Look] = {
     "update_service": _never,
     "update_aggregate": _never,
     "delete_server": _gone,
+    "start_action": _action_begun,
     "delete_flavor": _gone,
     "delete_image": _gone,
     "delete_aggregate": _gone,

@@ -151,6 +151,13 @@ def attempts(session: Session, uuids: Collection[str]) -> dict[str, list[Attempt
     return attempts_of
 
 
+def has_action(session: Session, uuid: str, action: str, request_id: str) -> bool:
+    """Whether that request has begun that action of the instance."""
+    model = InstanceAction
+    query = select(model.id).where(model.request_id == request_id, model.instance_uuid == uuid, model.action == action)
+    return session.scalar(query.limit(1)) is not None
+
+
 def create_request(session: Session, request_uuid: str, project_id: str) -> CreateRequest | None:
     """What a client's own UUID for a request has made before."""
     return session.get(CreateRequest, (request_uuid, project_id))

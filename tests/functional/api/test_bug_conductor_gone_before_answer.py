@@ -94,6 +94,15 @@ def test_servers_are_created_once_and_deleted(api: Conductors, headers: dict[str
     assert api.cloud.get("/v2.1/servers")["servers"] == []
 
 
+def test_a_server_action_is_begun_once_and_a_second_one_is_refused(api: Conductors) -> None:
+    uuid = api.desk.active()
+    path = f"/v2.1/servers/{uuid}/action"
+    api.ask("POST", path, {"os-stop": None})
+    assert [action for action, _ in api.desk.actions(uuid)] == ["create", "stop"]
+    status, answer = api.cloud.ask("POST", path, {"os-stop": None})
+    assert status == 409, answer
+
+
 def test_flavors(api: Conductors) -> None:
     made = api.ask("POST", "/v2.1/flavors", {"flavor": TINY})["flavor"]
     assert (made["id"], made["ram"]) == ("1", 128)
