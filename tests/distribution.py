@@ -16,10 +16,13 @@ WAITING = "tests/integration/"
 COMPUTING_WORKERS = 3
 # Files whose tests are handed out one by one: they are long, and share nothing.
 SEPARATE = ("tests/faults/", "tests/integration/db/test_conductor_on_servers.py")
+# Files whose tests are handed out together: some take pages of the machine's memory, and others compare how much it has.
+TOGETHER = "tests/integration/virt/"
 # What takes longest begins first, so that no worker is left alone with it at the end.
 LONGEST = (
     "tests/integration/test_soak.py",
     "tests/integration/test_rolling_upgrade.py",
+    TOGETHER,
     "tests/faults/test_the_harness_itself.py",
     "tests/faults/",
     "tests/functional/conductor/",
@@ -33,6 +36,8 @@ class Distribution(LoadScopeScheduling):  # type: ignore[misc]  # of a library w
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(TOGETHER):
+            return TOGETHER
         return nodeid if nodeid.startswith(SEPARATE) else nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
