@@ -25,6 +25,8 @@ T = TypeVar("T")
 # Seconds that a stop waits for messages that are worked on, and for periodic tasks.
 SERVER_STOP = 1.0
 PERIODIC_STOP = 0.5
+# Seconds in which a process notices that it is asked to stop.
+STOP_NOTICED = 0.2
 
 
 class PeriodicTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,8 +222,10 @@ def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[
             started.append(service)
             service.start()
         ready()
-        while not stopping.wait(3600):
-            pass
+        # The handlers of signals run in this thread, between two sleeps if another thread has taken the signal. And they set
+        # `stopping`, whose lock this thread would hold at the beginning of a wait for it.
+        while not stopping.is_set():
+            time.sleep(STOP_NOTICED)
     except errors.ServiceUnavailable:
         if not stopping.is_set():
             raise
