@@ -127,9 +127,9 @@ class World:
         self.faults = Faults()
         self.processes: dict[str, Process] = {}
         self.errors: list[str] = []
-        # Names of processes that serve what the last release served, and what they have refused.
+        # Names of processes that serve what the last release served, and what they have refused: methods and versions.
         self.last_release: set[str] = set()
-        self.refused: list[str] = []
+        self.refused: list[tuple[str, str]] = []
         self._queue: list[tuple[float, float, int, Process | None, Callable[[], None]]] = []
         # Seconds that wall clocks are away from `now`: of processes, by name, and of the database.
         self.steps: dict[str, float] = {}
@@ -346,7 +346,7 @@ class _Bus:
         """As a server of the last release: a version, method or argument that it does not know is an error."""
         served = LAST_RELEASE["contracts"][topic]
         if numbers(self._version) > numbers(served["version"]) or method not in served["methods"]:
-            self._world.refused.append(f"{topic}.{method}")
+            self._world.refused.append((f"{topic}.{method}", self._version))
             raise oslo_messaging.UnsupportedVersion(self._version, method=method)
         unknown = sent.keys() - served["methods"][method]["arguments"].keys()
         assert not unknown, f"{topic}.{method} of the last release has no arguments {unknown}"
