@@ -14,6 +14,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db.engine import Database
@@ -73,11 +74,20 @@ def upgrade(url: str) -> str:
         found = _checked(db)
         if found is not None and int(found) > int(head()):
             return found
-        with db.write() as session:
+
+        def work(session: Session) -> None:
             connection = session.connection()
             _note(connection, found)
             command.upgrade(_config(connection), "head")
             connection.execute(text(f"UPDATE {TABLE} SET oldest = :oldest"), {"oldest": LAST_RELEASE})
+
+        if db.engine.dialect.name in ("mysql", "mariadb"):
+            # Commits each change of a table at once, so that the whole cannot be repeated.
+            with db.write() as session:
+                work(session)
+        else:
+            # Services that run may hold locks on the same tables in another order.
+            db.run(work)
         return version(db) or ""
     finally:
         db.close()

@@ -34,7 +34,9 @@ def cloud(
     libvirt_uri: str,
     guest_image: Path,
 ) -> Iterator[Deployment]:
-    with Deployment(tmp_path_factory.mktemp("cloud"), fresh_rabbit_url(), database_url) as deployment:
+    # A service that is killed and started again on a busy machine must not look dead.
+    patient = {"service_down_time": 30}
+    with Deployment(tmp_path_factory.mktemp("cloud"), fresh_rabbit_url(), database_url, DEFAULT=patient) as deployment:
         deployment.compute(REAL, libvirt={"connection_uri": libvirt_uri, "virt_type": "qemu"})
         deployment.compute(BOOKS, DEFAULT={"compute_driver": "fake"})
         deployment.manage("db", "upgrade")

@@ -1,0 +1,24 @@
+"""An upgrade of the tables failed when a service that ran held their locks in another order."""
+
+from pathlib import Path
+
+import psycopg.errors
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy.exc import OperationalError
+
+from minova.db import schema
+
+
+def test_an_upgrade_that_meets_a_deadlock_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    upgrade, deadlocks = command.upgrade, [psycopg.errors.DeadlockDetected("deadlock detected")]
+
+    def upgrade_beside_services(config: Config, revision: str) -> None:
+        upgrade(config, revision)
+        if deadlocks:
+            raise OperationalError("ALTER TABLE tasks", {}, deadlocks.pop())
+
+    monkeypatch.setattr(command, "upgrade", upgrade_beside_services)
+    assert schema.upgrade(f"sqlite:///{tmp_path}/minova.sqlite") == schema.head()
+    assert deadlocks == []
