@@ -11,6 +11,9 @@ import pytest
 from tests.faults.cloud import Cloud
 from tests.faults.storms import STORMS, live, violations
 
+# Half a minute for a story on a busy machine.
+pytestmark = pytest.mark.timeout(600)
+
 SEEDS = int(os.environ.get("MINOVA_SEEDS", "50"))
 NAMES = tuple(STORMS)
 
