@@ -63,7 +63,12 @@ class BatchQueue(Generic[A, B]):
 
     def ask(self, asked: A) -> B:
         """The answer. Raises what `work` raised or set for this request."""
-        (outcome,) = self.ask_all([asked])
+        ticket: Ticket[A, B] = Ticket(asked)
+        if not self._enter([ticket]):
+            ticket.wait()
+        if not ticket.done:
+            self._serve_waiting()
+        outcome = ticket.outcome()
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -73,13 +78,10 @@ class BatchQueue(Generic[A, B]):
         tickets: list[Ticket[A, B]] = [Ticket(one) for one in asked]
         if not tickets:
             return []
-        with self._entry:
-            self._waiting += tickets
-            heads, self._headed = not self._headed, True
-        for ticket in tickets:
-            if not heads:
+        first_serves = self._enter(tickets)
+        for number, ticket in enumerate(tickets):
+            if number or not first_serves:
                 ticket.wait()
-            heads = False
             if not ticket.done:
                 self._serve_waiting()
         return [ticket.outcome() for ticket in tickets]
@@ -88,6 +90,13 @@ class BatchQueue(Generic[A, B]):
         """Run other work while the queue's own work does not run."""
         with self._turn:
             return work()
+
+    def _enter(self, tickets: Sequence[Ticket[A, B]]) -> bool:
+        """Whether the caller serves the queue; else it waits for its tickets."""
+        with self._entry:
+            self._waiting += tickets
+            serves, self._headed = not self._headed, True
+        return serves
 
     def _serve_waiting(self) -> None:
         """Serve all that wait; then wake the first of those that have come meanwhile."""
