@@ -39,7 +39,7 @@ def configure(folder: Path, **overrides: Any) -> cfg.ConfigOpts:
     return conf
 
 
-def wait_for(what: str, ask: Callable[[], T], timeout: float = 60.0) -> T:
+def wait_for(what: str, ask: Callable[[], T], timeout: float = 120.0) -> T:
     """The first true answer of `ask`; an AssertionError that names `what` when there is none in time."""
     until = time.monotonic() + timeout
     while True:

@@ -1,6 +1,7 @@
 """Fifty computes and two hundred boots at once, in one process: whoever finds room is ACTIVE, the others learn why not."""
 
 import itertools
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ import pytest
 import urllib3
 from sqlalchemy import func, select
 
+from minova.api.compute.servers.create import REQUEST_UUID
 from minova.context import service_context
 from minova.db.models import (
     Allocation,
@@ -43,7 +45,9 @@ class People:
         self._names = itertools.count()
 
     def ask(self, method: str, path: str, **what: Any) -> Any:
-        answer = self._http.request(method, self._url + path, timeout=60, **what)
+        """A call that may be repeated: a busy cloud answers 503 after some seconds."""
+        patience = urllib3.Retry(10, status_forcelist=[503], allowed_methods=None, raise_on_status=False)
+        answer = self._http.request(method, self._url + path, timeout=60, retries=patience, **what)
         assert answer.status < 300, (path, answer.status, answer.data)
         return answer.json() if answer.data else None
 
@@ -58,7 +62,9 @@ class People:
     def create(self, flavor: Flavor, image: str, count: int = 1) -> None:
         server = {"name": f"vm{next(self._names)}", "flavorRef": flavor.flavorid, "imageRef": image, "networks": "none"}
         more = {"min_count": count, "max_count": count}
-        self.ask("POST", "/v2.1/servers", json={"server": server | more})
+        # Under this header a repeated request makes no second server.
+        headers = {REQUEST_UUID: str(uuid.uuid4())}
+        self.ask("POST", "/v2.1/servers", json={"server": server | more}, headers=headers)
 
     def create_each(self, flavor: Flavor, image: str, count: int) -> None:
         """So many requests of one server each, sixteen at a time."""

@@ -39,7 +39,7 @@ class Terminal:
         )
         os.close(theirs)
 
-    def read_until(self, wanted: str, timeout: float = 20) -> None:
+    def read_until(self, wanted: str, timeout: float = 120) -> None:
         """AssertionError with all that was written when it does not come."""
         until = time.monotonic() + timeout
         while wanted not in self.text:
@@ -54,7 +54,7 @@ class Terminal:
         """Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
-    def wait(self, timeout: float = 20) -> int:
+    def wait(self, timeout: float = 120) -> int:
         """The exit code; `text` is complete then."""
         until = time.monotonic() + timeout
         while time.monotonic() < until and self._read():

