@@ -91,7 +91,7 @@ class PlacementDefinition(ApiDefinition):
     def classify(self, request: falcon.Request, error: Exception) -> Fault:
         if isinstance(error, IntegrityError):
             # Two requests made the same thing, or one removed what the other was about to use; nothing of this one stands.
-            message = "The data were changed by somebody else at the same time. Please retry."
+            message = "Another request changed the data at the same time. Repeat the request."
             return Fault(status=409, message=message, code=CONCURRENT_UPDATE)
         code = error.placement_code if isinstance(error, Refused) else UNDEFINED
         return msgspec.structs.replace(faults.classify(request, error), code=code)

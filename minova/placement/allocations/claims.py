@@ -19,7 +19,7 @@ from minova.placement.allocations import rows
 from minova.placement.allocations.group_policies import GroupPolicies
 from minova.placement.allocations.rows import Holding, Key, Provider
 from minova.placement.limits.inventory_checks import InventoryUsage, refusals
-from minova.placement.providers import of_node as nodes
+from minova.placement.providers import of_node
 
 # Classes of which a node's inventory is in providers below its own: one for each card.
 IN_CHILDREN = frozenset({"VGPU"})
@@ -101,7 +101,7 @@ def forget(session: Session, consumer_uuids: Iterable[str]) -> None:
 
 def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None = None) -> list[str]:
     """The consumers with allocations on this provider or below it, of one type or of all."""
-    query = select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(nodes.tree_of(provider_uuid)))
+    query = select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(of_node.tree_of(provider_uuid)))
     if consumer_type is not None:
         query = query.join(Consumer, Consumer.uuid == Allocation.consumer_uuid)
         query = query.where(Consumer.consumer_type == consumer_type)

@@ -24,7 +24,7 @@ from minova.objects.migration import ENDED
 from minova.objects.states import RESOURCE_FREE
 from minova.placement.audit import judge as audit
 from minova.placement.audit.judge import Finding, Verdict, judge, judge_provider, judge_used, known_alternatives
-from minova.placement.providers import of_node as nodes
+from minova.placement.providers import of_node
 
 INSTANCE = "INSTANCE"
 Root = aliased(ResourceProvider)
@@ -145,9 +145,9 @@ def _holdings(session: Session, uuids: Sequence[str]) -> dict[str, list[audit.Ho
     for *of, name, amount in session.execute(query):
         resources.setdefault(tuple(of), {})[name] = amount
     found: dict[str, list[audit.Holding]] = {}
-    for (consumer, uuid, name, root_uuid, of_node), held in resources.items():
+    for (consumer, uuid, name, root_uuid, is_of_node), held in resources.items():
         one = audit.Holding(
-            provider_uuid=uuid, provider_name=name, root_uuid=root_uuid, of_node=bool(of_node), resources=held
+            provider_uuid=uuid, provider_name=name, root_uuid=root_uuid, of_node=bool(is_of_node), resources=held
         )
         found.setdefault(consumer, []).append(one)
     return found
@@ -203,7 +203,7 @@ def _trees(session: Session, root_uuids: Collection[str]) -> dict[str, list[audi
 
 def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Finding]:
     """Inventories whose `used` is not the sum of what is allocated of them: of one node's providers, or of all."""
-    of = ResourceProvider.id.in_(nodes.tree_of(provider_uuid)) if provider_uuid is not None else true()
+    of = ResourceProvider.id.in_(of_node.tree_of(provider_uuid)) if provider_uuid is not None else true()
     sums = (
         select(Allocation.provider_id, Allocation.resource_class, func.sum(Allocation.used).label("total"))
         .group_by(Allocation.provider_id, Allocation.resource_class)

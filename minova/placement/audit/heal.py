@@ -15,7 +15,7 @@ from minova.placement import changes
 from minova.placement.allocations import claims, rows, writes
 from minova.placement.audit import gather as audit_gather
 from minova.placement.audit.judge import Finding, Kind
-from minova.placement.providers import of_node as nodes
+from minova.placement.providers import of_node
 
 _SEVERAL = (audit_gather.wrong_used, audit_gather.wrong_consumers, audit_gather.lost_providers)
 
@@ -110,4 +110,4 @@ def _delete_provider(session: Session, provider_uuid: str) -> None:
         return
     if session.scalar(select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(tree)).limit(1)) is not None:
         raise errors.Conflict(finding.detail)
-    nodes.delete(session, provider_uuid)
+    of_node.delete(session, provider_uuid)

@@ -12,7 +12,7 @@ from minova.db import models
 from minova.db.models.clock import EpochNow
 from minova.objects.compute_node import Inventory
 from minova.placement import changes
-from minova.placement.providers import of_node as nodes
+from minova.placement.providers import of_node
 
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
 
@@ -24,13 +24,13 @@ _KNOWN = (
         models.Inventory.used,
         *(getattr(models.Inventory, name) for name in _FIELDS),
     )
-    .where(models.Inventory.provider_id == nodes.ID.scalar_subquery())
+    .where(models.Inventory.provider_id == of_node.ID.scalar_subquery())
     .order_by(models.Inventory.provider_id, models.Inventory.resource_class)
     .with_for_update()
 )
 
 _RATIOS = select(models.Inventory.resource_class, models.Inventory.allocation_ratio).where(
-    models.Inventory.provider_id == nodes.ID.scalar_subquery()
+    models.Inventory.provider_id == of_node.ID.scalar_subquery()
 )
 
 
@@ -41,7 +41,7 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
     NotFound: no such provider.
     """
     rows = session.execute(_KNOWN, {"of": provider_uuid}).all()
-    provider_id = rows[0].provider_id if rows else session.scalar(nodes.ID, {"of": provider_uuid})
+    provider_id = rows[0].provider_id if rows else session.scalar(of_node.ID, {"of": provider_uuid})
     if provider_id is None:
         raise errors.NotFound(f"No resource provider {provider_uuid}.")
     known = {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}

@@ -6,14 +6,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.models import ProviderTrait
-from minova.placement.providers import of_node as nodes
-from minova.placement.providers import queries, traits
+from minova.placement.providers import of_node, queries, traits
 
 # What a compute says of itself begins so. Everything else, such as CUSTOM_ traits, is the operator's, and stays.
 OWN_PREFIXES = ("COMPUTE_", "HW_")
 
 # Built once: every audit of every node asks it.
-_BEFORE = select(ProviderTrait.trait).where(ProviderTrait.provider_id == nodes.ID.scalar_subquery())
+_BEFORE = select(ProviderTrait.trait).where(ProviderTrait.provider_id == of_node.ID.scalar_subquery())
 
 
 def publish(session: Session, provider_uuid: str, names: Collection[str]) -> None:

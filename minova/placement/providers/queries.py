@@ -71,7 +71,7 @@ def raise_generation(session: Session, provider: Record) -> int:
     result: Any = session.connection().execute(statement)
     if result.rowcount != 1:
         raise errors.Conflict(
-            f"Resource provider {provider.uuid} was changed by somebody else at the same time. Please retry your update",
+            f"Resource provider {provider.uuid} was changed by another request at the same time. Read it and repeat the update",
             errors.CONCURRENT_UPDATE,
         )
     return provider.generation + 1

@@ -14,7 +14,7 @@ from minova.placement import changes
 from minova.placement.allocations import claims as allocations
 from minova.placement.allocations.claims import Claim
 from minova.placement.nodes import inventories
-from minova.placement.providers import of_node as nodes
+from minova.placement.providers import of_node
 from tests.functional.scheduler.cloud import inventory_rows, named, put_host, unbalanced
 
 SMALL = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
@@ -217,19 +217,19 @@ class ClaimCases:
             db.run(lambda session: inventories.set_inventories(session, named("nobody"), []))
 
     def test_a_provider_is_made_once_and_renamed(self, db: Database) -> None:
-        made = db.run(lambda session: nodes.ensure(session, named("x"), "x"))
-        assert db.run(lambda session: nodes.ensure(session, named("x"), "y")) == made
+        made = db.run(lambda session: of_node.ensure(session, named("x"), "x"))
+        assert db.run(lambda session: of_node.ensure(session, named("x"), "y")) == made
 
     def test_two_providers_cannot_share_a_name(self, db: Database) -> None:
-        db.run(lambda session: nodes.ensure(session, named("x"), "x"))
+        db.run(lambda session: of_node.ensure(session, named("x"), "x"))
         with pytest.raises(errors.Conflict, match="'x'"):
-            db.run(lambda session: nodes.ensure(session, named("y"), "x"))
+            db.run(lambda session: of_node.ensure(session, named("y"), "x"))
 
     def test_a_deleted_provider_takes_its_inventories_and_allocations_along(self, db: Database) -> None:
         hosts(db, "a", "b")
         claim(db, claim_of("one", "a"), claim_of("two", "b"))
         for _ in range(2):
-            db.run(lambda session: nodes.delete(session, named("node a")))
+            db.run(lambda session: of_node.delete(session, named("node a")))
         assert held(db, "one") == {}
         assert {row[0] for row in inventory_rows(db)} == {"b"}
 
