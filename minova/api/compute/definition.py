@@ -38,10 +38,6 @@ class ComputeDefinition(ApiDefinition):
     validation = StructValidation(ROUTES)
     public = frozenset({"/", "/v2.1", "/compute", "/versions"})
 
-    @property
-    def max_body_size(self) -> int:
-        return int(self.collaborators.conf.api.max_request_body_size)
-
     def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:
         response.set_header("x-compute-request-id", request.context.request_id)
         return versions.negotiate(request, response)

@@ -68,9 +68,9 @@ class ApiDefinition(ABC):
         self.collaborators = collaborators
 
     @property
-    @abstractmethod
     def max_body_size(self) -> int:
         """In bytes."""
+        return int(self.collaborators.conf.api.max_request_body_size)
 
     @abstractmethod
     def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:

@@ -36,7 +36,7 @@ class SchemaValidation:
     def query(self, request: falcon.Request, expected: Any, version: Version) -> list[tuple[str, str]]:
         try:
             pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
-        except (ValueError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise InvalidDocument(f"Invalid query string parameters: {error}") from None
         if expected is not None:
             check(dict(pairs), newest(expected, version), "Invalid query string parameters")

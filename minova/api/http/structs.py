@@ -72,7 +72,7 @@ def read_query(request: falcon.Request, decoder: Decoder[Q]) -> Q:
     """
     try:
         pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise errors.BadRequest(f"Malformed query string: {error}") from None
     return to_struct(pairs, decoder)
 

@@ -15,10 +15,6 @@ class ImageDefinition(ApiDefinition):
     validation = StructValidation(ROUTES)
     public = frozenset({"/v2", "/image"})
 
-    @property
-    def max_body_size(self) -> int:
-        return int(self.collaborators.conf.api.max_request_body_size)
-
     def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:
         return LOWEST
 

@@ -99,7 +99,7 @@ class ServerActions:
         """StaleAttempt: the action is no longer in progress on that host, which must leave the instance alone."""
 
         def work(session: Session) -> None:
-            if self._locked(session, instance_uuid, action_id, host) is None:
+            if _lock_on(session, instance_uuid, action_id, host) is None:
                 raise errors.StaleAttempt(
                     f"Action {action_id} of instance {instance_uuid} is not in progress on {host}"
                 )
@@ -111,7 +111,7 @@ class ServerActions:
         state = PowerState(power_state) if power_state in [*PowerState] else PowerState.NOSTATE
 
         def work(session: Session) -> None:
-            locked = self._locked(session, instance_uuid, action_id, host)
+            locked = _lock_on(session, instance_uuid, action_id, host)
             if locked is not None:
                 self._end(session, locked, (locked.action.ends_in, None), None, power_state=int(state))
 
@@ -121,7 +121,7 @@ class ServerActions:
         """The instance is as before. Idempotent; a stale report changes nothing."""
 
         def work(session: Session) -> None:
-            locked = self._locked(session, instance_uuid, action_id, host)
+            locked = _lock_on(session, instance_uuid, action_id, host)
             if locked is not None:
                 self._fail(session, locked, reason)
 
@@ -201,8 +201,11 @@ class ServerActions:
             "wake_at": FIRST_PAUSE,
             "deadline": self._timeout,
             "created_at": at,
+            "epoch": 1,
+            "attempt": 0,
+            "claim_no": 0,
         }
-        tasks.insert_rows(session, [row | {"epoch": 1, "attempt": 0, "claim_no": 0}], now)
+        tasks.insert_rows(session, [row], now)
         sent = instances.by_uuids(session, [instance_uuid])[instance_uuid]
         return ActionMessage(action=action, action_id=action_id, host=str(instance.host), instance=sent)
 
@@ -210,21 +213,11 @@ class ServerActions:
         instance = instances.by_uuids(session, [task.instance_uuid])[task.instance_uuid]
         return ActionMessage(action=action, action_id=task.action_id or 0, host=str(task.host), instance=instance)
 
-    def _locked(self, session: Session, instance_uuid: str, action_id: int, host: str) -> LockedAction | None:
-        """The action, if it is in progress on that host."""
-        instance = instances.lock(session, [instance_uuid]).get(instance_uuid)
-        task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-        if instance is None or task is None or (task.action_id, task.host) != (action_id, host):
-            return None
-        return _in_progress(instance, task)
-
     def _owned(self, session: Session, instance_uuid: str, epoch: int) -> LockedAction | None:
         """The action, if this worker owns its task under that epoch."""
-        instance = instances.lock(session, [instance_uuid]).get(instance_uuid)
-        task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-        if instance is None or task is None or (task.worker_id, task.epoch) != (self._worker.id, epoch):
-            return None
-        return _in_progress(instance, task)
+        locked = _lock(session, instance_uuid)
+        owned = locked is not None and (locked.task.worker_id, locked.task.epoch) == (self._worker.id, epoch)
+        return locked if owned else None
 
     def _fail(self, session: Session, locked: LockedAction, reason: str) -> None:
         uuid, name = locked.task.instance_uuid, locked.action.name
@@ -242,7 +235,19 @@ class ServerActions:
         announce_hosts(session, {locked.instance.host}, self._worker.now())
 
 
-def _in_progress(instance: LockedInstance, task: Task) -> LockedAction | None:
+def _lock_on(session: Session, instance_uuid: str, action_id: int, host: str) -> LockedAction | None:
+    """The action, if it is in progress on that host."""
+    locked = _lock(session, instance_uuid)
+    on_host = locked is not None and (locked.task.action_id, locked.task.host) == (action_id, host)
+    return locked if on_host else None
+
+
+def _lock(session: Session, instance_uuid: str) -> LockedAction | None:
+    """The action of that instance, if one is in progress."""
+    instance = instances.lock(session, [instance_uuid]).get(instance_uuid)
+    task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+    if instance is None or task is None:
+        return None
     action = BY_NAME.get(task.kind)
     if action is None or task.step != TaskStep.ACTION or instance.deleted or instance.state not in action.in_progress:
         return None

@@ -28,7 +28,7 @@ class TaskHandler(Protocol):
         ...
 
     def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
-        """Waiting any longer is of no use. `final`: no other host is tried, either."""
+        """End them: there is nothing left to wait for. `final`: no other host is tried."""
         ...
 
 
@@ -36,11 +36,9 @@ class TaskRegistry:
     """Hands tasks to the handlers of their steps. Tasks in steps of a later release are left to its conductors."""
 
     def __init__(self, handlers: Mapping[TaskStep, TaskHandler]) -> None:
-        self._handlers = handlers
-
-    @property
-    def steps(self) -> tuple[TaskStep, ...]:
-        return tuple(self._handlers)
+        # A row's step may be one that this release does not know, so the keys are strings.
+        self._handlers: Mapping[str, TaskHandler] = {step.value: handler for step, handler in handlers.items()}
+        self.steps = tuple(handlers)
 
     def start(self, tasks: Iterable[Task]) -> None:
         self._each(tasks, lambda handler, together: handler.start(together))
@@ -53,18 +51,14 @@ class TaskRegistry:
 
     def wait_for_host(self, tasks: Iterable[Task]) -> list[Task]:
         """Those that wait for the host that they name."""
-        return [task for task in tasks if (handler := self._of(task)) is not None and handler.waits_for_host]
-
-    def _of(self, task: Task) -> TaskHandler | None:
-        known = {step.value: handler for step, handler in self._handlers.items()}
-        return known.get(task.step)
+        return [task for task in tasks if (handler := self._handlers.get(task.step)) and handler.waits_for_host]
 
     def _each(self, tasks: Iterable[Task], work: Callable[[TaskHandler, Sequence[Task]], None]) -> None:
         by_step: dict[str, list[Task]] = defaultdict(list)
         for task in tasks:
             by_step[task.step].append(task)
         for step, together in by_step.items():
-            handler = self._of(together[0])
+            handler = self._handlers.get(step)
             if handler is None:
                 LOG.info("%d tasks are in step %s, which this release does not know", len(together), step)
             else:
