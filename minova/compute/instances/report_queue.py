@@ -13,7 +13,8 @@ import msgspec
 from minova import errors
 from minova.batch_queue import BatchQueue, Ticket
 from minova.compute.conductor_retry import ConductorRetry
-from minova.compute.tracker.resource_tracker import NodeWrite, ResourceTracker
+from minova.compute.tracker.node_writes import NodeWrite
+from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.build import BuildReport, refusal

@@ -12,7 +12,8 @@ from minova.compute.accounting.inventories import Ratios, Reserved, require_capa
 from minova.compute.accounting.running_deleted import RunningDeleted
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.monitors import Metrics, nothing_monitored
-from minova.compute.tracker.resource_tracker import ResourceTracker, WriteOrder
+from minova.compute.tracker.node_writes import WriteOrder
+from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.virt.driver import Driver

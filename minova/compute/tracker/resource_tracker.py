@@ -21,6 +21,7 @@ from minova.compute.accounting.usage import TrackedInstance, usage_of
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, NopMoveClaim, check_claim
 from minova.compute.tracker.monitors import Metrics, nothing_monitored
+from minova.compute.tracker.node_writes import NodeWrite, WriteOrder
 from minova.compute.tracker.resource_view import log_final_view, log_finding, log_hypervisor_view, validated
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -39,36 +40,6 @@ replace = msgspec.structs.replace
 
 # Claims in one message.
 MOST_TOGETHER = 64
-
-
-class WriteOrder:
-    """Numbers what this process writes of one node, so that a write that comes late cannot undo a newer one.
-
-    Used under the tracker's lock. `epoch` comes with the registration; 0 while the conductors do not count.
-    """
-
-    def __init__(self) -> None:
-        self.epoch = 0
-        self._number = 0
-        self._acknowledged = 0
-
-    def stamped(self, node: ComputeNode) -> ComputeNode:
-        if not self.epoch:
-            return node
-        self._number += 1
-        return replace(node, writer_epoch=self.epoch, write_number=self._number, acknowledged=self._acknowledged)
-
-    def acknowledge(self, node: ComputeNode) -> None:
-        """This stamped node was written, or came after a later write."""
-        self._acknowledged = max(self._acknowledged, node.write_number)
-
-
-class NodeWrite(msgspec.Struct, frozen=True, eq=False):
-    """A node on its way to the conductor with reports. `saved`: its row as it was known then."""
-
-    node: ComputeNode
-    sent: ComputeNode
-    saved: ComputeNode | None
 
 
 class Audited(NamedTuple):
@@ -98,7 +69,10 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceTracker:
-    """One node's. `compute_id`: the uuid of the node if it has no row yet; None: made of its names. Methods that change the usage take the lock, and none of them calls another."""
+    """The tracker of one node. Public methods that change the usage take the lock, so none of them calls another.
+
+    `compute_id`: the uuid of a node that has no row yet; None: made of its names.
+    """
 
     def __init__(
         self,
