@@ -1,17 +1,47 @@
 """minova-conductor."""
 
 import threading
-from collections.abc import Sequence
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from oslo_config import cfg
 
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
-from minova.conductor.manager import ConductorManager
+from minova.conductor.catalogue.aggregates import Aggregates
+from minova.conductor.catalogue.flavors import Flavors
+from minova.conductor.catalogue.images import Images
+from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.compute_messages import ComputeClient
+from minova.conductor.hosts.audit_results import Audits
+from minova.conductor.hosts.broker_probe import BrokerProbe
+from minova.conductor.hosts.compute_nodes import Computes
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.hosts.services import Services
+from minova.conductor.manager import BINARY, Collaborators, ConductorManager
+from minova.conductor.notifications.instances import Notifications
+from minova.conductor.placement_audit import PlacementAudit
+from minova.conductor.purge import Purge
+from minova.conductor.reconcile import Reconcile
+from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.build import BuildInstances
+from minova.conductor.servers.build_reports import BuildReports
+from minova.conductor.servers.create import Servers
+from minova.conductor.servers.dry_run import DryRuns
+from minova.conductor.servers.migrations import Migrations
+from minova.conductor.servers.task_handlers import task_registry
+from minova.conductor.servers.terminate import Terminate
+from minova.conductor.tasks.worker import Spawn, Worker
+from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
+from minova.contracts.scheduler import SchedulerApi
+from minova.db.engine import Database
 from minova.hardware.pci_alias import parse_aliases
 from minova.notifier import Notifier
+from minova.objects.service import SERVICE_VERSION
+from minova.objects.service import Service as ServiceRecord
 from minova.rpc import Rpc
 from minova.service import Running, Service
 
@@ -20,14 +50,14 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
     parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # or it stops here
     db = database.connect(conf, stopping)
     database.follow_levels(conf, db, rpc)
-    manager = ConductorManager(
+    manager = make_manager(
         conf,
         db,
         clients.scheduler(rpc),
         clients.compute(rpc),
         host=conf.host,
         stopping=stopping,
-        over_the_bus=clients.conductor(rpc),
+        own_topic=clients.conductor(rpc),
         notifier=Notifier(conf),
         levels=rpc.levels.known,
         leases=database.of_its_own(conf),
@@ -36,6 +66,92 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
     rpc.reconnects.on_reconnect(manager.broker_is_back)
     server = lambda: rpc.server(ConductorApi, manager, host=conf.host)  # noqa: E731
     return Service("minova-conductor", manager, server, stopping, leave=manager.worker.leave)
+
+
+def make_manager(
+    conf: cfg.ConfigOpts,
+    db: Database,
+    scheduler: SchedulerApi,
+    compute: Callable[[str], ComputeApi],
+    *,
+    host: str,
+    clock: Callable[[], float] | None = None,
+    ticks: Callable[[], float] | None = None,
+    spawn: Spawn | None = None,
+    stopping: threading.Event | None = None,
+    own_topic: ConductorApi | None = None,
+    notifier: Notifier | None = None,
+    levels: Callable[[], Mapping[str, str]] = dict,
+    leases: Database | None = None,
+    dry_runs: SchedulerApi | None = None,
+) -> ConductorManager:
+    """A conductor with all that it delegates to.
+
+    `compute`: returns the client of a host. `own_topic`: a client of the conductors, which shows whether messages come
+    through. `dry_runs`: a client of the schedulers with a short time-out. `leases`: the database with a connection for the
+    lease alone. `levels`: the version of each contract that every service serves, by topic.
+    `clock`: the wall clock of this host, for times that people read. `ticks`: its monotonic clock; None uses `clock` where
+    that is given. Leases go by the cloud clock. `spawn`: runs work in the background; None: the worker has threads.
+    `notifier` None: no notifications are sent.
+    """
+    ticks = ticks or clock or time.monotonic
+    clock = clock or time.time
+    stopping = stopping or threading.Event()
+    worker = Worker(
+        db,
+        host=host,
+        lease=float(conf.conductor.worker_lease),
+        threads=conf.conductor.workers,
+        leases=leases,
+        clock=clock,
+        ticks=ticks,
+        spawn=spawn,
+        observe=None if notifier is None else Notifications(conf, notifier, host=host, clock=clock).observe,
+        wait=stopping.wait,
+    )
+    computes = ComputeClient(compute)
+    down_time = float(conf.service_down_time)
+    liveness = Liveness(db, down_time=down_time, clock=ticks)
+    probe = BrokerProbe(own_topic, host=host, binary=BINARY, down_time=down_time, clock=ticks)
+    groups = Groups(conf, worker)
+    builds = BuildInstances(conf, worker, scheduler, computes, groups)
+    reports = BuildReports(conf, worker, computes, liveness)
+    terminate = Terminate(conf, worker, computes, liveness)
+    actions = ServerActions(conf, worker, computes, levels)
+    registry = task_registry(
+        conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=actions
+    )
+    collaborators = Collaborators(
+        worker=worker,
+        services=Services(
+            conf, worker, liveness, own=_record(host), clock=ticks, broker_is_up=probe.is_up, levels=levels
+        ),
+        broker_probe=probe,
+        compute_nodes=Computes(worker, levels),
+        audit_results=Audits(worker),
+        servers=Servers(conf, worker, builds),
+        dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
+        builds=builds,
+        build_reports=reports,
+        terminate=terminate,
+        actions=actions,
+        migrations=Migrations(worker),
+        flavors=Flavors(worker),
+        images=Images(worker),
+        aggregates=Aggregates(worker),
+        groups=groups,
+        registry=registry,
+        reconcile=Reconcile(conf, worker, registry, computes, liveness),
+        purge=Purge(conf, worker, stopping),
+        placement_audit=PlacementAudit(worker),
+    )
+    return ConductorManager(conf, db, collaborators, host=host, stopping=stopping, notifier=notifier)
+
+
+def _record(host: str) -> ServiceRecord:
+    """The conductor's own row in `services`. Its uuid is made of its host, so each start finds the same row."""
+    named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
+    return ServiceRecord(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
 
 
 def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:

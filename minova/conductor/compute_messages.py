@@ -29,7 +29,7 @@ LONGEST_PAUSE = 30.0
 MOST_TOGETHER = 32
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class BuildPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A build task's payload: the limits of its host, what is left to be tried, and what was tried before."""
 
     limits: HostLimits = HostLimits()
@@ -37,7 +37,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     tried: tuple[tuple[str, str], ...] = ()
 
 
-class Carried(msgspec.Struct, frozen=True, kw_only=True):
+class BuildExtras(msgspec.Struct, frozen=True, kw_only=True):
     """What of a request is stored and handed to the compute as it is."""
 
     requested_networks: tuple[dict[str, Any], ...] = ()
@@ -47,7 +47,7 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     admin_password: str | None = None
 
 
-_CHOICE, _CARRIED = Decoder(Choice), Decoder(Carried)
+_BUILD_PLAN, _BUILD_EXTRAS = Decoder(BuildPlan), Decoder(BuildExtras)
 
 # By reservation: what was asked, and what is carried along.
 Specs = Mapping[str, tuple[RequestSpec, dict[str, Any]]]
@@ -58,8 +58,8 @@ class Build(NamedTuple):
     message: BuildMessage
 
 
-def choice_of(task: Task) -> Choice:
-    return _CHOICE.from_builtins(task.payload)
+def build_plan_of(task: Task) -> BuildPlan:
+    return _BUILD_PLAN.from_builtins(task.payload)
 
 
 def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = None) -> list[Build]:
@@ -80,7 +80,7 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
 
 def _build_of(task: Task, instance: InstanceObject, specs: Specs) -> Build:
     spec, carried = specs[task.reservation_id]
-    choice = choice_of(task)
+    choice = build_plan_of(task)
     tried = (*choice.tried, (task.host or "", task.node or ""))
     message = BuildMessage(
         instance=instance,
@@ -89,7 +89,7 @@ def _build_of(task: Task, instance: InstanceObject, specs: Specs) -> Build:
         limits=choice.limits,
         alternates=choice.alternates,
         request_spec=msgspec.structs.replace(spec, retry=Retry(num_attempts=task.attempt, hosts=tried)),
-        **msgspec.structs.asdict(_CARRIED.from_builtins(carried)),
+        **msgspec.structs.asdict(_BUILD_EXTRAS.from_builtins(carried)),
     )
     return Build(task.host or "", message)
 
@@ -127,7 +127,7 @@ class Unsent:
             return due
 
 
-class Casts:
+class ComputeClient:
     """`compute` answers the client of a host. `ticks`: seconds, monotonic."""
 
     def __init__(self, compute: Callable[[str], ComputeApi], ticks: Callable[[], float] = time.monotonic) -> None:

@@ -5,7 +5,7 @@ import logging
 from oslo_config import cfg
 
 from minova import metrics
-from minova.conductor.compute_messages import Casts
+from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.tasks.registry import TaskRegistry
 from minova.conductor.tasks.worker import Worker
@@ -19,11 +19,11 @@ LIMIT = 500
 
 class Reconcile:
     def __init__(
-        self, conf: cfg.ConfigOpts, worker: Worker, registry: TaskRegistry, casts: Casts, liveness: Liveness
+        self, conf: cfg.ConfigOpts, worker: Worker, registry: TaskRegistry, computes: ComputeClient, liveness: Liveness
     ) -> None:
         self._worker = worker
         self._registry = registry
-        self._casts = casts
+        self._computes = computes
         self._liveness = liveness
         self._all_unsent = False
         self._instance_build_timeout = conf.instance_build_timeout
@@ -71,7 +71,7 @@ class Reconcile:
     def _send_again(self) -> None:
         """Messages that could not be sent, or that the broker may have lost."""
         everything, self._all_unsent = self._all_unsent, False
-        due = self._casts.unsent.due()
+        due = self._computes.unsent.due()
         if not (everything or due):
             return
         with self._worker.db.read() as session:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from minova import conf as configuration
 from minova import errors
 from minova.conductor.catalogue.aggregates import Aggregates
-from minova.conductor.catalogue.flavors_images import Catalogue
+from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.hosts.service_removal import remove_service
 from minova.conductor.tasks.worker import Worker
@@ -44,7 +44,7 @@ class RowConductor:
         self._db = db
         worker = Worker(db, host="c", lease=60.0, threads=1, spawn=lambda work: None)
         self._aggregates, self._groups = Aggregates(worker), Groups(configuration.new(), worker)
-        self._catalogue = Catalogue(worker)
+        self._flavors = Flavors(worker)
         self.requests: list[CreateServers] = []
         self.deleted: list[str] = []
         self.actions: list[tuple[str, str]] = []
@@ -127,7 +127,7 @@ class RowConductor:
     def update_flavor_extra_specs(
         self, ctx: RequestContext, flavorid: str, extra_specs: dict[str, str | None]
     ) -> Flavor:
-        return self._catalogue.update_extra_specs(flavorid, extra_specs)
+        return self._flavors.update_extra_specs(flavorid, extra_specs)
 
     # The real conductor's own work: its rules are what the API's answers are about.
 

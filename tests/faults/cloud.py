@@ -11,6 +11,7 @@ from oslo_config import cfg
 from sqlalchemy import select
 
 from minova import errors
+from minova.cmd.conductor import make_manager
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
@@ -83,7 +84,7 @@ class Cloud:
         return self.world.client(contract, sender, lambda: list(CONTROLLERS.get(kind, (kind,))))
 
     def _conductor(self, process: Process) -> ConductorManager:
-        return ConductorManager(
+        return make_manager(
             self._conf(process.name),
             self.world.database(process),
             self._client(SchedulerApi, process, "scheduler"),

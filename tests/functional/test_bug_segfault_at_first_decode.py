@@ -12,7 +12,7 @@ from msgspec import inspect
 from minova import codecs
 from minova.api.compute.routes import ROUTES as COMPUTE_ROUTES
 from minova.api.image.routes import ROUTES as IMAGE_ROUTES
-from minova.conductor.compute_messages import Carried, Choice
+from minova.conductor.compute_messages import BuildExtras, BuildPlan
 from minova.contracts.base import methods_of
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
@@ -60,8 +60,8 @@ def used() -> Iterator[tuple[str, Any]]:
         for kind in (route.query, route.body):
             if kind is not None:
                 yield f"{route.method} {route.path}", kind
-    yield "payload of a build task", Choice
-    yield "what a request carries", Carried
+    yield "payload of a build task", BuildPlan
+    yield "what a request carries", BuildExtras
 
 
 def test_every_type_on_the_wire_in_a_column_or_in_a_body_is_prepared() -> None:

@@ -1,4 +1,4 @@
-"""Whether messages come through. While they do not, no service can be heard, and nobody's silence says anything."""
+"""Whether messages come through. While they do not, no service can be heard, so silence says nothing about a service."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -7,15 +7,16 @@ from minova import errors
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 
-# Seconds between tries, and since the last good one until the bus counts as broken: at most, and as a share of
+# Seconds between pings, and since the last answer until the broker counts as down: at most, and as a share of
 # service_down_time, before whose end it must be known.
-TRY_INTERVAL, TRY_SHARE = 5.0, 1 / 5
-BROKEN_AFTER, BROKEN_SHARE = 12.0, 1 / 3
+PING_INTERVAL, PING_SHARE = 5.0, 1 / 5
+DOWN_AFTER, DOWN_SHARE = 12.0, 1 / 3
 
 
-class Bus:
-    """`conductor` is a client, answered by this conductor or another; without one the bus always works. `interval`: seconds
-    between tries; `down_time`: of silence, in seconds, after which a service counts as dead.
+class BrokerProbe:
+    """`conductor` is a client, answered by this conductor or another; None: the broker is always up.
+
+    `interval`: seconds between pings. `down_time`: seconds of silence after which a service counts as down.
     """
 
     def __init__(
@@ -27,21 +28,21 @@ class Bus:
         down_time: float,
         clock: Callable[[], float],
     ) -> None:
-        self.interval = min(TRY_INTERVAL, down_time * TRY_SHARE)
-        self._broken_after = min(BROKEN_AFTER, down_time * BROKEN_SHARE)
+        self.interval = min(PING_INTERVAL, down_time * PING_SHARE)
+        self._down_after = min(DOWN_AFTER, down_time * DOWN_SHARE)
         self._conductor = conductor
         self._host = host
         self._binary = binary
         self._clock = clock
-        self._worked_at = clock()
+        self._answered_at = clock()
 
-    def try_out(self) -> None:
+    def ping(self) -> None:
         """Send a heartbeat the way the services do. ServiceUnavailable: it does not come through."""
         if self._conductor is None:
             return
         with suppress(errors.NotFound):  # it came through all the same
             self._conductor.heartbeat(service_context(), host=self._host, binary=self._binary)
-        self._worked_at = self._clock()
+        self._answered_at = self._clock()
 
-    def works(self) -> bool:
-        return self._conductor is None or self._clock() - self._worked_at < self._broken_after
+    def is_up(self) -> bool:
+        return self._conductor is None or self._clock() - self._answered_at < self._down_after

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.compute_messages import Choice, choice_of
+from minova.conductor.compute_messages import BuildPlan, build_plan_of
 from minova.conductor.hosts.liveness import COMPUTE
 from minova.db.hosts import identity, services
 from minova.db.models import (
@@ -165,7 +165,7 @@ def _rename_tasks(session: Session, renaming: Renaming) -> None:
         task.host, task.node = renaming.place(task.host, task.node)
         if task.kind == "build":
             reservations.add(task.reservation_id)
-            before = choice_of(task)
+            before = build_plan_of(task)
             after = _renamed_choice(before, renaming)
             if after != before:
                 task.payload = msgspec.to_builtins(after)
@@ -176,7 +176,7 @@ def _rename_tasks(session: Session, renaming: Renaming) -> None:
     session.flush()
 
 
-def _renamed_choice(choice: Choice, renaming: Renaming) -> Choice:
+def _renamed_choice(choice: BuildPlan, renaming: Renaming) -> BuildPlan:
     alternates = []
     for one in choice.alternates:
         host, node = renaming.place(one.host, one.node)

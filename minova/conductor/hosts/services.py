@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 from oslo_config import cfg
@@ -50,8 +50,8 @@ class Services:
         *,
         own: objects.Service,
         clock: Callable[[], float],
-        bus_works: Callable[[], bool] = lambda: True,
-        levels: Callable[[], dict[str, str]] = dict,
+        broker_is_up: Callable[[], bool] = lambda: True,
+        levels: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._report_interval = float(conf.report_interval)
         down_time = float(conf.service_down_time)
@@ -63,7 +63,7 @@ class Services:
         self._liveness = liveness
         self._own = own
         self._clock = clock
-        self._bus_works = bus_works
+        self._broker_is_up = broker_is_up
         self._processes = HostProcesses(worker.db, down_time=down_time, clock=clock)
         self._levels = levels
         self._lock = threading.Lock()
@@ -180,7 +180,7 @@ class Services:
 
         While the bus is broken it does not count itself as heard, for then everybody else would seem to fall silent.
         """
-        own_turn = self._clock() - self._own_beat_at >= self._own_interval and self._bus_works()
+        own_turn = self._clock() - self._own_beat_at >= self._own_interval and self._broker_is_up()
         with self._lock:
             heard, self._heard = self._heard, {}
         if not heard and not own_turn:
@@ -305,5 +305,5 @@ class Services:
             service_uuid=uuid,
             heartbeat_interval=interval,
             audit_interval=self._count / (MOST_AUDITS * self._conductors),
-            levels=self._levels(),
+            levels=dict(self._levels()),
         )

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.conductor.compute_messages import Casts
+from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
@@ -69,11 +69,15 @@ class ServerActions:
     """`levels`: the version of each contract that every service serves, by topic, where it is known."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, worker: Worker, casts: Casts, levels: Callable[[], Mapping[str, str]] = dict
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        computes: ComputeClient,
+        levels: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._worker = worker
         self._levels = levels
-        self._casts = casts
+        self._computes = computes
         self._timeout = float(conf.conductor.action_timeout)
 
     def start(self, ctx: RequestContext, instance_uuid: str, name: str) -> None:
@@ -162,7 +166,7 @@ class ServerActions:
     def _send(self, ctx: RequestContext, message: ActionMessage) -> None:
         """A host that is too old for the action never does it: the action fails at once."""
         try:
-            self._casts.act(ctx, message.host, message.action.method, message.instance, message.action_id)
+            self._computes.act(ctx, message.host, message.action.method, message.instance, message.action_id)
         except errors.PeerTooOld as error:
             self.action_failed(message.instance.uuid, message.action_id, message.host, str(error))
 

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.catalogue.server_groups import Groups
-from minova.conductor.compute_messages import Build, Casts, Choice, builds_of
+from minova.conductor.compute_messages import Build, BuildPlan, ComputeClient, builds_of
 from minova.conductor.notifications.instances import CREATE_START, note
 from minova.conductor.servers.finish import fail_builds
 from minova.conductor.tasks.batches import together_or_alone
@@ -60,7 +60,7 @@ class Scheduled(NamedTuple):
     answer: ScheduleAnswer
 
 
-class Held(msgspec.Struct, frozen=True):
+class LockedTasks(msgspec.Struct, frozen=True):
     """What a transaction has locked: tasks that are still this worker's and in step `schedule`, and their instances."""
 
     standings: Mapping[str, LockedInstance]
@@ -69,16 +69,16 @@ class Held(msgspec.Struct, frozen=True):
 
 class BuildInstances:
     def __init__(
-        self, conf: cfg.ConfigOpts, worker: Worker, scheduler: SchedulerApi, casts: Casts, groups: Groups
+        self, conf: cfg.ConfigOpts, worker: Worker, scheduler: SchedulerApi, computes: ComputeClient, groups: Groups
     ) -> None:
         self._conf = conf
         self._groups = groups
         self._worker = worker
         self._scheduler = scheduler
         self._commits: GroupCommit[Scheduled, list[Build]] = GroupCommit(worker, self._commit)
-        self._casts = casts
+        self._computes = computes
 
-    def again(self, ctx: RequestContext, reservation_id: str, epochs: Mapping[str, int]) -> None:
+    def reschedule(self, ctx: RequestContext, reservation_id: str, epochs: Mapping[str, int]) -> None:
         """Ask the scheduler once more for tasks that have waited too long or lost their owner."""
         raised = self._persist(lambda session: self._raise_claim_no(session, reservation_id, epochs))
         if raised is not None:
@@ -112,7 +112,7 @@ class BuildInstances:
         if answer.selections:
             scheduled = Scheduled(ctx, asked, answer)
             builds = self._worker.repeat(RESULT, lambda: self._commits.run(scheduled), SCHEDULE_WAIT)
-            self._casts.build(ctx, builds)
+            self._computes.build(ctx, builds)
         else:
             said = answer.diagnosis
             self._persist(lambda session: self._fail(session, asked, "NoValidHost", said.summary(), said))
@@ -132,13 +132,13 @@ class BuildInstances:
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
-    def _hold(self, session: Session, epochs: Mapping[str, int], claim_no: int | None = None) -> Held:
+    def _hold(self, session: Session, epochs: Mapping[str, int], claim_no: int | None = None) -> LockedTasks:
         """Lock instances and tasks; leave out what another conductor has taken over, a deletion, or a newer asking of the
         scheduler than `claim_no`: that one has moved the allocations.
         """
         return self._mine(instances.lock(session, epochs), tasks.lock(session, epochs), epochs, claim_no)
 
-    def _hold_each(self, session: Session, asked: Sequence[Reservation]) -> list[Held]:
+    def _hold_each(self, session: Session, asked: Sequence[Reservation]) -> list[LockedTasks]:
         """As `_hold`, of each."""
         uuids = [uuid for one in asked for uuid in one.epochs]
         standings, locked = instances.lock(session, uuids), tasks.lock(session, uuids)
@@ -150,7 +150,7 @@ class BuildInstances:
         locked: Mapping[str, Task],
         epochs: Mapping[str, int],
         claim_no: int | None,
-    ) -> Held:
+    ) -> LockedTasks:
         mine = {
             uuid: task
             for uuid, task in locked.items()
@@ -158,7 +158,7 @@ class BuildInstances:
             and (task.worker_id, task.epoch, task.step) == (self._worker.id, epochs[uuid], "schedule")
             and claim_no in (None, task.claim_no)
         }
-        return Held({uuid: standing for uuid, standing in standings.items() if uuid in epochs}, mine)
+        return LockedTasks({uuid: standing for uuid, standing in standings.items() if uuid in epochs}, mine)
 
     def _raise_claim_no(self, session: Session, reservation_id: str, epochs: Mapping[str, int]) -> Reservation | None:
         held = self._hold(session, epochs)
@@ -189,7 +189,7 @@ class BuildInstances:
     def _fail(self, session: Session, asked: Reservation, kind: str, reason: str, diagnosis: Diagnosis) -> None:
         self._end(session, self._hold(session, asked.epochs, asked.claim_no), kind, reason, diagnosis)
 
-    def _end(self, session: Session, held: Held, kind: str, reason: str, diagnosis: Diagnosis | None) -> None:
+    def _end(self, session: Session, held: LockedTasks, kind: str, reason: str, diagnosis: Diagnosis | None) -> None:
         ended = [*held.tasks.values()]
         if not ended:
             return
@@ -246,7 +246,7 @@ class BuildInstances:
             if (task.worker_id, task.step, task.attempt, task.claim_no) == wanted and task.epoch == asked.epochs[uuid]
         ]
 
-    def _give_back(self, session: Session, asked: Reservation, held: Held) -> None:
+    def _give_back(self, session: Session, asked: Reservation, held: LockedTasks) -> None:
         """What was claimed for instances that were deleted meanwhile. Those whose task another conductor has are its."""
         gone = [
             uuid
@@ -260,7 +260,7 @@ class BuildInstances:
 def intent(selections: Sequence[Selection], attempt: int, tried: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
     """What a task says once an attempt is committed to the first of these hosts."""
     first, *others = selections
-    choice = Choice(limits=first.limits, alternates=tuple(others), tried=tried)
+    choice = BuildPlan(limits=first.limits, alternates=tuple(others), tried=tried)
     return {
         "step": "build",
         "attempt": attempt,

@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from minova import errors, metrics
-from minova.conductor.compute_messages import Build, Casts, builds_of, choice_of
+from minova.conductor.compute_messages import Build, ComputeClient, build_plan_of, builds_of
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.notifications.instances import CREATE_ERROR, CREATE_START, note
 from minova.conductor.servers.build import intent, retries
@@ -116,11 +116,11 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuildReports:
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, casts: Casts, liveness: Liveness) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, computes: ComputeClient, liveness: Liveness) -> None:
         self._max_attempts = int(conf.scheduler.max_attempts)
         self._build_timeout = float(conf.conductor.build_timeout)
         self._worker = worker
-        self._casts = casts
+        self._computes = computes
         self._liveness = liveness
         self._claims = GroupCommit(worker, self._claim)
         self._progress = GroupCommit(worker, self._write_progress)
@@ -217,7 +217,7 @@ class BuildReports:
         builds = self._worker.run(
             lambda session: self._failed(session, instance_uuid, attempt, host, reason, retriable, down)
         )
-        self._casts.build(ctx, builds)
+        self._computes.build(ctx, builds)
 
     def _failed(
         self,
@@ -251,7 +251,7 @@ class BuildReports:
 
     def _next(self, session: Session, standing: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:
         """Move allocation and intent to the first alternate that is alive and has room; none: []."""
-        choice = choice_of(task)
+        choice = build_plan_of(task)
         left = [one for one in choice.alternates if one.host not in down]
         claim_no = task.claim_no + 1
         while left and not self._claimed(session, standing, left[0], claim_no):
@@ -315,7 +315,7 @@ def follows(task: Task, standing: LockedInstance, attempt: int, host: str) -> bo
     """
     if (task.step, task.attempt) != ("build", attempt + 1) or standing.host is not None:
         return False
-    tried = choice_of(task).tried
+    tried = build_plan_of(task).tried
     return bool(tried) and tried[-1][0] == host
 
 

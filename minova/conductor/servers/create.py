@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.catalogue.server_groups import HINT
-from minova.conductor.compute_messages import Carried
+from minova.conductor.compute_messages import BuildExtras
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.pools import Kind
@@ -60,7 +60,7 @@ class Servers:
             epochs={str(uuid.uuid4()): 1 for _ in range(request.max_count)},
             claim_no=FIRST_CLAIM,
             spec=spec,
-            carried=msgspec.to_builtins({name: getattr(request, name) for name in Carried.__struct_fields__}),
+            carried=msgspec.to_builtins({name: getattr(request, name) for name in BuildExtras.__struct_fields__}),
         )
         try:
             made = self._creations.run(Creation(ctx, request, reservation))
@@ -69,7 +69,9 @@ class Servers:
             made = Made(self._worker.run(lambda session: self._made_before(session, ctx, request)), new=False)
         except errors.ServiceUnavailable:
             # It may be written all the same, when the connection broke at the commit.
-            self._in_background(ctx, reservation, lambda: self._builds.again(ctx, reservation.id, reservation.epochs))
+            self._in_background(
+                ctx, reservation, lambda: self._builds.reschedule(ctx, reservation.id, reservation.epochs)
+            )
             raise
         if made.new:
             self._in_background(ctx, reservation, lambda: self._builds.schedule(ctx, reservation))

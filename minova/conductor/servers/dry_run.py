@@ -1,4 +1,4 @@
-"""What would become of a request, asked of the scheduler and never written: where it would go, how often it fits.
+"""Dry runs: the scheduler says where a request would go and how often it fits, and nothing is written.
 
 A dry run holds a thread that answers messages until the scheduler has answered: so few run at the same time, each for a
 few seconds at most, and more are refused at once.
@@ -25,7 +25,7 @@ from minova.objects.server_request import ServerRequest
 LOG = logging.getLogger(__name__)
 
 
-class Previews:
+class DryRuns:
     """`scheduler` is a client with a short time-out."""
 
     def __init__(self, conf: cfg.ConfigOpts, scheduler: SchedulerApi, groups: Groups) -> None:
@@ -37,14 +37,14 @@ class Previews:
 
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
         """See the contract."""
-        # Names for servers that there will never be: a server group counts them.
-        nobody = tuple(str(uuid.uuid4()) for _ in range(request.max_count))
+        # Uuids of no servers: the limits of a server group count them.
+        placeholders = tuple(str(uuid.uuid4()) for _ in range(request.max_count))
         spec = self._spec(ctx, request)
         try:
             with self._one_of_few():
-                return self._scheduler.preview_destinations(ctx, spec=spec, instance_uuids=nobody)
-        except Exception as error:  # noqa: BLE001  - told to who has asked, or raised again
-            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=nobody, hosts=0, error=_broken(error))
+                return self._scheduler.preview_destinations(ctx, spec=spec, instance_uuids=placeholders)
+        except Exception as error:  # noqa: BLE001  - the caller gets it as text or as an error
+            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=placeholders, hosts=0, error=_broken(error))
             return ScheduleAnswer(diagnosis=broke)
 
     def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
@@ -53,7 +53,7 @@ class Previews:
         try:
             with self._one_of_few():
                 return self._scheduler.capacity(ctx, spec=spec, limit=limit)
-        except Exception as error:  # noqa: BLE001  - told to who has asked, or raised again
+        except Exception as error:  # noqa: BLE001  - the caller gets it as text or as an error
             return Capacity(total=0, limit=limit, error=_broken(error))
 
     @contextmanager
@@ -74,7 +74,7 @@ class Previews:
 
 
 def _broken(error: Exception) -> str:
-    """What a creation would have ended with, such as a filter that raises; else the error goes on to who has asked."""
+    """The error that a creation would have ended with, such as a filter that raises. Any other error is raised."""
     if getattr(error, "code", 500) != 500:
         raise error
     LOG.error("A preview failed: %s", error, exc_info=error)

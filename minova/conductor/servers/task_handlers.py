@@ -7,7 +7,7 @@ from typing import ClassVar
 from oslo_config import cfg
 from sqlalchemy.orm import Session
 
-from minova.conductor.compute_messages import Casts, builds_of
+from minova.conductor.compute_messages import ComputeClient, builds_of
 from minova.conductor.servers.actions import ServerActions
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
@@ -60,7 +60,7 @@ class ScheduleTasks:
             self._builds.expire({uuid: epochs[uuid] for uuid in expired}, "No scheduler has answered in time.")
         left = {uuid: epoch for uuid, epoch in epochs.items() if uuid not in expired}
         if left:
-            self._builds.again(service_context(), reservation_id, left)
+            self._builds.reschedule(service_context(), reservation_id, left)
 
     def _expired(self, session: Session, epochs: Mapping[str, int]) -> set[str]:
         return task_rows.past_deadline(session, epochs, self._worker.now())
@@ -71,10 +71,10 @@ class BuildTasks:
 
     waits_for_host: ClassVar[bool] = True
 
-    def __init__(self, worker: Worker, reports: BuildReports, casts: Casts, build_timeout: float) -> None:
+    def __init__(self, worker: Worker, reports: BuildReports, computes: ComputeClient, build_timeout: float) -> None:
         self._worker = worker
         self._reports = reports
-        self._casts = casts
+        self._computes = computes
         self._build_timeout = build_timeout
 
     def start(self, tasks: Sequence[Task]) -> None:
@@ -86,7 +86,7 @@ class BuildTasks:
             ctx = service_context(task.request_id)
             what = (task.instance_uuid, task.attempt)
             # While the broker is away a cast waits for it.
-            self._worker.in_background(ctx, Kind.CAST, what, lambda c=ctx, b=build: self._casts.build(c, [b]))  # type: ignore[misc]
+            self._worker.in_background(ctx, Kind.CAST, what, lambda c=ctx, b=build: self._computes.build(c, [b]))  # type: ignore[misc]
 
     def resume(self, tasks: Sequence[Task]) -> None:
         self.expire(tasks, f"not built within {self._build_timeout:g} s")
@@ -166,7 +166,7 @@ class ActionTasks:
 def task_registry(
     conf: cfg.ConfigOpts,
     worker: Worker,
-    casts: Casts,
+    computes: ComputeClient,
     *,
     builds: BuildInstances,
     reports: BuildReports,
@@ -176,7 +176,7 @@ def task_registry(
     """The table of all steps."""
     handlers: dict[TaskStep, TaskHandler] = {
         TaskStep.SCHEDULE: ScheduleTasks(worker, builds),
-        TaskStep.BUILD: BuildTasks(worker, reports, casts, float(conf.conductor.build_timeout)),
+        TaskStep.BUILD: BuildTasks(worker, reports, computes, float(conf.conductor.build_timeout)),
         TaskStep.DELETE: DeleteTasks(worker, terminate),
         TaskStep.ACTION: ActionTasks(worker, actions),
     }

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.conductor.compute_messages import Casts
+from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.servers.finish import finish_delete
 from minova.conductor.tasks.worker import Worker
@@ -53,9 +53,9 @@ class Ask(NamedTuple):
 
 
 class Terminate:
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, casts: Casts, liveness: Liveness) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, computes: ComputeClient, liveness: Liveness) -> None:
         self._worker = worker
-        self._casts = casts
+        self._computes = computes
         self._liveness = liveness
         self._timeout = float(conf.conductor.delete_timeout)
 
@@ -64,7 +64,7 @@ class Terminate:
         able = self._liveness.able_hosts()
         ask = self._worker.run(lambda session: self._begin(session, ctx, instance_uuid, able))
         if ask is not None:
-            self._casts.terminate(ctx, ask.host, instance_uuid, ask.node)
+            self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
     def instance_deleted(self, instance_uuid: str, host: str) -> None:
         """Said twice, or by a host that was not asked, it changes nothing."""
@@ -121,7 +121,7 @@ class Terminate:
 
         ask = self._worker.run(work)
         if ask is not None:
-            self._casts.terminate(ctx, ask.host, instance_uuid, ask.node)
+            self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
     def _again(self, session: Session, standing: LockedInstance, task: Task) -> Ask | None:
         known, now = removal_of(task), self._worker.now()

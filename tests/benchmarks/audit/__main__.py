@@ -17,9 +17,9 @@ from statistics import median
 from typing import Any, cast
 
 from minova import virt
+from minova.cmd.conductor import make_manager
 from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
-from minova.conductor.manager import ConductorManager
 from minova.context import service_context
 from minova.db import schema
 from minova.db.engine import Database
@@ -64,7 +64,7 @@ class Node:
         self.db = Database(url)
         self._waiting: list[Callable[[], None]] = []
         scheduler = SchedulerManager(conf, self.db, None, host="s")
-        self._conductor = ConductorManager(
+        self._conductor = make_manager(
             conf,
             self.db,
             cast(Any, scheduler),

@@ -14,11 +14,11 @@ import msgspec
 from sqlalchemy import func, select
 
 from minova import errors
+from minova.cmd.conductor import make_manager
 from minova.compute.accounting.audit import audit_node
 from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
 from minova.compute.tracker.nodes import settings_from
-from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
@@ -123,7 +123,7 @@ class World:
         self.machines = {host: self.machine(host, vcpus=8, memory_mb=4096 + 512, local_gb=50) for host in HOSTS}
         self.computes: dict[str, ComputeManager] = {}
         scheduler = SchedulerManager(self._conf("s"), self.db, None, host="s", clock=lambda: self.now)
-        self.conductor = ConductorManager(
+        self.conductor = make_manager(
             self._conf("conductor"),
             self.db,
             cast(Any, scheduler),
@@ -192,7 +192,7 @@ class World:
         demands = demands_of(wanted, IMAGE, [ALIAS])
         self._claim_no += 10
         try:
-            moved = self.conductor.migrations.begin_move(
+            moved = self.conductor.collaborators.migrations.begin_move(
                 uuid,
                 kind,
                 wanted,

@@ -22,7 +22,7 @@ def test_cards_stay_together_while_a_service_of_the_last_release_runs(
     cloud = Cloud(tmp_path / "world", tables)
     try:
         levels = NEW | older
-        cloud.conductor._computes._levels = lambda: levels
+        cloud.conductor.collaborators.compute_nodes._levels = lambda: levels
         cloud.cards(cards={ONE: 2, TWO: 2}, vgpus=0)
         assert cloud.inventories() == {"a": (4, 0)}
         (uuid,) = cloud.create(1)

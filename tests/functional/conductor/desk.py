@@ -12,6 +12,7 @@ from oslo_config import cfg
 from sqlalchemy import select
 
 from minova import conf as configuration
+from minova.cmd.conductor import make_manager
 from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.db import models
@@ -82,7 +83,7 @@ class Desk:
 
     def start(self, host: str) -> ConductorManager:
         """Another conductor, as a process of its own would be."""
-        made = ConductorManager(
+        made = make_manager(
             self.conf(),
             self.db,
             self.scheduler,

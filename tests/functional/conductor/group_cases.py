@@ -167,7 +167,7 @@ class DemandCases:
 
     def test_cells_and_devices_are_in_the_request_and_the_cells_in_the_instance(self, desk: Desk) -> None:
         alias = '{"name": "qat", "vendor_id": "8086", "product_id": "0443"}'
-        desk.conductor._servers._conf.set_override("alias", [alias], group="pci")
+        desk.conductor.collaborators.servers._conf.set_override("alias", [alias], group="pci")
         asked = {"hw:numa_nodes": "2", "hw:cpu_policy": "dedicated", "pci_passthrough:alias": "qat:2"}
         flavor = msgspec.structs.replace(FLAVOR, vcpus=2, extra_specs=asked)
         (uuid,) = desk.create(flavor=flavor)
@@ -221,7 +221,9 @@ class Groups:
     """What cases of groups share."""
 
     def group(self, desk: Desk, policy: str = "anti-affinity", **more: Any) -> InstanceGroup:
-        desk.conductor._groups._conf.set_override("enabled_filters", EVERY_FILTER, group="filter_scheduler")
+        desk.conductor.collaborators.groups._conf.set_override(
+            "enabled_filters", EVERY_FILTER, group="filter_scheduler"
+        )
         return desk.conductor.create_server_group(CTX, name="g", policy=policy, **more)
 
     def asked(self, desk: Desk) -> InstanceGroup:
@@ -319,7 +321,7 @@ class GroupRuleCases(Groups):
     def test_a_policy_that_nothing_serves_is_an_error(self, desk: Desk, policy: str, missing: str) -> None:
         group = self.group(desk, policy)
         for option in ("enabled_filters", "weight_classes"):
-            desk.conductor._groups._conf.set_override(option, ["RamFilter"], group="filter_scheduler")
+            desk.conductor.collaborators.groups._conf.set_override(option, ["RamFilter"], group="filter_scheduler")
         (uuid,) = desk.create(scheduler_hints={"group": group.uuid})
         assert desk.state(uuid) == "error/None on None"
         assert desk.fault(uuid).startswith(

@@ -137,7 +137,7 @@ class GroupCommitCases:
     def test_requests_that_come_together_are_written_together(self, desk: Desk) -> None:
         made: list[Any] = []
         wanted = [creation(max_count=2), creation(scheduler_hints={"group": ["unknown"]}), creation()]
-        run: Any = desk.conductor._servers._creations.run_all
+        run: Any = desk.conductor.collaborators.servers._creations.run_all
         assert commits_of(desk, lambda: made.extend(run([wanted[0], wanted[2]]))) == 1
         assert [one.answer.instance_uuids for one in made] == [tuple(one.made.epochs) for one in (wanted[0], wanted[2])]
         assert desk.count(models.Instance) == desk.count(models.Task) == 3
@@ -147,7 +147,7 @@ class GroupCommitCases:
 
     def test_a_request_among_others_that_came_before_makes_nothing(self, desk: Desk) -> None:
         again = creation(request_uuid="11111111-1111-4111-8111-111111111111", body_hash="1")
-        run: Any = desk.conductor._servers._creations.run_all
+        run: Any = desk.conductor.collaborators.servers._creations.run_all
         (first,) = run([again])
         repeated, new = run([again, creation()])
         assert (repeated.new, repeated.answer, new.new) == (False, first.answer, True)
@@ -156,7 +156,7 @@ class GroupCommitCases:
     def test_builds_scheduled_together_are_committed_together(self, desk: Desk) -> None:
         desk.scheduler.order = ["a"]
         wanted = [creation(), creation(max_count=2)]
-        desk.conductor._servers._creations.run_all(wanted)
+        desk.conductor.collaborators.servers._creations.run_all(wanted)
         scheduled = []
         for one in wanted:
             assert one.made.spec is not None
@@ -166,7 +166,7 @@ class GroupCommitCases:
             )
             scheduled.append(Scheduled(CTX, one.made, answer))
         builds: list[Any] = []
-        commit: Any = desk.conductor._builds._commits.run_all
+        commit: Any = desk.conductor.collaborators.builds._commits.run_all
         assert commits_of(desk, lambda: builds.extend(commit(scheduled))) == 1
         assert [{b.message.instance.uuid for b in some} for some in builds] == [set(one.made.epochs) for one in wanted]
         # Repeated, as after a connection that broke at the commit.

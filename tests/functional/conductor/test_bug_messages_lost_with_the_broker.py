@@ -24,7 +24,7 @@ def test_a_build_that_could_not_be_sent_is_sent_again_soon(desk: Desk) -> None:
     desk.hosts["a"].deaf = True
     (uuid,) = desk.create()
     desk.hosts["a"].deaf = False
-    desk.conductor._reconcile._casts.unsent._ticks = lambda: float("inf")
+    desk.conductor.collaborators.reconcile._computes.unsent._ticks = lambda: float("inf")
     desk.tick(desk.conductor)
     assert builds(desk) == [uuid]
     desk.tick(desk.conductor)
@@ -36,7 +36,7 @@ def test_a_deletion_that_could_not_be_sent_is_sent_again_soon(desk: Desk) -> Non
     desk.hosts["a"].deaf = True
     desk.delete(uuid)
     desk.hosts["a"].deaf = False
-    desk.conductor._reconcile._casts.unsent._ticks = lambda: float("inf")
+    desk.conductor.collaborators.reconcile._computes.unsent._ticks = lambda: float("inf")
     desk.tick(desk.conductor)
     assert desk.hosts["a"].terminated == [uuid]
 

@@ -71,12 +71,12 @@ def test_results_of_audits_are_written_beside_one_that_cannot_be(desk: Desk, mon
     with desk.db.write() as session:
         session.query(models.NodeAudit).delete()
     for node_id in (1, 2, 3):
-        desk.conductor._audits.ended(node_id, NodeAudit())
-    desk.conductor._audits.flush()
+        desk.conductor.collaborators.audit_results.ended(node_id, NodeAudit())
+    desk.conductor.collaborators.audit_results.flush()
     with desk.db.read() as session:
         assert {row.node_id for row in session.query(models.NodeAudit)} == {1, 3}
     monkeypatch.undo()
-    desk.conductor._audits.flush()  # what could not be written is not tried for ever
+    desk.conductor.collaborators.audit_results.flush()  # what could not be written is not tried for ever
 
 
 def test_builds_are_sent_again_beside_one_whose_task_cannot_be_read(desk: Desk) -> None:
@@ -104,7 +104,7 @@ def test_builds_past_their_deadline_end_beside_one_that_cannot(desk: Desk, monke
             raise RuntimeError("boom")
 
     monkeypatch.setattr(build_instances, "fail_builds", failing)
-    desk.conductor._builds.expire(epochs, "too late")
+    desk.conductor.collaborators.builds.expire(epochs, "too late")
     assert [desk.instance(uuid).vm_state for uuid in uuids] == ["error", "building", "error"]
 
 
@@ -134,6 +134,6 @@ def test_a_purge_that_fails_does_not_end_the_others(desk: Desk, monkeypatch: pyt
     monkeypatch.setattr(db_purge, "deleted_instances", failing)
     old = {"id": "w", "host": "gone", "lease_until": START - 10_000}
     desk.db.run(lambda session: session.execute(insert(models.Worker), [old]))
-    desk.conductor._purge.purge()
+    desk.conductor.collaborators.purge.purge()
     with desk.db.read() as session:
         assert session.get(models.Worker, "w") is None

@@ -9,7 +9,7 @@ def ask_again(desk: Desk, uuid: str) -> None:
     """As if nobody knew that the first asking is still under way."""
     task = desk.task(uuid)
     assert task is not None
-    desk.conductor._builds.again(CTX, task.reservation_id, {uuid: task.epoch})
+    desk.conductor.collaborators.builds.reschedule(CTX, task.reservation_id, {uuid: task.epoch})
 
 
 def test_the_answer_to_an_older_asking_is_void(desk: Desk) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from minova import errors
+from minova.cmd.conductor import make_manager
 from minova.conductor.manager import ConductorManager
 from tests.functional.conductor.desk import CTX, Desk
 from tests.tables import make_tables
@@ -45,7 +46,7 @@ def desk(tmp_path: Path, bus: BusToOneself, down_time: int) -> Iterator[Desk]:
     desk = Desk(url)
     desk.options["service_down_time"] = down_time
     client: Any = bus
-    bus.manager = ConductorManager(
+    bus.manager = make_manager(
         desk.conf(),
         desk.db,
         desk.scheduler,
@@ -53,7 +54,7 @@ def desk(tmp_path: Path, bus: BusToOneself, down_time: int) -> Iterator[Desk]:
         host="one",
         clock=lambda: desk.now,
         spawn=lambda work: desk.waiting.append(("one", work)),
-        over_the_bus=client,
+        own_topic=client,
     )
     bus.manager.init_host()
     desk.conductor = bus.manager
@@ -70,7 +71,7 @@ def pass_time(desk: Desk, seconds: int) -> None:
             try:
                 task.work()
             except errors.ServiceUnavailable:
-                assert task.name == "try_out_bus"
+                assert task.name == "ping_broker"
         desk.settle()
 
 

@@ -54,5 +54,5 @@ def test_a_conductor_that_was_upgraded_counts_as_what_it_is_now(desk: Desk) -> N
 
 
 def test_services_without_a_database_are_told_the_levels(desk: Desk) -> None:
-    desk.conductor._services._levels = lambda: dict(CURRENT)
+    desk.conductor.collaborators.services._levels = lambda: dict(CURRENT)
     assert desk.conductor.heartbeat(CTX, host="a", binary="minova-compute").levels == CURRENT

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from minova.cmd.conductor import make_manager
 from minova.conductor.manager import ConductorManager
 from minova.contracts.compute import ComputeApi
 from tests.functional.conductor.desk import Desk
@@ -18,7 +19,7 @@ def threaded(
     compute: Callable[[str], ComputeApi] | None = None,
 ) -> Iterator[ConductorManager]:
     """It has started, and is stopped at the end; its periodic tasks run only when the test calls them."""
-    made = ConductorManager(
+    made = make_manager(
         desk.conf(),
         desk.db,
         scheduler or desk.scheduler,

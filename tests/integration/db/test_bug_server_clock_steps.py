@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, text
 
+from minova.cmd.conductor import make_manager
 from minova.conductor.manager import ConductorManager
 from minova.db import clock, models, schema
 from minova.db.api_queries import services
@@ -41,7 +42,7 @@ def db(request: pytest.FixtureRequest, steps: SteppedClock) -> Iterator[Database
 
 @pytest.fixture
 def conductor(db: Database, tmp_path: Path) -> ConductorManager:
-    made = ConductorManager(
+    made = make_manager(
         configure(tmp_path, host="one"), db, FakeScheduler(db), FakeHost, host="one", spawn=lambda work: work()
     )
     made.init_host()

@@ -20,7 +20,7 @@ def silence(desk: Desk, *living: str) -> None:
         desk.now += 9.0
         for host in living:
             desk.conductor.heartbeat(CTX, host=host, binary="minova-compute")
-        desk.conductor._services.flush()
+        desk.conductor.collaborators.services.flush()
 
 
 @pytest.mark.parametrize(

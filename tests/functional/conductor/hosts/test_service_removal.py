@@ -56,7 +56,7 @@ def test_compute_that_hosts_instances_stays(desk: Desk) -> None:
 def test_destination_of_a_migration_in_progress_stays(desk: Desk) -> None:
     uuid = desk.active("a")
     chosen = Selection(host="b", node="b-node", provider_uuid=named("b"), allocation={"VCPU": 1})
-    moved = desk.conductor.migrations.begin_move(uuid, MigrationType.RESIZE, FLAVOR, chosen, claim_no=50)
+    moved = desk.conductor.collaborators.migrations.begin_move(uuid, MigrationType.RESIZE, FLAVOR, chosen, claim_no=50)
     desk.conductor.claim_move(CTX, migration=moved.migration, node=desk.node("b"))
     with pytest.raises(errors.Conflict, match="Unable to delete compute service that has in-progress migrations"):
         delete(desk, "b")
@@ -94,7 +94,7 @@ def test_process_whose_service_another_conductor_deleted_is_told_so(desk: Desk) 
 def test_conductor_service_is_a_row_alone(desk: Desk) -> None:
     conductor = service(desk, "one")
     other = desk.start("two")
-    other._services.flush()
+    other.collaborators.services.flush()
     desk.conductor.delete_service(CTX, service_uuid=service(desk, "two").uuid)
     with desk.db.read() as session:
         rows = session.scalars(select(models.Service.host).where(models.Service.binary == conductor.binary)).all()

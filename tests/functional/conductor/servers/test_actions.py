@@ -148,7 +148,7 @@ def test_an_action_is_refused_while_a_service_runs_that_does_not_know_its_states
     desk: Desk, topic: str, level: str
 ) -> None:
     uuid = desk.active()
-    desk.conductor._actions._levels = lambda: {topic: level}
+    desk.conductor.collaborators.actions._levels = lambda: {topic: level}
     with pytest.raises(errors.PeerTooOld, match=f"stop needs {topic} .*has {level}"):
         desk.act(uuid, "stop")
     assert desk.state(uuid) == "active/None on a"
@@ -222,7 +222,7 @@ def test_what_the_former_owner_of_a_task_does_is_void(desk: Desk) -> None:
     desk.now += 31
     desk.start("two")
     desk.settle()
-    desk.conductor._actions.expire(uuid, task.epoch, "a late look")
+    desk.conductor.collaborators.actions.expire(uuid, task.epoch, "a late look")
     assert desk.state(uuid) == "active/powering-off on a"
 
 

@@ -1,4 +1,4 @@
-"""Flavors and images."""
+"""Flavors, as administrators make, change and delete them."""
 
 from collections.abc import Mapping
 
@@ -8,16 +8,15 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.tasks.worker import Worker
-from minova.db.catalogue import flavors, images
+from minova.db.catalogue import flavors
 from minova.objects.flavor import Flavor
-from minova.objects.image import Image
 
 
-class Catalogue:
+class Flavors:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
-    def create_flavor(self, flavor: Flavor) -> Flavor:
+    def create(self, flavor: Flavor) -> Flavor:
         """BadRequest: it has no size. Conflict: name or id is taken."""
         if min(flavor.vcpus, flavor.memory_mb) < 1 or min(flavor.root_gb, flavor.ephemeral_gb, flavor.swap) < 0:
             raise errors.BadRequest(
@@ -31,7 +30,7 @@ class Catalogue:
             ) from None
         return flavor
 
-    def delete_flavor(self, flavorid: str) -> None:
+    def delete(self, flavorid: str) -> None:
         if not self._worker.run(lambda session: flavors.remove(session, flavorid)):
             raise errors.NotFound(f"Flavor {flavorid} could not be found.")
 
@@ -51,36 +50,3 @@ class Catalogue:
             return made
 
         return self._worker.run(work)
-
-    def create_image(self, image: Image) -> Image:
-        """Conflict: its id is taken."""
-        try:
-            return self._worker.run(lambda session: images.add(session, image, self._worker.at()))
-        except IntegrityError:
-            raise errors.Conflict(f"Image {image.id} exists already") from None
-
-    def update_image(self, image: Image, expected_status: str) -> Image:
-        """NotFound, or Conflict: it is in another status."""
-
-        def work(session: Session) -> Image:
-            made = images.replace(session, image, expected_status, self._worker.at())
-            if made is not None:
-                return made
-            found = images.find(session, image.id)
-            if found is None:
-                raise errors.NotFound(f"Image {image.id} could not be found.")
-            raise errors.Conflict(f"Image {image.id} is {found.status}, not {expected_status}")
-
-        return self._worker.run(work)
-
-    def delete_image(self, image_id: str) -> None:
-        """Forbidden: it is protected."""
-
-        def work(session: Session) -> None:
-            found = images.find(session, image_id)
-            if found is not None and found.protected:
-                raise errors.Forbidden(f"Image {image_id} is protected and cannot be deleted.")
-            if not images.remove(session, image_id):
-                raise errors.NotFound(f"Image {image_id} could not be found.")
-
-        self._worker.run(work)
