@@ -26,6 +26,7 @@ from minova.log import bound_request
 from minova.outages import Outage
 from minova.reconnects import Reconnects, send_answers_to_missing_queues
 from minova.rpc_levels import Levels
+from minova.rpc_listener import hand_back_messages
 
 threads.use_native()
 
@@ -59,6 +60,8 @@ cfg.set_defaults(impl_rabbit.rabbit_opts, kombu_missing_consumer_retry_timeout=4
 # oslo.messaging looks after each message for the next one after 1 ms, 2 ms, 4 ms and so on, for listeners that acknowledge between
 # two looks. Those of RPC acknowledge what they read at once, and such looks took a third of a busy conductor's CPU time.
 amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = 0.5
+# A message that reaches a server while it stops is not lost.
+hand_back_messages()
 # Nor are the answers to a caller that needed longer for that thrown away.
 send_answers_to_missing_queues()
 

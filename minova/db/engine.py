@@ -34,8 +34,8 @@ from minova.outages import Outage
 
 T = TypeVar("T")
 
-# PostgreSQL: serialization failure, deadlock. MariaDB: lock wait time-out, deadlock, snapshot changed.
-_RETRIABLE = ("40001", "40P01", 1205, 1213, 1020)
+# PostgreSQL: serialization failure, deadlock, lock time-out. MariaDB: lock wait time-out, deadlock, snapshot changed.
+_RETRIABLE = ("40001", "40P01", "55P03", 1205, 1213, 1020)
 # PostgreSQL's classes of connection failures, lack of resources and operators who intervene.
 _AWAY_SQLSTATES = ("08", "53", "57P", "58")
 # MariaDB: too many connections, shutting down, full, not yet part of its cluster; whatever its client library says (2000 and up)
@@ -130,6 +130,7 @@ class Database:
             return
         if self.engine.driver == "psycopg":
             event.listen(self.engine, "do_connect", _connect_psycopg)
+        event.listen(self.engine, "do_execute", _repeat_read)
         event.listen(self.engine, "checkin", self._note_use)
         event.listen(self.engine, "checkout", self._ping_after_rest)
         event.listen(self.engine, "connect", self._set_up_session)
@@ -154,13 +155,19 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """For what changes nothing: on PostgreSQL each statement stands alone, so that a write would stay and a lock
-        would not.
+        would not. A statement that a deadlock has ended is repeated by itself.
 
         ServiceUnavailable: the database does not answer.
         """
-        with self._available(), Session(self.engine, expire_on_commit=False) as session:
-            session.connection(execution_options=self._reads)
-            yield session
+        try:
+            with self._available(), Session(self.engine, expire_on_commit=False) as session:
+                session.connection(execution_options=self._reads)
+                yield session
+        except DBAPIError as error:
+            if not is_retriable(error):
+                raise
+            LOG.warning("A read was given up after %d tries: %s", ATTEMPTS, error.orig)
+            raise errors.ServiceUnavailable("The database is too busy.") from error
 
     @contextmanager
     def write(self, session_class: type[Session] = Session) -> Iterator[Session]:
@@ -189,7 +196,7 @@ class Database:
                 if attempt == ATTEMPTS:
                     LOG.warning("A transaction was given up after %d tries: %s", ATTEMPTS, error.orig)
                     raise errors.ServiceUnavailable("The database is too busy.") from error
-                time.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE)))
+                _pause(attempt)
         raise AssertionError("unreachable")
 
     def close(self) -> None:
@@ -264,6 +271,31 @@ class Database:
 def _writer_of(path: str) -> AbstractContextManager[object]:
     """Threads of one process take turns to write a SQLite file: its own lock sleeps up to 0.1 s between two looks."""
     return threading.Lock() if path and path != ":memory:" else nullcontext()
+
+
+def _pause(attempt: int) -> None:
+    time.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE)))
+
+
+def _repeat_read(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
+    """Execute a statement of `Database.read`; repeat it, jittered and bounded, after a deadlock. Returns whether it was executed.
+
+    Statements that change tables lock them against reads, too. One statement can be repeated without those before it, because
+    each sees what is committed when it begins, on MariaDB by the isolation level.
+    """
+    if not context.execution_options.get("minova_reads"):
+        return False
+    for attempt in range(1, ATTEMPTS):
+        try:
+            context.dialect.do_execute(cursor, statement, parameters, context)
+        except context.dialect.loaded_dbapi.Error as error:
+            if _code(error) not in _RETRIABLE:
+                raise
+            cursor.connection.rollback()  # on MariaDB the transaction still holds its locks of tables
+            _pause(attempt)
+        else:
+            return True
+    return False  # the last try is SQLAlchemy's own
 
 
 def is_retriable(error: DBAPIError) -> bool:

@@ -5,6 +5,7 @@ that services of both run on the same tables: upgrades roll. The database says f
 it, so a service that is older than the tables knows whether it may start.
 """
 
+import time
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -25,6 +27,8 @@ COMMAND = "minova-manage db upgrade"
 TABLE, _FIRST_TABLE = "minova_schema", "alembic_version"
 # The newest revision of the last release, whose services must be able to start on these tables.
 LAST_RELEASE = "0005"
+# The tables of that release that newer revisions change.
+CHANGED = ("compute_nodes", "migrations", "services", "tasks", "workers")
 
 
 def head() -> str:
@@ -63,6 +67,39 @@ def _note(connection: Connection, found: str | None) -> None:
         connection.execute(text(f"INSERT INTO {TABLE} (version_num) VALUES (:found)"), {"found": found})
 
 
+def _lock(connection: Connection, tables: list[str]) -> None:
+    """On PostgreSQL, lock `tables` before the first change, so that a deadlock never ends a read of a running service.
+
+    PostgreSQL looks for deadlocks in a session that has waited for `deadlock_timeout`, and ends that session. A read waits for
+    the upgrade only. So half of that time after its first request the upgrade waits for nothing while it holds a lock: it ends
+    with LockNotAvailable, and is repeated. Once it holds all of them there is nothing to wait for.
+
+    The table that it did not get becomes the first: it has no other lock when it waits for that one, so services that use
+    both can end. And it waits longer for it, because PostgreSQL cancels an autovacuum only for a session that has waited for
+    `deadlock_timeout`.
+    """
+    if connection.dialect.name != "postgresql":
+        return
+    known = inspect(connection).get_table_names()
+    setting = text("SELECT setting::float / 1000 FROM pg_settings WHERE name = 'deadlock_timeout'")
+    deadlock_timeout = connection.execute(setting).scalar_one()
+    until = time.monotonic() + deadlock_timeout / 2
+    wait = 2 * deadlock_timeout
+    for table in [each for each in tables if each in known]:
+        milliseconds = int(wait * 1000)
+        try:
+            if milliseconds > 0:
+                connection.execute(text(f"SET LOCAL lock_timeout = {milliseconds}"))
+                connection.execute(text(f"LOCK TABLE {table}"))
+            else:
+                connection.execute(text(f"LOCK TABLE {table} NOWAIT"))
+        except DBAPIError:
+            tables.remove(table)
+            tables.insert(0, table)
+            raise
+        wait = until - time.monotonic()
+
+
 def upgrade(url: str) -> str:
     """Make or update the tables; answers the revision. Data are kept, and doing it twice is harmless.
 
@@ -75,8 +112,12 @@ def upgrade(url: str) -> str:
         if found is not None and int(found) > int(head()):
             return found
 
+        order = list(CHANGED)
+
         def work(session: Session) -> None:
             connection = session.connection()
+            if found not in (None, head()):
+                _lock(connection, order)
             _note(connection, found)
             command.upgrade(_config(connection), "head")
             connection.execute(text(f"UPDATE {TABLE} SET oldest = :oldest"), {"oldest": LAST_RELEASE})
@@ -86,7 +127,7 @@ def upgrade(url: str) -> str:
             with db.write() as session:
                 work(session)
         else:
-            # Services that run may hold locks on the same tables in another order.
+            # It gives way to services that run and hold locks.
             db.run(work)
         return version(db) or ""
     finally:

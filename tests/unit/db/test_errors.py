@@ -104,6 +104,12 @@ def test_busy_transaction_is_repeated_as_a_whole_a_limited_number_of_times(tmp_p
         db.run(never)
 
 
+def test_bug_a_read_that_stays_busy_is_an_unavailable_database(tmp_path: Path) -> None:
+    db = Database(f"sqlite:///{tmp_path}/minova.sqlite")
+    with pytest.raises(errors.ServiceUnavailable, match="too busy"), db.read():
+        raise wrapped(sqlite3.OperationalError("database is locked"))
+
+
 def test_no_value_of_a_statement_stands_in_an_error(tmp_path: Path) -> None:
     """It may be a password for a guest, and errors are logged whole."""
     db = Database(f"sqlite:///{tmp_path}/minova.sqlite")
