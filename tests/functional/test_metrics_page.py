@@ -11,7 +11,7 @@ def test_the_page_shows_what_was_counted() -> None:
     page = metrics.Page("127.0.0.1", 0)
     page.start()
     try:
-        with urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
     finally:
         page.stop()

@@ -25,12 +25,12 @@ SMALL, OTHER = "hv-small", "hv-other"
 @contextlib.contextmanager
 def small_disk(folder: Path, size_mb: int) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", str(folder)], check=True, timeout=30)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", str(folder)], check=True, timeout=120)
     try:
         yield folder
     finally:
         # Lazily, since a service that is being killed may still hold a file.
-        subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=30)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=120)
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ class PrivateServer(abc.ABC):
 
     name: ClassVar[str]
     ports_needed: ClassVar[int] = 0
-    ready_within: ClassVar[float] = 60.0
+    ready_within: ClassVar[float] = 180.0
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     # A server whose folder goes away with it need not say goodbye, unless it holds something outside of that folder.
     close_signal: ClassVar[signal.Signals] = signal.SIGKILL

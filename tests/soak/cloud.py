@@ -32,8 +32,8 @@ BINARIES = {
 HOST = {"fake_vcpus": 16, "fake_memory_mb": 16384, "fake_local_gb": 200}
 STOP_WITHIN = 75.0
 # What services say when they work, and within how many seconds, with broker and database away for a part of them.
-STARTED, STARTED_WITHIN = (" started", " listens on "), 90.0
-RENAMED_WITHIN = 90.0
+STARTED, STARTED_WITHIN = (" started", " listens on "), 180.0
+RENAMED_WITHIN = 180.0
 
 
 class Cloud:

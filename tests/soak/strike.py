@@ -10,7 +10,7 @@ from tests.cluster import wait_for
 from tests.soak.cloud import Cloud
 from tests.soak.plan import NOT_BESIDE_OLD_CONDUCTORS, Fault
 
-UPGRADED_WITHIN = 90.0
+UPGRADED_WITHIN = 180.0
 
 
 class Striker:

@@ -40,7 +40,7 @@ Serve = Callable[..., tuple[Cloud, ApiService]]
 
 
 def http(service: ApiService, method: str, path: str, **more: Any) -> urllib3.BaseHTTPResponse:
-    with urllib3.PoolManager(retries=False, timeout=10) as pool:
+    with urllib3.PoolManager(retries=False, timeout=60) as pool:
         return pool.request(method, f"http://{LOOPBACK}:{service.port}{path}", **more)
 
 
@@ -101,7 +101,7 @@ def test_a_client_that_hangs_up_in_an_upload_leaves_the_image_queued(serve: Serv
 
 def test_a_long_refused_upload_gets_its_answer_and_is_not_read_to_the_end(serve: Serve) -> None:
     _, service = serve()
-    with socket.create_connection((LOOPBACK, service.port), timeout=10) as client:
+    with socket.create_connection((LOOPBACK, service.port), timeout=60) as client:
         line = "PUT /v2/images/none/file HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\n"
         client.sendall(f"{line}Content-Length: {10**12}\r\n\r\n".encode())
         client.sendall(b"x" * (2 << 20))
@@ -132,7 +132,7 @@ def test_https(serve: Serve, tmp_path: Path) -> None:
         timeout=30,
     )
     _, service = serve(ssl_cert_file=str(cert), ssl_key_file=str(key))
-    with urllib3.PoolManager(ssl_context=ssl.create_default_context(cafile=cert), retries=False, timeout=10) as pool:
+    with urllib3.PoolManager(ssl_context=ssl.create_default_context(cafile=cert), retries=False, timeout=60) as pool:
         answer = pool.request("GET", f"https://{LOOPBACK}:{service.port}/")
     assert answer.json()["versions"][0]["links"][0]["href"].startswith("https://")
 

@@ -53,7 +53,7 @@ def port(folder_of_databases: Path) -> Iterator[int]:
 
 
 def test_for_development_it_serves_a_new_database_on_loopback_and_leaves_nothing(port: int) -> None:
-    with urllib3.PoolManager(retries=False, timeout=10) as pool:
+    with urllib3.PoolManager(retries=False, timeout=60) as pool:
         assert pool.request("GET", f"http://127.0.0.1:{port}/").status == 200
         assert pool.request("GET", f"http://127.0.0.1:{port}/resource_providers").status == 401
         answer = pool.request("GET", f"http://127.0.0.1:{port}/resource_providers", headers=ADMIN)
@@ -63,7 +63,7 @@ def test_for_development_it_serves_a_new_database_on_loopback_and_leaves_nothing
         url, chunks = f"http://127.0.0.1:{port}/resource_providers", iter([b'{"name"', b': "b"}'])
         headers = {**ADMIN, "Content-Type": "application/json"}
         assert pool.request("POST", url, headers=headers, body=chunks, chunked=True).status == 201
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(b"POST /resource_providers HTTP/1.1\r\nHost: x\r\nContent-Length: hi mom\r\n\r\n")
         answered = client.recv(65536).decode()
     assert answered.startswith("HTTP/1.1 400")

@@ -44,7 +44,7 @@ class Openstack:
     def refused(self, command: str) -> str:
         """What it says when it fails."""
         done = subprocess.run(
-            [str(BIN / "openstack"), *self.words(command)], capture_output=True, text=True, timeout=60
+            [str(BIN / "openstack"), *self.words(command)], capture_output=True, text=True, timeout=180
         )
         assert done.returncode != 0, done.stdout
         return done.stderr

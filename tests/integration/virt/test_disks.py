@@ -46,9 +46,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
     folder = tmp_path / "small"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True, timeout=30)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True, timeout=120)
     yield folder
-    subprocess.run(["umount", folder], check=True, timeout=30)
+    subprocess.run(["umount", folder], check=True, timeout=120)
 
 
 def instance(disk_format: str = "qcow2", **flavor: int) -> Instance:
@@ -174,7 +174,7 @@ def test_an_image_on_a_full_disk(small_disk: Path) -> None:
 def test_what_qemu_itself_makes_unsafe(tmp_path: Path, base: Path, options: list[str], why: str) -> None:
     path = tmp_path / "unsafe"
     words = ["qemu-img", "create", "-q", "-f", "qcow2", *options, str(path), "10M"]
-    subprocess.run(words, cwd=tmp_path, check=True, timeout=30)
+    subprocess.run(words, cwd=tmp_path, check=True, timeout=120)
     with pytest.raises(ImageUnacceptable, match=why):
         image_format.inspect(path, "qcow2")
 
