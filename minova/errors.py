@@ -96,6 +96,10 @@ class ImageUnacceptable(MinovaError):
     code = 400
 
 
+class HardwareNotOffered(MinovaError):
+    """The guest asks for hardware that this host's hypervisor does not have; another host may."""
+
+
 class HypervisorUnavailable(MinovaError):
     """libvirt does not answer. The text carries the operation."""
 
