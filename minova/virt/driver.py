@@ -88,7 +88,7 @@ class Driver(Protocol):
         ...
 
     def bases_in_use(self) -> frozenset[str]:
-        """File names of cached base images that disks of instances here stand on."""
+        """File names of cached base images that disks of instances here stand on. UnknownDiskFormat: that cannot be told."""
         ...
 
     def power_state(self, instance_uuid: str) -> PowerState | None:

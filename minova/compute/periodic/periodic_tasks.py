@@ -6,7 +6,7 @@ from pathlib import Path
 
 from oslo_config import cfg
 
-from minova import metrics
+from minova import errors, metrics
 from minova.compute.accounting.audit import differing, to_stop
 from minova.compute.images.sweep import sweep, time_in
 from minova.compute.instances.builds import Builder
@@ -125,7 +125,11 @@ class PeriodicTasks:
         if not options.remove_unused_base_images:
             return
         folder = Path(self._conf.instances_path) / self._conf.image_cache_subdirectory_name
-        in_use = self._driver.bases_in_use()
+        try:
+            in_use = self._driver.bases_in_use()
+        except errors.UnknownDiskFormat as error:
+            LOG.warning("No base image is removed from the cache: %s", error)
+            return
         now = time_in(folder)
         removed = sweep(folder, in_use, options.remove_unused_original_minimum_age_seconds, now)
         metrics.BASES_REMOVED.inc(len(removed))

@@ -5,6 +5,7 @@ What users chose stands in the metadata alone, as JSON strings: XML has no way t
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import msgspec
@@ -152,6 +153,18 @@ def mark_of(xml: str) -> Mark | None:
         return _MARK.from_builtins(values)
     except (ValueError, msgspec.ValidationError):
         return None
+
+
+def disk_formats_of(xml: str, instance_uuid: str) -> dict[str, str]:
+    """The format of each disk of the domain that lies in the instance's folder, by the name of its file."""
+    formats = {}
+    for disk in ET.fromstring(xml).findall("devices/disk[@type='file']"):
+        source, driver = disk.find("source"), disk.find("driver")
+        path = Path("" if source is None else source.get("file", ""))
+        written = None if driver is None else driver.get("type")
+        if path.parent.name == instance_uuid and written:
+            formats[path.name] = written
+    return formats
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
