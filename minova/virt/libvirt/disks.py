@@ -18,6 +18,7 @@ import msgspec
 
 from minova.errors import (
     DiskFull,
+    HardwareNotOffered,
     HypervisorUnavailable,
     ImageUnacceptable,
     InvalidConfiguration,
@@ -78,9 +79,17 @@ class Disks:
         )
 
     def make(self, instance: Instance, base: "Base", host: str, attempt: int) -> None:
-        """Make every disk anew. StaleAttempt: a later attempt on another host has made them."""
+        """Make every disk anew. StaleAttempt: a later attempt on another host has made them. HardwareNotOffered: the image
+        is larger than the whole file system here, and the flavor gives the disk no other size.
+        """
         folder = self.folder(instance.uuid)
         what = f"Disks of instance {instance.uuid} in {self.path}"
+        if not instance.flavor.root_gb and base.virtual_size > self.usage()[0]:
+            # Placement counts no disk for such a flavor, so that nothing else compares the image's size with the host's.
+            raise HardwareNotOffered(
+                f"Image of virtual size {base.virtual_size} bytes: larger than the host's disk, and flavor "
+                f"{instance.flavor.name} sets no other size"
+            )
         formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance)}
         with disk_full(what), disk_owner.locked(folder, make=True) as owner:
             owner.take(host, attempt, formats)
