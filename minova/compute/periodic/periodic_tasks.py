@@ -1,4 +1,4 @@
-"""Periodic tasks of a compute: power states, domains of deleted instances, the image cache."""
+"""Periodic tasks of a compute: power states, domains of deleted instances, console logs, the image cache."""
 
 import logging
 from collections.abc import Sequence
@@ -22,6 +22,8 @@ from minova.virt.driver import Driver
 LOG = logging.getLogger(__name__)
 # Nova's, of a periodic task whose interval is 0.
 DEFAULT_INTERVAL = 60.0
+# A serial port writes some 10 MB in this time at most.
+CONSOLE_LOG_INTERVAL = 10.0
 
 
 class PeriodicTasks:
@@ -51,7 +53,8 @@ class PeriodicTasks:
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """Those that the options switch on."""
         conf = self._conf
-        tasks = []
+        bound = self._driver.bound_console_logs
+        tasks = [PeriodicTask(name="bound_console_logs", interval=CONSOLE_LOG_INTERVAL, work=bound)]
         if conf.sync_power_state_interval >= 0:
             every = conf.sync_power_state_interval or DEFAULT_INTERVAL
             tasks.append(PeriodicTask(name="sync_power_states", interval=every, work=self.sync_power_states))

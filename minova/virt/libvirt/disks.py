@@ -31,7 +31,7 @@ from minova.virt.disk_space import disk_full, says_disk_full
 from minova.virt.driver import RowHost
 from minova.virt.libvirt import disk_owner
 from minova.virt.libvirt.disk_owner import DiskOwner, OwnerFile
-from minova.virt.libvirt.guest_files import disk_formats
+from minova.virt.libvirt.guest_files import console_logs, disk_formats
 from minova.virt.libvirt.guest_xml import Disk
 
 LOG = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Disks:
         return self.path / str(uuid.UUID(instance_uuid))
 
     def console_log(self, instance_uuid: str) -> Path:
-        return self.folder(instance_uuid) / "console.log"
+        return self.folder(instance_uuid) / console_logs.NAME
 
     def plan(self, instance: Instance) -> tuple[Disk, ...]:
         """The disks that the instance's flavor gives it."""
@@ -164,12 +164,30 @@ class Disks:
             disk = disk_owner.inode(folder / disk_owner.ROOT_DISK)
             owner.write(DiskOwner(host=host, attempt=attempt, disk=disk, formats=known))
 
+    def bound_console_logs(self, host: str, limit: int) -> None:
+        """Empty each console log of more than `limit` bytes; its last `limit` bytes are kept beside it.
+
+        Logs of guests whose disks are another host's are left alone. What cannot be done is logged.
+        """
+        for log in self.path.glob(f"*/{console_logs.NAME}"):
+            try:
+                if log.stat().st_size <= limit:
+                    continue
+                with disk_owner.locked(log.parent) as owner:
+                    found = owner.read()
+                    if (found is None or found.host == host) and console_logs.bound(log, limit):
+                        LOG.info("Console log %s had more than %d bytes and was emptied", log, limit)
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            except (OSError, HypervisorUnavailable) as error:
+                LOG.warning("Console log %s has more than %d bytes and cannot be emptied: %s", log, limit, error)
+
     def console_output(self, instance_uuid: str) -> str:
         """The last of what the guest has printed, at most 100 kB of it, as Nova gives it."""
         log = self.console_log(instance_uuid)
         kept = b""
         # virtlogd turns a log over to .0, .1 and so on, the oldest last.
-        rotated = sorted(path for path in log.parent.glob("console.log.*") if _ROTATED.fullmatch(path.name))
+        rotated = sorted(path for path in log.parent.glob(f"{console_logs.NAME}.*") if _ROTATED.fullmatch(path.name))
         for path in (log, *rotated):
             with suppress(FileNotFoundError):
                 kept = _tail(path, CONSOLE_BYTES - len(kept)) + kept

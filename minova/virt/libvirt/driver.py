@@ -40,7 +40,7 @@ from minova.virt.libvirt.settings import settings_from, uri_of
 
 LOG = logging.getLogger(__name__)
 KIB_IN_MB = 1024
-GB = 1 << 30
+KB, GB = 1 << 10, 1 << 30
 # Seconds between looks whether a guest has shut itself down, and between signals to it (Nova's shutdown_retry_interval).
 SHUTDOWN_POLL, SHUTDOWN_RETRY_INTERVAL = 0.5, 10.0
 _UNDEFINE = (
@@ -207,6 +207,10 @@ class LibvirtDriver:
             if domain is None or self._our_mark(domain) is None:
                 return {}
             return disk_formats_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), instance_uuid)
+
+    def bound_console_logs(self) -> None:
+        if self._real:
+            self._disks.bound_console_logs(self._ready().host, self._conf.libvirt.console_log_max_kb * KB)
 
     def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
         if timeout > 0 and self._shut_down(instance_uuid, timeout, cancelled or threading.Event()):

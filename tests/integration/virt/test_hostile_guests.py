@@ -1,6 +1,7 @@
-"""Guests on real QEMU that would harm their host: by what they write, by what their image asks for."""
+"""Guests on real QEMU that would harm their host: by what they print, by what they write, by what their image asks for."""
 
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,15 +13,43 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.virt.driver import Driver
 from minova.virt.libvirt.disk_owner import OWNER, written_formats
+from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, prepared, remove_all
+
+KB, MB = 1 << 10, 1 << 20
+LIMIT = 128 * KB
+# mov dx, 0x3f8; mov al, 'x'; again: out dx, al; jmp again: prints on the serial port without end.
+CHATTERBOX = bytes.fromhex("baf803 b078 ee ebfd").ljust(510, b"\0") + b"\x55\xaa"
 
 
 @pytest.fixture
 def driver(tmp_path: Path, libvirt_uri: str) -> Iterator[Driver]:
-    driver = load(tmp_path, libvirt_uri)
+    driver = load(tmp_path, libvirt_uri, console_log_max_kb=LIMIT // KB)
     yield driver
     remove_all(driver)
     driver.close()
+
+
+def test_guest_that_prints_without_end(driver: Driver, tmp_path: Path) -> None:
+    image = tmp_path / "chatterbox"
+    image.write_bytes(CHATTERBOX.ljust(MB, b"\0"))
+    one = instance(image=Image(id="i", disk_format="raw"))
+    driver.prepare(one, driver.available_nodes()[0], 1, image)
+    driver.power_on(one)
+    folder = tmp_path / "instances" / one.uuid
+    log, kept = folder / "console.log", folder / "console.log.0"
+    for _ in range(3):
+        wait_for("a log beyond its limit", lambda: log.stat().st_size > LIMIT)
+        before = log.stat().st_size
+        driver.bound_console_logs()
+        # QEMU goes on from the beginning, and leaves no hole.
+        assert log.stat().st_size < before
+        assert LIMIT <= kept.stat().st_size <= 2 * LIMIT + 64 * KB
+        time.sleep(0.1)
+        with log.open("rb") as file:
+            assert set(file.read(100)) <= {ord("x")}
+    assert driver.console_output(one.uuid, None).endswith("x" * 1000)
+    assert sorted(path.name for path in folder.glob("console*")) == ["console.log", "console.log.0"]
 
 
 def test_guest_that_writes_a_qcow2_header_into_its_disks(driver: Driver, guest_image: Path, tmp_path: Path) -> None:

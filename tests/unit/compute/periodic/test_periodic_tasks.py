@@ -13,7 +13,7 @@ from tests.fakes.computes import CTX, NODE, Compute
 from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
 
 RUNNING = PowerState.RUNNING
-ALWAYS = ["heartbeat", "report_changes", "update_available_resource"]
+ALWAYS = ["heartbeat", "report_changes", "update_available_resource", "bound_console_logs"]
 
 
 def work(compute: Compute, name: str) -> None:
@@ -190,3 +190,14 @@ def test_no_base_is_removed_while_a_disk_of_unknown_format_may_stand_on_it(
     work(compute, "run_image_cache_manager")
     assert path.exists()
     assert "No base image is removed from the cache: No format is written down for /i/x/disk" in caplog.text
+
+
+# -- console logs ------------------------------------------------------------------------------------------------------
+
+
+def test_console_logs_are_bounded_every_ten_seconds() -> None:
+    compute = Compute()
+    (task,) = [one for one in compute.manager.periodic_tasks() if one.name == "bound_console_logs"]
+    assert task.interval == 10
+    work(compute, "bound_console_logs")
+    assert compute.hypervisor.calls[-1] == "bound_console_logs"
