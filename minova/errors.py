@@ -96,6 +96,14 @@ class ImageUnacceptable(MinovaError):
     code = 400
 
 
+class HardwareNotOffered(MinovaError):
+    """The guest asks for hardware that this host's hypervisor does not have; another host may."""
+
+
+class UnknownDiskFormat(MinovaError):
+    """A disk of which minova wrote down no format: it is not read."""
+
+
 class HypervisorUnavailable(MinovaError):
     """libvirt does not answer. The text carries the operation."""
 

@@ -36,4 +36,12 @@ OPTS: list[cfg.Opt] = [
         help="Cache modes by disk type, such as file=writeback; unset: none where the file system has O_DIRECT, "
         "else writeback.",
     ),
+    cfg.IntOpt(
+        "console_log_max_kb",
+        default=2048,
+        min=128,
+        max=1 << 20,
+        help="A guest's console log that is larger is emptied, and its end of this size kept as console.log.0. The compute "
+        "looks every 10 s. It matters where libvirt runs without virtlogd; virtlogd's own limit (max_size) is as large.",
+    ),
 ]

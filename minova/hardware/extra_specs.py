@@ -5,7 +5,7 @@ import re
 
 from minova.hardware import cpuset
 from minova.hardware.errors import Invalid, MalformedValue
-from minova.objects.image_properties import flag
+from minova.objects.image_properties import flag, whole
 
 _SIZE = re.compile(r"([-+]?\d*\.?\d+)([KMGTPEZYRQ]?)i?(b|bit|B)")
 _PREFIXES = "KMGTPEZYRQ"
@@ -18,7 +18,7 @@ def is_true(value: object) -> bool:
 
 def number(key: str, value: object) -> int:
     try:
-        return int(str(value))
+        return whole(str(value))
     except ValueError:
         raise MalformedValue(f"{key}={value}: not a number") from None
 

@@ -11,6 +11,11 @@ from minova.objects.pci import PciDevice, PciDevicePool
 MAX_CAPACITY = 2**31 - 1
 
 
+def clamped(number: int) -> int:
+    """The nearest number that a row can hold."""
+    return max(-MAX_CAPACITY, min(number, MAX_CAPACITY))
+
+
 class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver reports of one node (`get_available_resource`). memory in MB, disk in GB.
 
@@ -95,6 +100,32 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
     writer_epoch: int = 0
     write_number: int = 0
     acknowledged: int = 0
+
+
+_FIGURES = (
+    "vcpus",
+    "memory_mb",
+    "local_gb",
+    "vcpus_used",
+    "memory_mb_used",
+    "local_gb_used",
+    "free_ram_mb",
+    "free_disk_gb",
+    "disk_available_least",
+    "current_workload",
+    "running_vms",
+    "hypervisor_version",
+)
+
+
+def with_clamped_figures(node: ComputeNode) -> ComputeNode:
+    """The node with every figure as its row can hold it: one that cannot be would fail the write of all the others."""
+    beyond = {
+        name: clamped(figure)
+        for name in _FIGURES
+        if (figure := getattr(node, name)) is not None and clamped(figure) != figure
+    }
+    return msgspec.structs.replace(node, **beyond) if beyond else node
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):

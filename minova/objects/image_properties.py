@@ -25,6 +25,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+MOST_DIGITS = 20
 TRUE = words("1 t true on y yes")
 
 # Older names that images may still carry; the newer one wins where both stand.
@@ -88,6 +89,13 @@ def flag(text: str) -> bool:
     return text.strip().lower() in TRUE
 
 
+def whole(text: str) -> int:
+    """ValueError: it is no whole number, or longer than any that means something. Python refuses to print the longest."""
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"a number has at most {MOST_DIGITS} digits")
+    return int(text)
+
+
 def one_of(known: frozenset[str], text: str) -> str:
     if text not in known:
         raise ValueError(f"known are {', '.join(sorted(known))}")
@@ -125,7 +133,7 @@ READERS: dict[Reader, str] = {
         hw_pmu hw_qemu_guest_agent hw_time_hpet hw_vif_multiqueue_enabled hw_virtio_packed_ring img_bdm_v2 img_bittorrent
         img_cache_in_nova img_hide_hypervisor_id img_linked_clone img_use_agent os_require_quiesce
         os_skip_agent_inject_files_at_boot os_skip_agent_inject_ssh""",
-    int: """hw_cpu_cores hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_cpu_sockets hw_cpu_threads
+    whole: """hw_cpu_cores hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_cpu_sockets hw_cpu_threads
         hw_device_id hw_maxphysaddr_bits hw_numa_nodes hw_redirected_usb_ports hw_serial_port_count hw_video_ram
         img_compression_level img_version""",
     str: """hw_auto_disk_config hw_cpu_realtime_mask hw_disk_type hw_ephemeral_encryption_secret_uuid hw_machine_type
@@ -195,7 +203,7 @@ def read(name: str, text: str) -> Any:
     try:
         return FIELDS[name](str(text))
     except ValueError as error:
-        raise InvalidImageProperty(f"Image property {name}: {text!r} is not valid: {error}") from error
+        raise InvalidImageProperty(f"Image property {name}: {str(text)[:255]!r} is not valid: {error}") from error
 
 
 def numbered(properties: Mapping[str, str], name: str) -> list[str]:

@@ -88,7 +88,11 @@ class Driver(Protocol):
         ...
 
     def bases_in_use(self) -> frozenset[str]:
-        """File names of cached base images that disks of instances here stand on."""
+        """File names of cached base images that disks of instances here stand on. UnknownDiskFormat: that cannot be told."""
+        ...
+
+    def bound_console_logs(self) -> None:
+        """Cut the console logs that have grown beyond the configured size."""
         ...
 
     def power_state(self, instance_uuid: str) -> PowerState | None:

@@ -197,6 +197,9 @@ class FakeDriver:
     def bases_in_use(self) -> frozenset[str]:
         return frozenset()
 
+    def bound_console_logs(self) -> None:
+        """Its guests print one line a start."""
+
     def power_state(self, instance_uuid: str) -> PowerState | None:
         with self._lock:
             self._begin("power_state")

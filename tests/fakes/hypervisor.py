@@ -143,6 +143,9 @@ class Hypervisor:
         self._note("bases_in_use")
         return self.bases
 
+    def bound_console_logs(self) -> None:
+        self._note("bound_console_logs")
+
     def power_state(self, instance_uuid: str) -> PowerState | None:
         self._note("power_state")
         found = self._domains.get(instance_uuid)

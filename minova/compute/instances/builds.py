@@ -298,12 +298,14 @@ class Builder:
 
 
 def failed(error: errors.MinovaError) -> Outcome:
-    """What is said of an attempt that ended so. That conductor, broker or image service are away is no fault of this host."""
+    """What is said of an attempt that ended so. That conductor, broker or image service are away is no fault of this host, nor is
+    what it never offered.
+    """
     return Outcome(
         end=End.FAILED,
         reason=str(error),
         retriable=not isinstance(error, errors.ImageUnacceptable),
-        fault_of_host=not isinstance(error, errors.ServiceUnavailable),
+        fault_of_host=not isinstance(error, errors.ServiceUnavailable | errors.HardwareNotOffered),
     )
 
 

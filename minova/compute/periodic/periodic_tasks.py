@@ -1,4 +1,4 @@
-"""Periodic tasks of a compute: power states, domains of deleted instances, the image cache."""
+"""Periodic tasks of a compute: power states, domains of deleted instances, console logs, the image cache."""
 
 import logging
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from oslo_config import cfg
 
-from minova import metrics
+from minova import errors, metrics
 from minova.compute.accounting.audit import differing, to_stop
 from minova.compute.images.sweep import sweep, time_in
 from minova.compute.instances.builds import Builder
@@ -22,6 +22,8 @@ from minova.virt.driver import Driver
 LOG = logging.getLogger(__name__)
 # Nova's, of a periodic task whose interval is 0.
 DEFAULT_INTERVAL = 60.0
+# A serial port writes some 10 MB in this time at most.
+CONSOLE_LOG_INTERVAL = 10.0
 
 
 class PeriodicTasks:
@@ -51,7 +53,8 @@ class PeriodicTasks:
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """Those that the options switch on."""
         conf = self._conf
-        tasks = []
+        bound = self._driver.bound_console_logs
+        tasks = [PeriodicTask(name="bound_console_logs", interval=CONSOLE_LOG_INTERVAL, work=bound)]
         if conf.sync_power_state_interval >= 0:
             every = conf.sync_power_state_interval or DEFAULT_INTERVAL
             tasks.append(PeriodicTask(name="sync_power_states", interval=every, work=self.sync_power_states))
@@ -125,7 +128,11 @@ class PeriodicTasks:
         if not options.remove_unused_base_images:
             return
         folder = Path(self._conf.instances_path) / self._conf.image_cache_subdirectory_name
-        in_use = self._driver.bases_in_use()
+        try:
+            in_use = self._driver.bases_in_use()
+        except errors.UnknownDiskFormat as error:
+            LOG.warning("No base image is removed from the cache: %s", error)
+            return
         now = time_in(folder)
         removed = sweep(folder, in_use, options.remove_unused_original_minimum_age_seconds, now)
         metrics.BASES_REMOVED.inc(len(removed))

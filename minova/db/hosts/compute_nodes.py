@@ -124,7 +124,7 @@ def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> Ensured
     made = True
     try:
         with session.begin_nested():
-            values = {**_values(node, _FIELDS), "generation": 1, "created_at": at}
+            values = {**_values(objects.with_clamped_figures(node), _FIELDS), "generation": 1, "created_at": at}
             session.connection().execute(insert(ComputeNode).values(**values))
     except IntegrityError:  # two first audits at the same time
         made = False
@@ -159,7 +159,7 @@ def note_write(session: Session, row: ComputeNode, node: objects.ComputeNode) ->
 
 def write_if_changed(session: Session, row: ComputeNode, node: objects.ComputeNode, at: datetime) -> bool:
     """Write the whole node over its locked row; False when nothing differs."""
-    before = to_object(row)
+    before, node = to_object(row), objects.with_clamped_figures(node)
     differing = [name for name in _FIELDS if name != "uuid" and getattr(before, name) != getattr(node, name)]
     if not pci_devices.write(session, row.id, node.pci_devices) and not differing:
         return False
@@ -176,7 +176,7 @@ def write_usage(session: Session, node: objects.ComputeNode, at: datetime) -> bo
 
     Superseded: the row has a write of a later process of the host.
     """
-    values = {f"b_{name}": value for name, value in _values(node, _USAGE).items()}
+    values = {f"b_{name}": value for name, value in _values(objects.with_clamped_figures(node), _USAGE).items()}
     values |= {"b_host": node.host, "b_node": node.hypervisor_hostname, "b_updated_at": at}
     if node.writer_epoch:
         values |= {f"b_{name}": getattr(node, name) for name in _STAMP}
@@ -202,7 +202,7 @@ def to_object(row: ComputeNode, devices: Sequence[PciDevice] = ()) -> objects.Co
 def as_written(node: objects.ComputeNode, row: ComputeNode | NodeKey) -> objects.ComputeNode:
     """The node that was written over this row, as `to_object` reads the row."""
     return msgspec.structs.replace(
-        node,
+        objects.with_clamped_figures(node),
         id=row.id,
         uuid=row.uuid,
         generation=row.generation,

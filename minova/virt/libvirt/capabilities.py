@@ -19,7 +19,8 @@ _UNITS = {"KiB": 1, "MiB": 1024, "GiB": 1024 * 1024}
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """`cpus` are the numbers of the host's CPUs, as far as libvirt reports them; `cpu_info` is Nova's JSON, or empty;
-    `cpu` is libvirt's XML of it. `odd` says what could not be read: all else was.
+    `cpu` is libvirt's XML of it. `machines` are the machine types of fully virtualised guests, as (architecture, virt_type,
+    name). `odd` says what could not be read: all else was.
     """
 
     arch: str
@@ -27,12 +28,23 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     cpu_info: str = ""
     cpu: str = ""
     supported_instances: tuple[tuple[str, str, str], ...] = ()
+    machines: frozenset[tuple[str, str, str]] = frozenset()
     numa_topology: NUMATopology | None = None
     odd: tuple[str, ...] = ()
 
     def supports(self, virt_type: str) -> bool:
         """Whether guests of this kind can run here."""
         return any(hypervisor == virt_type for _, hypervisor, _ in self.supported_instances)
+
+    def machines_of(self, virt_type: str) -> dict[str, frozenset[str]]:
+        """The machine types by architecture; an architecture without any is there, too."""
+        arches = {
+            arch for arch, hypervisor, mode in self.supported_instances if (hypervisor, mode) == (virt_type, "hvm")
+        }
+        return {
+            arch: frozenset(name for of_arch, kind, name in self.machines if (of_arch, kind) == (arch, virt_type))
+            for arch in arches
+        }
 
 
 def parse(xml: str) -> Capabilities:
@@ -57,6 +69,7 @@ def parse(xml: str) -> Capabilities:
         cpu_info="" if cpu is None else json.dumps(_cpu_info(cpu, len(listed), odd), sort_keys=True),
         cpu="" if cpu is None else ET.tostring(cpu, encoding="unicode"),
         supported_instances=tuple(dict.fromkeys(_supported(root))),
+        machines=frozenset(_machines(root)),
         numa_topology=NUMATopology(tuple(cells)) if cells else None,
         odd=tuple(odd),
     )
@@ -94,6 +107,15 @@ def _supported(root: ET.Element) -> Iterator[tuple[str, str, str]]:
         for arch in guest.findall("arch"):
             for domain in arch.findall("domain"):
                 yield canonical_arch(arch.get("name", "")), domain.get("type", ""), _VM_MODES.get(mode, mode)
+
+
+def _machines(root: ET.Element) -> Iterator[tuple[str, str, str]]:
+    """Those of an architecture are every domain's; a domain may have more."""
+    for guest in root.findall("guest[os_type='hvm']"):
+        for arch in guest.findall("arch"):
+            for domain in arch.findall("domain"):
+                for machine in (*arch.findall("machine"), *domain.findall("machine")):
+                    yield canonical_arch(arch.get("name", "")), domain.get("type", ""), machine.text or ""
 
 
 def _without_offline(cells: Iterable[ET.Element]) -> None:

@@ -1,7 +1,7 @@
 """Whose disks these are: several hosts may share one instances_path.
 
 INSTANCES/.hosts/HOST       each host that keeps disks in this folder: so hosts see that they share it (Nova's way, too)
-INSTANCES/UUID/owner.json   the host and build attempt that made the disks, and the inode of the root disk
+INSTANCES/UUID/owner.json   the host and build attempt that made the disks, the inode of the root disk, and each file's format
 
 A host takes the lock of an owner file before it makes or removes the disks beside it. The inode tells when a host that
 writes no owner file (an older release) has replaced the disk since.
@@ -29,11 +29,14 @@ PAUSE = 0.05
 
 
 class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """`disk` is the inode of the root disk; None while it is being made."""
+    """`disk` is the inode of the root disk; None while it is being made. `formats`: how each file was made, by its name;
+    empty from releases that wrote none down.
+    """
 
     host: str
     attempt: int
     disk: int | None = None
+    formats: dict[str, str] = {}
 
 
 _OWNER = Decoder(DiskOwner)
@@ -62,20 +65,35 @@ class OwnerFile:
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def take(self, host: str, attempt: int) -> None:
-        """This attempt makes the disks. StaleAttempt: a later attempt on another host has made them."""
+    def take(self, host: str, attempt: int, formats: dict[str, str]) -> None:
+        """This attempt makes the disks, in these formats. StaleAttempt: a later attempt on another host has made them."""
         owner = self.read()
         if owner is not None and owner.host != host and owner.attempt > attempt:
             raise StaleAttempt(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
-        self.write(DiskOwner(host=host, attempt=attempt))
+        self.write(DiskOwner(host=host, attempt=attempt, formats=formats))
 
     def is_of(self, host: str) -> bool:
         """Whether this host made what is there now."""
         owner = self.read()
-        if owner is None or owner.host != host:
-            return False
-        found = inode(self._folder / ROOT_DISK)
-        return owner.disk is None or found is None or found == owner.disk
+        return owner is not None and owner.host == host and _made(self._folder, owner)
+
+
+def _made(folder: Path, owner: DiskOwner) -> bool:
+    """Whether the root disk that is there now is the one that the owner made."""
+    found = inode(folder / ROOT_DISK)
+    return owner.disk is None or found is None or found == owner.disk
+
+
+def written_formats(folder: Path) -> dict[str, str]:
+    """The format of each file as its owner wrote it down, by name. Empty where none is: by an older release, or just now.
+
+    It takes no lock, so that an audit waits for no build.
+    """
+    try:
+        owner = _OWNER.from_json((folder / OWNER).read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    return owner.formats if _made(folder, owner) else {}
 
 
 @contextmanager

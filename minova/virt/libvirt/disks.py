@@ -8,22 +8,30 @@ import logging
 import os
 import re
 import shutil
-import struct
 import subprocess
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from minova.errors import DiskFull, HypervisorUnavailable, ImageUnacceptable, InvalidConfiguration, StaleAttempt
+from minova.errors import (
+    DiskFull,
+    HardwareNotOffered,
+    HypervisorUnavailable,
+    ImageUnacceptable,
+    InvalidConfiguration,
+    StaleAttempt,
+    UnknownDiskFormat,
+)
 from minova.objects.instance import Instance
 from minova.virt import image_format
 from minova.virt.disk_space import disk_full, says_disk_full
 from minova.virt.driver import RowHost
 from minova.virt.libvirt import disk_owner
 from minova.virt.libvirt.disk_owner import DiskOwner, OwnerFile
+from minova.virt.libvirt.guest_files import console_logs, disk_formats
 from minova.virt.libvirt.guest_xml import Disk
 
 LOG = logging.getLogger(__name__)
@@ -58,27 +66,38 @@ class Disks:
         return self.path / str(uuid.UUID(instance_uuid))
 
     def console_log(self, instance_uuid: str) -> Path:
-        return self.folder(instance_uuid) / "console.log"
+        return self.folder(instance_uuid) / console_logs.NAME
 
     def plan(self, instance: Instance) -> tuple[Disk, ...]:
         """The disks that the instance's flavor gives it."""
-        folder = self.folder(instance.uuid)
-        disks = [Disk(path=str(folder / "disk"), driver_format="qcow2")]
-        if instance.flavor.ephemeral_gb:
-            disks.append(Disk(path=str(folder / "disk.eph0"), driver_format="raw"))
-        if instance.flavor.swap:
-            disks.append(Disk(path=str(folder / "disk.swap"), driver_format="raw"))
-        return tuple(disks)
+        folder, flavor = self.folder(instance.uuid), instance.flavor
+        wanted = {"disk": True, "disk.eph0": flavor.ephemeral_gb, "disk.swap": flavor.swap}
+        return tuple(
+            Disk(path=str(folder / name), driver_format=disk_formats.FORMATS[name])
+            for name, is_wanted in wanted.items()
+            if is_wanted
+        )
 
     def make(self, instance: Instance, base: "Base", host: str, attempt: int) -> None:
-        """Make every disk anew. StaleAttempt: a later attempt on another host has made them."""
+        """Make every disk anew. StaleAttempt: a later attempt on another host has made them. HardwareNotOffered: the image
+        is larger than the whole file system here, and the flavor gives the disk no other size.
+        """
         folder = self.folder(instance.uuid)
         what = f"Disks of instance {instance.uuid} in {self.path}"
+        if not instance.flavor.root_gb and base.virtual_size > self.usage()[0]:
+            # Placement counts no disk for such a flavor, so that nothing else compares the image's size with the host's.
+            raise HardwareNotOffered(
+                f"Image of virtual size {base.virtual_size} bytes: larger than the host's disk, and flavor "
+                f"{instance.flavor.name} sets no other size"
+            )
+        formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance)}
         with disk_full(what), disk_owner.locked(folder, make=True) as owner:
-            owner.take(host, attempt)
+            owner.take(host, attempt, formats)
             # Created here, it is readable here, whatever user QEMU runs as.
             self.console_log(instance.uuid).touch(mode=0o640)
-            made = lambda disk: owner.write(DiskOwner(host=host, attempt=attempt, disk=disk))  # noqa: E731
+            made = lambda disk: owner.write(  # noqa: E731
+                DiskOwner(host=host, attempt=attempt, disk=disk, formats=formats)
+            )
             _overlay(folder / "disk", base, instance.flavor.root_gb * GB, made)
             if instance.flavor.ephemeral_gb:
                 mkfs = ("mkfs.ext4", "-q", "-F", "-L", "ephemeral0")
@@ -128,20 +147,47 @@ class Disks:
             raise HypervisorUnavailable(f"Whether the disks of instance {instance_uuid} may go is not known yet")
         return f"host {found.host} has made them"
 
-    def own(self, instance_uuid: str, host: str) -> None:
-        """Put the host's name to disks that are known to be its own, and of which no owner file says so."""
+    def own(self, instance_uuid: str, host: str, formats: Callable[[], dict[str, str]] = dict) -> None:
+        """Put the host's name to disks that are known to be its own, and of which no owner file says so.
+
+        `formats` is asked for the format of each file where none is written down.
+        """
         folder = self.folder(instance_uuid)
         with suppress(FileNotFoundError), disk_owner.locked(folder) as owner:
-            if not owner.is_of(host):
-                attempt = found.attempt if (found := owner.read()) is not None else 0
-                owner.write(DiskOwner(host=host, attempt=attempt, disk=disk_owner.inode(folder / "disk")))
+            found, ours = owner.read(), owner.is_of(host)
+            if ours and found is not None and found.formats:
+                return
+            known = formats()
+            if ours and not known:
+                return
+            attempt = found.attempt if found is not None else 0
+            disk = disk_owner.inode(folder / disk_owner.ROOT_DISK)
+            owner.write(DiskOwner(host=host, attempt=attempt, disk=disk, formats=known))
+
+    def bound_console_logs(self, host: str, limit: int) -> None:
+        """Empty each console log of more than `limit` bytes; its last `limit` bytes are kept beside it.
+
+        Logs of guests whose disks are another host's are left alone. What cannot be done is logged.
+        """
+        for log in self.path.glob(f"*/{console_logs.NAME}"):
+            try:
+                if log.stat().st_size <= limit:
+                    continue
+                with disk_owner.locked(log.parent) as owner:
+                    found = owner.read()
+                    if (found is None or found.host == host) and console_logs.bound(log, limit):
+                        LOG.info("Console log %s had more than %d bytes and was emptied", log, limit)
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            except (OSError, HypervisorUnavailable) as error:
+                LOG.warning("Console log %s has more than %d bytes and cannot be emptied: %s", log, limit, error)
 
     def console_output(self, instance_uuid: str) -> str:
         """The last of what the guest has printed, at most 100 kB of it, as Nova gives it."""
         log = self.console_log(instance_uuid)
         kept = b""
         # virtlogd turns a log over to .0, .1 and so on, the oldest last.
-        rotated = sorted(path for path in log.parent.glob("console.log.*") if _ROTATED.fullmatch(path.name))
+        rotated = sorted(path for path in log.parent.glob(f"{console_logs.NAME}.*") if _ROTATED.fullmatch(path.name))
         for path in (log, *rotated):
             with suppress(FileNotFoundError):
                 kept = _tail(path, CONSOLE_BYTES - len(kept)) + kept
@@ -155,12 +201,30 @@ class Disks:
 
     def growth(self) -> int:
         """Bytes that the thin disks here may still grow by."""
-        return sum(_growth(path) for path in self.path.glob("*/disk*"))
+        return sum(disk_formats.growth(path, written) for path, written in self._files())
 
     def bases_in_use(self) -> frozenset[str]:
-        """Names of the files that the disks here stand on."""
-        backing = {_backing_file(path) for path in self.path.glob("*/disk*")}
+        """Names of the files that the disks here stand on.
+
+        UnknownDiskFormat: there is a disk of which no format is written down, so that its base cannot be told.
+        """
+        backing = set()
+        for path, written in self._files():
+            if written is None:
+                raise UnknownDiskFormat(
+                    f"No format is written down for {path}: its own host does that when its minova-compute starts; "
+                    "remove the file if it belongs to no instance"
+                )
+            backing.add(disk_formats.backing_file(path, written))
         return frozenset(Path(name).name for name in backing if name)
+
+    def _files(self) -> Iterator[tuple[Path, str | None]]:
+        """Each disk with the format that is written down for it, if any. A half-made one has that of its name."""
+        for folder in self.path.glob("*"):
+            files = sorted(folder.glob("disk*"))
+            formats = disk_owner.written_formats(folder) if files else {}
+            for path in files:
+                yield path, formats.get(path.name.removesuffix(".part"))
 
     def direct_io(self) -> bool:
         """Whether the file system can do O_DIRECT, which QEMU's cache mode none needs."""
@@ -243,32 +307,6 @@ def _run(command: list[str]) -> None:
     if says_disk_full(words):
         raise DiskFull(f"{command[0]}: {words}")
     raise HypervisorUnavailable(f"{command[0]}: {words}")
-
-
-def _growth(path: Path) -> int:
-    try:
-        found = path.stat()
-        with path.open("rb") as file:
-            head = file.read(32)
-    except OSError:  # removed meanwhile
-        return 0
-    thin = len(head) == 32 and head.startswith(b"QFI\xfb")
-    size = struct.unpack_from(">Q", head, 24)[0] if thin else found.st_size
-    return max(0, int(size) - found.st_blocks * 512)
-
-
-def _backing_file(path: Path) -> str | None:
-    """As a qcow2 header names it: offset and length of the name stand in bytes 8 to 19."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(20)
-            if len(head) < 20 or not head.startswith(b"QFI\xfb"):
-                return None
-            offset, length = struct.unpack_from(">QI", head, 8)
-            file.seek(offset)
-            return file.read(length).decode(errors="surrogateescape") if offset else None
-    except FileNotFoundError:  # removed meanwhile
-        return None
 
 
 def _tail(path: Path, length: int) -> bytes:

@@ -16,7 +16,7 @@ import libvirt
 from oslo_config import cfg
 
 from minova import errors
-from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.compute_node import DomainView, HypervisorView, clamped
 from minova.objects.cpu_times import CpuTimes
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
@@ -24,7 +24,15 @@ from minova.objects.states import PowerState
 from minova.virt.driver import NO_ROW, RowHost
 from minova.virt.libvirt import disk_owner, power
 from minova.virt.libvirt.disks import Base, Disks
-from minova.virt.libvirt.guest_xml import NAMESPACE, HostSettings, Mark, domain_name, guest_xml, mark_of
+from minova.virt.libvirt.guest_xml import (
+    NAMESPACE,
+    HostSettings,
+    Mark,
+    disk_formats_of,
+    domain_name,
+    guest_xml,
+    mark_of,
+)
 from minova.virt.libvirt.host import Host
 from minova.virt.libvirt.host_view import HostReader, cpus_of
 from minova.virt.libvirt.lookup import exists, lookup, require
@@ -32,7 +40,7 @@ from minova.virt.libvirt.settings import settings_from, uri_of
 
 LOG = logging.getLogger(__name__)
 KIB_IN_MB = 1024
-GB = 1 << 30
+KB, GB = 1 << 10, 1 << 30
 # Seconds between looks whether a guest has shut itself down, and between signals to it (Nova's shutdown_retry_interval).
 SHUTDOWN_POLL, SHUTDOWN_RETRY_INTERVAL = 0.5, 10.0
 _UNDEFINE = (
@@ -106,7 +114,7 @@ class LibvirtDriver:
             memory_mb_used=found.memory_mb_used,
             local_gb=total // GB,
             local_gb_used=used // GB,
-            disk_available_least=(free - self._disks.growth()) // GB,
+            disk_available_least=clamped((free - self._disks.growth()) // GB),
             hypervisor_type=found.hypervisor_type,
             hypervisor_version=found.hypervisor_version,
             hypervisor_hostname=node,
@@ -190,7 +198,19 @@ class LibvirtDriver:
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         for instance_uuid in instance_uuids if self._real else ():
-            self._disks.own(instance_uuid, self._ready().host)
+            self._disks.own(instance_uuid, self._ready().host, lambda uuid=instance_uuid: self._disk_formats(uuid))  # type: ignore[misc]
+
+    def _disk_formats(self, instance_uuid: str) -> dict[str, str]:
+        """As an earlier release wrote them into the domain, and nowhere else."""
+        with self._host.asked("Reading the disks", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is None or self._our_mark(domain) is None:
+                return {}
+            return disk_formats_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), instance_uuid)
+
+    def bound_console_logs(self) -> None:
+        if self._real:
+            self._disks.bound_console_logs(self._ready().host, self._conf.libvirt.console_log_max_kb * KB)
 
     def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
         if timeout > 0 and self._shut_down(instance_uuid, timeout, cancelled or threading.Event()):

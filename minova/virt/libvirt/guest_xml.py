@@ -5,29 +5,30 @@ What users chose stands in the metadata alone, as JSON strings: XML has no way t
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import msgspec
 
 from minova.codecs import Decoder
-from minova.errors import ImageUnacceptable
+from minova.errors import HardwareNotOffered, ImageUnacceptable
 from minova.hardware import cpuset
 from minova.hardware.cpu_policy import realtime_cpus
 from minova.hardware.locked_memory import wants_locked_memory
-from minova.objects.image_properties import typed
+from minova.hardware.pci_spec import PARTS, split_address
+from minova.objects.guest_hardware import DISK_BUSES, GuestHardware, guest_hardware
+from minova.objects.image_properties import InvalidImageProperty, typed
 from minova.objects.instance import Instance
 from minova.objects.numa import InstanceNUMATopology
+from minova.objects.pci import PciDevice
 from minova.virt.libvirt import numa_xml
 from minova.virt.libvirt.capabilities import canonical_arch
 from minova.virt.libvirt.numa_xml import HostCells
-from minova.virt.libvirt.pci_xml import hostdev
 
 NAMESPACE = "urn:minova:instance:1"
 KIB_IN_MB = 1024
 # Seconds between the guest's reports of its memory.
 BALLOON_PERIOD = 10
-_DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "ide": "hd", "usb": "sd"}
 # Where firmware tables identify a guest.
 _SMBIOS_ARCHES = {"x86_64", "i686", "aarch64"}
 _EMULATED = {"kvm", "qemu"}
@@ -41,7 +42,9 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration and the host say of every guest. `pinned` are the CPUs that guests may run on."""
+    """What the configuration and the host say of every guest. `pinned` are the CPUs that guests may run on; `machines` the
+    machine types that the host offers, by architecture.
+    """
 
     host: str
     arch: str
@@ -49,6 +52,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     cpu_mode: str | None = None
     cpu_models: tuple[str, ...] = ()
     machine_types: dict[str, str] = {}
+    machines: dict[str, frozenset[str]] = {}
     disk_cache: str = "none"
     pinned: frozenset[int] | None = None
     cells: HostCells = HostCells()
@@ -87,8 +91,13 @@ def guest_xml(
     disks: Sequence[Disk],
     console_log: str | None,
 ) -> str:
-    """The domain. ImageUnacceptable: a property of the image asks for what is not known."""
-    arch = canonical_arch(str(_property(instance, "hw_architecture", settings.arch)))
+    """The domain. ImageUnacceptable: a property of the image has a value that cannot be. HardwareNotOffered: it can be, and
+    not on this host.
+    """
+    hardware = _hardware(instance)
+    arch = hardware.arch or canonical_arch(settings.arch)
+    emulated = settings.virt_type in _EMULATED
+    _require_offered(hardware, arch, settings)
     domain = ET.Element("domain", type=settings.virt_type)
     _text(domain, "name", domain_name(instance.uuid))
     _text(domain, "uuid", instance.uuid)
@@ -105,9 +114,8 @@ def guest_xml(
             realtime=realtime_cpus(instance.flavor, _properties(instance)),
             locked=wants_locked_memory(instance.flavor, typed(_properties(instance))),
         )
-    emulated = settings.virt_type in _EMULATED
     smbios = emulated and arch in _SMBIOS_ARCHES
-    _os(domain, arch, _property(instance, "hw_machine_type", settings.machine_types.get(arch)), smbios=smbios)
+    _os(domain, arch, hardware.machine_type or settings.machine_types.get(arch), smbios=smbios)
     if smbios:
         _sysinfo(domain, instance)
     if emulated:
@@ -123,8 +131,8 @@ def guest_xml(
     _text(domain, "on_poweroff", "destroy")
     _text(domain, "on_reboot", "restart")
     _text(domain, "on_crash", "destroy")
-    _devices(domain, settings, disks, _disk_bus(instance), console_log, emulated=emulated)
-    domain.find("devices").extend(hostdev(device) for device in instance.pci_devices)  # type: ignore[union-attr]
+    _devices(domain, settings, disks, hardware.disk_bus, console_log, emulated=emulated)
+    domain.find("devices").extend(_hostdev(device) for device in instance.pci_devices)  # type: ignore[union-attr]
     numa_xml.share_memory(domain)
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode")
@@ -147,6 +155,18 @@ def mark_of(xml: str) -> Mark | None:
         return None
 
 
+def disk_formats_of(xml: str, instance_uuid: str) -> dict[str, str]:
+    """The format of each disk of the domain that lies in the instance's folder, by the name of its file."""
+    formats = {}
+    for disk in ET.fromstring(xml).findall("devices/disk[@type='file']"):
+        source, driver = disk.find("source"), disk.find("driver")
+        path = Path("" if source is None else source.get("file", ""))
+        written = None if driver is None else driver.get("type")
+        if path.parent.name == instance_uuid and written:
+            formats[path.name] = written
+    return formats
+
+
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
@@ -154,19 +174,23 @@ def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
     ET.SubElement(parent, tag, attributes).text = text
 
 
-def _property(instance: Instance, name: str, default: Any) -> Any:
-    return _properties(instance).get(name) or default
-
-
 def _properties(instance: Instance) -> dict[str, str]:
     return instance.image.properties if instance.image else {}
 
 
-def _disk_bus(instance: Instance) -> str:
-    bus = str(_property(instance, "hw_disk_bus", "virtio"))
-    if bus not in _DISK_BUSES:
-        raise ImageUnacceptable(f"The image's hw_disk_bus {bus!r} is not one of {', '.join(_DISK_BUSES)}")
-    return bus
+def _hardware(instance: Instance) -> GuestHardware:
+    try:
+        return guest_hardware(_properties(instance))
+    except InvalidImageProperty as error:
+        raise ImageUnacceptable(str(error)) from error
+
+
+def _require_offered(hardware: GuestHardware, arch: str, settings: HostSettings) -> None:
+    if hardware.arch is not None and arch != canonical_arch(settings.arch) and arch not in settings.machines:
+        raise HardwareNotOffered(f"hw_architecture {arch} of the image: this host runs no such guests")
+    machine = hardware.machine_type
+    if machine is not None and machine not in settings.machines.get(arch, frozenset()):
+        raise HardwareNotOffered(f"hw_machine_type {machine} of the image: this host has no such machine for {arch}")
 
 
 def _cpuset(settings: HostSettings) -> dict[str, str]:
@@ -247,7 +271,7 @@ def _devices(
         element = ET.SubElement(devices, "disk", type="file", device="disk")
         ET.SubElement(element, "driver", name="qemu", type=disk.driver_format, cache=settings.disk_cache)
         ET.SubElement(element, "source", file=disk.path)
-        ET.SubElement(element, "target", dev=f"{_DISK_BUSES[bus]}{chr(ord('a') + number)}", bus=bus)
+        ET.SubElement(element, "target", dev=f"{DISK_BUSES[bus]}{chr(ord('a') + number)}", bus=bus)
     if not emulated:
         return
     serial = ET.SubElement(devices, "serial", type="pty")
@@ -260,3 +284,13 @@ def _devices(
         ET.SubElement(ET.SubElement(devices, "video"), "model", type="virtio")
     balloon = ET.SubElement(devices, "memballoon", model="virtio")
     ET.SubElement(balloon, "stats", period=str(BALLOON_PERIOD))
+
+
+def _hostdev(device: PciDevice) -> ET.Element:
+    """libvirt takes the device from its driver and gives it back, unless its tag `managed` says that others do."""
+    managed = "no" if dict(device.tags).get("managed", "").lower() in {"false", "no"} else "yes"
+    element = ET.Element("hostdev", mode="subsystem", type="pci", managed=managed)
+    source = ET.SubElement(element, "source")
+    numbers = zip(PARTS, split_address(device.address), strict=True)
+    ET.SubElement(source, "address", {part: f"0x{number}" for part, number in numbers})
+    return element

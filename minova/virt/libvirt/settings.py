@@ -55,6 +55,7 @@ def settings_from(
         cpu_mode=conf.libvirt.cpu_mode,
         cpu_models=tuple(conf.libvirt.cpu_models),
         machine_types=_pairs("hw_machine_type", conf.libvirt.hw_machine_type),
+        machines=capabilities.machines_of(virt_type),
         disk_cache=_cache_mode(conf, direct_io),
         pinned=sets.shared if sets.limited else None,
         cells=cells_of(capabilities.numa_topology, sets),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from minova.compute.images.cache import ImageCache
-from minova.errors import DiskFull, HypervisorUnavailable, ImageUnacceptable
+from minova.errors import DiskFull, HardwareNotOffered, HypervisorUnavailable, ImageUnacceptable
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
@@ -127,6 +127,15 @@ def test_an_image_over_the_flavors_disk_is_refused_before_a_disk_is_made(disks: 
     with pytest.raises(ImageUnacceptable, match="virtual size 2147483648 bytes > root disk 1 GB"):
         Base.of(one, tmp_path / "large")
     assert Base.of(instance(root_gb=0), tmp_path / "large").virtual_size == 2 * GB
+
+
+def test_an_image_that_claims_to_be_larger_than_the_whole_disk(disks: Disks, base: Path) -> None:
+    huge = Base(path=base, disk_format="qcow2", virtual_size=1 << 60)
+    one = instance(root_gb=0)
+    with pytest.raises(HardwareNotOffered, match="larger than the host's disk, and flavor m sets no other size"):
+        disks.make(one, huge, "hv1", 1)
+    assert not (disks.path / one.uuid).exists()
+    disks.make(instance(root_gb=1), huge, "hv1", 1)
 
 
 def test_a_failed_program_is_told_in_its_words_and_leaves_nothing(disks: Disks, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from minova import conf as configuration
 from minova import errors
+from minova.compute.instances.builds import failed
 from minova.compute.manager import ComputeManager
 from minova.context import RequestContext
 from minova.objects.image import Image
@@ -162,6 +163,7 @@ FAILURES = [
     ("power_on", GONE, True),
     ("power_on", RuntimeError("out of the blue"), True),
     ("prepare", errors.ImageUnacceptable("virtual size over the flavor's disk"), False),
+    ("prepare", errors.HardwareNotOffered("this host has no such machine"), True),
 ]
 
 
@@ -751,3 +753,8 @@ def test_what_becomes_of_domains_of_deleted_instances_may_change(with_file: tupl
     compute.manager.update_available_resource()
     compute.run()
     assert compute.domains() == {"i": RUNNING}
+
+
+def test_hardware_that_a_host_never_offered_is_no_fault_of_it() -> None:
+    assert not failed(errors.HardwareNotOffered("this host has no such machine")).fault_of_host
+    assert failed(GONE).fault_of_host

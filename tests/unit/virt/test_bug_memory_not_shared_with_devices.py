@@ -85,6 +85,6 @@ def test_and_is_private_otherwise(numa: InstanceNUMATopology | None) -> None:
 
 def test_every_guest_is_made_by_that_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a device that needs it among those of an instance, the domain says so."""
-    monkeypatch.setattr("minova.virt.libvirt.guest_xml.hostdev", lambda device: ET.fromstring(VHOST))
+    monkeypatch.setattr("minova.virt.libvirt.guest_xml._hostdev", lambda device: ET.fromstring(VHOST))
     domain = domain_of(PINNED, pci_devices=("a device",))
     assert access(domain) == ["shared", "shared"]

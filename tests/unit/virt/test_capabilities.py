@@ -47,6 +47,20 @@ def test_what_can_run_here_each_said_once() -> None:
     assert not found.supports("lxc")
 
 
+def test_machine_types_of_a_kind_of_guests() -> None:
+    guests = """<capabilities><host/>
+      <guest><os_type>hvm</os_type><arch name='x86_64'>
+        <machine maxCpus='255'>pc-i440fx-7.2</machine><machine canonical='pc-i440fx-7.2' maxCpus='255'>pc</machine>
+        <domain type='qemu'/><domain type='kvm'><machine>microvm</machine></domain></arch></guest>
+      <guest><os_type>hvm</os_type><arch name='s390x'><domain type='qemu'/></arch></guest>
+      <guest><os_type>xen</os_type><arch name='i686'><machine>xenpv</machine><domain type='xen'/></arch></guest>
+    </capabilities>"""
+    found = capabilities.parse(guests)
+    assert found.machines_of("qemu") == {"x86_64": {"pc", "pc-i440fx-7.2"}, "s390x": set()}
+    assert found.machines_of("kvm") == {"x86_64": {"pc", "pc-i440fx-7.2", "microvm"}}
+    assert found.machines_of("xen") == {}
+
+
 def test_cpu_info_is_novas_json() -> None:
     assert json.loads(capabilities.parse(TWO_CELLS).cpu_info) == {
         "arch": "x86_64",

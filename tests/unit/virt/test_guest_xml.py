@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.errors import ImageUnacceptable
+from minova.errors import BadRequest, HardwareNotOffered, ImageUnacceptable
 from minova.objects.flavor import Flavor
+from minova.objects.guest_hardware import DISK_BUSES
 from minova.objects.image import Image
+from minova.objects.image_properties import FIELDS
 from minova.objects.instance import Instance
 from minova.virt.libvirt.guest_xml import Disk, HostSettings, domain_name, guest_xml, mark_of
 
 UUID = "0b8a5c5e-58a3-4a52-9e56-3a9a4f0f2f11"
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=256, root_gb=1)
-QEMU = HostSettings(host="hv1", arch="x86_64", virt_type="qemu")
+MACHINES = {"x86_64": frozenset({"pc", "q35", "pc-q35-7.2"}), "i686": frozenset({"pc"}), "aarch64": frozenset({"virt"})}
+QEMU = HostSettings(host="hv1", arch="x86_64", virt_type="qemu", machines=MACHINES)
 
 
 def xml_of(settings: HostSettings = QEMU, properties: dict[str, str] | None = None, **more: Any) -> ET.Element:
@@ -88,7 +91,8 @@ def test_the_cpu_of_a_guest(settings: dict[str, Any], mode: str | None, model: s
         ({"x86_64": "q35"}, {}, "q35"),
         ({"aarch64": "virt"}, {}, None),
         ({"x86_64": "q35"}, {"hw_machine_type": "pc"}, "pc"),
-        ({"aarch64": "virt"}, {"hw_architecture": "arm64"}, "virt"),
+        ({"aarch64": "virt"}, {"hw_architecture": "aarch64"}, "virt"),
+        ({}, {"architecture": "amd64", "hw_machine_type": "pc-q35-7.2"}, "pc-q35-7.2"),
     ],
 )
 def test_the_machine_type(machine_types: dict[str, str], properties: dict[str, str], machine: str | None) -> None:
@@ -101,10 +105,64 @@ def test_guests_keep_to_the_pinned_cpus() -> None:
     assert attribute(domain, "vcpu", "cpuset") == "0-2,8"
 
 
-def test_an_unknown_disk_bus_is_refused() -> None:
+def test_the_disk_bus() -> None:
     assert attribute(xml_of(properties={"hw_disk_bus": "ide"}), "devices/disk/target", "bus") == "ide"
-    with pytest.raises(ImageUnacceptable, match="hw_disk_bus 'floppy'"):
-        xml_of(properties={"hw_disk_bus": "floppy"})
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"hw_disk_bus": "floppy"}, "hw_disk_bus: 'floppy'"),
+        ({"hw_disk_bus": "xen"}, "hw_disk_bus: 'xen'"),
+        ({"hw_architecture": "x86_64'/>"}, "hw_architecture: "),
+        ({"hw_machine_type": "q35' evil='1"}, "hw_machine_type: "),
+        ({"hw_machine_type": "x" * 65}, "hw_machine_type: "),
+        ({"hw_locked_memory": "yes", "hw_serial_port_count": "many"}, "hw_serial_port_count: 'many'"),
+    ],
+)
+def test_a_property_that_cannot_be_is_the_images_fault(properties: dict[str, str], words: str) -> None:
+    with pytest.raises(ImageUnacceptable, match=words):
+        xml_of(properties=properties)
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"hw_machine_type": "pc-q35-99.0"}, "hw_machine_type pc-q35-99.0 of the image: this host has no such machine"),
+        ({"hw_machine_type": "virt"}, "no such machine for x86_64"),
+        ({"hw_architecture": "i686", "hw_machine_type": "q35"}, "no such machine for i686"),
+        ({"hw_architecture": "s390x"}, "hw_architecture s390x of the image: this host runs no such guests"),
+    ],
+)
+def test_what_this_host_does_not_offer_another_may(properties: dict[str, str], words: str) -> None:
+    with pytest.raises(HardwareNotOffered, match=words):
+        xml_of(properties=properties)
+
+
+VALUES = st.one_of(
+    st.sampled_from(["q35", "pc", "ide", "virtio", "x86_64", "i686", "yes", "usb", "1"]), st.text(max_size=20)
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(FIELDS)), VALUES, max_size=4))
+def test_no_property_brings_a_word_of_its_own_into_the_domain(properties: dict[str, str]) -> None:
+    try:
+        domain = xml_of(properties=properties)
+    except (ImageUnacceptable, HardwareNotOffered, BadRequest):
+        return
+    kind = domain.find("os/type")
+    assert kind is not None
+    assert kind.get("arch") in MACHINES
+    assert kind.get("machine") in {None, *MACHINES[kind.attrib["arch"]]}
+    assert {attribute(disk, "target", "bus") for disk in domain.findall("devices/disk")} <= {*DISK_BUSES}
+    # Beyond these, the domain is the same as without any property.
+    kind.attrib.pop("machine", None)
+    plain = xml_of()
+    for element in (domain, plain):
+        for tag in ("os", "sysinfo", "devices", "memoryBacking", "features", "metadata"):
+            for child in element.findall(tag):
+                element.remove(child)
+    assert ET.tostring(domain).split() == ET.tostring(plain).split()
 
 
 def test_the_test_hypervisor_has_no_devices_that_it_does_not_know() -> None:

@@ -22,6 +22,7 @@ from minova.db.api_queries import images as read_images
 from minova.db.catalogue import server_groups
 from minova.hardware.demands import demands_of
 from minova.objects.flavor import Flavor
+from minova.objects.guest_hardware import guest_hardware
 from minova.objects.image import Image
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.virt.image_format import unfit
@@ -148,6 +149,7 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
             f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
     demands_of(flavor, image, api.conf.pci.alias)  # whose errors are the asker's
+    guest_hardware(image.properties if image is not None else {})  # likewise
     _check_zone(api, place.zone if not place.forced else None)
     _refuse_unserved(server)
     return {

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from minova import errors
 from minova.objects.states import PowerState
 from tests.fakes.computes import CTX, NODE, Compute
 from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
 
 RUNNING = PowerState.RUNNING
-ALWAYS = ["heartbeat", "report_changes", "update_available_resource"]
+ALWAYS = ["heartbeat", "report_changes", "update_available_resource", "bound_console_logs"]
 
 
 def work(compute: Compute, name: str) -> None:
@@ -171,3 +172,32 @@ def test_old_bases_that_no_disk_stands_on_are_removed(
     os.utime(path, (old, old))
     work(compute, "run_image_cache_manager")
     assert path.exists() == left
+
+
+def test_no_base_is_removed_while_a_disk_of_unknown_format_may_stand_on_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bases_in_use() -> frozenset[str]:
+        raise errors.UnknownDiskFormat("No format is written down for /i/x/disk")
+
+    compute = Compute(instances_path=str(tmp_path))
+    monkeypatch.setattr(compute.hypervisor, "bases_in_use", bases_in_use)
+    path = tmp_path / "_base" / ("ab" * 32)
+    path.parent.mkdir()
+    path.write_bytes(b"image")
+    old = time.time() - 90000
+    os.utime(path, (old, old))
+    work(compute, "run_image_cache_manager")
+    assert path.exists()
+    assert "No base image is removed from the cache: No format is written down for /i/x/disk" in caplog.text
+
+
+# -- console logs ------------------------------------------------------------------------------------------------------
+
+
+def test_console_logs_are_bounded_every_ten_seconds() -> None:
+    compute = Compute()
+    (task,) = [one for one in compute.manager.periodic_tasks() if one.name == "bound_console_logs"]
+    assert task.interval == 10
+    work(compute, "bound_console_logs")
+    assert compute.hypervisor.calls[-1] == "bound_console_logs"

@@ -180,6 +180,24 @@ def test_an_image_that_does_not_fit(stocked: Cloud, image: dict[str, Any], why: 
     assert why in document["badRequest"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"hw_disk_bus": "fdc"}, "hw_disk_bus: 'fdc' is not valid: known are ide, sata, scsi, usb, virtio"),
+        ({"hw_machine_type": "q35,accel=tcg"}, "hw_machine_type: 'q35,accel=tcg' is not valid"),
+        ({"hw_video_model": "riva128"}, "hw_video_model: 'riva128' is not valid"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v2.1/servers", "/v2.1/servers/dry-run"])
+def test_image_asks_for_hardware_that_cannot_be(
+    stocked: Cloud, path: str, properties: dict[str, Any], words: str
+) -> None:
+    made = stocked.make_image("other", **properties)
+    status, document = stocked.ask("POST", path, {"server": {**stocked.server, "imageRef": made["id"]}})
+    assert status == 400
+    assert words in document["badRequest"]["message"]
+
+
 # -- the client's own UUID -----------------------------------------------------------------------------------------------
 
 

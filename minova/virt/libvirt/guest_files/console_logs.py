@@ -1,0 +1,54 @@
+"""The console log of a guest stays small, although the guest may print without end.
+
+QEMU appends to the file (O_APPEND) where no virtlogd stands between them (`stdio_handler = "file"` in qemu.conf). Such a
+file may be emptied while QEMU has it open: QEMU's next write goes to its new end.
+"""
+
+import logging
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+LOG = logging.getLogger(__name__)
+NAME = "console.log"
+# As virtlogd names the log before the current one.
+PREVIOUS = f"{NAME}.0"
+_CHUNK = 1 << 16
+
+
+def bound(log: Path, limit: int) -> bool:
+    """Empty the log if it has more than `limit` bytes, and keep its last `limit` bytes beside it, or a little more while it
+    grows. False: it is small enough.
+
+    A disk too full for the copy loses the copy: the log is emptied even so. What the guest prints between the copy and the
+    emptying, some microseconds, is lost. FileNotFoundError, PermissionError: it cannot be done.
+    """
+    handle = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_size <= limit:
+            return False
+        try:
+            _keep_end(handle, log.with_name(PREVIOUS), found.st_size, limit)
+        except OSError as error:
+            LOG.warning("The end of %s cannot be kept: %s", log, error)
+        os.ftruncate(handle, 0)
+    finally:
+        os.close(handle)
+    return True
+
+
+def _keep_end(handle: int, kept: Path, size: int, limit: int) -> None:
+    part = kept.with_name(f"{kept.name}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o640), "wb") as file:
+            at = size - limit
+            # What came during the copy is copied too, as far as a guest that prints faster does not keep it going.
+            while at < size + limit and (data := os.pread(handle, _CHUNK, at)):
+                file.write(data)
+                at += len(data)
+        part.rename(kept)
+    finally:
+        with suppress(OSError):
+            part.unlink()

@@ -1,0 +1,74 @@
+"""What a disk's file tells, read by the format that minova wrote down for it.
+
+A guest writes every byte of a raw disk, so its first bytes prove nothing: a raw disk is never parsed, whatever it begins
+with (CVE-2015-7548). Only QEMU writes the header of a qcow2 disk. It is read within the limits that QEMU sets itself.
+"""
+
+import os
+import struct
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+QCOW2, RAW = "qcow2", "raw"
+# How minova makes the files of an instance's disks.
+FORMATS = {"disk": QCOW2, "disk.eph0": RAW, "disk.swap": RAW}
+
+_MAGIC = b"QFI\xfb"
+_VERSIONS = {2, 3}
+# Magic, version, offset and length of the backing file's name, bits of a cluster, virtual size.
+_HEADER = struct.Struct(">4sIQIIQ")
+# Limits of QEMU's docs/interop/qcow2: the name of the backing file stands in the first cluster.
+_LONGEST_NAME = 1023
+_CLUSTER_BITS = range(9, 22)
+# The size of the largest file that Linux can have.
+_LARGEST = (1 << 63) - 1
+
+
+def growth(path: Path, written_format: str | None) -> int:
+    """Bytes that a thin disk may still grow by; 0 for one that was removed meanwhile. None: no format is written down, and
+    the file is not opened.
+    """
+    try:
+        found = path.stat()
+        header = _read_header(path) if written_format == QCOW2 else None
+    except OSError:
+        return 0
+    size = found.st_size if header is None else min(header.virtual_size, _LARGEST)
+    return max(0, size - found.st_blocks * 512)
+
+
+def backing_file(path: Path, written_format: str) -> str | None:
+    """What a qcow2 disk stands on; None for a raw disk, a broken header, or a file that was removed meanwhile."""
+    if written_format != QCOW2:
+        return None
+    try:
+        header = _read_header(path)
+    except FileNotFoundError:
+        return None
+    return header.backing_file if header is not None else None
+
+
+class _Header(NamedTuple):
+    virtual_size: int
+    backing_file: str | None
+
+
+def _read_header(path: Path) -> _Header | None:
+    """None: QEMU would not open it either."""
+    with path.open("rb") as file:
+        head = file.read(_HEADER.size)
+        if len(head) < _HEADER.size:
+            return None
+        magic, version, offset, length, cluster_bits, size = _HEADER.unpack(head)
+        if magic != _MAGIC or version not in _VERSIONS or cluster_bits not in _CLUSTER_BITS:
+            return None
+        if not offset:
+            return _Header(size, None)
+        if length > _LONGEST_NAME or offset + length > 1 << cluster_bits:
+            return None
+        return _Header(size, os.fsdecode(_read_at(file, offset, length)) or None)
+
+
+def _read_at(file: BinaryIO, offset: int, length: int) -> bytes:
+    file.seek(offset)
+    return file.read(length)
