@@ -8,7 +8,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import names
 from minova.api.http.call import Call
-from minova.api.http.structs import page_size
+from minova.api.http.structs import Int64, page_size
 from minova.db.catalogue import server_groups
 from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 
@@ -35,8 +35,8 @@ class CreateGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class GroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
     all_projects: str | None = None
-    limit: int | None = None
-    offset: int = 0
+    limit: Int64 | None = None
+    offset: Int64 = 0
 
 
 class GroupView(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,11 +1,18 @@
-"""Request bodies, read with a bound."""
+"""Request bodies, read with a bound, and the bounds of their integers: neither databases nor messages hold more than 64 bits."""
 
+import re
 from typing import Any
 
 import falcon
 import msgspec
 
 from minova import errors
+from minova.codecs import parse_json
+
+MAX_INT64 = 2**63 - 1
+MIN_INT64 = -(2**63)
+# Fewer digits always fit, and few bodies have as many in a row.
+_MANY_DIGITS = re.compile(rb"\d{19}")
 
 
 class BodyTooLarge(errors.MinovaError):
@@ -32,6 +39,21 @@ def read_bytes(request: falcon.Request, limit: int) -> bytes:
     if len(raw) > limit:
         raise BodyTooLarge(f"The request body is longer than the {limit} bytes that are allowed.")
     return bytes(raw)
+
+
+def check_integers(raw: bytes) -> None:
+    """`raw` is valid JSON. Raises BadRequest for an integer beyond 64 bits, wherever it stands: also in a value of any type."""
+    if not _MANY_DIGITS.search(raw):
+        return
+    left = [parse_json(raw)]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
+            raise errors.BadRequest("Invalid input: an integer in the body does not fit into 64 bits.")
 
 
 def media_type(request: falcon.Request) -> str:
