@@ -47,6 +47,13 @@ OPTS: list[cfg.Opt] = [
         min=1024,
         help="Most bytes of a request body; image data are not counted.",
     ),
+    cfg.BoolOpt(
+        "allow_zero_disk_flavors",
+        default=False,
+        help="Whether everyone may create servers with a flavor whose disk is 0. Such a root disk is as large as the image, and "
+        "the scheduler does not count it. By default only administrators may, as with Nova's policy "
+        "os_compute_api:servers:create:zero_disk_flavor.",
+    ),
     cfg.IntOpt("threads", default=16, min=1, help="Requests served at the same time."),
     cfg.StrOpt("images_path", default="$state_path/images", help="Folder of the image store."),
 ]

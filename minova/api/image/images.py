@@ -75,7 +75,12 @@ def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         try:
             rows = images.images(
-                session, order(query), query.marker, names=any_of(query.name), statuses=any_of(query.status)
+                session,
+                order(query),
+                query.marker,
+                is_visible=lambda image: visible(image, call) is not None,
+                names=any_of(query.name),
+                statuses=any_of(query.status),
             )
             page = list(islice((image for image in rows if _matches(image, call)), size + 1))
         except LookupError:

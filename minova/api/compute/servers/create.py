@@ -145,6 +145,7 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
             "only administrators may name a host in availability_zone."
         )
     flavor, image = _flavor_and_image(api, call, server, any_image)
+    _check_zero_disk(api, call, flavor)
     faults = unfit(image, flavor) if image is not None else ()
     if image is not None and faults:
         raise errors.BadRequest(
@@ -206,6 +207,12 @@ def _check_image(image: Image | None, image_id: str) -> None:
         raise errors.BadRequest(f"Can not find requested image: {image_id}.")
     if image.status != "active":
         raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
+
+
+def _check_zero_disk(api: Collaborators, call: Call, flavor: Flavor) -> None:
+    """The root disk of such a flavor is as large as the image, and the scheduler does not count it. Raises Forbidden."""
+    if flavor.root_gb == 0 and not call.ctx.is_admin and not api.conf.api.allow_zero_disk_flavors:
+        raise errors.Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
 
 
 def _check_zone(api: Collaborators, zone: str | None) -> None:
