@@ -23,6 +23,12 @@ OPTS: list[cfg.Opt] = [
         help="Users of http_basic that are administrators. Other users see and change only the resources of the project "
         "that bears the user's name.",
     ),
+    cfg.ListOpt(
+        "trusted_proxies",
+        default=[],
+        help="Addresses or networks (10.0.0.0/8) of reverse proxies, whose X-Forwarded-For names the client. Failed logins are "
+        "counted by the client's address: without this option all clients behind a proxy count as one.",
+    ),
     cfg.HostAddressOpt(
         "osapi_compute_listen",
         default="127.0.0.1",

@@ -8,6 +8,7 @@ import falcon
 from minova import errors
 from minova.api.http.auth import CHALLENGE, Authenticator, Unauthenticated
 from minova.api.http.definition import ApiDefinition
+from minova.api.http.throttle import TooManyFailures
 from minova.context import RequestContext, new_request_id
 
 # The limit that OpenStack's own servers have for a URL (`url_length_limit` of oslo.service).
@@ -42,6 +43,9 @@ class Identify:
             identity = self._authenticate(request)
         except Unauthenticated:
             response.set_header("WWW-Authenticate", CHALLENGE)
+            raise
+        except TooManyFailures as error:
+            response.set_header("Retry-After", str(error.retry_after))
             raise
         request.context.ctx = RequestContext(
             request_id=request_id,
