@@ -119,7 +119,7 @@ def test_long_hardware_property_costs_no_time_and_is_no_error_of_the_server(stoc
         "0-99999999999",
         "1" * 400 + "GB",
     ):
-        image = stocked.make_image(**{key: value})
+        image = stocked.make_image(data=b"\0" * 1024, **{key: value})
         server = {**stocked.server, "imageRef": image["id"]}
         assert stocked.ask("POST", f"{SERVERS}/dry-run", {"server": server})[0] in (200, 400), value
     assert time.process_time() - before < 10
@@ -226,6 +226,23 @@ def test_integer_beyond_64_bits_in_a_body_is_refused(stocked: Cloud, value: int)
     refused(stocked.ask("POST", f"{SERVERS}/{server_id}/action", {"os-start": {"x": value}}))
     for path, body in bodies(stocked.server, value):
         refused(stocked.ask("POST", path, body))
+
+
+@pytest.mark.parametrize("depth", [65, 200, 500, 900, 5000])
+def test_deeply_nested_values_are_refused(stocked: Cloud, depth: int) -> None:
+    nested = "[" * depth + "]" * depth
+    server = msgspec.json.encode(stocked.server).decode()
+    headers = {"Content-Type": "application/json"}
+    for hint in (f'"x": {nested}', f'"query": {nested}', f'"query": "{nested}"'):
+        body = f'{{"server": {server}, "os:scheduler_hints": {{{hint}}}}}'.encode()
+        refused(stocked.ask("POST", SERVERS, body, headers=headers))
+    refused(stocked.ask("POST", f"{SERVERS}/x/action", f'{{"os-start": {nested}}}'.encode(), headers=headers))
+
+
+def test_values_that_are_nested_as_queries_are_served(stocked: Cloud) -> None:
+    for hint in ([">=", "$free_ram_mb", 1024], '["and", [">=", "$free_ram_mb", 1024], ["not", ["<", "$a", 1]]]'):
+        body = {"server": stocked.server, "os:scheduler_hints": {"query": hint}}
+        assert stocked.ask("POST", SERVERS, body)[0] == 202
 
 
 # -- times -------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from minova.api.http.body import (
     MIN_INT64,
     JsonBody,
     UnsupportedMediaType,
-    check_integers,
+    check_json,
     media_type,
     read_bytes,
 )
@@ -68,7 +68,7 @@ def decode(raw: bytes, decoder: Decoder[Any]) -> Any:
         raise errors.BadRequest("The request needs a body in JSON, and has none.")
     try:
         document = decoder.from_json(raw)
-        check_integers(raw)
+        check_json(raw)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
