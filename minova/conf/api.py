@@ -23,6 +23,12 @@ OPTS: list[cfg.Opt] = [
         help="Users of http_basic that are administrators. Other users see and change only the resources of the project "
         "that bears the user's name.",
     ),
+    cfg.ListOpt(
+        "trusted_proxies",
+        default=[],
+        help="Addresses or networks (10.0.0.0/8) of reverse proxies, whose X-Forwarded-For names the client. Failed logins are "
+        "counted by the client's address: without this option all clients behind a proxy count as one.",
+    ),
     cfg.HostAddressOpt(
         "osapi_compute_listen",
         default="127.0.0.1",
@@ -46,6 +52,13 @@ OPTS: list[cfg.Opt] = [
         default=114688,
         min=1024,
         help="Most bytes of a request body; image data are not counted.",
+    ),
+    cfg.BoolOpt(
+        "allow_zero_disk_flavors",
+        default=False,
+        help="Whether everyone may create servers with a flavor whose disk is 0. Such a root disk is as large as the image, and "
+        "the scheduler does not count it. By default only administrators may, as with Nova's policy "
+        "os_compute_api:servers:create:zero_disk_flavor.",
     ),
     cfg.IntOpt("threads", default=16, min=1, help="Requests served at the same time."),
     cfg.StrOpt("images_path", default="$state_path/images", help="Folder of the image store."),

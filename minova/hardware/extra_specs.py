@@ -7,7 +7,8 @@ from minova.hardware import cpuset
 from minova.hardware.errors import Invalid, MalformedValue
 from minova.objects.image_properties import flag, whole
 
-_SIZE = re.compile(r"([-+]?\d*\.?\d+)([KMGTPEZYRQ]?)i?(b|bit|B)")
+# Each text is read in one way only: with `\d*\.?\d+`, a long row of digits that is no size took quadratic time.
+_SIZE = re.compile(r"([-+]?(?:\d+(?:\.\d+)?|\.\d+))([KMGTPEZYRQ]?)i?(b|bit|B)")
 _PREFIXES = "KMGTPEZYRQ"
 
 
@@ -44,4 +45,6 @@ def size_kib(text: str) -> float | None:
     if match is None:
         return None
     size: float = float(match[1]) * 1024.0 ** (_PREFIXES.index(match[2]) + 1 if match[2] else 0)
+    if math.isinf(size):
+        return None
     return math.ceil(size if match[3] == "B" else size / 8) / 1024

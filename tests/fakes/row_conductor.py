@@ -12,6 +12,7 @@ from minova import conf as configuration
 from minova import errors
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
+from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.hosts.service_removal import remove_service
 from minova.conductor.tasks.worker import Worker
@@ -44,7 +45,7 @@ class RowConductor:
         self._db = db
         worker = Worker(db, host="c", lease=60.0, threads=1, spawn=lambda work: None)
         self._aggregates, self._groups = Aggregates(worker), Groups(configuration.new(), worker)
-        self._flavors = Flavors(worker)
+        self._flavors, self._images = Flavors(worker), Images(worker)
         self.requests: list[CreateServers] = []
         self.deleted: list[str] = []
         self.actions: list[tuple[str, str]] = []
@@ -157,17 +158,9 @@ class RowConductor:
         self._groups.delete(group_uuid)
 
     def create_image(self, ctx: RequestContext, image: Image) -> Image:
-        def work(session: Session) -> Image:
-            if session.get(models.Image, image.id):
-                raise errors.Conflict(f"Image {image.id} exists")
-            at = now()
-            made = msgspec.structs.replace(image, created_at=at, updated_at=at)
-            session.add(
-                models.Image(id=made.id, name=made.name, status=made.status, value=made, created_at=at, updated_at=at)
-            )
-            return made
-
-        made: Image = self._do("create_image", work)
+        self.before("create_image")
+        made = self._images.create(image)
+        self.after("create_image")
         return made
 
     def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
@@ -183,7 +176,9 @@ class RowConductor:
         return self._do("update_image", work)  # type: ignore[no-any-return]
 
     def delete_image(self, ctx: RequestContext, image_id: str) -> None:
-        self._do("delete_image", lambda session: session.query(models.Image).filter_by(id=image_id).delete())
+        self.before("delete_image")
+        self._images.delete(image_id)
+        self.after("delete_image")
 
     def update_service(
         self,

@@ -10,7 +10,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import links, names
 from minova.api.http.call import Call
-from minova.api.http.structs import Page, page_size
+from minova.api.http.structs import Int64, Page, page_size
 from minova.db.api_queries import flavors
 from minova.objects.flavor import Flavor
 
@@ -30,7 +30,7 @@ class NewFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ram: AtLeastOne
     vcpus: AtLeastOne
     disk: Size
-    id: str | int | None = None
+    id: str | Int64 | None = None
     swap: Size | None = 0
     rxtx_factor: Factor | None = 1.0
     ephemeral: Size = msgspec.field(name="OS-FLV-EXT-DATA:ephemeral", default=0)
@@ -44,8 +44,8 @@ class CreateFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 class FlavorsQuery(Page, frozen=True, kw_only=True):
     is_public: str | None = None
-    min_ram: int | None = msgspec.field(name="minRam", default=None)
-    min_disk: int | None = msgspec.field(name="minDisk", default=None)
+    min_ram: Int64 | None = msgspec.field(name="minRam", default=None)
+    min_disk: Int64 | None = msgspec.field(name="minDisk", default=None)
     sort_key: str = "flavorid"
     sort_dir: str = "asc"
 
@@ -188,7 +188,7 @@ def view(call: Call, flavor: Flavor) -> FlavorView:
 # -- extra specs -------------------------------------------------------------------------------------------------------
 
 # OpenStack takes numbers as values, too, and answers the body as it came.
-ExtraSpecs = dict[SpecKey, SpecValue | int | float]
+ExtraSpecs = dict[SpecKey, SpecValue | Int64 | float]
 
 
 class CreateSpecs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

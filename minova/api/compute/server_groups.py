@@ -8,7 +8,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import names
 from minova.api.http.call import Call
-from minova.api.http.structs import page_size
+from minova.api.http.structs import Int64, page_size
 from minova.db.catalogue import server_groups
 from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 
@@ -35,8 +35,8 @@ class CreateGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class GroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
     all_projects: str | None = None
-    limit: int | None = None
-    offset: int = 0
+    limit: Int64 | None = None
+    offset: Int64 = 0
 
 
 class GroupView(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    return {"server_group": view(_find(api, call, "show"))}
+    return {"server_group": view(_find(api, call))}
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    api.conductor.delete_server_group(call.ctx, group_uuid=_find(api, call, "delete").uuid)
+    api.conductor.delete_server_group(call.ctx, group_uuid=_find(api, call).uuid)
 
 
 def _policy(body: NewGroup) -> tuple[str, int | None]:
@@ -97,15 +97,13 @@ def _policy(body: NewGroup) -> tuple[str, int | None]:
     return body.policy, body.rules.max_server_per_host
 
 
-def _find(api: Collaborators, call: Call, what: str) -> InstanceGroup:
-    """Forbidden: another project's."""
+def _find(api: Collaborators, call: Call) -> InstanceGroup:
+    """NotFound also for a group of another project: Nova's 403 would tell that there is one."""
     wanted = call.path["group_id"]
     with api.db.read() as session:
         group = server_groups.find(session, wanted) if len(wanted) <= 36 else None
-    if group is None:
+    if group is None or (group.project_id != call.ctx.project_id and not call.ctx.is_admin):
         raise errors.NotFound(f"Instance group {wanted[:255]} could not be found.")
-    if group.project_id != call.ctx.project_id and not call.ctx.is_admin:
-        raise errors.Forbidden(f"Policy does not allow os_compute_api:os-server-groups:{what} to be performed.")
     return group
 
 

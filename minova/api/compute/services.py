@@ -17,6 +17,8 @@ from minova.db.api_queries import services as read_services
 Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 # Services that hold no instances are in no zone that users could ask for.
 INTERNAL_ZONE = "internal"
+# Of a service's id: as many always fit into 64 bits.
+ID_DIGITS = 18
 
 
 class ServicesQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +85,10 @@ def switch(api: Collaborators, call: Call) -> dict[str, Any]:
 def delete(api: Collaborators, call: Call) -> None:
     """BadRequest: the id is no number. NotFound. Conflict: the host has instances, migrations in progress or builds."""
     wanted = call.path["id_or_action"]
-    if not (wanted.isascii() and wanted.isdigit()):
-        raise errors.BadRequest(f"Invalid service id {wanted[:64]}: it must be an integer.")
+    if not (wanted.isascii() and wanted.isdigit() and len(wanted) <= ID_DIGITS):
+        raise errors.BadRequest(
+            f"Invalid service id {wanted[:64]}: it must be an integer of at most {ID_DIGITS} digits."
+        )
     with api.db.read() as session:
         uuid = read_services.uuid_of(session, int(wanted))
     if uuid is None:

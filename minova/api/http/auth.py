@@ -5,10 +5,13 @@ import binascii
 import hashlib
 import hmac
 import ipaddress
+import logging
 import os
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol
 
@@ -18,13 +21,21 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
+from minova.api.http.throttle import Attempt, Network, Throttle, client_address, parse_networks
 
 CHALLENGE = 'Basic realm="minova", charset="UTF-8"'
 # Seconds that a valid password is cached: bcrypt takes 50 to 200 ms of a CPU for each request.
 CACHE_SECONDS = 300.0
 CACHE_SIZE = 1000
-# Checked for an unknown user, so that the time of the check does not show whether the user exists.
-_DUMMY_HASH = bcrypt.hashpw(os.urandom(16).hex().encode(), bcrypt.gensalt(10))
+# bcrypt reads no further: two passwords with the same beginning would be one.
+MAX_PASSWORD_BYTES = 72
+# Of bcrypt. A hash of a lower cost is guessed quickly by one who steals the file, and is logged.
+LOWEST_COST = 10
+# The cost of a check where the file has no user.
+DEFAULT_COST = 12
+# `$2y$12$`, 22 characters of salt and 31 of hash, in canonical base64: bcrypt refuses any other without a calculation.
+_BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
+LOG = logging.getLogger(__name__)
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +74,8 @@ def placement_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
 
 
 def _http_basic(conf: cfg.ConfigOpts) -> Authenticator:
-    return HttpBasic(Path(conf.api.http_basic_auth_user_file), frozenset(conf.api.admin_users))
+    trusted = parse_networks("[api] trusted_proxies", conf.api.trusted_proxies)
+    return HttpBasic(Path(conf.api.http_basic_auth_user_file), frozenset(conf.api.admin_users), trusted_proxies=trusted)
 
 
 def _require_loopback(group: str, strategy: str, option: str, address: str) -> None:
@@ -99,42 +111,81 @@ def noauth2(request: falcon.Request) -> Identity:
 
 
 class HttpBasic:
-    """Users of an htpasswd file, each the only member of a project of the same name. Reloads the file when it changes."""
+    """Users of an htpasswd file, each the only member of a project of the same name. Reloads the file when it changes.
 
-    def __init__(self, path: Path, admins: frozenset[str], clock: Callable[[], float] = time.monotonic) -> None:
+    The time of a refusal is the same for all users and for names that are not in the file. Failures are logged, and throttled.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        admins: frozenset[str],
+        clock: Callable[[], float] = time.monotonic,
+        trusted_proxies: Sequence[Network] = (),
+    ) -> None:
         self._path = path
+        self._trusted_proxies = trusted_proxies
+        self._throttle = Throttle(clock)
+        # Checks under way. Requests with the same credentials share one: a client that begins with many at once makes one attempt.
+        self._checks: dict[bytes, Future[bool]] = {}
         self._admins = admins
         self._clock = clock
         self._secret = os.urandom(32)
         self._lock = threading.Lock()
         self._stamp: tuple[int, int, int] | None = None
         self._hashes: dict[str, bytes] = {}
+        self._cost = DEFAULT_COST
         self._cache: dict[bytes, float] = {}
         self._load()
 
     def __call__(self, request: falcon.Request) -> Identity:
         user, password = credentials(request.get_header("Authorization"))
         self._load()
-        if not self._is_valid(user, password):
+        forwarded_for = request.get_header("X-Forwarded-For") or ""
+        address = client_address(request.remote_addr, forwarded_for, self._trusted_proxies)
+        if not self._is_valid(user, password, address):
             raise Unauthenticated("The user name or the password is wrong.")
         return Identity(user_id=user, project_id=user, is_admin=user in self._admins)
 
-    def _is_valid(self, user: str, password: bytes) -> bool:
+    def _is_valid(self, user: str, password: bytes, address: str) -> bool:
+        """Raises TooManyFailures while this user must wait at this address."""
+        self._throttle.check(user, address)
         with self._lock:
-            hashed = self._hashes.get(user)
-        # The hash is part of the key: a changed password invalidates its entry. The cache holds keyed digests, never passwords.
-        message = b"\0".join((hashed or b"", user.encode(), password))
-        key = hmac.new(self._secret, message, hashlib.sha256).digest()
-        with self._lock:
+            hashed, cost = self._hashes.get(user), self._cost
+            # The hash is part of the key: a changed password invalidates its entry. The cache holds keyed digests, never passwords.
+            message = b"\0".join((hashed or b"", user.encode(), password))
+            key = hmac.new(self._secret, message, hashlib.sha256).digest()
             if self._cache.get(key, 0.0) > self._clock():
                 return True
-        valid = _matches(password, hashed or _DUMMY_HASH) and hashed is not None
-        if valid:
+            check = self._checks.get(flight := key + address.encode())
+            if check is None:
+                own = self._checks[flight] = Future()
+        if check is not None:
+            return check.result()
+        try:
+            own.set_result(self._checked(user, password, address, hashed, cost))
+        except BaseException as error:
+            own.set_exception(error)
+            raise
+        finally:
             with self._lock:
-                if len(self._cache) >= CACHE_SIZE:
-                    self._cache.clear()
-                self._cache[key] = self._clock() + CACHE_SECONDS
-        return valid
+                del self._checks[flight]
+                if not own.exception() and own.result():
+                    self._remember(key)
+        return own.result()
+
+    def _checked(self, user: str, password: bytes, address: str, hashed: bytes | None, cost: int) -> bool:
+        attempt = self._throttle.begin(user, address)
+        if _matches(password, hashed, cost):
+            self._throttle.succeeded(attempt)
+            return True
+        _log_failure(user, address, attempt)
+        return False
+
+    def _remember(self, key: bytes) -> None:
+        if len(self._cache) >= CACHE_SIZE:
+            self._cache.clear()
+        self._cache[key] = self._clock() + CACHE_SECONDS
 
     def _load(self) -> None:
         try:
@@ -149,15 +200,52 @@ class HttpBasic:
             ) from None
         with self._lock:
             self._stamp, self._hashes = stamp, hashes
+            self._cost = max(map(_cost_of, hashes.values()), default=DEFAULT_COST)
             self._cache.clear()
+        _warn_of_low_costs(self._path, hashes.values())
 
 
-def _matches(password: bytes, hashed: bytes) -> bool:
-    try:
-        # bcrypt uses 72 bytes, and newer versions raise ValueError for more.
-        return bcrypt.checkpw(password[:72], hashed)
-    except ValueError:
+def _warn_of_low_costs(path: Path, hashes: Iterable[bytes]) -> None:
+    low = sum(_cost_of(hashed) < LOWEST_COST for hashed in hashes)
+    if low:
+        LOG.warning(
+            "%s: the hashes of %d users have a bcrypt cost below %d; `htpasswd -B -C %d` makes better ones",
+            path,
+            low,
+            LOWEST_COST,
+            DEFAULT_COST,
+        )
+
+
+def _matches(password: bytes, hashed: bytes | None, cost: int) -> bool:
+    """`hashed` None: an unknown user, who has no password. A refusal takes the time of one hash of `cost`, the highest of all users'."""
+    if hashed is None:
+        bcrypt.hashpw(password, bcrypt.gensalt(cost))
         return False
+    if bcrypt.checkpw(password, hashed):
+        return True
+    # A hash of cost n takes 2**n rounds. With n, n+1, ... cost-1 on top of it they are 2**cost.
+    for less in range(_cost_of(hashed), cost):
+        bcrypt.hashpw(password, bcrypt.gensalt(less))
+    return False
+
+
+def _cost_of(hashed: bytes) -> int:
+    return int(hashed[4:6])
+
+
+def _log_failure(user: str, address: str, attempt: Attempt) -> None:
+    """The address comes first: nothing that a user name holds can stand before it."""
+    delay = f"; the next attempt must wait {attempt.delay:.0f} s" if attempt.delay else ""
+    LOG.warning(
+        'Login failed from %s: user "%s", %d in a row%s', printable(address), printable(user), attempt.count, delay
+    )
+
+
+def printable(text: str) -> str:
+    """At most 64 characters for a line of the log. Control characters, quotes and what is not ASCII are escaped."""
+    plain = (char if " " <= char <= "~" and char not in '"\\' else f"\\u{ord(char):04x}" for char in text[:64])
+    return "".join(plain) + ("..." if len(text) > 64 else "")
 
 
 def credentials(header: str | None) -> tuple[str, bytes]:
@@ -172,6 +260,10 @@ def credentials(header: str | None) -> tuple[str, bytes]:
         colon = b""
     if not colon:
         raise Unauthenticated("The Authorization header is malformed.")
+    if len(password) > MAX_PASSWORD_BYTES or b"\0" in password:
+        raise Unauthenticated(
+            f"Passwords have at most {MAX_PASSWORD_BYTES} bytes, and no NUL: bcrypt reads no further."
+        )
     return name, password
 
 
@@ -183,10 +275,10 @@ def parse_htpasswd(text: str) -> dict[str, bytes]:
         if not line or line.startswith("#"):
             continue
         user, _, hashed = line.partition(":")
-        if not user or not hashed.startswith(("$2a$", "$2b$", "$2y$")):
+        if not user or not _BCRYPT.fullmatch(hashed):
             raise errors.InvalidConfiguration(
                 f"[api] http_basic_auth_user_file: line {number} is not `user:hash` with a bcrypt hash; "
-                f"`htpasswd -B FILE USER` writes such lines."
+                f"`htpasswd -B -C {DEFAULT_COST} FILE USER` writes such lines."
             )
         hashes[user] = hashed.encode()
     return hashes

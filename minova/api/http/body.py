@@ -1,11 +1,20 @@
-"""Request bodies, read with a bound."""
+"""Request bodies, read with bounds: of their length, their depth, and their integers, of which databases hold 64 bits."""
 
+import re
 from typing import Any
 
 import falcon
 import msgspec
 
 from minova import errors
+from minova.codecs import parse_json
+
+MAX_INT64 = 2**63 - 1
+MIN_INT64 = -(2**63)
+# Levels of a document. What reads it later, in this or another service, is recursive.
+MAX_DEPTH = 64
+# Fewer digits always fit, and few bodies have as many in a row.
+_MANY_DIGITS = re.compile(rb"\d{19}")
 
 
 class BodyTooLarge(errors.MinovaError):
@@ -32,6 +41,27 @@ def read_bytes(request: falcon.Request, limit: int) -> bytes:
     if len(raw) > limit:
         raise BodyTooLarge(f"The request body is longer than the {limit} bytes that are allowed.")
     return bytes(raw)
+
+
+def check_json(raw: bytes) -> None:
+    """`raw` is valid JSON. Raises BadRequest as `check_values` does."""
+    if _MANY_DIGITS.search(raw) or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
+        check_values(parse_json(raw))
+
+
+def check_values(document: Any) -> None:
+    """Raises BadRequest for an integer beyond 64 bits and for values nested too deeply, wherever they stand in plain values."""
+    left = [(document, 1)]
+    while left:
+        value, depth = left.pop()
+        if depth > MAX_DEPTH:
+            raise errors.BadRequest(f"Malformed request body: it is nested deeper than {MAX_DEPTH} levels.")
+        if isinstance(value, dict):
+            left += [(each, depth + 1) for each in value.values()]
+        elif isinstance(value, list):
+            left += [(each, depth + 1) for each in value]
+        elif isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
+            raise errors.BadRequest("Invalid input: an integer in the body does not fit into 64 bits.")
 
 
 def media_type(request: falcon.Request) -> str:

@@ -5,9 +5,18 @@ from typing import Any
 
 import falcon
 
+from minova import errors
 from minova.api.http.auth import CHALLENGE, Authenticator, Unauthenticated
 from minova.api.http.definition import ApiDefinition
+from minova.api.http.throttle import TooManyFailures
 from minova.context import RequestContext, new_request_id
+
+# The limit that OpenStack's own servers have for a URL (`url_length_limit` of oslo.service).
+MAX_QUERY = 16384
+
+
+class QueryTooLong(errors.MinovaError):
+    code = 414
 
 
 class Identify:
@@ -22,6 +31,10 @@ class Identify:
         request.context.request_id = request_id
         response.set_header("x-openstack-request-id", request_id)
         request.context.version = None
+        if len(request.query_string) > MAX_QUERY:
+            raise QueryTooLong(
+                f"The query string is {len(request.query_string)} characters long; {MAX_QUERY} are allowed."
+            )
         request.context.version = self._definition.negotiate(request, response)
         if request.path in self._definition.public:
             request.context.ctx = RequestContext(request_id=request_id)
@@ -30,6 +43,9 @@ class Identify:
             identity = self._authenticate(request)
         except Unauthenticated:
             response.set_header("WWW-Authenticate", CHALLENGE)
+            raise
+        except TooManyFailures as error:
+            response.set_header("Retry-After", str(error.retry_after))
             raise
         request.context.ctx = RequestContext(
             request_id=request_id,

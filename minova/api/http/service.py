@@ -96,7 +96,7 @@ class HttpService:
         server.ssl_adapter = self._tls()
         server.error_log = _log  # type: ignore[method-assign]
         try:
-            server.prepare()
+            _prepare(server)
         except OSError as error:
             raise errors.InvalidConfiguration(
                 f"{listen.host_option} = {listen.host}, {listen.port_option} = {listen.port}: "
@@ -108,9 +108,14 @@ class HttpService:
         LOG.info("%s listens on %s:%s", self.binary, listen.host, self.port)
 
     def stop(self) -> None:
-        """Accepts no new connections; running requests have STOP_WITHIN seconds to end."""
+        """Accepts no new connections; running requests have STOP_WITHIN seconds to end, and are then abandoned."""
         if self._server is not None:
-            self._server.stop()
+            # cheroot waits without end for a request that does not end.
+            stopper = threading.Thread(target=self._server.stop, name=f"stop {self.binary}", daemon=True)
+            stopper.start()
+            stopper.join(timeout=STOP_WITHIN + 1)
+            if stopper.is_alive():
+                LOG.warning("%s stops although requests are still running", self.binary)
         if self._thread is not None:
             self._thread.join(timeout=STOP_WITHIN)
 
@@ -131,6 +136,25 @@ class HttpService:
             raise errors.InvalidConfiguration(
                 f"[api] ssl_cert_file = {cert}, ssl_key_file = {key}: they cannot be used: {error}"
             ) from None
+
+
+def _prepare(server: Any) -> None:
+    """Binds the socket and starts the workers. A worker inherits `daemon` from the thread that starts it: a request that does not
+    end must not keep the process from ending.
+    """
+    failures: list[BaseException] = []
+
+    def prepare() -> None:
+        try:
+            server.prepare()
+        except BaseException as error:  # noqa: BLE001  - raised again below
+            failures.append(error)
+
+    thread = threading.Thread(target=prepare, daemon=True)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
 
 
 def _log(msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:

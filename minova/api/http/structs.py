@@ -1,15 +1,23 @@
 """Validation by msgspec structs. Strings stand for numbers and booleans too, as Nova takes them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 import falcon
 import msgspec
 
 from minova import errors
-from minova.api.http.body import JsonBody, UnsupportedMediaType, media_type, read_bytes
+from minova.api.http.body import (
+    MAX_INT64,
+    MIN_INT64,
+    JsonBody,
+    UnsupportedMediaType,
+    check_json,
+    media_type,
+    read_bytes,
+)
 from minova.api.http.definition import Route
 from minova.api.http.microversions import Version
 from minova.codecs import Decoder
@@ -17,12 +25,14 @@ from minova.codecs import Decoder
 Q = TypeVar("Q", bound=msgspec.Struct)
 
 MAX_FIELDS = 100
+# The widest integer that a field may have.
+Int64 = Annotated[int, msgspec.Meta(ge=MIN_INT64, le=MAX_INT64)]
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """`marker` is the id of the last item of the page before."""
 
-    limit: int | None = None
+    limit: Int64 | None = None
     marker: str | None = None
 
 
@@ -57,13 +67,15 @@ def decode(raw: bytes, decoder: Decoder[Any]) -> Any:
     if not raw.strip():
         raise errors.BadRequest("The request needs a body in JSON, and has none.")
     try:
-        return decoder.from_json(raw)
+        document = decoder.from_json(raw)
+        check_json(raw)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise errors.BadRequest(f"Malformed request body: {error}") from None
     except RecursionError:
         raise errors.BadRequest("Malformed request body: it is nested too deeply") from None
+    return document
 
 
 def read_query(request: falcon.Request, decoder: Decoder[Q]) -> Q:
@@ -89,6 +101,15 @@ def to_struct(pairs: list[tuple[str, str]], decoder: Decoder[Q]) -> Q:
         return decoder.from_builtins(values)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for query parameters: {error}") from None
+
+
+def check_sort_keys(keys: Sequence[str], sortable: Collection[str]) -> None:
+    """Raises BadRequest for an unknown key, or for more keys than there are: each one makes the condition of a page longer."""
+    if len(keys) > len(sortable):
+        raise errors.BadRequest(f"There are {len(keys)} sort keys, and at most {len(sortable)} are allowed.")
+    for key in keys:
+        if key not in sortable:
+            raise errors.BadRequest(f"'{key}' is not a sort key here; served are {', '.join(sorted(sortable))}.")
 
 
 def page_size(limit: int | None, maximum: int) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from minova import errors
 from minova.api.http import links, names, times
 from minova.api.http.call import Call
-from minova.api.http.structs import Page, page_size
+from minova.api.http.structs import Int64, Page, check_sort_keys, page_size
 from minova.api.image.collaborators import Collaborators
 from minova.codecs import Decoder
 from minova.db.api_queries import images
@@ -20,6 +20,7 @@ from minova.objects.image import Image
 PAGE = 25  # the Image API's, when no limit is asked for
 TAGS = 128
 PROPERTIES = 128
+MAX_VALUES = 100  # of one filter
 Visibility = Literal["public", "private", "shared", "community"]
 Size = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
 Tag = Annotated[str, msgspec.Meta(max_length=255)]
@@ -61,8 +62,8 @@ class ImagesQuery(Page, frozen=True, kw_only=True):
     tag: tuple[str, ...] = ()
     protected: bool | None = None
     os_hidden: bool = False
-    size_min: int | None = None
-    size_max: int | None = None
+    size_min: Int64 | None = None
+    size_max: Int64 | None = None
     sort: str | None = None
     sort_key: tuple[str, ...] = ()
     sort_dir: tuple[str, ...] = ()
@@ -74,7 +75,12 @@ def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         try:
             rows = images.images(
-                session, order(query), query.marker, names=any_of(query.name), statuses=any_of(query.status)
+                session,
+                order(query),
+                query.marker,
+                is_visible=lambda image: visible(image, call) is not None,
+                names=any_of(query.name),
+                statuses=any_of(query.status),
             )
             page = list(islice((image for image in rows if _matches(image, call)), size + 1))
         except LookupError:
@@ -137,13 +143,14 @@ def order(query: ImagesQuery) -> list[tuple[str, bool]]:
     if query.sort is not None:
         if query.sort_key or query.sort_dir:
             raise errors.BadRequest("Give sort, or sort_key and sort_dir, not both.")
-        pairs = [part.strip().partition(":")[::2] for part in query.sort.split(",")]
+        pairs = [part.strip().partition(":")[::2] for part in query.sort.split(",", maxsplit=len(images.SORT_KEYS))]
     else:
         directions = query.sort_dir or ("desc",)
         keys = query.sort_key or ("created_at",)
         pairs = [(key, directions[min(number, len(directions) - 1)]) for number, key in enumerate(keys)]
+    check_sort_keys([key for key, _ in pairs], images.SORT_KEYS)
     for key, direction in pairs:
-        if key not in images.SORT_KEYS or direction not in ("", "asc", "desc"):
+        if direction not in ("", "asc", "desc"):
             raise errors.BadRequest(f"Images cannot be sorted by {key} {direction}.")
     return [(key, direction != "asc") for key, direction in pairs]
 
@@ -152,7 +159,13 @@ def any_of(value: str | None) -> tuple[str, ...] | None:
     """The values that a filter takes: one, or several as `in:one,"two, three"`. None: any."""
     if value is None or not value.startswith("in:"):
         return None if value is None else (value,)
-    return tuple(next(csv.reader([value.removeprefix("in:")]), []))
+    try:
+        values = tuple(next(csv.reader([value.removeprefix("in:")]), []))
+    except csv.Error as error:
+        raise errors.BadRequest(f"Invalid list of values for a filter: {error}.") from None
+    if len(values) > MAX_VALUES:
+        raise errors.BadRequest(f"A filter takes {MAX_VALUES} values at most, and {len(values)} are given.")
+    return values
 
 
 def _matches(image: Image, call: Call) -> bool:

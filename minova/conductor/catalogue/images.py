@@ -14,11 +14,11 @@ class Images:
         self._worker = worker
 
     def create(self, image: Image) -> Image:
-        """Conflict: its id is taken."""
+        """Conflict: its id is taken, or was. Both have the same text, which tells nothing of other projects' images."""
         try:
             return self._worker.run(lambda session: images.add(session, image, self._worker.at()))
-        except IntegrityError:
-            raise errors.Conflict(f"Image {image.id} exists already") from None
+        except (IntegrityError, images.IdWasUsed):
+            raise errors.Conflict(f"The image id {image.id} is taken: choose another one, or none") from None
 
     def update(self, image: Image, expected_status: str) -> Image:
         """NotFound, or Conflict: it is in another status."""

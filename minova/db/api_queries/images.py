@@ -1,6 +1,6 @@
 """Images as the API reads them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -37,12 +37,13 @@ def images(
     order: Order,
     marker: str | None,
     *,
+    is_visible: Callable[[objects.Image], bool] = lambda image: True,
     names: Sequence[str] | None = None,
     statuses: Sequence[str] | None = None,
 ) -> Iterator[objects.Image]:
     """In this order, beginning after `marker`, read as far as it is asked for; of these names and statuses (None: any).
 
-    LookupError: there is no such marker.
+    `is_visible` says whether the caller may know of an image. LookupError: there is no such marker, or it is not visible.
     """
     columns = keyset.columns_of(order, SORT_KEYS, Image.id)
     query = keyset.ordered(select(Image), columns)
@@ -51,7 +52,7 @@ def images(
     if statuses is not None:
         query = query.where(Image.status.in_(statuses))
     last = None if marker is None else session.get(Image, marker)
-    if marker is not None and last is None:
+    if marker is not None and (last is None or not is_visible(_object(last))):
         raise LookupError(marker)
     while True:
         page = query if last is None else query.where(keyset.after(last, columns))

@@ -7,15 +7,25 @@ import msgspec
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.models import Image
+from minova import errors
+from minova.db.models import DeletedImage, Image
 from minova.objects import image as objects
 
 
+class IdWasUsed(errors.Conflict):
+    """Of a deleted image."""
+
+
 def add(session: Session, image: objects.Image, at: datetime) -> objects.Image:
-    """As stored. IntegrityError: its id is taken."""
+    """As stored. IntegrityError: its id is taken. IdWasUsed: it was that of an image that has been deleted.
+
+    The row comes first: it waits for a deletion under way, whose entry is then visible.
+    """
     made = msgspec.structs.replace(image, created_at=at, updated_at=at)
     values = {"id": made.id, "name": made.name, "status": made.status, "value": made}
     session.connection().execute(insert(Image).values(**values, created_at=at, updated_at=at))
+    if session.scalar(select(DeletedImage.id).where(DeletedImage.id == made.id)) is not None:
+        raise IdWasUsed(f"Image {made.id} has been deleted.")
     return made
 
 
@@ -37,6 +47,9 @@ def replace(session: Session, image: objects.Image, expected_status: str, at: da
 
 
 def remove(session: Session, image_id: str) -> bool:
-    """Whether there was one."""
+    """Whether there was one. Its id is never used again."""
     result: Any = session.connection().execute(delete(Image).where(Image.id == image_id))
+    if result.rowcount and session.get(DeletedImage, image_id) is None:
+        # The entry is there where a conductor of the last release has made the image under a used id.
+        session.connection().execute(insert(DeletedImage).values(id=image_id))
     return bool(result.rowcount)

@@ -11,7 +11,7 @@ from minova.db.models.clock import Clock
 from minova.db.models.compute_nodes import ComputeNode, NodeAudit
 from minova.db.models.diagnoses import DiagnosisRow, InstanceDiagnosis
 from minova.db.models.flavors import Flavor
-from minova.db.models.images import Image
+from minova.db.models.images import DeletedImage, Image
 from minova.db.models.instances import Instance, InstanceFault, PurgedInstance
 from minova.db.models.migrations import Migration
 from minova.db.models.pci_devices import PciDevice
@@ -40,6 +40,7 @@ __all__ = [
     "ComputeNode",
     "Consumer",
     "CreateRequest",
+    "DeletedImage",
     "DiagnosisRow",
     "Flavor",
     "Heartbeat",

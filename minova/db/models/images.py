@@ -22,3 +22,10 @@ class Image(Base):
     value: Mapped[ImageObject] = mapped_column(StructType(ImageObject))
     created_at: Mapped[datetime] = mapped_column(index=True)
     updated_at: Mapped[datetime]
+
+
+class DeletedImage(Base):
+    """The id of a deleted image. It is kept for ever: under the same id a stranger could serve other bytes (OSSN-0075)."""
+
+    __tablename__ = "deleted_images"
+    id: Mapped[str] = mapped_column(Uuid, primary_key=True)

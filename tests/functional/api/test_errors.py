@@ -262,7 +262,7 @@ def test_server_groups_of_others_are_not_to_be_used(guarded: Cloud) -> None:
     assert (group["project_id"], group["user_id"]) == ("alice", "alice")
     path = f"/v2.1/os-server-groups/{group['id']}"
     for method in ("GET", "DELETE"):
-        assert guarded.ask(method, path, **bob)[0] == 403
+        assert guarded.ask(method, path, **bob)[0] == 404
     assert guarded.get("/v2.1/os-server-groups?all_projects=1", **bob)["server_groups"] == []
     assert guarded.get("/v2.1/os-server-groups?all_projects=1", **admin)["server_groups"] == [group]
     assert guarded.get("/v2.1/os-availability-zone", **bob) == {"availabilityZoneInfo": []}

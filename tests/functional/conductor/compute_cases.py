@@ -247,6 +247,19 @@ class CatalogueCases:
             desk.conductor.update_image(CTX, image=saving, expected_status="saving")
         with pytest.raises(errors.NotFound):
             desk.conductor.delete_image(CTX, image_id=made.id)
+        with pytest.raises(errors.Conflict):
+            desk.conductor.create_image(CTX, image=Image(id=made.id))
+        with pytest.raises(errors.NotFound):
+            desk.conductor.update_image(CTX, image=saving, expected_status="queued")
+
+    def test_id_of_a_deleted_image_that_an_older_conductor_has_used_again(self, desk: Desk) -> None:
+        """It knows nothing of used ids: the second deletion finds the entry of the first."""
+        desk.conductor.create_image(CTX, image=Image(id=named("i")))
+        with desk.db.write() as session:
+            session.add(models.DeletedImage(id=named("i")))
+        desk.conductor.delete_image(CTX, image_id=named("i"))
+        with pytest.raises(errors.Conflict):
+            desk.conductor.create_image(CTX, image=Image(id=named("i")))
 
     def test_a_protected_image_stays(self, desk: Desk) -> None:
         desk.conductor.create_image(CTX, image=Image(id=named("i"), protected=True))

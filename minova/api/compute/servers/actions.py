@@ -10,6 +10,7 @@ import msgspec
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
+from minova.api.http.body import MAX_INT64
 from minova.api.http.call import Call
 from minova.codecs import Decoder
 from minova.objects.server_actions import ACTIONS, BY_KEY, ServerAction
@@ -18,7 +19,7 @@ from minova.objects.server_actions import ACTIONS, BY_KEY, ServerAction
 class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`length` in lines; None or -1: all."""
 
-    length: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+    length: Annotated[int, msgspec.Meta(ge=-1, le=MAX_INT64)] | None = None
 
 
 _CONSOLE_OUTPUT = Decoder(ConsoleOutput, strict=False)

@@ -13,7 +13,9 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.scheduler_hints import checked_hints, group_of
 from minova.api.compute.servers.zone_target import place_of
 from minova.api.http import links, names
+from minova.api.http.body import MAX_INT64
 from minova.api.http.call import Call
+from minova.api.http.structs import Int64
 from minova.api.image import images
 from minova.codecs import parse_json
 from minova.db.api_queries import availability_zones, instances
@@ -33,7 +35,7 @@ MOST_SERVERS = 1000
 METADATA_ITEMS = 128  # Nova's default quota
 METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT64)]
 Text255 = Annotated[str, msgspec.Meta(max_length=255)]
 
 
@@ -41,7 +43,7 @@ class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Fields from `user_data` on are taken only with values that change nothing: see `_refuse_unserved`."""
 
     name: str
-    flavor_ref: str | int = msgspec.field(name="flavorRef")
+    flavor_ref: str | Int64 = msgspec.field(name="flavorRef")
     image_ref: str = msgspec.field(name="imageRef", default="")
     min_count: Count | None = None
     max_count: Count | None = None
@@ -143,6 +145,7 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
             "only administrators may name a host in availability_zone."
         )
     flavor, image = _flavor_and_image(api, call, server, any_image)
+    _check_zero_disk(api, call, flavor)
     faults = unfit(image, flavor) if image is not None else ()
     if image is not None and faults:
         raise errors.BadRequest(
@@ -204,6 +207,12 @@ def _check_image(image: Image | None, image_id: str) -> None:
         raise errors.BadRequest(f"Can not find requested image: {image_id}.")
     if image.status != "active":
         raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
+
+
+def _check_zero_disk(api: Collaborators, call: Call, flavor: Flavor) -> None:
+    """The root disk of such a flavor is as large as the image, and the scheduler does not count it. Raises Forbidden."""
+    if flavor.root_gb == 0 and not call.ctx.is_admin and not api.conf.api.allow_zero_disk_flavors:
+        raise errors.Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
 
 
 def _check_zone(api: Collaborators, zone: str | None) -> None:

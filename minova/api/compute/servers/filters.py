@@ -1,14 +1,14 @@
 """What a listing of servers may be asked for, and what that means to the database."""
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from minova import errors
 from minova.api.compute.servers.view import STATUS
-from minova.api.http.structs import Page
+from minova.api.http import times
+from minova.api.http.structs import Int64, Page, check_sort_keys
 from minova.db.api_queries.instances import SORT_KEYS, InstanceFilter
 from minova.objects.states import VmState
 
@@ -23,7 +23,7 @@ class ServersQuery(Page, frozen=True, kw_only=True):
     status: tuple[str, ...] = ()
     vm_state: str | None = None
     task_state: str | None = None
-    power_state: int | None = None
+    power_state: Int64 | None = None
     host: str | None = None
     node: str | None = None
     flavor: str | None = None
@@ -56,7 +56,7 @@ def wanted(query: ServersQuery, project_id: str, *, is_admin: bool) -> InstanceF
     states = _vm_states(query)
     if states == ():
         return None
-    since = _time(query.changes_since)
+    since = None if query.changes_since is None else times.parse(query.changes_since)
     deleted: bool | None = boolean("deleted", query.deleted) or False
     if states is not None and VmState.DELETED in states and not deleted:
         if not is_admin:
@@ -102,13 +102,10 @@ def _vm_states(query: ServersQuery) -> tuple[str, ...] | None:
 
 def order(query: ServersQuery) -> list[tuple[str, bool]]:
     """(key, whether descending); the newest come first unless asked otherwise, as in Nova."""
+    check_sort_keys(query.sort_key, SORT_KEYS)
     result = []
     for number, key in enumerate(query.sort_key):
         direction = query.sort_dir[number] if number < len(query.sort_dir) else "desc"
-        if key not in SORT_KEYS:
-            raise errors.BadRequest(
-                f"Servers cannot be sorted by '{key}' here; served are {', '.join(sorted(SORT_KEYS))}."
-            )
         if direction not in ("asc", "desc"):
             raise errors.BadRequest(f"sort_dir is asc or desc, not '{direction}'.")
         result.append((key, direction == "desc"))
@@ -129,29 +126,23 @@ def boolean(name: str, value: str | None) -> bool | None:
     raise errors.BadRequest(f"Invalid input for query parameter {name}: '{value}' is neither true nor false.")
 
 
-def _time(value: str | None) -> datetime | None:
-    """UTC without a zone, as the database keeps it."""
-    if value is None:
-        return None
-    try:
-        at = datetime.fromisoformat(value.replace(" ", "+"))
-    except ValueError:
-        raise errors.BadRequest(f"Invalid time '{value}': it must look like 2026-01-31T12:00:00Z.") from None
-    return at if at.tzinfo is None else at.astimezone(UTC).replace(tzinfo=None)
-
-
+# A name has 255 characters at most; a backslash before each and both anchors fit as well.
+MAX_PATTERN = 512
 _TOKEN = re.compile(r"\\(?P<escaped>[^\w])|(?P<any>\.\*)|(?P<one>\.)|(?P<plain>[^\\.*+?^$()\[\]{}|])")
 
 
 def like(pattern: str) -> str:
     """Translates a simple regular expression into a LIKE pattern, so that no client can run an endless expression in the database.
 
-    BadRequest: an expression that needs more than `^`, `$`, `.`, `.*` and escaped characters.
+    Takes time in proportion to the pattern's length. Raises BadRequest for an expression that needs more than `^`, `$`, `.`,
+    `.*` and escaped characters, and for one longer than MAX_PATTERN.
     """
+    if len(pattern) > MAX_PATTERN:
+        raise errors.BadRequest(f"The name pattern is {len(pattern)} characters long; {MAX_PATTERN} are allowed.")
     start = "" if pattern.startswith("^") else "%"
     result, at = [start], 0 if start else 1
     while at < len(pattern):
-        if pattern[at:] == "$":
+        if pattern[at] == "$" and at == len(pattern) - 1:
             return "".join(result)
         token = _TOKEN.match(pattern, at)
         if token is None:

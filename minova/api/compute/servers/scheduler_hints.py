@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from minova import errors
+from minova.api.http.body import check_values
 
 # Hints of this beginning are the scheduler's own, and never a user's.
 _INTERNAL = "_nova"
@@ -57,7 +58,8 @@ def _is_query(value: Any) -> bool:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except (ValueError, RecursionError):
+            check_values(value)
+        except (ValueError, RecursionError, errors.BadRequest):
             return False
     return isinstance(value, list | dict)
 

@@ -10,6 +10,9 @@ import pytest
 from minova import errors
 from minova.api.http import auth
 
+# 22 characters of salt, 31 of hash.
+SALTED = "fbzJMUT0Vv/nk/4ATKtO8O" + "RSjcp7uegoOjGfTnSmzTQfLZuNm8D2W"
+
 
 def basic(text: bytes) -> str:
     return "Basic " + base64.b64encode(text).decode()
@@ -27,13 +30,26 @@ def test_malformed_credentials_are_refused(header: str | None) -> None:
 
 
 def test_htpasswd_file_is_parsed() -> None:
-    assert auth.parse_htpasswd("# people\n\nalice:$2y$05$abc\nbob:$2b$05$x\n") == {
-        "alice": b"$2y$05$abc",
-        "bob": b"$2b$05$x",
-    }
+    text = f"# people\n\nalice:$2y$05${SALTED}\nbob:$2b$31${SALTED}\n"
+    hashes = {"alice": b"$2y$05$", "bob": b"$2b$31$"}
+    assert auth.parse_htpasswd(text) == {user: start + SALTED.encode() for user, start in hashes.items()}
 
 
-@pytest.mark.parametrize("line", ["alice:{SHA}x", "alice:$apr1$x", "alice", ":$2y$05$x"])
+INVALID = [
+    "alice:{SHA}x",
+    "alice:$apr1$x",
+    "alice",
+    f":$2y$05${SALTED}",
+    "alice:$2y$05$x",
+    f"alice:$2y$03${SALTED}",
+    f"alice:$2y$32${SALTED}",
+    f"alice:$2y$05${SALTED}x",
+    # No salt ends with an x. bcrypt would refuse it without a calculation, in no time.
+    f"alice:$2y$05${SALTED[:21]}x{SALTED[22:]}",
+]
+
+
+@pytest.mark.parametrize("line", INVALID)
 def test_htpasswd_line_without_bcrypt_is_refused_with_its_number(line: str) -> None:
     with pytest.raises(errors.InvalidConfiguration, match="line 2"):
         auth.parse_htpasswd(f"# people\n{line}\n")
@@ -52,11 +68,12 @@ def test_is_not_loopback(address: str) -> None:
 class AuthRequest:
     """All that an authenticator reads."""
 
-    def __init__(self, user: str, password: str) -> None:
-        self._header = basic(f"{user}:{password}".encode())
+    def __init__(self, user: str, password: str, remote_addr: str = "192.0.2.1", forwarded_for: str = "") -> None:
+        self.remote_addr = remote_addr
+        self._headers = {"Authorization": basic(f"{user}:{password}".encode()), "X-Forwarded-For": forwarded_for}
 
     def get_header(self, name: str) -> str | None:
-        return self._header if name == "Authorization" else None
+        return self._headers.get(name)
 
 
 def test_checked_password_is_cached_until_the_file_changes(tmp_path: Path) -> None:
