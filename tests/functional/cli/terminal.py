@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from fcntl import ioctl
 from termios import TIOCSWINSZ
 from types import TracebackType
@@ -19,6 +20,11 @@ MINOVA = [sys.executable, "-m", "minova.cli.main"]
 def _heed_ctrl_c() -> None:
     """Whoever runs the tests in the background of a shell without job control has it ignored, in their children too."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _without_size(environment: Mapping[str, str]) -> dict[str, str]:
+    """Readline sets LINES and COLUMNS in the environment of its process; they hide the size of the terminal."""
+    return {name: value for name, value in environment.items() if name not in {"LINES", "COLUMNS"}}
 
 
 class Terminal:
@@ -35,7 +41,7 @@ class Terminal:
             stderr=theirs,
             start_new_session=True,
             preexec_fn=_heed_ctrl_c,  # noqa: PLW1509  - it takes no lock
-            env={**os.environ, "TERM": "xterm"},
+            env={**_without_size(os.environ), "TERM": "xterm"},
         )
         os.close(theirs)
 
