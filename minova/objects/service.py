@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 CONDUCTOR = "minova-conductor"
-# With which this release's services register: one more than the release before (see levels.py).
+# With which this release's services register: one more than the release before (see rpc_levels.py).
 SERVICE_VERSION = 1
 
 
