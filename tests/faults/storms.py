@@ -87,15 +87,20 @@ def all_controllers(cloud: Cloud) -> None:
 
 
 def clock_steps(cloud: Cloud) -> None:
-    """The clocks of the database and of processes go an hour forth or back, and right again some time later."""
+    """The clocks of the database and of processes go an hour forth or back, and right again some time later. A user asks for a
+    server right after each step of the database's clock, before a service has sent its next heartbeat.
+    """
     world = cloud.world
     for name in (DATABASE, *(name for kind in CONTROLLERS.values() for name in kind), *cloud.hosts):
         if name != DATABASE and world.random.random() < 0.5:
             continue
         begin = world.random.uniform(10, STORM)
-        step = world.random.choice([HOUR, -HOUR])
+        step, end = world.random.choice([HOUR, -HOUR]), begin + world.random.uniform(5, 200)
         world.later(begin, None, partial(world.steps.__setitem__, name, step))
-        world.later(begin + world.random.uniform(5, 200), None, partial(world.steps.__setitem__, name, 0.0))
+        world.later(end, None, partial(world.steps.__setitem__, name, 0.0))
+        if name == DATABASE:
+            for number, moment in ((1001, begin), (1002, end)):
+                world.later(moment + world.random.uniform(0.1, 4), None, partial(cloud.create, number, 1))
 
 
 def a_host_comes_back_late(cloud: Cloud) -> None:

@@ -21,17 +21,17 @@ from tests.faults.world import MortalDatabase
 
 # Ten stories of half a minute each on a busy machine.
 pytestmark = pytest.mark.timeout(600)
-SEEDS = 6
+SEEDS = 10
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-def found_in(folder: Path, name: str, words: str, first_seed: int = 0) -> list[str]:
+def found_in(folder: Path, name: str, words: str, first_seed: int = 0, hosts: int = 3) -> list[str]:
     """What is wrong after storms of this name: with the first seed that shows a violation with these words, or with any seed."""
     storm, found = STORMS[name], list[str]()
     for seed in range(first_seed, first_seed + SEEDS):
         (folder / str(seed)).mkdir()
-        cloud = Cloud(seed, folder / str(seed), hosts=3, **storm.overrides)
+        cloud = Cloud(seed, folder / str(seed), hosts=hosts, **storm.overrides)
         try:
             live(cloud, storm, requests=12)
             found += violations(cloud, storm)
@@ -59,6 +59,13 @@ def test_in_the_storm_itself_the_invariants_are_broken(tmp_path: Path) -> None:
         if not wanted:
             return
     raise AssertionError(f"never seen: {sorted(wanted)}")
+
+
+def test_clocks_that_run_backwards_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one host: of several one is always heard again soon, and takes the servers of the others."""
+    clocks_that_run_backwards(monkeypatch)
+    found = found_in(tmp_path, "clocks step", "is in error", hosts=1)
+    assert any("is in error" in violation for violation in found), found
 
 
 def test_a_hypervisor_that_forgets_to_destroy_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +133,6 @@ class _Nameless:
         ("several hosts die together", no_recovery, "in transit", 0),
         ("hosts are renamed", no_identity, "vcpus_used", 0),
         ("a host comes back late", no_end_of_purged_guests, "domains", 0),
-        ("clocks step", clocks_that_run_backwards, "is in error", 4),
     ],
 )
 def test_a_cloud_that_is_broken_is_caught(
