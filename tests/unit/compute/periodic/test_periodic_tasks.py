@@ -155,6 +155,16 @@ def test_the_clean_up_begins_with_the_service() -> None:
 # -- the image cache ---------------------------------------------------------------------------------------------------
 
 
+def old_base(instances_path: Path) -> Path:
+    """A base image in the cache that nothing has used for more than a day."""
+    path = instances_path / "_base" / ("ab" * 32)
+    path.parent.mkdir()
+    path.write_bytes(b"image")
+    old = time.time() - 90000
+    os.utime(path, (old, old))
+    return path
+
+
 @pytest.mark.parametrize(
     ("wanted", "in_use", "left"),
     [(True, frozenset(), False), (True, frozenset({"ab" * 32}), True), (False, frozenset(), True)],
@@ -165,11 +175,7 @@ def test_old_bases_that_no_disk_stands_on_are_removed(
     compute = Compute(instances_path=str(tmp_path))
     compute.conf.set_override("remove_unused_base_images", wanted, group="image_cache")
     compute.hypervisor.bases = in_use
-    path = tmp_path / "_base" / ("ab" * 32)
-    path.parent.mkdir()
-    path.write_bytes(b"image")
-    old = time.time() - 90000
-    os.utime(path, (old, old))
+    path = old_base(tmp_path)
     work(compute, "run_image_cache_manager")
     assert path.exists() == left
 
@@ -182,11 +188,7 @@ def test_no_base_is_removed_while_a_disk_of_unknown_format_may_stand_on_it(
 
     compute = Compute(instances_path=str(tmp_path))
     monkeypatch.setattr(compute.hypervisor, "bases_in_use", bases_in_use)
-    path = tmp_path / "_base" / ("ab" * 32)
-    path.parent.mkdir()
-    path.write_bytes(b"image")
-    old = time.time() - 90000
-    os.utime(path, (old, old))
+    path = old_base(tmp_path)
     work(compute, "run_image_cache_manager")
     assert path.exists()
     assert "No base image is removed from the cache: No format is written down for /i/x/disk" in caplog.text
