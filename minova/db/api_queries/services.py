@@ -38,7 +38,7 @@ def services(session: Session, down_time: float, db: Database) -> Services:
     down = verdict.down | {
         row.id for row in rows if row.forced_down or row.down_reason is not None or row.id not in seen
     }
-    # The clock goes on and no conductor is heard either: no message comes through, so no service counts as silent.
+    # No conductor is heard although the clock runs: no messages come through. Then silence says nothing about a service.
     unheard = bool(seen) and now - max(seen.values()) > down_time
     in_doubt = frozenset(row.id for row in rows) if unheard else verdict.in_doubt
     shown = {key: at + behind for key, at in seen.items()}
