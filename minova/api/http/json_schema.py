@@ -11,7 +11,7 @@ import msgspec
 from jsonschema.exceptions import best_match
 
 from minova import errors
-from minova.api.http.body import JsonBody, check_json, read_bytes
+from minova.api.http.body import JsonBody, check_values, read_bytes
 from minova.api.http.microversions import Version
 
 Schema: TypeAlias = dict[str, Any]
@@ -49,7 +49,7 @@ class SchemaValidation:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidDocument(f"Malformed JSON: {error}") from None
         check(document, newest(expected, version))
-        check_json(raw)
+        check_values(document)
         return JsonBody(raw=raw, document=document)
 
 
