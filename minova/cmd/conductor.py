@@ -140,7 +140,6 @@ def make_manager(
         images=Images(worker),
         aggregates=Aggregates(worker),
         groups=groups,
-        registry=registry,
         reconcile=Reconcile(conf, worker, registry, computes, liveness),
         purge=Purge(conf, worker, stopping),
         placement_audit=PlacementAudit(worker),

@@ -80,14 +80,14 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
 
 def _build_of(task: Task, instance: InstanceObject, specs: Specs) -> Build:
     spec, carried = specs[task.reservation_id]
-    choice = build_plan_of(task)
-    tried = (*choice.tried, (task.host or "", task.node or ""))
+    plan = build_plan_of(task)
+    tried = (*plan.tried, (task.host or "", task.node or ""))
     message = BuildMessage(
         instance=instance,
         attempt=task.attempt,
         node=task.node or "",
-        limits=choice.limits,
-        alternates=choice.alternates,
+        limits=plan.limits,
+        alternates=plan.alternates,
         request_spec=msgspec.structs.replace(spec, retry=Retry(num_attempts=task.attempt, hosts=tried)),
         **msgspec.structs.asdict(_BUILD_EXTRAS.from_builtins(carried)),
     )

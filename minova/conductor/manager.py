@@ -25,7 +25,6 @@ from minova.conductor.servers.create import Servers
 from minova.conductor.servers.dry_run import DryRuns
 from minova.conductor.servers.migrations import Migrations
 from minova.conductor.servers.terminate import Terminate
-from minova.conductor.tasks.registry import TaskRegistry
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.clock import ADVANCE_INTERVAL
@@ -71,7 +70,6 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     images: Images
     aggregates: Aggregates
     groups: Groups
-    registry: TaskRegistry
     reconcile: Reconcile
     purge: Purge
     placement_audit: PlacementAudit

@@ -166,7 +166,7 @@ def _rename_tasks(session: Session, renaming: Renaming) -> None:
         if task.kind == "build":
             reservations.add(task.reservation_id)
             before = build_plan_of(task)
-            after = _renamed_choice(before, renaming)
+            after = _renamed_plan(before, renaming)
             if after != before:
                 task.payload = msgspec.to_builtins(after)
     for reservation_id in sorted(reservations):
@@ -176,13 +176,13 @@ def _rename_tasks(session: Session, renaming: Renaming) -> None:
     session.flush()
 
 
-def _renamed_choice(choice: BuildPlan, renaming: Renaming) -> BuildPlan:
+def _renamed_plan(plan: BuildPlan, renaming: Renaming) -> BuildPlan:
     alternates = []
-    for one in choice.alternates:
+    for one in plan.alternates:
         host, node = renaming.place(one.host, one.node)
         alternates.append(replace(one, host=host or "", node=node or ""))
-    tried = tuple(renaming.place(host, node) for host, node in choice.tried)
-    return replace(choice, alternates=tuple(alternates), tried=tuple((host or "", node or "") for host, node in tried))
+    tried = tuple(renaming.place(host, node) for host, node in plan.tried)
+    return replace(plan, alternates=tuple(alternates), tried=tuple((host or "", node or "") for host, node in tried))
 
 
 def _renamed_spec(spec: RequestSpec, renaming: Renaming) -> RequestSpec:

@@ -260,13 +260,13 @@ class BuildInstances:
 def intent(selections: Sequence[Selection], attempt: int, tried: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
     """What a task says once an attempt is committed to the first of these hosts."""
     first, *others = selections
-    choice = BuildPlan(limits=first.limits, alternates=tuple(others), tried=tried)
+    plan = BuildPlan(limits=first.limits, alternates=tuple(others), tried=tried)
     return {
         "step": "build",
         "attempt": attempt,
         "host": first.host,
         "node": first.node,
-        "payload": msgspec.to_builtins(choice),
+        "payload": msgspec.to_builtins(plan),
     }
 
 

@@ -251,15 +251,15 @@ class BuildReports:
 
     def _next(self, session: Session, standing: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:
         """Move allocation and intent to the first alternate that is alive and has room; none: []."""
-        choice = build_plan_of(task)
-        left = [one for one in choice.alternates if one.host not in down]
+        plan = build_plan_of(task)
+        left = [one for one in plan.alternates if one.host not in down]
         claim_no = task.claim_no + 1
         while left and not self._claimed(session, standing, left[0], claim_no):
             left.pop(0)
         if not left:
             return []
         at, now = self._worker.at(), self._worker.now()
-        tried = (*choice.tried, (task.host or "", task.node or ""))
+        tried = (*plan.tried, (task.host or "", task.node or ""))
         wanted = intent(left, task.attempt + 1, tried)
         # Whoever writes the intent looks after it from now on.
         own = {"claim_no": claim_no, "worker_id": self._worker.id, "epoch": task.epoch + 1}
