@@ -7,6 +7,7 @@ and HISTORY. Releases of different age talk to each other during an upgrade:
 - An argument that came later names its own, and has a default: `@call(added={"found": "1.3"})`.
 - A client sends the lowest version that has the method and the arguments which differ from their defaults; arguments of a
   later version are left out while they are at their defaults. So an older server answers whatever it can.
+- An argument whose name in the code has changed keeps the one on the wire: `@call(encoded={"claim_number": "claim_no"})`.
 - New fields of structs have defaults. Receivers ignore unknown fields inside structs, and refuse unknown arguments.
 """
 
@@ -28,11 +29,12 @@ class Mark(msgspec.Struct, frozen=True):
     kind: str
     since: str
     added: Mapping[str, str]
+    encoded: Mapping[str, str]
 
 
 class Method(msgspec.Struct, frozen=True):
-    """One method of a contract. `added`: the version of each argument that is younger than the method; `defaults`: the
-    values of the arguments that may be left out.
+    """One method of a contract. `added`: the version of each argument that is younger than the method; `encoded`: the names
+    on the wire that differ from those in the code; `defaults`: the values of the arguments that may be left out.
     """
 
     name: str
@@ -41,17 +43,18 @@ class Method(msgspec.Struct, frozen=True):
     answer: Decoder[Any]
     since: str
     added: Mapping[str, str]
+    encoded: Mapping[str, str]
     defaults: Mapping[str, Any]
 
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The lowest version that can serve these arguments, and those of them to send."""
+        """The lowest version that can serve these arguments, and those of them to send, by their names on the wire."""
         version, sent = self.since, {}
         for name, value in arguments.items():
             if name in self.added:
                 if value == self.defaults[name]:
                     continue
                 version = max(version, self.added[name], key=numbers)
-            sent[name] = value
+            sent[self.encoded.get(name, name)] = value
         return version, sent
 
 
@@ -66,12 +69,20 @@ def call(method: F) -> F: ...
 
 
 @typing.overload
-def call(*, since: str = FIRST, added: Mapping[str, str] = ...) -> Callable[[F], F]: ...
+def call(
+    *, since: str = FIRST, added: Mapping[str, str] = ..., encoded: Mapping[str, str] = ...
+) -> Callable[[F], F]: ...
 
 
-def call(method: Any = None, *, since: str = FIRST, added: Mapping[str, str] | None = None) -> Any:
+def call(
+    method: Any = None,
+    *,
+    since: str = FIRST,
+    added: Mapping[str, str] | None = None,
+    encoded: Mapping[str, str] | None = None,
+) -> Any:
     """The caller waits for the answer or the error."""
-    return _marked(method, Mark("call", since, added or {}))
+    return _marked(method, Mark("call", since, added or {}, encoded or {}))
 
 
 @typing.overload
@@ -79,12 +90,20 @@ def cast(method: F) -> F: ...
 
 
 @typing.overload
-def cast(*, since: str = FIRST, added: Mapping[str, str] = ...) -> Callable[[F], F]: ...
+def cast(
+    *, since: str = FIRST, added: Mapping[str, str] = ..., encoded: Mapping[str, str] = ...
+) -> Callable[[F], F]: ...
 
 
-def cast(method: Any = None, *, since: str = FIRST, added: Mapping[str, str] | None = None) -> Any:
+def cast(
+    method: Any = None,
+    *,
+    since: str = FIRST,
+    added: Mapping[str, str] | None = None,
+    encoded: Mapping[str, str] | None = None,
+) -> Any:
     """The sender does not wait: it has written a row first, from which the loss of the message is healed."""
-    return _marked(method, Mark("cast", since, added or {}))
+    return _marked(method, Mark("cast", since, added or {}, encoded or {}))
 
 
 def _marked(method: Any, mark: Mark) -> Any:
@@ -123,9 +142,23 @@ def _method(described: Any, name: str, function: Callable[..., Any]) -> Method:
             field = (*field, parameter.default)
         fields.append(field)
     arguments = msgspec.defstruct(
-        f"{described.__name__}.{name}", fields, kw_only=True, frozen=True, forbid_unknown_fields=True
+        f"{described.__name__}.{name}",
+        fields,
+        kw_only=True,
+        frozen=True,
+        forbid_unknown_fields=True,
+        rename=dict(mark.encoded),
     )
-    method = Method(name, mark.kind, Decoder(arguments), Decoder(hints["return"]), mark.since, mark.added, defaults)
+    method = Method(
+        name,
+        mark.kind,
+        Decoder(arguments),
+        Decoder(hints["return"]),
+        mark.since,
+        mark.added,
+        mark.encoded,
+        defaults,
+    )
     _check_versions(described, method)
     return method
 

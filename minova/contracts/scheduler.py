@@ -19,18 +19,18 @@ class SchedulerApi(Protocol):
         "1.2": "no new call: it claims of providers below a node's own",
     }
 
-    @call
+    @call(encoded={"claim_number": "claim_no"})
     def select_destinations(
         self,
         ctx: RequestContext,
         spec: RequestSpec,
         instance_uuids: tuple[str, ...],
-        claim_no: int,
+        claim_number: int,
         alternates: int,
     ) -> ScheduleAnswer:
         """Choose a host for each instance and write its allocation; up to `alternates` further hosts for each.
 
-        `claim_no` rises with every asking: a claim below what the consumer has seen is refused (StaleClaim).
+        `claim_number` rises with every call: a claim below what the consumer has seen is refused (StaleClaim).
         "No" is an answer with a Diagnosis, not an error.
         """
         ...

@@ -9,7 +9,7 @@ from minova.context import RequestContext
 from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration
-from minova.objects.node_audit import Drift
+from minova.objects.node_audit import ENCODED, Drift
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 
@@ -81,10 +81,10 @@ class HostInstances(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[BuildMessage, ...] = ()
 
 
-class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
+class AuditInputs(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
     """What the conductor knows of one node, for the audit.
 
-    `strays` are domains of the handed-in view that must not run there: their instance is deleted, belongs to
+    `unexpected_domains` are domains of the handed-in view that must not run there: their instance is deleted, belongs to
     another host, or its attempt here has been given up. `deleted` says of those that were deleted
     how many seconds ago. `migrations` are those in progress into or out of this node,
     `moved` their instances, wherever they are. `host_nodes` names every node that has a row for this service.
@@ -97,7 +97,7 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[BuildMessage, ...] = ()
     migrations: tuple[Migration, ...] = ()
     moved: tuple[Instance, ...] = ()
-    strays: tuple[str, ...] = ()
+    unexpected_domains: tuple[str, ...] = ()
     deleted: dict[str, float] = {}
     host_nodes: tuple[str, ...] = ()
     restored: tuple[Drift, ...] = ()

@@ -14,14 +14,18 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.figure} from {self.kept} to {self.found}"
 
 
-class NodeAudit(msgspec.Struct, frozen=True, kw_only=True):
+# The last release names them so in the database and on the wire.
+ENCODED = {"unexpected_domains": "strays"}
+
+
+class NodeAudit(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
     """`corrected`: figures that were kept otherwise since the audit before. `conflicts`: what rows say that cannot be
-    true together. `orphans`: memory (MB) of domains that no row expects there. `strays`: domains that must not be there
+    true together. `orphans`: memory (MB) of domains that no row expects there. `unexpected_domains`: domains that must not be there
     any more. `power_states`: instances that are in another state than their rows say.
     """
 
     corrected: tuple[Drift, ...] = ()
     conflicts: tuple[str, ...] = ()
     orphans: dict[str, int] = {}
-    strays: tuple[str, ...] = ()
+    unexpected_domains: tuple[str, ...] = ()
     power_states: tuple[str, ...] = ()

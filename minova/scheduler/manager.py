@@ -66,7 +66,7 @@ class SchedulerManager:
         ctx: RequestContext,
         spec: RequestSpec,
         instance_uuids: tuple[str, ...],
-        claim_no: int,
+        claim_number: int,
         alternates: int,
     ) -> ScheduleAnswer:
         """See SchedulerApi."""
@@ -83,7 +83,7 @@ class SchedulerManager:
                         request_id=ctx.request_id,
                         spec=spec,
                         instance_uuids=instance_uuids,
-                        claim_no=claim_no,
+                        claim_number=claim_number,
                         alternates=alternates,
                     )
                 )

@@ -192,8 +192,12 @@ class FakeConductor:
                 node=self.nodes.get((host, node)),
                 instances=tuple(one for one in self.instances.values() if self._on(one, host) and one.node == node),
                 attempts=tuple(task.message for task in self._open_on(host) if task.message.node == node),
-                strays=(strays := tuple(domain.uuid for domain in view.domains if self._stray(domain.uuid, host))),
-                deleted={uuid: self.deleted_for for uuid in strays if self._deleted(uuid)},
+                unexpected_domains=(
+                    unexpected := tuple(
+                        domain.uuid for domain in view.domains if self._is_unexpected(domain.uuid, host)
+                    )
+                ),
+                deleted={uuid: self.deleted_for for uuid in unexpected if self._deleted(uuid)},
                 host_nodes=tuple(name for on, name in self.nodes if on == host),
             ),
         )
@@ -233,7 +237,7 @@ class FakeConductor:
     def _open_on(self, host: str) -> list[_Open]:
         return [task for task in self.open.values() if task.host == host]
 
-    def _stray(self, instance_uuid: str, host: str) -> bool:
+    def _is_unexpected(self, instance_uuid: str, host: str) -> bool:
         instance = self.instances.get(instance_uuid)
         if instance is None:
             return False

@@ -128,8 +128,13 @@ def test_an_argument_that_the_last_release_lacks_is_of_a_later_version(described
     for name, method in methods_of(described).items():
         if name not in released["methods"]:
             continue
-        arguments = {*method.arguments.kind.__struct_fields__} - released["methods"][name]["arguments"].keys()
-        late = {each for each in arguments if numbers(method.added.get(each, "1.0")) <= numbers(released["version"])}
+        released_names = released["methods"][name]["arguments"].keys()
+        added = {
+            each
+            for each in method.arguments.kind.__struct_fields__
+            if method.encoded.get(each, each) not in released_names
+        }
+        late = {each for each in added if numbers(method.added.get(each, "1.0")) <= numbers(released["version"])}
         assert late == set(), f"{described.TOPIC}.{name}"
 
 

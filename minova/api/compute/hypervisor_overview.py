@@ -15,7 +15,7 @@ from minova.db import models, pci_devices
 from minova.db.api_queries import services as read_services
 from minova.db.hosts import compute_nodes, node_audits
 from minova.db.servers import migrations
-from minova.objects.node_audit import Drift, NodeAudit
+from minova.objects.node_audit import ENCODED, Drift, NodeAudit
 from minova.objects.numa import NUMACell
 from minova.objects.pci import PciDevice
 
@@ -66,16 +66,16 @@ class MigrationOnHost(msgspec.Struct, frozen=True, kw_only=True):
     dest_node: str | None
 
 
-class LastAudit(msgspec.Struct, frozen=True, kw_only=True):
+class LastAudit(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
     audited_at: str
     corrected: tuple[Drift, ...]
     conflicts: tuple[str, ...]
     orphans: dict[str, int]
-    strays: tuple[str, ...]
+    unexpected_domains: tuple[str, ...]
     power_states: tuple[str, ...]
 
 
-class AuditBrief(msgspec.Struct, frozen=True, kw_only=True):
+class AuditBrief(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
     """The numbers of what a `LastAudit` names."""
 
     id: int
@@ -84,7 +84,7 @@ class AuditBrief(msgspec.Struct, frozen=True, kw_only=True):
     corrected: int
     conflicts: int
     orphans: int
-    strays: int
+    unexpected_domains: int
 
 
 class Ratios(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +193,7 @@ def _brief(node: models.ComputeNode, audit: models.NodeAudit | None) -> AuditBri
         corrected=len(result.corrected),
         conflicts=len(result.conflicts),
         orphans=len(result.orphans),
-        strays=len(result.strays),
+        unexpected_domains=len(result.unexpected_domains),
     )
 
 

@@ -81,11 +81,17 @@ class Orphans(Lines):
         return f"{item[0]}: {item[1]} MB"
 
 
+# Lists of an audit that have another name in the answers of the API.
+_TITLES = {"strays": "unexpected_domains"}
+
+
 def of_audit(audit: Json, prefix: str = "") -> Json:
     """Rows of an audit: always the corrections, the other lists unless they are empty."""
     rows: Json = {f"{prefix}corrected": Corrections(audit["corrected"])}
     lists = {"conflicts": Lines, "orphans": Orphans, "strays": Lines, "power_states": Lines}
-    rows.update({f"{prefix}{name}": kind(audit[name]) for name, kind in lists.items() if audit.get(name)})
+    rows.update(
+        {f"{prefix}{_TITLES.get(name, name)}": kind(audit[name]) for name, kind in lists.items() if audit.get(name)}
+    )
     return rows
 
 

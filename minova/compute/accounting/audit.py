@@ -1,7 +1,7 @@
 """What an audit finds: the node's usage from scratch, and what is amiss. Pure.
 
 driver's view + what the database knows ----> node row, and what to do:
-                                              destroy strays, begin lost builds, report power states
+                                              destroy unexpected domains, begin lost builds, report power states
 """
 
 from collections.abc import Callable, Iterable
@@ -44,7 +44,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """An audit's result: the new usage, which leaves domains alone that no row knows, and what is to be done.
 
     `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise.
-    `restored`: allocations that were put right. `strays`: domains to destroy; they count as in use until they are gone.
+    `restored`: allocations that were put right. `unexpected_domains`: domains to destroy; they count as in use until they are gone.
     `purged`: our domains of instances that were purged. `outlived`: our domains of deleted instances, and for how many seconds those are deleted.
     `power_states` are the rows' states of instances of which the hypervisor says otherwise. `to_stop` are domains of
     instances that must not run (`objects.power_rules`), and the states of their rows.
@@ -55,7 +55,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: tuple[str, ...] = ()
     drift: tuple[Drift, ...] = ()
     restored: tuple[Drift, ...] = ()
-    strays: tuple[DomainView, ...]
+    unexpected_domains: tuple[DomainView, ...]
     outlived: tuple[tuple[DomainView, float], ...] = ()
     purged: tuple[DomainView, ...] = ()
     attempts: tuple[BuildMessage, ...]
@@ -69,7 +69,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             corrected=self.drift + self.restored,
             conflicts=self.conflicts,
             orphans={uuid: self.node_usage.orphans[uuid] for uuid in sorted(self.node_usage.orphans)},
-            strays=tuple(domain.uuid for domain in (*self.strays, *self.purged)),
+            unexpected_domains=tuple(domain.uuid for domain in (*self.unexpected_domains, *self.purged)),
             power_states=tuple(sorted(self.power_states)),
         )
 
@@ -110,7 +110,9 @@ def audit_node(
         conflicts=(*pinned_twice, *inputs.conflicts, *oversized((one.instance for one in held), view.domains)),
         restored=inputs.restored,
         inventories=inventories_of(view, opened.node, settings.reserved, settings.ratios),
-        strays=tuple(domain for domain in view.domains if _to_destroy(domain, inputs, settings.running_deleted)),
+        unexpected_domains=tuple(
+            domain for domain in view.domains if _to_destroy(domain, inputs, settings.running_deleted)
+        ),
         outlived=tuple(
             (domain, inputs.deleted[domain.uuid])
             for domain in view.domains
@@ -124,7 +126,7 @@ def audit_node(
 
 
 def _to_destroy(domain: DomainView, inputs: AuditInputs, policy: RunningDeleted) -> bool:
-    if domain.uuid not in inputs.strays or not domain.ours:
+    if domain.uuid not in inputs.unexpected_domains or not domain.ours:
         return False
     return domain.uuid not in inputs.deleted or policy.reaps(inputs.deleted[domain.uuid])
 

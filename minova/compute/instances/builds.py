@@ -239,7 +239,7 @@ class Builder:
             if instance_uuid in self.domains.left() and self.clean_up(ctx, instance_uuid):
                 self._nodes.release(ctx, instance_uuid)
 
-    def remove_stray(self, ctx: RequestContext, instance_uuid: str, attempt: int | None) -> None:
+    def remove_unexpected(self, ctx: RequestContext, instance_uuid: str, attempt: int | None) -> None:
         """Remove a domain that must not be here, unless a later attempt has begun here since it was found."""
         with self.domains.locked(instance_uuid):
             if self.attempts.newer(instance_uuid, attempt):
@@ -279,7 +279,7 @@ class Builder:
         row = self._row(ctx, instance_uuid)
         return row if row.host is not None else here
 
-    def stop_stray(self, domain: DomainView) -> None:
+    def stop_unexpected(self, domain: DomainView) -> None:
         """Stop a domain that must not run here and keep its disks, unless a later attempt has begun here meanwhile."""
         with self.domains.locked(domain.uuid):
             if not self.attempts.newer(domain.uuid, domain.attempt):

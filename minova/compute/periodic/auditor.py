@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from minova import errors
 from minova.compute.accounting.audit import Finding
@@ -95,7 +96,7 @@ class Auditor:
             self._in_background(
                 ctx,
                 ("left", instance_uuid),
-                lambda uuid=instance_uuid: self._builder.remove_left(ctx, uuid),  # type: ignore[misc]
+                partial(self._builder.remove_left, ctx, instance_uuid),
             )
         return tuple(failures)
 
@@ -129,11 +130,11 @@ class Auditor:
         self._outlived[nodename] = finding.outlived
         self._purged[nodename] = finding.purged
         self._heal_attempts(ctx, nodename, finding)
-        for domain in finding.strays:
+        for domain in finding.unexpected_domains:
             self._in_background(
                 ctx,
-                (f"stray {domain.attempt}", domain.uuid),
-                lambda one=domain: self._builder.remove_stray(ctx, one.uuid, one.attempt),  # type: ignore[misc]
+                (f"unexpected {domain.attempt}", domain.uuid),
+                partial(self._builder.remove_unexpected, ctx, domain.uuid, domain.attempt),
             )
         self._power_states.compare(finding.power_states, self._driver.power_state)
         self.stop_domains(ctx, finding.to_stop)
@@ -146,7 +147,7 @@ class Auditor:
             self._in_background(
                 ctx,
                 ("stop", domain.uuid),
-                lambda one=domain: self._builder.stop_again(ctx, one),  # type: ignore[misc]
+                partial(self._builder.stop_again, ctx, domain),
             )
 
     def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:
@@ -161,5 +162,5 @@ class Auditor:
                 self._in_background(
                     ctx,
                     (f"report {message.attempt}", message.instance.uuid),
-                    lambda one=message: self._builder.report(ctx, one),  # type: ignore[misc]
+                    partial(self._builder.report, ctx, message),
                 )

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from oslo_config import cfg
@@ -107,7 +108,7 @@ class PeriodicTasks:
             metrics.OUTLIVED.labels(action).inc()
             LOG.warning("Instance %s is deleted, and its domain %s is still here: %s", domain.uuid, domain.name, action)
             if action == "shutdown":
-                self._in_background(ctx, ("stop", domain.uuid), lambda one=domain: self._builder.stop_stray(one))  # type: ignore[misc]
+                self._in_background(ctx, ("stop", domain.uuid), partial(self._builder.stop_unexpected, domain))
 
     def _clean_up_purged(self, domain: DomainView, action: str | None) -> None:
         if action is None:
@@ -116,7 +117,7 @@ class PeriodicTasks:
         LOG.warning("Instance %s was purged, and its domain %s is still here: %s", domain.uuid, domain.name, action)
         ctx = service_context()
         if action == "shutdown":
-            self._in_background(ctx, ("stop", domain.uuid), lambda: self._builder.stop_stray(domain))
+            self._in_background(ctx, ("stop", domain.uuid), partial(self._builder.stop_unexpected, domain))
         elif action == "reap":
             self._in_background(ctx, ("purged", domain.uuid), lambda: self._builder.remove_purged(ctx, domain))
 

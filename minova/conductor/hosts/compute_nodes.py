@@ -70,7 +70,7 @@ class Computes:
             open_builds = tasks.builds_on(session, host, nodename)
             moving = migrations.in_progress_on(session, host, nodename)
             amiss = unexpected(session, host, view.domains)
-            gone, at = instances.deleted_at(session, amiss.strays), self._worker.at()
+            gone, at = instances.deleted_at(session, amiss.unexpected_domains), self._worker.at()
             held = tuple(instances.holding(session, host, nodename))
             no_row = instances.without_row(session, _unheld(view, held))
             suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
@@ -82,7 +82,7 @@ class Computes:
                 if moving
                 else (),
                 attempts=tuple(build.message for build in builds_of(session, open_builds)),
-                strays=amiss.strays,
+                unexpected_domains=amiss.unexpected_domains,
                 deleted={uuid: (at - since).total_seconds() for uuid, since in gone.items()},
                 host_nodes=compute_nodes.names_of(session, host),
                 purged=tuple(uuid for uuid, purged in no_row.items() if purged),

@@ -17,13 +17,13 @@ _UNBUILT = frozenset({VmState.BUILDING, VmState.ERROR, *RESOURCE_FREE})
 
 
 class Unexpected(msgspec.Struct, frozen=True):
-    """`strays`: domains of instances that are deleted, that have gone elsewhere, or were given up here.
+    """`unexpected_domains`: domains of instances that are deleted, that have gone elsewhere, or were given up here.
 
     `misplaced`: of idle instances whose last attempt was here and which no move took away, so that rather their row is
     wrong than the domain: {uuid: the host of the row}.
     """
 
-    strays: tuple[str, ...]
+    unexpected_domains: tuple[str, ...]
     misplaced: dict[str, str | None]
 
 

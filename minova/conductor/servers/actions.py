@@ -207,7 +207,7 @@ class ServerActions:
             "created_at": at,
             "epoch": 1,
             "attempt": 0,
-            "claim_no": 0,
+            "claim_number": 0,
         }
         tasks.insert_rows(session, [row], now)
         sent = instances.by_uuids(session, [instance_uuid])[instance_uuid]

@@ -1,7 +1,7 @@
 """build_instances: from tasks in step `schedule` to builds committed to hosts.
 
 schedule --(scheduler: yes)--> build: the intent is committed, then cast
-   |  ^'--(no answer: again later with a higher claim_no, until the deadline)
+   |  ^'--(no answer: again later with a higher claim_number, until the deadline)
    '-----(no)--> ERROR with the Diagnosis
 """
 
@@ -47,7 +47,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     epochs: dict[str, int]
-    claim_no: int
+    claim_number: int
     spec: RequestSpec | None = None
     carried: dict[str, Any] = {}
 
@@ -80,7 +80,7 @@ class BuildInstances:
 
     def reschedule(self, ctx: RequestContext, reservation_id: str, epochs: Mapping[str, int]) -> None:
         """Ask the scheduler once more for tasks that have waited too long or lost their owner."""
-        raised = self._persist(lambda session: self._raise_claim_no(session, reservation_id, epochs))
+        raised = self._persist(lambda session: self._raise_claim_number(session, reservation_id, epochs))
         if raised is not None:
             self.schedule(ctx, raised)
 
@@ -96,7 +96,7 @@ class BuildInstances:
                 ctx,
                 spec=spec,
                 instance_uuids=uuids,
-                claim_no=asked.claim_no,
+                claim_number=asked.claim_number,
                 alternates=retries(spec, self._conf.scheduler.max_attempts),
             )
         except (errors.ServiceUnavailable, errors.StaleClaim) as error:
@@ -132,42 +132,44 @@ class BuildInstances:
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
-    def _hold(self, session: Session, epochs: Mapping[str, int], claim_no: int | None = None) -> LockedTasks:
+    def _hold(self, session: Session, epochs: Mapping[str, int], claim_number: int | None = None) -> LockedTasks:
         """Lock instances and tasks; leave out what another conductor has taken over, a deletion, or a newer asking of the
-        scheduler than `claim_no`: that one has moved the allocations.
+        scheduler than `claim_number`: that one has moved the allocations.
         """
-        return self._mine(instances.lock(session, epochs), tasks.lock(session, epochs), epochs, claim_no)
+        return self._mine(instances.lock(session, epochs), tasks.lock(session, epochs), epochs, claim_number)
 
     def _hold_each(self, session: Session, asked: Sequence[Reservation]) -> list[LockedTasks]:
         """As `_hold`, of each."""
         uuids = [uuid for one in asked for uuid in one.epochs]
         standings, locked = instances.lock(session, uuids), tasks.lock(session, uuids)
-        return [self._mine(standings, locked, one.epochs, one.claim_no) for one in asked]
+        return [self._mine(standings, locked, one.epochs, one.claim_number) for one in asked]
 
     def _mine(
         self,
         standings: Mapping[str, LockedInstance],
         locked: Mapping[str, Task],
         epochs: Mapping[str, int],
-        claim_no: int | None,
+        claim_number: int | None,
     ) -> LockedTasks:
         mine = {
             uuid: task
             for uuid, task in locked.items()
             if uuid in epochs
             and (task.worker_id, task.epoch, task.step) == (self._worker.id, epochs[uuid], "schedule")
-            and claim_no in (None, task.claim_no)
+            and claim_number in (None, task.claim_number)
         }
         return LockedTasks({uuid: standing for uuid, standing in standings.items() if uuid in epochs}, mine)
 
-    def _raise_claim_no(self, session: Session, reservation_id: str, epochs: Mapping[str, int]) -> Reservation | None:
+    def _raise_claim_number(
+        self, session: Session, reservation_id: str, epochs: Mapping[str, int]
+    ) -> Reservation | None:
         held = self._hold(session, epochs)
         if not held.tasks:
             return None
         # What an asking without an answer may have claimed must not take the room from the next one.
-        before = max(task.claim_no for task in held.tasks.values())
-        claim_no = max(claims.release(session, held.tasks, self._worker.now(), claim_no=before).values())
-        changes = [(task, {"claim_no": claim_no}) for task in held.tasks.values()]
+        before = max(task.claim_number for task in held.tasks.values())
+        claim_number = max(claims.release(session, held.tasks, self._worker.now(), claim_number=before).values())
+        changes = [(task, {"claim_number": claim_number}) for task in held.tasks.values()]
         tasks.change(session, changes, SCHEDULE_WAIT, self._worker.now())
         spec, carried = request_specs.load(session, [reservation_id])[reservation_id]
         # In the order of their creation, in which the user counts them.
@@ -175,19 +177,19 @@ class BuildInstances:
         return Reservation(
             id=reservation_id,
             epochs={task.instance_uuid: task.epoch for task in ordered},
-            claim_no=claim_no,
+            claim_number=claim_number,
             spec=spec,
             carried=carried,
         )
 
     def _postpone(self, session: Session, asked: Reservation) -> None:
-        held = self._hold(session, asked.epochs, asked.claim_no)
+        held = self._hold(session, asked.epochs, asked.claim_number)
         changes = [(task, {"step": task.step}) for task in held.tasks.values()]
-        pause = min(SCHEDULE_AGAIN * 2 ** min(asked.claim_no - 1, 10), LONGEST_SCHEDULE_AGAIN)
+        pause = min(SCHEDULE_AGAIN * 2 ** min(asked.claim_number - 1, 10), LONGEST_SCHEDULE_AGAIN)
         tasks.change(session, changes, pause, self._worker.now())
 
     def _fail(self, session: Session, asked: Reservation, kind: str, reason: str, diagnosis: Diagnosis) -> None:
-        self._end(session, self._hold(session, asked.epochs, asked.claim_no), kind, reason, diagnosis)
+        self._end(session, self._hold(session, asked.epochs, asked.claim_number), kind, reason, diagnosis)
 
     def _end(self, session: Session, held: LockedTasks, kind: str, reason: str, diagnosis: Diagnosis | None) -> None:
         ended = [*held.tasks.values()]
@@ -239,11 +241,12 @@ class BuildInstances:
 
     def _committed(self, session: Session, asked: Reservation) -> list[Task]:
         """Tasks whose first attempt was committed before, under this very question."""
-        wanted = (self._worker.id, "build", 1, asked.claim_no)
+        wanted = (self._worker.id, "build", 1, asked.claim_number)
         return [
             task
             for uuid, task in tasks.lock(session, asked.epochs).items()
-            if (task.worker_id, task.step, task.attempt, task.claim_no) == wanted and task.epoch == asked.epochs[uuid]
+            if (task.worker_id, task.step, task.attempt, task.claim_number) == wanted
+            and task.epoch == asked.epochs[uuid]
         ]
 
     def _give_back(self, session: Session, asked: Reservation, held: LockedTasks) -> None:
@@ -254,7 +257,7 @@ class BuildInstances:
             if uuid not in held.tasks and (uuid not in held.standings or held.standings[uuid].deleted)
         ]
         if gone:
-            claims.release(session, gone, self._worker.now(), claim_no=asked.claim_no)
+            claims.release(session, gone, self._worker.now(), claim_number=asked.claim_number)
 
 
 def intent(selections: Sequence[Selection], attempt: int, tried: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:

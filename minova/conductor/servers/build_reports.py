@@ -253,8 +253,8 @@ class BuildReports:
         """Move allocation and intent to the first alternate that is alive and has room; none: []."""
         plan = build_plan_of(task)
         left = [one for one in plan.alternates if one.host not in down]
-        claim_no = task.claim_no + 1
-        while left and not self._claimed(session, standing, left[0], claim_no):
+        claim_number = task.claim_number + 1
+        while left and not self._claimed(session, standing, left[0], claim_number):
             left.pop(0)
         if not left:
             return []
@@ -262,7 +262,7 @@ class BuildReports:
         tried = (*plan.tried, (task.host or "", task.node or ""))
         wanted = intent(left, task.attempt + 1, tried)
         # Whoever writes the intent looks after it from now on.
-        own = {"claim_no": claim_no, "worker_id": self._worker.id, "epoch": task.epoch + 1}
+        own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": task.epoch + 1}
         announce_hosts(session, [standing.host], now)
         tasks.change(session, [(task, wanted | own)], self._build_timeout, now)
         note(session, CREATE_START, [standing.uuid], left[0].host)
@@ -280,10 +280,10 @@ class BuildReports:
             actions.begin_events(session, [{"action_id": task.action_id, "host": task.host, "start_time": at}])
         return builds_of(session, [task])
 
-    def _claimed(self, session: Session, standing: LockedInstance, where: Selection, claim_no: int) -> bool:
+    def _claimed(self, session: Session, standing: LockedInstance, where: Selection, claim_number: int) -> bool:
         wanted = allocations.Claim(
             consumer_uuid=standing.uuid,
-            claim_no=claim_no,
+            claim_number=claim_number,
             provider_uuid=where.provider_uuid,
             resources=where.allocation,
             project_id=standing.project_id,

@@ -58,7 +58,7 @@ class Servers:
         reservation = Reservation(
             id=f"r-{uuid.uuid4().hex[:16]}",
             epochs={str(uuid.uuid4()): 1 for _ in range(request.max_count)},
-            claim_no=FIRST_CLAIM,
+            claim_number=FIRST_CLAIM,
             spec=spec,
             carried=msgspec.to_builtins({name: getattr(request, name) for name in BuildExtras.__struct_fields__}),
         )
@@ -128,7 +128,7 @@ class Servers:
             "epoch": 1,
             "step": "schedule",
             "attempt": 0,
-            "claim_no": FIRST_CLAIM,
+            "claim_number": FIRST_CLAIM,
             "payload": {},
             "request_id": one.ctx.request_id,
             "wake_at": SCHEDULE_WAIT,

@@ -52,13 +52,13 @@ def fail_builds(
     note(session, BUILD_FAILED, uuids, kind=kind, reason=message)
     tasks.remove(session, uuids)
     announce_hosts(session, {standings[uuid].host for uuid in uuids}, now)
-    claims.release(session, uuids, now, claim_no=max(task.claim_no for task in ended))
+    claims.release(session, uuids, now, claim_number=max(task.claim_number for task in ended))
 
 
 def finish_delete(
     session: Session,
     standing: LockedInstance,
-    claim_no: int,
+    claim_number: int,
     action_id: int | None,
     at: datetime,
     now: ColumnElement[float],
@@ -76,5 +76,5 @@ def finish_delete(
         migrations.write(session, msgspec.structs.replace(migration, status="error"), at, now)
     touched = {host for one in moving for host in (one.source_compute, one.dest_compute)}
     announce_hosts(session, {standing.host, *touched}, now)
-    claims.release(session, [uuid], now, claim_no=claim_no)
+    claims.release(session, [uuid], now, claim_number=claim_number)
     claims.release(session, [one.uuid for one in moving], now)

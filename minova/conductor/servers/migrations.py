@@ -9,6 +9,7 @@ step_move      migrating, post-migrating; finished, completed, done: the instanc
 import logging
 import uuid
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -64,7 +65,7 @@ class Migrations:
         *,
         numa_topology: InstanceNUMATopology | None = None,
         pci_requests: tuple[InstancePCIRequest, ...] = (),
-        claim_no: int,
+        claim_number: int,
     ) -> Moved:
         """Conflict: the instance is not idle, or in no state to be moved so. ComputeResourcesUnavailable: the destination
         has no room.
@@ -92,7 +93,7 @@ class Migrations:
                 new_numa_topology=numa_topology,
                 new_pci_requests=pci_requests,
             )
-            self._claim(session, instance, made, chosen, claim_no)
+            self._claim(session, instance, made, chosen, claim_number)
             migrations.add(session, made, self._worker.at(), self._worker.now())
             self._transition(session, standing, (instance.vm_state, BEGUN[kind]))
             announce_hosts(session, {instance.host, chosen.host}, self._worker.now())
@@ -100,11 +101,13 @@ class Migrations:
 
         return self._worker.run(work)
 
-    def _claim(self, session: Session, instance: Instance, made: Migration, chosen: Selection, claim_no: int) -> None:
+    def _claim(
+        self, session: Session, instance: Instance, made: Migration, chosen: Selection, claim_number: int
+    ) -> None:
         transfer(session, instance.uuid, made.uuid, self._worker.now())
         claim = claims.Claim(
             consumer_uuid=instance.uuid,
-            claim_no=claim_no,
+            claim_number=claim_number,
             provider_uuid=chosen.provider_uuid,
             resources=chosen.allocation,
             project_id=instance.project_id,
@@ -166,7 +169,7 @@ class Migrations:
                 migration.instance_uuid,
                 migration.status,
             )
-            self._worker.run(lambda session, one=migration: self._forsake(session, one))  # type: ignore[misc]
+            self._worker.run(partial(self._forsake, seen=migration))
 
     def _forsake(self, session: Session, seen: Migration) -> None:
         standing = instances.lock(session, [seen.instance_uuid]).get(seen.instance_uuid)

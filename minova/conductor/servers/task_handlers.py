@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from oslo_config import cfg
@@ -48,7 +49,7 @@ class ScheduleTasks:
                 ctx,
                 Kind.SCHEDULE,
                 what,
-                lambda one=reservation_id, some=epochs: self._schedule(one, some),  # type: ignore[misc]
+                partial(self._schedule, reservation_id, epochs),
             )
 
     def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
@@ -86,7 +87,7 @@ class BuildTasks:
             ctx = service_context(task.request_id)
             what = (task.instance_uuid, task.attempt)
             # While the broker is away a cast waits for it.
-            self._worker.in_background(ctx, Kind.CAST, what, lambda c=ctx, b=build: self._computes.build(c, [b]))  # type: ignore[misc]
+            self._worker.in_background(ctx, Kind.CAST, what, partial(self._computes.build, ctx, [build]))
 
     def resume(self, tasks: Sequence[Task]) -> None:
         self.expire(tasks, f"not built within {self._build_timeout:g} s")

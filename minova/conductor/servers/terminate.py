@@ -60,7 +60,7 @@ class Terminate:
         self._timeout = float(conf.conductor.delete_timeout)
 
     def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """NotFound: there is none. Without a host that could answer it is done at once; its domain is then a stray."""
+        """NotFound: there is none. Without a host that could answer it is done at once; its domain is then an unexpected one."""
         able = self._liveness.able_hosts()
         ask = self._worker.run(lambda session: self._begin(session, ctx, instance_uuid, able))
         if ask is not None:
@@ -174,7 +174,7 @@ class Terminate:
         if host is None and task is not None:
             host, node = task.host, task.node
         if host is None or host not in able:
-            finish_delete(session, standing, task.claim_no if task is not None else 0, action_id, at, now)
+            finish_delete(session, standing, task.claim_number if task is not None else 0, action_id, at, now)
             return None
         turned: dict[str, Any] = {
             "kind": "delete",
@@ -190,14 +190,14 @@ class Terminate:
             change = (task, turned | {"epoch": task.epoch + 1})
             tasks.change(session, [change], ASK_AGAIN, now, deadline_in=self._timeout)
         else:
-            made = {"reservation_id": "", "instance_uuid": instance_uuid, "epoch": 1, "attempt": 0, "claim_no": 0}
+            made = {"reservation_id": "", "instance_uuid": instance_uuid, "epoch": 1, "attempt": 0, "claim_number": 0}
             made |= {"wake_at": ASK_AGAIN, "deadline": self._timeout, "created_at": at}
             tasks.insert_rows(session, [turned | made], now)
         return Ask(host, node)
 
     def _finish(self, session: Session, standing: LockedInstance, task: Task) -> None:
         at, now = self._worker.at(), self._worker.now()
-        finish_delete(session, standing, task.claim_no, task.action_id, at, now)
+        finish_delete(session, standing, task.claim_number, task.action_id, at, now)
 
 
 def _interrupted(task: Task) -> str:

@@ -64,7 +64,7 @@ class Trait(Base):
 
 
 class Consumer(Base):
-    """`claim_no`: the highest claim number seen, so that a late claim cannot undo a newer one. Kept after release.
+    """`claim_number`: the highest claim number seen, so that a late claim cannot undo a newer one. Kept after release.
 
     `generation` counts the changes of what it holds. `consumer_type`: Placement's word, `unknown` when none was given.
     """
@@ -72,7 +72,7 @@ class Consumer(Base):
     __tablename__ = "consumers"
     uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)
     generation: Mapped[int] = mapped_column(default=0)
-    claim_no: Mapped[int] = mapped_column(default=0)
+    claim_number: Mapped[int] = mapped_column("claim_no", key="claim_number", default=0)
     consumer_type: Mapped[str] = mapped_column(default="INSTANCE")
     project_id: Mapped[str] = mapped_column(default="", index=True)
     user_id: Mapped[str] = mapped_column(default="")

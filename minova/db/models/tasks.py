@@ -52,7 +52,7 @@ class Task(Base):
     epoch: Mapped[int] = mapped_column(default=1)
     step: Mapped[str] = mapped_column(String(30))
     attempt: Mapped[int] = mapped_column(default=0)
-    claim_no: Mapped[int] = mapped_column(default=0)
+    claim_number: Mapped[int] = mapped_column("claim_no", key="claim_number", default=0)
     host: Mapped[str | None] = mapped_column(index=True)
     node: Mapped[str | None]
     payload: Mapped[dict[str, Any]] = mapped_column(default=dict)

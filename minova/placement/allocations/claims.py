@@ -29,7 +29,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """What one consumer shall hold, instead of all it holds now."""
 
     consumer_uuid: str
-    claim_no: int
+    claim_number: int
     provider_uuid: str
     resources: dict[str, int]
     project_id: str = ""
@@ -66,10 +66,10 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_
 
 
 def release(
-    session: Session, consumer_uuids: Iterable[str], now: Any = None, *, claim_no: int | None = None
+    session: Session, consumer_uuids: Iterable[str], now: Any = None, *, claim_number: int | None = None
 ) -> dict[str, int]:
     """Give back all that these consumers hold. A claim that is still under way is refused from now on (StaleClaim):
-    one numbered up to what the consumer has seen, and up to `claim_no` where its number is known.
+    one numbered up to what the consumer has seen, and up to `claim_number` where its number is known.
 
     Answers the lowest number of each from which claims are taken.
     """
@@ -77,8 +77,8 @@ def release(
     if not wanted:
         return {}
     session.flush()
-    if claim_no is not None:
-        rows.ensure_consumers(session, [(uuid, claim_no, "", "") for uuid in wanted])
+    if claim_number is not None:
+        rows.ensure_consumers(session, [(uuid, claim_number, "", "") for uuid in wanted])
     seen = rows.lock_consumers(session, wanted)
     if not seen:
         return {}
@@ -89,7 +89,7 @@ def release(
         rows.change_used(session, Counter(), rows.total(before.values()))
         rows.delete_allocations(session, before)
         changes.append(session, rows.node_ids_of(session, touched), now)
-    numbers = {uuid: max(number, claim_no or 0) + 1 for uuid, number in seen.items()}
+    numbers = {uuid: max(number, claim_number or 0) + 1 for uuid, number in seen.items()}
     rows.renumber(session, numbers)
     return numbers
 
@@ -114,16 +114,16 @@ def _number(session: Session, claims: Sequence[Claim]) -> tuple[dict[str, int], 
     Answers the id of the server group of each consumer that is in one, and the new number of each that has one; its
     generation is raised with it.
     """
-    rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_no, c.project_id, c.user_id) for c in claims])
+    rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_number, c.project_id, c.user_id) for c in claims])
     seen, group_ids = rows.lock_consumers_with_groups(session, [c.consumer_uuid for c in claims])
     for wanted in claims:
         if wanted.consumer_uuid not in seen:  # it was there, and went while this waited for its lock
             raise errors.Conflict(f"Consumer {wanted.consumer_uuid} was removed at the same time.")
-        if wanted.claim_no < seen[wanted.consumer_uuid]:
+        if wanted.claim_number < seen[wanted.consumer_uuid]:
             raise errors.StaleClaim(
-                f"Claim {wanted.claim_no} of {wanted.consumer_uuid} comes after {seen[wanted.consumer_uuid]}."
+                f"Claim {wanted.claim_number} of {wanted.consumer_uuid} comes after {seen[wanted.consumer_uuid]}."
             )
-    renumbered = {c.consumer_uuid: c.claim_no for c in claims if c.claim_no != seen[c.consumer_uuid]}
+    renumbered = {c.consumer_uuid: c.claim_number for c in claims if c.claim_number != seen[c.consumer_uuid]}
     rows.renumber(session, renumbered)
     return group_ids, renumbered
 

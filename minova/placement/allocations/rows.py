@@ -31,7 +31,7 @@ class Provider(msgspec.Struct, frozen=True):
     host: str
 
 
-_CONSUMERS = select(Consumer.uuid, Consumer.claim_no).where(in_list(Consumer.uuid)).order_by(Consumer.uuid)
+_CONSUMERS = select(Consumer.uuid, Consumer.claim_number).where(in_list(Consumer.uuid)).order_by(Consumer.uuid)
 _LOCK_CONSUMERS = _CONSUMERS.with_for_update()
 # With the server group of each, so that a claim of those that are in none costs no query more.
 _LOCK_CLAIMANTS = _LOCK_CONSUMERS.add_columns(
@@ -40,7 +40,7 @@ _LOCK_CLAIMANTS = _LOCK_CONSUMERS.add_columns(
 _RENUMBER = (
     update(Consumer)
     .where(Consumer.uuid == bindparam("b_uuid"))
-    .values(claim_no=bindparam("b_claim_no"), generation=Consumer.generation + 1)
+    .values(claim_number=bindparam("b_claim_number"), generation=Consumer.generation + 1)
 )
 _RAISE = update(Consumer).where(in_list(Consumer.uuid)).values(generation=Consumer.generation + 1)
 _FORGET = delete(Consumer).where(
@@ -110,17 +110,17 @@ def providers_in(holdings: Iterable[Holding]) -> set[int]:
 def ensure_consumers(
     session: Session, rows: Iterable[tuple[str, int, str, str]], consumer_type: str = "INSTANCE"
 ) -> None:
-    """(uuid, claim_no, project_id, user_id) of each; those that are there already stay as they are."""
+    """(uuid, claim_number, project_id, user_id) of each; those that are there already stay as they are."""
     wanted = [
         {
             "uuid": uuid,
-            "claim_no": claim_no,
+            "claim_number": claim_number,
             "generation": 0,
             "consumer_type": consumer_type,
             "project_id": project_id,
             "user_id": user_id,
         }
-        for uuid, claim_no, project_id, user_id in sorted(rows)
+        for uuid, claim_number, project_id, user_id in sorted(rows)
     ]
     insert_missing(session, Consumer, wanted)
 
@@ -145,7 +145,7 @@ def lock_consumers_with_groups(session: Session, uuids: Iterable[str]) -> Locked
 
 def renumber(session: Session, numbers: Mapping[str, int]) -> None:
     if numbers:
-        rows = [{"b_uuid": uuid, "b_claim_no": number} for uuid, number in sorted(numbers.items())]
+        rows = [{"b_uuid": uuid, "b_claim_number": number} for uuid, number in sorted(numbers.items())]
         session.connection().execute(_RENUMBER, rows)
 
 

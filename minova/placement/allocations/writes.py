@@ -45,12 +45,12 @@ class _Seen(msgspec.Struct, frozen=True):
     """One consumer's row under its lock."""
 
     generation: int
-    claim_no: int
+    claim_number: int
     consumer_type: str
 
 
 _LOCK = (
-    select(Consumer.uuid, Consumer.generation, Consumer.claim_no, Consumer.consumer_type)
+    select(Consumer.uuid, Consumer.generation, Consumer.claim_number, Consumer.consumer_type)
     .where(in_list(Consumer.uuid))
     .order_by(Consumer.uuid)
     .with_for_update()
@@ -73,7 +73,7 @@ _RAISE = (
 # Those with a claim number stay: a late claim must still find it.
 _FORGET = delete(Consumer).where(
     in_list(Consumer.uuid),
-    Consumer.claim_no == 0,
+    Consumer.claim_number == 0,
     ~select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists(),
 )
 
@@ -113,7 +113,7 @@ def lock(session: Session, wanted: Sequence[Wanted]) -> dict[str, _Seen]:
     new = [
         {
             "uuid": one.consumer_uuid,
-            "claim_no": 0,
+            "claim_number": 0,
             "generation": 0,
             "consumer_type": one.consumer_type or UNKNOWN_TYPE,
             "project_id": one.project_id,

@@ -26,7 +26,7 @@ def write(db: Database, decided: Sequence[Decided]) -> None:
     claims = [
         Claim(
             consumer_uuid=uuid,
-            claim_no=request.claim_no,
+            claim_number=request.claim_number,
             provider_uuid=selections[0].provider_uuid,
             resources=selections[0].allocation,
             project_id=request.spec.project_id,

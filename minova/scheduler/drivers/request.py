@@ -15,7 +15,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     spec: RequestSpec
     instance_uuids: tuple[str, ...]
-    claim_no: int = 0
+    claim_number: int = 0
     alternates: int = 0
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -198,7 +199,7 @@ class LibvirtDriver:
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         for instance_uuid in instance_uuids if self._real else ():
-            self._disks.own(instance_uuid, self._ready().host, lambda uuid=instance_uuid: self._disk_formats(uuid))  # type: ignore[misc]
+            self._disks.own(instance_uuid, self._ready().host, partial(self._disk_formats, instance_uuid))
 
     def _disk_formats(self, instance_uuid: str) -> dict[str, str]:
         """As an earlier release wrote them into the domain, and nowhere else."""

@@ -150,7 +150,7 @@ def whole(hosts: int, runs: int, url: str) -> None:
                 request_id=CTX.request_id,
                 spec=spec,
                 instance_uuids=tuple(str(uuid4()) for _ in range(count)),
-                claim_no=1,
+                claim_number=1,
                 alternates=2,
             )
         )

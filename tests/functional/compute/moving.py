@@ -135,7 +135,7 @@ class World:
         self.conductor.init_host()
         self.conductor.post_start_hook()
         self.moves: dict[str, Migration] = {}
-        self._claim_no = 100
+        self._claim_number = 100
         for host in HOSTS:
             self.start(host)
 
@@ -190,7 +190,7 @@ class World:
     def move(self, uuid: str, kind: MigrationType, dest: str, wanted: Flavor) -> bool:
         """Begin one and let the destination claim. False: it is not idle, or there is no room."""
         demands = demands_of(wanted, IMAGE, [ALIAS])
-        self._claim_no += 10
+        self._claim_number += 10
         try:
             moved = self.conductor.collaborators.migrations.begin_move(
                 uuid,
@@ -199,7 +199,7 @@ class World:
                 self._selection(dest, wanted),
                 numa_topology=demands.numa_topology,
                 pci_requests=demands.pci_requests,
-                claim_no=self._claim_no,
+                claim_number=self._claim_number,
             )
         except (errors.Conflict, errors.NotFound, errors.ComputeResourcesUnavailable):
             return False

@@ -122,7 +122,7 @@ def test_a_move_that_nobody_goes_on_with_ends_in_error(world: World, claimed: bo
         source = str(next(row.host for row in world._instances()))
         dest = next(host for host in HOSTS if host != source)
         world.conductor.collaborators.migrations.begin_move(
-            uuid, MigrationType.RESIZE, BY_NAME["pinned"], world._selection(dest, BY_NAME["pinned"]), claim_no=100
+            uuid, MigrationType.RESIZE, BY_NAME["pinned"], world._selection(dest, BY_NAME["pinned"]), claim_number=100
         )
     world.now += seconds
     world.tick()

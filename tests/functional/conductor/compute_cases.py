@@ -72,7 +72,11 @@ class AuditCases:
         assert [one.uuid for one in inputs.instances] == [running]
         assert [one.instance.uuid for one in inputs.attempts] == [building]
         assert inputs.node is not None
-        assert (inputs.node.hypervisor_hostname, inputs.host_nodes, inputs.strays) == ("a-node", ("a-node",), ())
+        assert (inputs.node.hypervisor_hostname, inputs.host_nodes, inputs.unexpected_domains) == (
+            "a-node",
+            ("a-node",),
+            (),
+        )
         here = desk.conductor.instances_of_host(CTX, host="a")
         assert (here.instances, here.attempts) == (inputs.instances, inputs.attempts)
 
@@ -83,10 +87,11 @@ class AuditCases:
         desk.fail("a", given_up)
         unknown = named("somebody's own domain")
         domains = (elsewhere, building, given_up, unknown)
-        strays = {
-            host: desk.conductor.begin_audit(CTX, host=host, view=desk.view(host, *domains)).strays for host in "ab"
+        unexpected_domains = {
+            host: desk.conductor.begin_audit(CTX, host=host, view=desk.view(host, *domains)).unexpected_domains
+            for host in "ab"
         }
-        assert strays == {"a": (given_up,), "b": (elsewhere, building)}
+        assert unexpected_domains == {"a": (given_up,), "b": (elsewhere, building)}
 
     def test_how_long_ago_deleted_ones_were_deleted(self, desk: Desk) -> None:
         moved, gone = desk.active(), desk.active()
@@ -94,7 +99,7 @@ class AuditCases:
         desk.conductor.instance_deleted(CTX, instance_uuid=gone, host="a")
         desk.now += 90.0
         inputs = desk.conductor.begin_audit(CTX, host="b", view=desk.view("b", moved, gone))
-        assert (gone in inputs.strays, inputs.deleted) == (True, {gone: 90.0})
+        assert (gone in inputs.unexpected_domains, inputs.deleted) == (True, {gone: 90.0})
 
     def test_allocations_of_instances_that_are_gone_are_freed(self, desk: Desk) -> None:
         uuid = desk.active()

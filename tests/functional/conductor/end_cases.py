@@ -73,7 +73,7 @@ class DeleteCases:
         desk.delete(uuid)
         assert desk.instance(uuid).vm_state == "deleted"
         assert desk.hosts["a"].terminated == []
-        assert desk.conductor.begin_audit(CTX, host="a", view=desk.view("a", uuid)).strays == (uuid,)
+        assert desk.conductor.begin_audit(CTX, host="a", view=desk.view("a", uuid)).unexpected_domains == (uuid,)
 
     def test_a_host_that_dies_before_it_answers_does_not_hold_it(self, desk: Desk) -> None:
         uuid = desk.active()

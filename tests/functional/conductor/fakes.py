@@ -36,9 +36,14 @@ class FakeScheduler(SchedulerApi):
         self.before_answer: Callable[[], None] = lambda: None
 
     def select_destinations(
-        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...], claim_no: int, alternates: int
+        self,
+        ctx: RequestContext,
+        spec: RequestSpec,
+        instance_uuids: tuple[str, ...],
+        claim_number: int,
+        alternates: int,
     ) -> ScheduleAnswer:
-        self.asked.append((instance_uuids, claim_no, alternates))
+        self.asked.append((instance_uuids, claim_number, alternates))
         self.specs.append(spec)
         if self.mood is not None:
             raise self.mood
@@ -48,7 +53,7 @@ class FakeScheduler(SchedulerApi):
             return ScheduleAnswer(diagnosis=msgspec.structs.replace(said, steps=(lost,), error="No host is left."))
         hosts = tuple(self._selection(host, spec) for host in self.order[: alternates + 1])
         self.before_claim()
-        self._db.run(lambda session: self._claim(session, hosts[0], instance_uuids, claim_no))
+        self._db.run(lambda session: self._claim(session, hosts[0], instance_uuids, claim_number))
         self.before_answer()
         if self.lose_answer:
             raise errors.ServiceUnavailable("No answer in time")
@@ -82,10 +87,13 @@ class FakeScheduler(SchedulerApi):
             limits=HostLimits(memory_mb=4096.0),
         )
 
-    def _claim(self, session: Session, where: Selection, uuids: tuple[str, ...], claim_no: int) -> None:
+    def _claim(self, session: Session, where: Selection, uuids: tuple[str, ...], claim_number: int) -> None:
         claims = [
             allocations.Claim(
-                consumer_uuid=uuid, claim_no=claim_no, provider_uuid=where.provider_uuid, resources=where.allocation
+                consumer_uuid=uuid,
+                claim_number=claim_number,
+                provider_uuid=where.provider_uuid,
+                resources=where.allocation,
             )
             for uuid in uuids
         ]

@@ -25,7 +25,7 @@ def successes(*uuids: str) -> tuple[BuildReport, ...]:
 def creation(**values: Any) -> Creation:
     asked = request(**values)
     epochs = {str(uuid4()): 1 for _ in range(asked.max_count)}
-    made = Reservation(id=f"r-{uuid4().hex[:16]}", epochs=epochs, claim_no=1, spec=spec_of(CTX, asked))
+    made = Reservation(id=f"r-{uuid4().hex[:16]}", epochs=epochs, claim_number=1, spec=spec_of(CTX, asked))
     return Creation(CTX, asked, made)
 
 
@@ -162,7 +162,7 @@ class GroupCommitCases:
             assert one.made.spec is not None
             uuids = tuple(one.made.epochs)
             answer = desk.scheduler.select_destinations(
-                CTX, spec=one.made.spec, instance_uuids=uuids, claim_no=one.made.claim_no, alternates=0
+                CTX, spec=one.made.spec, instance_uuids=uuids, claim_number=one.made.claim_number, alternates=0
             )
             scheduled.append(Scheduled(CTX, one.made, answer))
         builds: list[Any] = []

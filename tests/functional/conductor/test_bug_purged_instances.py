@@ -22,7 +22,7 @@ def purged(desk: Desk) -> str:
 def test_an_audit_says_that_the_instance_of_a_domain_was_purged(desk: Desk) -> None:
     uuid = purged(desk)
     inputs = desk.conductor.begin_audit(CTX, host="a", view=desk.view("a", uuid))
-    assert (inputs.purged, inputs.strays, inputs.conflicts) == ((uuid,), (), ())
+    assert (inputs.purged, inputs.unexpected_domains, inputs.conflicts) == ((uuid,), (), ())
 
 
 def test_a_domain_of_which_there_is_no_proof_is_only_told_of(desk: Desk) -> None:
@@ -31,7 +31,7 @@ def test_a_domain_of_which_there_is_no_proof_is_only_told_of(desk: Desk) -> None
     with desk.db.write() as session:
         session.execute(delete(models.PurgedInstance))
     inputs = desk.conductor.begin_audit(CTX, host="a", view=desk.view("a", uuid))
-    assert (inputs.purged, inputs.strays) == ((), ())
+    assert (inputs.purged, inputs.unexpected_domains) == ((), ())
     assert inputs.conflicts == (
         f"the domain of instance {uuid} bears the mark of this host, and the database has never heard of it: it is left as it is",
     )

@@ -43,7 +43,7 @@ def add_migration(desk: Desk, name: str, instance_uuid: str, status: str) -> Non
     row = {name: getattr(value, name) for name in ("uuid", "instance_uuid", "migration_type", "status")}
     places = {name: getattr(value, name) for name in ("source_compute", "source_node", "dest_compute", "dest_node")}
     desk.db.run(lambda s: s.execute(insert(models.Migration).values(**row, **places, value=value, created_at=at)))
-    desk.db.run(lambda s: s.add(models.Consumer(uuid=named(name), claim_no=1, consumer_type="MIGRATION")))
+    desk.db.run(lambda s: s.add(models.Consumer(uuid=named(name), claim_number=1, consumer_type="MIGRATION")))
 
 
 def values(desk: Desk, column: Any) -> list[Any]:

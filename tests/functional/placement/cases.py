@@ -20,10 +20,10 @@ from tests.functional.scheduler.cloud import inventory_rows, named, put_host, un
 SMALL = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 
 
-def claim_of(consumer: str, host: str, claim_no: int = 1, **resources: int) -> Claim:
+def claim_of(consumer: str, host: str, claim_number: int = 1, **resources: int) -> Claim:
     return Claim(
         consumer_uuid=named(consumer),
-        claim_no=claim_no,
+        claim_number=claim_number,
         provider_uuid=named(f"node {host}"),
         resources=resources or SMALL,
         project_id="p",
@@ -35,8 +35,8 @@ def claim(db: Database, *claims: Claim) -> dict[str, str]:
     return db.run(lambda session: allocations.claim(session, claims))
 
 
-def release(db: Database, *consumers: str, claim_no: int | None = None) -> None:
-    db.run(lambda session: allocations.release(session, [named(c) for c in consumers], claim_no=claim_no))
+def release(db: Database, *consumers: str, claim_number: int | None = None) -> None:
+    db.run(lambda session: allocations.release(session, [named(c) for c in consumers], claim_number=claim_number))
 
 
 def held(db: Database, consumer: str) -> dict[tuple[str, str], int]:
@@ -117,14 +117,14 @@ class ClaimCases:
     def test_a_new_claim_replaces_what_the_consumer_had(self, db: Database) -> None:
         hosts(db, "a", "b")
         claim(db, claim_of("one", "a"))
-        assert claim(db, claim_of("one", "b", claim_no=2)) == {}
+        assert claim(db, claim_of("one", "b", claim_number=2)) == {}
         assert held(db, "one") == on("b")
         assert not unbalanced(inventory_rows(db))
 
     def test_whoever_is_refused_keeps_what_it_had(self, db: Database) -> None:
         hosts(db, "a", "b")
         claim(db, claim_of("one", "a"), claim_of("full", "b", VCPU=4))
-        assert set(claim(db, claim_of("one", "b", claim_no=2))) == {named("one")}
+        assert set(claim(db, claim_of("one", "b", claim_number=2))) == {named("one")}
         assert held(db, "one") == on("a")
 
     def test_two_consumers_may_change_places_in_one_batch(self, db: Database) -> None:
@@ -137,16 +137,16 @@ class ClaimCases:
 
     def test_a_claim_with_a_lower_number_than_seen_is_stale(self, db: Database) -> None:
         hosts(db, "a", "b")
-        claim(db, claim_of("one", "a", claim_no=3))
+        claim(db, claim_of("one", "a", claim_number=3))
         with pytest.raises(errors.StaleClaim, match="2"):
-            claim(db, claim_of("one", "b", claim_no=2))
+            claim(db, claim_of("one", "b", claim_number=2))
         assert held(db, "one") == on("a")
 
     def test_a_refused_claim_counts_as_seen(self, db: Database) -> None:
         hosts(db, "a", "b")
-        claim(db, claim_of("one", "a", claim_no=3, VCPU=99))
+        claim(db, claim_of("one", "a", claim_number=3, VCPU=99))
         with pytest.raises(errors.StaleClaim):
-            claim(db, claim_of("one", "b", claim_no=2))
+            claim(db, claim_of("one", "b", claim_number=2))
 
     def test_release_gives_back_all(self, db: Database) -> None:
         hosts(db, "a")
@@ -158,23 +158,23 @@ class ClaimCases:
 
     def test_after_a_release_the_claim_that_was_released_cannot_come_again(self, db: Database) -> None:
         hosts(db, "a")
-        claim(db, claim_of("one", "a", claim_no=2))
+        claim(db, claim_of("one", "a", claim_number=2))
         release(db, "one")
         with pytest.raises(errors.StaleClaim):
-            claim(db, claim_of("one", "a", claim_no=2))
-        assert claim(db, claim_of("one", "a", claim_no=3)) == {}
+            claim(db, claim_of("one", "a", claim_number=2))
+        assert claim(db, claim_of("one", "a", claim_number=3)) == {}
 
     def test_a_release_also_shuts_out_a_claim_that_has_not_come_yet(self, db: Database) -> None:
         hosts(db, "a")
-        release(db, "one", claim_no=1)
+        release(db, "one", claim_number=1)
         with pytest.raises(errors.StaleClaim):
-            claim(db, claim_of("one", "a", claim_no=1))
+            claim(db, claim_of("one", "a", claim_number=1))
 
     def test_every_change_is_announced_for_each_node_that_it_touches(self, db: Database) -> None:
         a, b = hosts(db, "a", "b")
         before = len(changed_nodes(db))
         claim(db, claim_of("one", "a"))
-        claim(db, claim_of("one", "b", claim_no=2))
+        claim(db, claim_of("one", "b", claim_number=2))
         release(db, "one")
         assert changed_nodes(db)[before:] == [a, a, b, b]
 

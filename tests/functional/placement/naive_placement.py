@@ -155,13 +155,13 @@ class NaivePlacement:
         )
 
     def _put(self, consumer: str, allocations: dict[str, Resources]) -> None:
-        generation, claim_no = self.rows.get(consumer, (0, 0))
+        generation, claim_number = self.rows.get(consumer, (0, 0))
         if allocations:
-            self.rows[consumer] = ((generation if consumer in self.held else 0) + 1, claim_no)
+            self.rows[consumer] = ((generation if consumer in self.held else 0) + 1, claim_number)
             self.held[consumer] = allocations
             return
         self.held.pop(consumer, None)
-        if not claim_no:
+        if not claim_number:
             self.rows.pop(consumer, None)
 
     def delete(self, consumer: str) -> str:
@@ -172,8 +172,8 @@ class NaivePlacement:
 
     def claim(self, consumer: str, provider: str, resources: Resources) -> bool:
         """Whether it is given; its number counts as seen all the same."""
-        generation, claim_no = self.rows.get(consumer, (-1, 0))
-        self.rows[consumer] = (generation + 1, claim_no + 1)
+        generation, claim_number = self.rows.get(consumer, (-1, 0))
+        self.rows[consumer] = (generation + 1, claim_number + 1)
         had = self.held.get(consumer, {}).get(provider, {})
         used = self.used()
         for name, amount in resources.items():
@@ -189,8 +189,8 @@ class NaivePlacement:
     def release(self, consumer: str) -> None:
         self.held.pop(consumer, None)
         if consumer in self.rows:
-            generation, claim_no = self.rows[consumer]
-            self.rows[consumer] = (generation + 1, claim_no + 1)
+            generation, claim_number = self.rows[consumer]
+            self.rows[consumer] = (generation + 1, claim_number + 1)
 
     def _units(self, provider: str, name: str, amount: int) -> bool:
         of = self.providers[provider].inventories.get(name)

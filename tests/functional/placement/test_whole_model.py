@@ -145,7 +145,7 @@ class Model(RuleBasedStateMachine):
         if not self.there(at):
             return
         number = self.naive.rows.get(name, (0, 0))[1] + 1
-        one = claims.Claim(consumer_uuid=name, claim_no=number, provider_uuid=at, resources=wanted)
+        one = claims.Claim(consumer_uuid=name, claim_number=number, provider_uuid=at, resources=wanted)
         refused = self.db.run(lambda session: claims.claim(session, [one]))
         assert (not refused) == self.naive.claim(name, at, wanted)
 
@@ -182,7 +182,9 @@ class Model(RuleBasedStateMachine):
                 for at, resources in allocations.items()
                 for of, amount in resources.items()
             }
-            rows = session.execute(select(models.Consumer.uuid, models.Consumer.generation, models.Consumer.claim_no))
+            rows = session.execute(
+                select(models.Consumer.uuid, models.Consumer.generation, models.Consumer.claim_number)
+            )
             assert {row[0]: (row[1], row[2]) for row in rows} == self.naive.rows
 
 

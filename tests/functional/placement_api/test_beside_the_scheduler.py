@@ -59,12 +59,12 @@ def test_a_claim_that_changes_what_is_held_makes_an_older_generation_stale(cloud
 
 
 def test_http_leaves_the_claim_number_so_that_a_late_claim_is_refused(cloud: Room) -> None:
-    claim(cloud.db, claim_of("one", "h", claim_no=5, VCPU=1, MEMORY_MB=1024))
+    claim(cloud.db, claim_of("one", "h", claim_number=5, VCPU=1, MEMORY_MB=1024))
     generation = cloud.right("GET", f"/allocations/{named('one')}")["consumer_generation"]
     assert put(cloud, "one", generation, 2) == 204
     cloud.right("DELETE", f"/allocations/{named('one')}")
     with pytest.raises(errors.StaleClaim):
-        claim(cloud.db, claim_of("one", "h", claim_no=4, VCPU=1, MEMORY_MB=1024))
+        claim(cloud.db, claim_of("one", "h", claim_number=4, VCPU=1, MEMORY_MB=1024))
     assert put(cloud, "one", None, 1) == 204
 
 

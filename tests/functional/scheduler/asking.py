@@ -23,11 +23,11 @@ def ask(
     manager: SchedulerManager,
     count: int = 1,
     prefix: str = "i",
-    claim_no: int = 1,
+    claim_number: int = 1,
     alternates: int = 2,
     spec: RequestSpec | None = None,
 ) -> ScheduleAnswer:
-    return manager.select_destinations(CTX, spec or spec_of(), uuids(count, prefix), claim_no, alternates)
+    return manager.select_destinations(CTX, spec or spec_of(), uuids(count, prefix), claim_number, alternates)
 
 
 def in_parallel(managers: list[SchedulerManager], requests: int, size: int) -> list[ScheduleAnswer]:

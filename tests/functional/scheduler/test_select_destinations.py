@@ -39,7 +39,7 @@ def test_asked_again_with_a_higher_number_the_claim_is_replaced(db: Database) ->
     hosts(db, 3)
     manager = manager_of(db)
     for number in range(1, 6):
-        ask(manager, 2, claim_no=number)
+        ask(manager, 2, claim_number=number)
     assert sum(row[3] for row in inventory_rows(db) if row[1] == "VCPU") == 2
     assert not unbalanced(inventory_rows(db))
 
@@ -47,9 +47,9 @@ def test_asked_again_with_a_higher_number_the_claim_is_replaced(db: Database) ->
 def test_a_late_claim_is_refused(db: Database) -> None:
     hosts(db, 3)
     manager = manager_of(db)
-    ask(manager, claim_no=2)
+    ask(manager, claim_number=2)
     with pytest.raises(errors.StaleClaim):
-        ask(manager, claim_no=1)
+        ask(manager, claim_number=1)
 
 
 def test_all_or_nothing(db: Database) -> None:
@@ -140,13 +140,13 @@ def test_what_was_released_can_be_given_again(db: Database) -> None:
     ask(manager, prefix="first")
     assert ask(manager, prefix="second").selections == ()
     db.run(lambda session: claims.release(session, uuids(1, "first")))
-    assert chosen(ask(manager, prefix="second", claim_no=2)) == ["h0"]
+    assert chosen(ask(manager, prefix="second", claim_number=2)) == ["h0"]
 
 
 def test_a_request_that_fails_does_not_fail_those_that_wait_with_it(db: Database) -> None:
     hosts(db, 4)
     manager = manager_of(db)
-    ask(manager, prefix="stale", claim_no=9)
+    ask(manager, prefix="stale", claim_number=9)
     outcomes: dict[str, Any] = {}
 
     def one(prefix: str, spec: RequestSpec) -> None:
@@ -204,7 +204,7 @@ def test_consumers_keep_project_and_user(db: Database) -> None:
     ask(manager_of(db))
     with db.read() as session:
         consumer = session.scalars(select(models.Consumer).where(models.Consumer.uuid == named("i-0"))).one()
-    assert (consumer.project_id, consumer.user_id, consumer.claim_no) == ("p", "u", 1)
+    assert (consumer.project_id, consumer.user_id, consumer.claim_number) == ("p", "u", 1)
 
 
 def test_the_log_reads_as_novas(db: Database, caplog: pytest.LogCaptureFixture) -> None:

@@ -32,7 +32,7 @@ def test_it_is_stopped_and_reported_and_reaped_at_a_later_look() -> None:
     assert compute.domains() == {"purged": OFF, "unknown": RUNNING, "stranger": RUNNING}
     audit = compute.conductor.audits[compute.row.uuid]
     assert audit is not None
-    assert audit.strays == ("purged",)
+    assert audit.unexpected_domains == ("purged",)
     now[0] += 1799
     work(compute, CLEAN_UP)
     assert "purged" in compute.domains()

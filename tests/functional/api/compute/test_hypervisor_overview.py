@@ -30,7 +30,9 @@ DEVICE = PciDevice(
     address="0000:81:00.0", vendor_id="8086", product_id="10ed", status="allocated", instance_uuid="mine"
 )
 FOUND = NodeAudit(
-    corrected=(Drift(figure="memory_mb_used", kept="512", found="1024"),), orphans={"stranger": 256}, strays=("late",)
+    corrected=(Drift(figure="memory_mb_used", kept="512", found="1024"),),
+    orphans={"stranger": 256},
+    unexpected_domains=("late",),
 )
 
 

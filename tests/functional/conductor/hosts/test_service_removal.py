@@ -56,7 +56,9 @@ def test_compute_that_hosts_instances_stays(desk: Desk) -> None:
 def test_destination_of_a_migration_in_progress_stays(desk: Desk) -> None:
     uuid = desk.active("a")
     chosen = Selection(host="b", node="b-node", provider_uuid=named("b"), allocation={"VCPU": 1})
-    moved = desk.conductor.collaborators.migrations.begin_move(uuid, MigrationType.RESIZE, FLAVOR, chosen, claim_no=50)
+    moved = desk.conductor.collaborators.migrations.begin_move(
+        uuid, MigrationType.RESIZE, FLAVOR, chosen, claim_number=50
+    )
     desk.conductor.claim_move(CTX, migration=moved.migration, node=desk.node("b"))
     with pytest.raises(errors.Conflict, match="Unable to delete compute service that has in-progress migrations"):
         delete(desk, "b")

@@ -190,7 +190,7 @@ def test_caching_reads_everything_before_it_says_no(db: Database) -> None:
     ask(manager, prefix="first")
     assert ask(manager, prefix="second").selections == ()
     db.run(lambda session: claims.release(session, uuids(1, "first")))
-    assert chosen(ask(manager, prefix="second", claim_no=2)) == ["h0"]
+    assert chosen(ask(manager, prefix="second", claim_number=2)) == ["h0"]
 
 
 @pytest.mark.parametrize(("interval", "expected"), [(0, [60.0]), (7, [7.0]), (-1, [])])

@@ -107,9 +107,9 @@ def test_an_orphaned_domain_counts_with_its_memory_alone() -> None:
     )
 
 
-def test_a_stray_is_to_be_destroyed_and_counts_until_then() -> None:
-    finding = audit(a_view(a_domain("stray", attempt=2)), AuditInputs(strays=("stray",)))
-    assert [(domain.uuid, domain.attempt) for domain in finding.strays] == [("stray", 2)]
+def test_an_unexpected_domain_is_to_be_destroyed_and_counts_until_then() -> None:
+    finding = audit(a_view(a_domain("late", attempt=2)), AuditInputs(unexpected_domains=("late",)))
+    assert [(domain.uuid, domain.attempt) for domain in finding.unexpected_domains] == [("late", 2)]
     assert finding.node_usage.node.memory_mb_used == 812
 
 

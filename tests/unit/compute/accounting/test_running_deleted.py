@@ -34,7 +34,7 @@ def test_what_is_done_with_a_domain(
 
 
 @pytest.mark.parametrize(
-    ("policy", "deleted", "ours", "strays"),
+    ("policy", "deleted", "ours", "unexpected_domains"),
     [
         (REAP, {"gone": 0.0}, True, ["gone", "moved"]),
         (RunningDeleted(timeout=60), {"gone": 10.0}, True, ["moved"]),
@@ -46,12 +46,12 @@ def test_what_is_done_with_a_domain(
     ],
 )
 def test_an_audit_removes_those_of_deleted_instances_only_where_they_are_to_be_reaped(
-    policy: RunningDeleted, deleted: dict[str, float], ours: bool, strays: list[str]
+    policy: RunningDeleted, deleted: dict[str, float], ours: bool, unexpected_domains: list[str]
 ) -> None:
     view = a_view(*(a_domain(uuid, ours=ours) for uuid in ("gone", "moved")))
     settings = msgspec.structs.replace(SETTINGS, running_deleted=policy)
-    inputs = AuditInputs(strays=("gone", "moved"), deleted=deleted)
+    inputs = AuditInputs(unexpected_domains=("gone", "moved"), deleted=deleted)
     finding = audit_node(view, inputs, settings, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
-    assert [domain.uuid for domain in finding.strays] == strays
+    assert [domain.uuid for domain in finding.unexpected_domains] == unexpected_domains
     # Until they are gone they count.
     assert finding.node_usage.node.memory_mb_used == 512 + 600
