@@ -3,16 +3,18 @@
 import contextlib
 import logging
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova import errors, log, metrics, service, threads
+from minova import errors, log, metrics, private_files, service, threads
 from minova.context import service_context
 
 LOG = logging.getLogger(__name__)
@@ -28,6 +30,8 @@ METRICS_PORTS = {
     "minova-standalone": 9794,
     "minova-placement-api": 9795,
 }
+# A line of a configuration file that gives a password, by itself or in a URL.
+_PASSWORD = re.compile(r"^\s*(?:\w*password\s*=\s*\S|\w+\s*=\s*\S+://[^\s/]*:[^\s/]+@)", re.MULTILINE)
 Compose = Callable[[cfg.ConfigOpts, threading.Event], Sequence[service.Running]]
 
 
@@ -44,6 +48,7 @@ def launch(
 
     `prepare` may change defaults once the command line is read; `ready` is called when every service has started.
     """
+    private_files.set_umask()
     # A crash inside a C library leaves the stacks of all threads in the log, and not just an exit status.
     threads.report_crashes()
     stopping, started = threading.Event(), threading.Event()
@@ -63,6 +68,7 @@ def launch(
         conf = configuration.load(sys.argv[1:], prog, cli=cli)
         prepare(conf)
         log.setup(conf)
+        _close_files(conf)
         with log.bound_request(service_context()):
             services = [*metrics.page(conf, METRICS_PORTS[prog]), *compose(conf, stopping)]
             configuration.check(conf)  # again, with the options that oslo.messaging has added
@@ -74,6 +80,21 @@ def launch(
     except (errors.MinovaError, cfg.ConfigFileParseError) as error:
         _fail(prog, str(error))
     sys.exit(0)
+
+
+def _close_files(conf: cfg.ConfigOpts) -> None:
+    """Close what a release before 0.2.0 left open to all users, and warn of passwords that they can read."""
+    folders = [Path(name) for name in (conf.state_path, conf.instances_path, conf.api.images_path)]
+    private_files.close_to_others([*folders, *_database_files(conf.database.connection)])
+    for file in map(Path, conf.config_file or ()):
+        if private_files.readable_by_others(file) and _PASSWORD.search(file.read_text(errors="replace")):
+            LOG.warning("All users of this machine can read the passwords in %s: chmod 640 it", file)
+
+
+def _database_files(url: str) -> list[Path]:
+    """SQLite's; a compute reads this, too, and loads no library of databases."""
+    name = url.partition("?")[0].removeprefix("sqlite:///")
+    return [] if "://" in name else [Path(name + suffix) for suffix in ("", "-wal", "-shm")]
 
 
 def reread(conf: cfg.ConfigOpts, load: Callable[[], object]) -> None:

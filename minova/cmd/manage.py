@@ -8,7 +8,7 @@ from typing import Any
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova import errors, log, threads
+from minova import errors, log, private_files, threads
 from minova.cmd import bench, host_rename, placement_audit, simulate
 from minova.db import schema
 from minova.db.engine import Database
@@ -126,5 +126,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
+    private_files.set_umask()
     threads.report_crashes()
     sys.exit(run(sys.argv[1:]))

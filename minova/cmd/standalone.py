@@ -18,6 +18,7 @@ from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db import schema
 from minova.objects.flavor import Flavor
+from minova.private_files import make_folder
 from minova.rpc import Rpc
 from minova.service import Running
 
@@ -64,7 +65,7 @@ def prepare(conf: cfg.ConfigOpts) -> None:
     """The state folder is where every path begins; only one process may work in it."""
     state_dir = Path(conf.state_dir).absolute()
     try:
-        state_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(state_dir)
         conf.set_override("state_path", str(state_dir))
         _lock(state_dir)
     except OSError as error:

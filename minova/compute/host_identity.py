@@ -20,6 +20,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.errors import InvalidConfiguration
 from minova.objects.service import HostIdentity
+from minova.private_files import make_folder
 
 FILE = "compute_id"
 LOCK = "compute.lock"
@@ -53,7 +54,7 @@ class LocalIdentity:
         InvalidConfiguration: another compute works there, or the files cannot be used.
         """
         try:
-            self._state_path.mkdir(parents=True, exist_ok=True)
+            make_folder(self._state_path)
             self._lock()
         except OSError as error:
             raise InvalidConfiguration(f"[DEFAULT] state_path = {self._state_path}: {error.strerror}") from error

@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db.engine import Database
+from minova.private_files import make_folder
 
 COMMAND = "minova-manage db upgrade"
 # The first release to be upgraded from reads `alembic_version`, and accepts one revision more than its own 0005 there: what
@@ -164,7 +165,7 @@ def _make_folder(url: str) -> None:
         return
     folder = Path(parsed.database).parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise errors.ServiceUnavailable(f"The folder of the database, {folder}: {error.strerror}") from error
 

@@ -19,6 +19,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.states import PowerState
+from minova.private_files import make_folder
 from minova.virt.driver import NO_ROW, RowHost
 
 HYPERVISOR_VERSION = 1
@@ -276,7 +277,7 @@ class FakeDriver:
     def _save(self) -> None:
         if self._file is None:
             return
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._file.parent)
         half = self._file.with_suffix(".part")
         half.write_bytes(msgspec.json.encode(list(self._domains.values())))
         half.rename(self._file)

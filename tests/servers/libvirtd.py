@@ -17,6 +17,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 from tests.servers.private_server import PrivateServer, ServerError, program
 
@@ -44,12 +45,12 @@ unix_sock_rw_perms = "0700"
 host_uuid = "{host_uuid}"
 log_outputs = "2:stderr"
 """
-# Root and no ownership games, so that guests may use files wherever the tests put them. No namespace per guest, as
-# this one holds them all; logs go to plain files, since there is no virtlogd.
+# Root and no ownership games, so that guests may use files wherever the tests put them; or ACCOUNT, and libvirtd gives it the
+# disks, as Debian has it. No namespace per guest, as this one holds them all; logs go to plain files, since there is no virtlogd.
 QEMU_CONF = """\
-user = "root"
-group = "root"
-dynamic_ownership = 0
+user = "{user}"
+group = "{user}"
+dynamic_ownership = {dynamic}
 remember_owner = 0
 security_driver = "none"
 namespaces = []
@@ -81,6 +82,10 @@ class Libvirtd(PrivateServer):
     close_signal = signal.SIGTERM
     outlived = True
 
+    def __init__(self, directory: Path | None = None, *, qemu_user: str = "root", **options: Any) -> None:
+        super().__init__(directory, **options)
+        self._qemu_user = qemu_user
+
     @property
     def uri(self) -> str:
         return uri_of(self.directory)
@@ -97,7 +102,11 @@ class Libvirtd(PrivateServer):
         if not configuration.exists():
             # Many machines have no usable UUID of their own, and a compute node must keep its one.
             configuration.write_text(LIBVIRTD_CONF.format(host_uuid=uuid.uuid4()))
-        (self.directory / "etc" / "qemu.conf").write_text(QEMU_CONF.format(huge_pages=self.directory / "huge"))
+        (self.directory / "etc" / "qemu.conf").write_text(
+            QEMU_CONF.format(
+                user=self._qemu_user, dynamic=int(self._qemu_user != "root"), huge_pages=self.directory / "huge"
+            )
+        )
         for name, (original, line) in ACCOUNT_FILES.items():
             lines = Path(original).read_text()
             known = any(each.startswith(f"{ACCOUNT}:") for each in lines.splitlines())

@@ -19,6 +19,7 @@ from typing import IO, Self
 import msgspec
 
 from minova import errors
+from minova.private_files import make_folder
 
 CHUNK_BYTES = 1 << 20
 YOUNG = 5.0  # seconds
@@ -44,7 +45,7 @@ class ImageStore:
     def begin(self, image_id: str) -> "Upload":
         """Raises DiskFull or ServiceUnavailable if the folder is not writable."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             return Upload(self._folder, image_id)
         except OSError as error:
             raise _store_error(error) from None

@@ -27,6 +27,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.codecs import Decoder
 from minova.objects.image import Image
+from minova.private_files import make_folder
 from minova.virt import image_format
 from minova.virt.disk_space import disk_full
 
@@ -161,7 +162,7 @@ class ImageCache:
     def _cached(self, fetch: _Fetch, image: Image, digest: str) -> Path:
         path = self.folder / digest
         with disk_full(f"Image {image.id} cannot be kept in {self.folder}"):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             with locked(self.folder, digest):
                 if not self._holds(path, image):
                     self._download(fetch, path, image)

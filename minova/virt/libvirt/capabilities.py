@@ -1,6 +1,7 @@
 """What libvirt's capabilities XML says of a host, in Nova's words. Pure."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -9,10 +10,13 @@ import msgspec
 
 from minova.hardware import cpuset
 from minova.objects.numa import CPUs, NUMACell, NUMAPages, NUMATopology
+from minova.virt.libvirt.guest_files.qemu_access import QemuUser
 
 # Other names of the same machines.
 _ARCHES = {"i386": "i686", "i486": "i686", "i586": "i686", "amd64": "x86_64", "arm64": "aarch64"}
 _VM_MODES = {"linux": "xen"}
+# User and group of QEMU, as numbers.
+_DAC_LABEL = re.compile(r"\+(\d+):\+(\d+)")
 # In KiB.
 _UNITS = {"KiB": 1, "MiB": 1024, "GiB": 1024 * 1024}
 
@@ -20,13 +24,15 @@ _UNITS = {"KiB": 1, "MiB": 1024, "GiB": 1024 * 1024}
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """`cpus` are the numbers of the host's CPUs, as far as libvirt reports them; `cpu_info` is Nova's JSON, or empty;
     `cpu` is libvirt's XML of it. `machines` are the machine types of fully virtualised guests, as (architecture, virt_type,
-    name). `odd` says what could not be read: all else was.
+    name). `qemu_user` is the user that libvirt runs guests as, if it gives them one. `odd` says what could not be read: all else
+    was.
     """
 
     arch: str
     cpus: frozenset[int] = frozenset()
     cpu_info: str = ""
     cpu: str = ""
+    qemu_user: QemuUser | None = None
     supported_instances: tuple[tuple[str, str, str], ...] = ()
     machines: frozenset[tuple[str, str, str]] = frozenset()
     numa_topology: NUMATopology | None = None
@@ -68,6 +74,7 @@ def parse(xml: str) -> Capabilities:
         cpus=frozenset[int]().union(*(cell.cpuset for cell in cells)),
         cpu_info="" if cpu is None else json.dumps(_cpu_info(cpu, len(listed), odd), sort_keys=True),
         cpu="" if cpu is None else ET.tostring(cpu, encoding="unicode"),
+        qemu_user=_qemu_user(host),
         supported_instances=tuple(dict.fromkeys(_supported(root))),
         machines=frozenset(_machines(root)),
         numa_topology=NUMATopology(tuple(cells)) if cells else None,
@@ -99,6 +106,15 @@ def _cpu_info(cpu: ET.Element, cells: int, odd: list[str]) -> dict[str, Any]:
         "topology": {"cells": cells or 1, **{key: 1 if count is None else count for key, count in counts.items()}},
         "features": sorted({feature.get("name", "") for feature in cpu.findall("feature")}),
     }
+
+
+def _qemu_user(host: ET.Element) -> QemuUser | None:
+    for model in host.findall("secmodel[model='dac']"):
+        for label in model.findall("baselabel"):
+            ids = _DAC_LABEL.fullmatch(label.text or "")
+            if ids is not None:
+                return QemuUser(uid=int(ids[1]), gid=int(ids[2]))
+    return None
 
 
 def _supported(root: ET.Element) -> Iterator[tuple[str, str, str]]:

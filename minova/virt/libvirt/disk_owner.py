@@ -20,6 +20,7 @@ import msgspec
 
 from minova.codecs import Decoder
 from minova.errors import HypervisorUnavailable, StaleAttempt
+from minova.private_files import make_folder
 
 LOG = logging.getLogger(__name__)
 OWNER, HOSTS, ROOT_DISK = "owner.json", ".hosts", "disk"
@@ -105,7 +106,7 @@ def locked(folder: Path, *, make: bool = False) -> Iterator[OwnerFile]:
     until = time.monotonic() + LOCK_WITHIN
     while True:
         if make:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         try:
             file = open_owner(folder)
         except FileNotFoundError:
@@ -120,7 +121,7 @@ def locked(folder: Path, *, make: bool = False) -> Iterator[OwnerFile]:
 
 
 def open_owner(folder: Path) -> BinaryIO:
-    handle = os.open(folder / OWNER, os.O_RDWR | os.O_CREAT, 0o640)
+    handle = os.open(folder / OWNER, os.O_RDWR | os.O_CREAT, 0o600)
     return os.fdopen(handle, "r+b")
 
 
@@ -154,7 +155,7 @@ def inode(path: Path) -> int | None:
 def register_host(instances_path: Path, host: str) -> None:
     """Say that this host keeps disks here."""
     folder = instances_path / HOSTS
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     (folder / host).touch()
 
 

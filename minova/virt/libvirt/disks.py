@@ -26,12 +26,14 @@ from minova.errors import (
     UnknownDiskFormat,
 )
 from minova.objects.instance import Instance
+from minova.private_files import make_folder
 from minova.virt import image_format
 from minova.virt.disk_space import disk_full, says_disk_full
 from minova.virt.driver import RowHost
 from minova.virt.libvirt import disk_owner
 from minova.virt.libvirt.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.guest_files import console_logs, disk_formats
+from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
 from minova.virt.libvirt.guest_xml import Disk
 
 LOG = logging.getLogger(__name__)
@@ -50,6 +52,7 @@ class Disks:
 
     def __init__(self, instances_path: Path) -> None:
         self.path = instances_path.absolute()
+        self._qemu = QemuAccess()
 
     def check(self) -> None:
         """InvalidConfiguration: a program or the folder cannot be used."""
@@ -57,9 +60,14 @@ class Disks:
             if shutil.which(name, path=_PATH) is None:
                 raise InvalidConfiguration(f"{name} is not installed (Debian package {package})")
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
         except OSError as error:
             raise InvalidConfiguration(f"[DEFAULT] instances_path = {self.path}: {error.strerror}") from error
+
+    def let_in(self, user: QemuUser | None, state_path: Path) -> None:
+        """Let QEMU's user reach the disks, those of existing guests too. Raises InvalidConfiguration if it cannot."""
+        self._qemu = QemuAccess.of(user)
+        self._qemu.search(folders_above(self.path, state_path.absolute()))
 
     def folder(self, instance_uuid: str) -> Path:
         """ValueError: the name is not a UUID, and could lead anywhere."""
@@ -93,17 +101,24 @@ class Disks:
         formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance)}
         with disk_full(what), disk_owner.locked(folder, make=True) as owner:
             owner.take(host, attempt, formats)
-            # Created here, it is readable here, whatever user QEMU runs as.
-            self.console_log(instance.uuid).touch(mode=0o640)
+            self._share(folder, base)
             made = lambda disk: owner.write(  # noqa: E731
                 DiskOwner(host=host, attempt=attempt, disk=disk, formats=formats)
             )
-            _overlay(folder / "disk", base, instance.flavor.root_gb * GB, made)
+            _overlay(folder / "disk", base, instance.flavor.root_gb * GB, made, self._qemu)
             if instance.flavor.ephemeral_gb:
                 mkfs = ("mkfs.ext4", "-q", "-F", "-L", "ephemeral0")
-                _formatted(folder / "disk.eph0", instance.flavor.ephemeral_gb * GB, *mkfs)
+                _formatted(folder / "disk.eph0", instance.flavor.ephemeral_gb * GB, *mkfs, qemu=self._qemu)
             if instance.flavor.swap:
-                _formatted(folder / "disk.swap", instance.flavor.swap * MB, "mkswap")
+                _formatted(folder / "disk.swap", instance.flavor.swap * MB, "mkswap", qemu=self._qemu)
+
+    def _share(self, folder: Path, base: "Base") -> None:
+        """With QEMU's user: the folders and the base image. The console log is made here, because it is read here."""
+        self._qemu.search((folder, base.path.parent))
+        self._qemu.read(base.path)
+        log = folder / console_logs.NAME
+        log.touch(mode=0o600)
+        self._qemu.write(log)
 
     def require_owner(self, instance_uuid: str, host: str) -> None:
         """StaleAttempt: on shared storage another host has made these disks since."""
@@ -195,7 +210,7 @@ class Disks:
 
     def usage(self) -> tuple[int, int, int]:
         """(total, used, free) of the file system, bytes; free is what is not kept for root."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         found = shutil.disk_usage(self.path)
         return found.total, found.used, found.free
 
@@ -268,19 +283,20 @@ def _remove_folder(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def _overlay(path: Path, base: Base, size: int, made: Callable[[int], None]) -> None:
+def _overlay(path: Path, base: Base, size: int, made: Callable[[int], None], qemu: QemuAccess) -> None:
     """`made` hears the inode of the disk before it has its name."""
     part = path.with_name(f"{path.name}.part")
     command = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", base.disk_format, "-b", str(base.path)]
     try:
         _run([*command, str(part), str(size or base.virtual_size)])
+        qemu.write(part)
         made(part.stat().st_ino)
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)
 
 
-def _formatted(path: Path, size: int, *command: str) -> None:
+def _formatted(path: Path, size: int, *command: str, qemu: QemuAccess) -> None:
     """A thin raw file with a file system or swap area in it."""
     part = path.with_name(f"{path.name}.part")
     try:
@@ -288,6 +304,7 @@ def _formatted(path: Path, size: int, *command: str) -> None:
             file.truncate(size)
         part.chmod(0o600)
         _run([*command, str(part)])
+        qemu.write(part)
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)

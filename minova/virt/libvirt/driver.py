@@ -78,6 +78,7 @@ class LibvirtDriver:
             cpus = cpus_of(connection, found)
         self._settings = settings_from(self._conf, host, found, cpus, direct_io=self._disks.direct_io())
         if self._real:
+            self._disks.let_in(found.qemu_user, Path(self._conf.state_path))
             disk_owner.register_host(self._disks.path, host)
 
     def recognise(self, former_hosts: tuple[str, ...]) -> None:

@@ -42,7 +42,7 @@ def bound(log: Path, limit: int) -> bool:
 def _keep_end(handle: int, kept: Path, size: int, limit: int) -> None:
     part = kept.with_name(f"{kept.name}.part")
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o640), "wb") as file:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
             at = size - limit
             # What came during the copy is copied too, as far as a guest that prints faster does not keep it going.
             while at < size + limit and (data := os.pread(handle, _CHUNK, at)):

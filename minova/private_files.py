@@ -1,0 +1,55 @@
+"""The files of a service are for its own user: no other user of the machine may read them.
+
+New files have mode 0600 and new sockets 0700, by the umask. Folders have 0750, so that an administrator may share one with a
+group: minova-compute shares the folders of disks with QEMU's group.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+LOG = logging.getLogger(__name__)
+UMASK = 0o077
+FOLDER_MODE = 0o750
+_OTHERS = stat.S_IRWXO
+
+
+def set_umask() -> None:
+    """For the whole process: call it before any thread runs."""
+    os.umask(UMASK)
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder and its missing parents."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    path.chmod(FOLDER_MODE)
+
+
+def close_to_others(paths: Iterable[Path]) -> None:
+    """Take the rights of all other users from what an earlier release made. What belongs to another user is left alone."""
+    for path in paths:
+        try:
+            found = path.lstat()
+            if found.st_uid != os.geteuid() or not found.st_mode & _OTHERS:
+                continue
+            # A sticky folder, such as /tmp, is meant for all users; and a link has no rights of its own.
+            if not stat.S_ISLNK(found.st_mode) and not found.st_mode & stat.S_ISVTX:
+                path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+                LOG.info("Other users can no longer read %s", path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            LOG.warning("Other users may be able to read %s: %s", path, error.strerror)
+
+
+def readable_by_others(path: Path) -> bool:
+    """Whether the mode of the file lets every user read it. False: there is no file."""
+    try:
+        return bool(path.stat().st_mode & stat.S_IROTH)
+    except OSError:
+        return False

@@ -1,0 +1,87 @@
+"""QEMU's user reaches the files of guests through QEMU's group; all other users of the machine are kept out.
+
+    state folder, instances, INSTANCES/UUID, _base   0750, QEMU's group: it may search
+    disks, console.log                               0660: QEMU writes
+    base images                                      0640: QEMU reads
+    owner.json and all other files                   0600, minova's alone
+
+libvirt gives disks and base images to QEMU's user when a guest starts (`dynamic_ownership`); their group then still lets
+minova-compute read them. Where QEMU runs as minova-compute's own user, there is no group to let in.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from minova.errors import InvalidConfiguration
+from minova.private_files import FOLDER_MODE
+
+LOG = logging.getLogger(__name__)
+WRITTEN, READ = 0o660, 0o640
+
+
+class QemuUser(msgspec.Struct, frozen=True, kw_only=True):
+    """As libvirt runs QEMU."""
+
+    uid: int
+    gid: int
+
+
+class QemuAccess:
+    """`group`: QEMU's, or None where QEMU has the same user as this process."""
+
+    def __init__(self, group: int | None = None) -> None:
+        self._group = group
+
+    @classmethod
+    def of(cls, user: QemuUser | None) -> "QemuAccess":
+        """`user` None: libvirt does not run QEMU as another user. Raises InvalidConfiguration if this process may not share
+        files with it.
+        """
+        if user is None or user.uid == os.geteuid():
+            return cls()
+        if os.geteuid() and user.gid not in {os.getegid(), *os.getgroups()}:
+            raise InvalidConfiguration(
+                f"libvirt runs QEMU as user {user.uid} with group {user.gid}. Add the user of minova-compute ({os.geteuid()}) "
+                "to that group, so that both can use the disks of guests"
+            )
+        return cls(user.gid)
+
+    def search(self, folders: Iterable[Path]) -> None:
+        """Folders that QEMU finds its files in. Raises InvalidConfiguration if one cannot be shared."""
+        for folder in folders:
+            try:
+                self._share(folder, FOLDER_MODE)
+            except OSError as error:
+                raise InvalidConfiguration(
+                    f"{folder} cannot be shared with QEMU's group {self._group}: {error.strerror}"
+                ) from error
+
+    def write(self, path: Path) -> None:
+        self._share(path, WRITTEN)
+
+    def read(self, path: Path) -> None:
+        self._share(path, READ)
+
+    def _share(self, path: Path, mode: int) -> None:
+        if self._group is None:
+            return
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            path = path.resolve()
+            found = path.stat()
+        if found.st_gid != self._group:
+            os.chown(path, -1, self._group)
+        # A base image may belong to QEMU's user by now, and only an owner may change a mode.
+        if stat.S_IMODE(found.st_mode) != mode and (os.geteuid() in {0, found.st_uid} or mode & ~found.st_mode):
+            path.chmod(mode)
+
+
+def folders_above(instances: Path, state: Path) -> list[Path]:
+    """The folders of minova that lead to the files of guests: from the state folder down, if the instances are in it."""
+    found = [folder for folder in (instances, *instances.parents) if folder == state or state in folder.parents]
+    return [*reversed(found or [instances])]
