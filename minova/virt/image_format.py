@@ -5,12 +5,8 @@ Needs no hypervisor: the API looks at uploads with it, the computes at downloads
 
 import io
 import math
-import struct
-import sys
-from array import array
-from collections.abc import Iterator
+import re
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 from oslo_utils.imageutils import format_inspector
@@ -18,10 +14,13 @@ from oslo_utils.imageutils import format_inspector
 from minova.errors import ImageUnacceptable
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.virt import qcow2_tables
 
 FORMATS = ("qcow2", "raw")
 CONTAINERS = ("bare",)
 GB = 1 << 30
+# Of the inspection. Raise it with every change of what is refused: what was found by older rules is then found anew.
+RULES = 1
 
 # Every format that could deceive QEMU shows itself in here; the last is ISO 9660 at 32 kB.
 _HEAD = 1 << 20
@@ -29,15 +28,16 @@ _CHUNK = 1 << 16
 # A partition table is what many raw disks begin with; QEMU reads no meaning into it.
 _RAW = {"raw", "gpt"}
 _NAMES = {"raw": "raw or of no known format"}
-# The bit that QEMU sets on a qcow2 file whose metadata it found damaged.
-_QCOW2_CORRUPT = 2
-# Largest table of tables that QEMU reads, bytes.
-_L1_LIMIT = 32 << 20
-# Bytes: beyond this file systems refuse to seek.
-_LONGEST = 1 << 42
-_OFFSET = 0x00FF_FFFF_FFFF_FE00
-_COMPRESSED = 1 << 62
-_TRUNCATED = "corrupt or truncated: its tables point beyond the end of the file"
+# First bytes by which QEMU, left to guess, would take a file for more than a raw disk, and which the library does not know.
+_MAGICS = {
+    b"COWD": "vmdk",
+    b"WithoutFreeSpace": "parallels",
+    b"WithouFreSpacExt": "parallels",
+    b"Bochs Virtual HD Image": "bochs",
+    b"#!/bin/sh\n#V2.0 Format\nmodprobe cloop": "cloop",
+}
+# A VMDK that is text alone, and names files as its extents: comments, empty lines, and then its version.
+_VMDK_TEXT = re.compile(rb"(?:#[^\n]{0,4096}\n|[ ]{0,4096}\r?\n){0,256}version=[0-9]")
 
 
 class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,14 +57,15 @@ def inspect(path: Path, declared: str | None) -> ImageFacts:
         file.seek(0)
         if size == 0:
             raise ImageUnacceptable("the image file is empty")
-        inspector = _detect(file)
-        found = "raw" if inspector.NAME in _RAW else inspector.NAME
+        head = file.read(_HEAD)
+        inspector = _detect(head)
+        found = _other_format(head) or "raw" if inspector.NAME in _RAW else inspector.NAME
         if found != declared:
             raise ImageUnacceptable(f"declared as {declared}, but the file is {_NAMES.get(found, found)}")
         if found == "raw":
             return ImageFacts(disk_format=found, virtual_size=size)
         _refuse_unsafe(inspector)
-        return ImageFacts(disk_format=found, virtual_size=_qcow2_size(file, size))
+        return ImageFacts(disk_format=found, virtual_size=qcow2_tables.virtual_size(file, size))
 
 
 def format_refused(disk_format: str | None, container_format: str | None = "bare") -> str | None:
@@ -93,9 +94,15 @@ def unfit(image: Image, flavor: Flavor, virtual_size: int | None = None) -> tupl
     return tuple(reasons)
 
 
-def _detect(file: BinaryIO) -> format_inspector.FileInspector:
-    """The one format that the head of the file shows."""
-    wrapper = format_inspector.InspectWrapper(io.BytesIO(file.read(_HEAD)))
+def _other_format(head: bytes) -> str | None:
+    if _VMDK_TEXT.match(head):
+        return "vmdk"
+    return next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
+
+
+def _detect(head: bytes) -> format_inspector.FileInspector:
+    """The one format that the first bytes of the file show."""
+    wrapper = format_inspector.InspectWrapper(io.BytesIO(head))
     while wrapper.read(_CHUNK):
         pass
     wrapper.close()
@@ -115,52 +122,3 @@ def _refuse_unsafe(found: format_inspector.FileInspector) -> None:
         raise ImageUnacceptable(", ".join(f"{name}: {why}" for name, why in error.failures.items())) from error
     except format_inspector.ImageFormatError as error:
         raise ImageUnacceptable(f"corrupt header: {error}") from error
-
-
-class _Header(msgspec.Struct, frozen=True):
-    """What of a qcow2 header matters here, in its order (QEMU's docs/interop/qcow2)."""
-
-    cluster_bits: int
-    size: int
-    crypt_method: int
-    l1_size: int
-    l1_table_offset: int
-    refcount_table_offset: int
-
-
-def _qcow2_size(file: BinaryIO, file_size: int) -> int:
-    """The virtual size, after a look at whether every cluster that the tables name lies in the file."""
-    file.seek(0)
-    head = file.read(104)
-    header = _Header(*struct.unpack_from(">IQIIQQ", head, 20))
-    if struct.unpack_from(">I", head, 4)[0] >= 3 and head[79] & _QCOW2_CORRUPT:
-        raise ImageUnacceptable("the image is marked as corrupt")
-    if header.crypt_method:
-        raise ImageUnacceptable("the image is encrypted")
-    if header.size == 0:
-        raise ImageUnacceptable("corrupt header: the virtual size is 0")
-    if not 9 <= header.cluster_bits <= 21:
-        raise ImageUnacceptable(f"corrupt header: clusters of 2^{header.cluster_bits} bytes")
-    cluster = 1 << header.cluster_bits
-    tables_needed = -(-header.size // (cluster * (cluster // 8)))
-    if header.l1_size * 8 > _L1_LIMIT or header.l1_size < tables_needed:
-        raise ImageUnacceptable(f"corrupt header: {header.l1_size} tables for {header.size} bytes")
-    if not cluster <= header.refcount_table_offset < file_size:
-        raise ImageUnacceptable(_TRUNCATED)
-    for table in sorted(set(_offsets(file, header.l1_table_offset, header.l1_size))):
-        if table % cluster:
-            raise ImageUnacceptable(f"corrupt: a table at {table} is not at the start of a cluster")
-        if max(_offsets(file, table, cluster // 8), default=0) >= file_size:
-            raise ImageUnacceptable(_TRUNCATED)
-    return header.size
-
-
-def _offsets(file: BinaryIO, at: int, count: int) -> Iterator[int]:
-    """Where the entries of a table point; those that are empty or hold packed clusters are left out."""
-    raw = b"" if at > _LONGEST or file.seek(at) != at else file.read(count * 8)
-    if len(raw) < count * 8:
-        raise ImageUnacceptable(_TRUNCATED)
-    entries = array("Q", raw)
-    if sys.byteorder == "little":
-        entries.byteswap()
-    return (entry & _OFFSET for entry in filter(None, entries) if not entry & _COMPRESSED and entry & _OFFSET)

@@ -1,6 +1,6 @@
 """The base images of this host: fetched once over HTTP, checked, and kept under the digest of what they hold.
 
-    image service --> DIGEST.part --size, sha256, format--> DIGEST, then DIGEST.json (its mark: size and time)
+    image service --> DIGEST.part --size, sha256, format--> DIGEST, then DIGEST.json (its mark: size, time, what is in it)
 
 A name is never given to half a file, and overlays name a file that never changes. One lock per image holds across
 processes, since several computes may share a cache.
@@ -28,8 +28,9 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.objects.image import Image
 from minova.private_files import make_folder
-from minova.virt import image_format
+from minova.virt import image_format, inspections
 from minova.virt.disk_space import disk_full
+from minova.virt.image_format import ImageFacts
 
 LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20
@@ -42,10 +43,33 @@ _UUID_LIKE = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """How a cached file looked when its digest was checked."""
+    """How a cached file looked when its digest was checked, and what the inspection found in it.
+
+    `rules` of the inspection; 0: an older release has written the mark, and nothing was found. With `refused` there is no file:
+    what has this digest is not served as `disk_format`, and is not fetched again to find that out.
+    """
 
     size: int
     mtime_ns: int
+    rules: int = 0
+    disk_format: str = ""
+    virtual_size: int = 0
+    refused: str | None = None
+
+    def is_of(self, path: Path) -> bool:
+        found = path.stat()
+        return (found.st_size, found.st_mtime_ns) == (self.size, self.mtime_ns)
+
+    def facts(self, declared: str | None) -> ImageFacts | None:
+        """What an inspection by the same rules has found; None: the file is to be inspected."""
+        if self.refused or (self.rules, self.disk_format) != (image_format.RULES, declared):
+            return None
+        return ImageFacts(disk_format=self.disk_format, virtual_size=self.virtual_size)
+
+    def require_served(self, image: Image) -> None:
+        """ImageUnacceptable: these bytes were refused before."""
+        if self.refused and (self.rules, self.disk_format) == (image_format.RULES, image.disk_format):
+            raise errors.ImageUnacceptable(f"Image {image.id}: {self.refused}")
 
 
 class Broken(Exception):
@@ -105,7 +129,8 @@ class ImageCache:
         """Whether `fetch` will most likely find the image here: its file is still to be checked."""
         try:
             path = self.folder / _digest(image)
-            return _read_mark(path) == _mark_of(path)
+            mark = _read_mark(path)
+            return mark is not None and mark.is_of(path)
         except (OSError, errors.ImageUnacceptable):
             return False
 
@@ -160,30 +185,39 @@ class ImageCache:
         fetch.done.set()
 
     def _cached(self, fetch: _Fetch, image: Image, digest: str) -> Path:
-        path = self.folder / digest
+        path: Path = self.folder / digest
         with disk_full(f"Image {image.id} cannot be kept in {self.folder}"):
             make_folder(self.folder)
             with locked(self.folder, digest):
-                if not self._holds(path, image):
+                mark = _read_mark(path)
+                if mark is not None:
+                    mark.require_served(image)
+                if not self._holds(path, mark, image):
                     self._download(fetch, path, image)
                 mark_file(path).touch()  # asked for now: see image_sweep
-                return _inspected(path, image)
+                return path
 
-    def _holds(self, path: Path, image: Image) -> bool:
-        """Whether the cached file is the image: by its mark, or by its digest where the mark does not tell."""
+    def _holds(self, path: Path, mark: Mark | None, image: Image) -> bool:
+        """Whether the cached file is the image: by its mark, or by its digest where the mark does not tell.
+
+        The file is inspected where the mark does not tell what is in it.
+        """
         try:
-            found = _mark_of(path)
+            size = path.stat().st_size
         except FileNotFoundError:
             return False
-        if image.size in {None, found.size} and _read_mark(path) == found:
-            return True
-        with path.open("rb") as file:
-            matches = hashlib.file_digest(file, image.os_hash_algo or ALGORITHMS[0]).hexdigest() == path.name
-        if matches:
-            _write_mark(path)
+        if mark is None or not mark.is_of(path) or image.size not in {None, size}:
+            with path.open("rb") as file:
+                if hashlib.file_digest(file, image.os_hash_algo or ALGORITHMS[0]).hexdigest() != path.name:
+                    LOG.warning("Cached image %s was changed on disk (%d bytes): it is fetched again", path, size)
+                    return False
+            mark = None
+        facts = mark.facts(image.disk_format) if mark is not None else None
+        if facts is None:
+            _write_mark(path, _inspected(path, image))
         else:
-            LOG.warning("Cached image %s was changed on disk (%d bytes): it is fetched again", path, found.size)
-        return matches
+            inspections.remember(path, facts)
+        return True
 
     # -- download --------------------------------------------------------------------------------------------------
 
@@ -191,13 +225,24 @@ class ImageCache:
         part = path.with_name(f"{path.name}.part")
         try:
             self._patiently(fetch, part, image)
-            _inspected(part, image)
+            facts = self._accepted(part, path, image)
             part.rename(path)
         finally:
             part.unlink(missing_ok=True)
-        _write_mark(path)
+        _write_mark(path, facts)
         _sync_folder(path.parent)
         LOG.info("Image %s is cached: %d bytes", image.id, path.stat().st_size)
+
+    def _accepted(self, part: Path, path: Path, image: Image) -> ImageFacts:
+        """What is in the checked bytes. ImageUnacceptable, which is written down: they are not to be served."""
+        try:
+            return _inspected(part, image)
+        except errors.ImageUnacceptable as error:
+            found, declared = part.stat(), image.disk_format or ""
+            mark = Mark(size=found.st_size, mtime_ns=found.st_mtime_ns, rules=image_format.RULES, disk_format=declared)
+            with contextlib.suppress(OSError):  # a full disk: it is fetched and refused again
+                _save_mark(path, msgspec.structs.replace(mark, refused=str(error.__cause__ or error)))
+            raise
 
     def _patiently(self, fetch: _Fetch, part: Path, image: Image) -> None:
         for number in range(1, self._tries + 1):
@@ -293,12 +338,11 @@ def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, chec
     return digest.hexdigest()
 
 
-def _inspected(path: Path, image: Image) -> Path:
+def _inspected(path: Path, image: Image) -> ImageFacts:
     try:
-        image_format.inspect(path, image.disk_format)
+        return inspections.inspect_once(path, image.disk_format)
     except errors.ImageUnacceptable as error:
         raise errors.ImageUnacceptable(f"Image {image.id}: {error}") from error
-    return path
 
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -311,11 +355,6 @@ def mark_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def _mark_of(path: Path) -> Mark:
-    found = path.stat()
-    return Mark(size=found.st_size, mtime_ns=found.st_mtime_ns)
-
-
 def _read_mark(path: Path) -> Mark | None:
     try:
         return _MARK.from_json(mark_file(path).read_bytes())
@@ -323,9 +362,21 @@ def _read_mark(path: Path) -> Mark | None:
         return None
 
 
-def _write_mark(path: Path) -> None:
+def _write_mark(path: Path, facts: ImageFacts) -> None:
+    found = path.stat()
+    mark = Mark(
+        size=found.st_size,
+        mtime_ns=found.st_mtime_ns,
+        rules=image_format.RULES,
+        disk_format=facts.disk_format,
+        virtual_size=facts.virtual_size,
+    )
+    _save_mark(path, mark)
+
+
+def _save_mark(path: Path, mark: Mark) -> None:
     half = mark_file(path).with_suffix(".json.part")
-    half.write_bytes(msgspec.json.encode(_mark_of(path)))
+    half.write_bytes(msgspec.json.encode(mark))
     half.rename(mark_file(path))
 
 

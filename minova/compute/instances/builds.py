@@ -27,7 +27,8 @@ from minova.objects.instance import Instance
 from minova.objects.power_rules import must_stop
 from minova.objects.states import PowerState, TaskState, VmState
 from minova.virt.driver import Driver, RowHost
-from minova.virt.image_format import inspect, unfit
+from minova.virt.image_format import unfit
+from minova.virt.inspections import inspect_once
 
 LOG = logging.getLogger(__name__)
 # Seconds after its claim for which an attempt counts as this host's without being asked again.
@@ -172,7 +173,7 @@ class Builder:
             raise errors.ImageUnacceptable(f"Instance {instance.uuid} names no image, and this host needs one")
         refuse(unfit(image, instance.flavor), image)  # by its record, before anything is fetched
         path = self._images.fetch(image, check)
-        facts = inspect(path, image.disk_format)
+        facts = inspect_once(path, image.disk_format)
         refuse(unfit(image, instance.flavor, facts.virtual_size), image)
         return path
 

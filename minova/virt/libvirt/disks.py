@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import shutil
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 from minova.errors import (
-    DiskFull,
     HardwareNotOffered,
     HypervisorUnavailable,
     ImageUnacceptable,
@@ -27,9 +25,10 @@ from minova.errors import (
 )
 from minova.objects.instance import Instance
 from minova.private_files import make_folder
-from minova.virt import image_format
-from minova.virt.disk_space import disk_full, says_disk_full
+from minova.virt import image_format, programs
+from minova.virt.disk_space import disk_full
 from minova.virt.driver import RowHost
+from minova.virt.inspections import inspect_once
 from minova.virt.libvirt import disk_owner
 from minova.virt.libvirt.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.guest_files import console_logs, disk_formats
@@ -38,12 +37,8 @@ from minova.virt.libvirt.guest_xml import Disk
 
 LOG = logging.getLogger(__name__)
 MB, GB = 1 << 20, 1 << 30
-# Seconds: none of these programs copies anything.
-WITHIN = 120.0
 CONSOLE_BYTES = 100 * 1024
-_PROGRAMS = {"qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs", "mkswap": "util-linux"}
-# Where Debian keeps what only administrators call.
-_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+_PACKAGES = {"qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs", "mkswap": "util-linux"}
 _ROTATED = re.compile(r"console\.log\.\d+")
 
 
@@ -56,9 +51,7 @@ class Disks:
 
     def check(self) -> None:
         """InvalidConfiguration: a program or the folder cannot be used."""
-        for name, package in _PROGRAMS.items():
-            if shutil.which(name, path=_PATH) is None:
-                raise InvalidConfiguration(f"{name} is not installed (Debian package {package})")
+        programs.require(_PACKAGES)
         try:
             make_folder(self.path)
         except OSError as error:
@@ -266,7 +259,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         image, flavor = instance.image, instance.flavor
         if image is None or path is None:
             raise ImageUnacceptable(f"Instance {instance.uuid} names no image to boot from")
-        facts = image_format.inspect(path, image.disk_format)
+        facts = inspect_once(path, image.disk_format)
         reasons = image_format.unfit(image, flavor, facts.virtual_size)
         if reasons:
             raise ImageUnacceptable(f"Image {image.id} does not fit flavor {flavor.name}: {'; '.join(reasons)}")
@@ -284,11 +277,16 @@ def _remove_folder(folder: Path) -> None:
 
 
 def _overlay(path: Path, base: Base, size: int, made: Callable[[int], None], qemu: QemuAccess) -> None:
-    """`made` hears the inode of the disk before it has its name."""
+    """`made` hears the inode of the disk before it has its name.
+
+    With `-u` qemu-img does not open the base, which strangers have made: its format and its size are known by inspection.
+    """
+    if not base.path.is_file():
+        raise HypervisorUnavailable(f"Base image {base.path} is missing")
     part = path.with_name(f"{path.name}.part")
-    command = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", base.disk_format, "-b", str(base.path)]
+    command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", base.disk_format, "-b", str(base.path)]
     try:
-        _run([*command, str(part), str(size or base.virtual_size)])
+        programs.write_with(part, command, programs.Limits(), str(size or base.virtual_size))
         qemu.write(part)
         made(part.stat().st_ino)
         part.rename(path)
@@ -303,27 +301,11 @@ def _formatted(path: Path, size: int, *command: str, qemu: QemuAccess) -> None:
         with part.open("wb") as file:
             file.truncate(size)
         part.chmod(0o600)
-        _run([*command, str(part)])
+        programs.write_with(part, command, programs.Limits(file_size=size))
         qemu.write(part)
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _run(command: list[str]) -> None:
-    environment = os.environ | {"LC_ALL": "C", "PATH": _PATH}
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=WITHIN, env=environment, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired as error:
-        raise HypervisorUnavailable(f"{command[0]}: no end within {WITHIN:g} s") from error
-    if done.returncode == 0:
-        return
-    words = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
-    if says_disk_full(words):
-        raise DiskFull(f"{command[0]}: {words}")
-    raise HypervisorUnavailable(f"{command[0]}: {words}")
 
 
 def _tail(path: Path, length: int) -> bytes:

@@ -19,6 +19,7 @@ from minova.compute.images.cache import ImageCache
 from minova.compute.images.sweep import sweep
 from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable
 from minova.objects.image import Image
+from minova.virt.image_format import RULES
 from tests.functional.virt.image_server import ImageServer
 
 DATA = b"raw disk " * 30000
@@ -131,7 +132,41 @@ def test_an_image_that_is_not_what_it_says_is_refused(
     with pytest.raises(ImageUnacceptable) as caught:
         images.fetch(image(**wrong))
     assert words in str(caught.value)
-    assert files(images) == set()
+    assert {name for name in files(images) if not name.endswith(".json")} == set()
+
+
+def test_bytes_that_were_refused_are_not_fetched_again(tmp_path: Path, server: ImageServer) -> None:
+    for number in range(3):
+        with pytest.raises(ImageUnacceptable, match=f"Image {ID}: declared as qcow2, but the file is raw"):
+            cache(tmp_path, server).fetch(image(disk_format="qcow2"))
+        assert len(server.requests) == 1, number
+    # The verdict is on the bytes as a qcow2 image, and no other.
+    assert cache(tmp_path, server).fetch(image()).read_bytes() == DATA
+    images = cache(tmp_path, server)
+    with pytest.raises(ImageUnacceptable, match="declared as qcow2"):
+        images.fetch(image(disk_format="qcow2"))
+
+
+@pytest.mark.parametrize(("rules", "virtual_size"), [(RULES, 4711), (RULES - 1, len(DATA))])
+def test_the_verdict_beside_the_file_holds_as_long_as_the_rules(
+    tmp_path: Path, server: ImageServer, rules: int, virtual_size: int
+) -> None:
+    path = cache(tmp_path, server).fetch(image())
+    mark = path.with_name(f"{path.name}.json")
+    written = msgspec.json.decode(mark.read_bytes())
+    assert (written["rules"], written["disk_format"], written["virtual_size"]) == (RULES, "raw", len(DATA))
+    mark.write_bytes(msgspec.json.encode(written | {"rules": rules, "virtual_size": 4711}))
+    program = (
+        "import sys, pathlib, msgspec\n"
+        "from minova.virt.inspections import inspect_once\n"
+        "from tests.functional.virt.test_image_cache import conf, ImageCache, Image\n"
+        "image = msgspec.json.decode(sys.argv[3], type=Image)\n"
+        "path = ImageCache(conf(pathlib.Path(sys.argv[1]), sys.argv[2])).fetch(image)\n"
+        "print(inspect_once(path, 'raw').virtual_size)\n"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path), server.url, msgspec.json.encode(image()).decode()]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert int(done.stdout) == virtual_size
 
 
 def test_an_image_that_is_gone_is_not_asked_for_again(tmp_path: Path, server: ImageServer) -> None:

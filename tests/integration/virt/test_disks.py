@@ -140,9 +140,12 @@ def test_an_image_that_claims_to_be_larger_than_the_whole_disk(disks: Disks, bas
 
 def test_a_failed_program_is_told_in_its_words_and_leaves_nothing(disks: Disks, tmp_path: Path) -> None:
     one = instance()
-    missing = Base(path=tmp_path / "missing", disk_format="qcow2", virtual_size=GB)
-    with pytest.raises(HypervisorUnavailable, match=r"qemu-img: .*missing"):
-        disks.make(one, missing, "hv1", 1)
+    base = tmp_path / "base"
+    base.touch()
+    with pytest.raises(HypervisorUnavailable, match=r"qemu-img: .*nonsense"):
+        disks.make(one, Base(path=base, disk_format="nonsense", virtual_size=GB), "hv1", 1)
+    with pytest.raises(HypervisorUnavailable, match=r"Base image .*gone is missing"):
+        disks.make(one, Base(path=tmp_path / "gone", disk_format="qcow2", virtual_size=GB), "hv1", 1)
     assert names(disks, one) == ["console.log", "owner.json"]
 
 

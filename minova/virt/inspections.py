@@ -1,0 +1,48 @@
+"""What the inspection of an image's file found, remembered in this process for as long as the file is the same.
+
+A build looks at its image in the cache, before its claim and before its disk is made: one inspection serves all of them.
+"""
+
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from minova.virt import image_format
+from minova.virt.image_format import ImageFacts
+
+# Files whose facts are kept; a host uses fewer images at a time.
+MOST = 256
+_Key = tuple[int, int, int, int]
+_known: OrderedDict[_Key, ImageFacts] = OrderedDict()
+_lock = threading.Lock()
+
+
+def inspect_once(path: Path, declared: str | None) -> ImageFacts:
+    """As `image_format.inspect`, which is asked again only if the file has changed. Refusals are not kept here."""
+    key = _key(path)
+    with _lock:
+        facts = _known.get(key)
+        if facts is not None and facts.disk_format == declared:
+            _known.move_to_end(key)
+            return facts
+    facts = image_format.inspect(path, declared)
+    _keep(key, facts)
+    return facts
+
+
+def remember(path: Path, facts: ImageFacts) -> None:
+    """What this host has found before, by the same rules, and written down beside the file."""
+    _keep(_key(path), facts)
+
+
+def _keep(key: _Key, facts: ImageFacts) -> None:
+    with _lock:
+        _known[key] = facts
+        _known.move_to_end(key)
+        while len(_known) > MOST:
+            _known.popitem(last=False)
+
+
+def _key(path: Path) -> _Key:
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
