@@ -1,7 +1,7 @@
 """What Sphinx needs beside its own extensions to build minova's pages.
 
 - Links to files outside `docs/` (code, tests) work on a Git host. The built pages show their text, because the files are
-  not part of them. `tests/unit/test_documents.py` checks that the files exist.
+  not part of them. `tests/unit/docs/test_documents.py` checks that the files exist.
 - The README of each package becomes a page of the reference.
 - Docstrings are plain text: paragraphs, lists, `code` and indented drawings. They become reStructuredText here, so that a
   `*` or a `|` in a sentence is no markup.

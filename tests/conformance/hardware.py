@@ -41,7 +41,7 @@ def pci_of(one: Case) -> PciNeeds:
     )
 
 
-def told(guest: InstanceNUMATopology | None) -> list[Case] | None:
+def topology_json(guest: InstanceNUMATopology | None) -> list[Case] | None:
     if guest is None:
         return None
     return [
@@ -74,15 +74,15 @@ def answer_fit(one: Case) -> Case:
     after = with_instance(host, found)
     pools = pci_pools.consumed(pci.pools, pci.requests, pci_pools.cells_of(host, found))
     return {
-        "fit": told(found),
+        "fit": topology_json(found),
         "pools": sorted([pool.count, str(pool.numa_node), pool.product_id] for pool in pools),
-        "usage": usage_told(after),
+        "usage": usage_json(after),
         "whole_cores": [whole_cores(cell) for cell in after.cells],
-        "freed": usage_told(with_instance(after, found, -1)),
+        "freed": usage_json(with_instance(after, found, -1)),
     }
 
 
-def usage_told(host: NUMATopology) -> list[Any]:
+def usage_json(host: NUMATopology) -> list[Any]:
     return [
         [cell.id, cell.cpu_usage, cell.memory_usage, len(cell.pinned_cpus), [page.used for page in cell.mempages]]
         for cell in host.cells
@@ -112,7 +112,7 @@ def answer_constraints(one: Case) -> Case:
     except BadRequest as error:
         return {"error": errors.nova_name(error), "text": str(error)}
     return {
-        "cells": told(guest),
+        "cells": topology_json(guest),
         "emulator_threads_policy": guest.emulator_threads_policy if guest is not None else None,
         "requests": [
             [request.count, request.alias_name, request.numa_policy, [[list(pair) for pair in s] for s in request.spec]]

@@ -24,7 +24,7 @@ NODE = "node-1"
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10)
 
 
-class Shelf:
+class FakeImages:
     """An image that is there, or not."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ def configured(**options: Any) -> cfg.ConfigOpts:
     return conf
 
 
-def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> None:
     """Wait for threads to make it true."""
     end = time.monotonic() + seconds
     while not true():
@@ -61,7 +61,7 @@ def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.005)
 
 
-class Hasty(threading.Event):
+class NoWait(threading.Event):
     """For managers in one thread: a pause is over at once."""
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -85,7 +85,7 @@ class Compute:
         self.fresh_claim = fresh_claim
         self.conductor = conductor or FakeConductor()
         self.hypervisor = hypervisor or Hypervisor(NODE)
-        self.images = Shelf()
+        self.images = FakeImages()
         self.queue: list[Callable[[], None]] = []
         self.conf = configured(**options)
         self.ticks: Callable[[], float] = time.monotonic
@@ -100,7 +100,7 @@ class Compute:
             images=self.images,
             ticks=lambda: self.ticks(),  # noqa: PLW0108  - tests replace it
             spawn=self.queue.append,
-            stopping=Hasty(),
+            stopping=NoWait(),
             fresh_claim=self.fresh_claim,
         )
 

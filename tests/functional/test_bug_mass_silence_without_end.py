@@ -16,14 +16,14 @@ from minova.objects.compute_node import ComputeNode
 from minova.objects.liveness import MASS_SILENCE_GRACE
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.api.conftest import Cloud
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 HOSTS = tuple(f"h{number:02}" for number in range(12))
 DOWN_TIME = 60.0
 BEATS_EVERY = 10.0
 
 
-class Town(Desk):
+class SilencedCloud(ConductorHarness):
     """`silent` hosts neither beat nor do what they are asked."""
 
     def __init__(self, folder: Path) -> None:
@@ -44,7 +44,7 @@ class Town(Desk):
     @staticmethod
     def node(name: str, **changes: Any) -> ComputeNode:
         room = {"free_ram_mb": 3072, "free_disk_gb": 18, "disk_available_least": 18}
-        return Desk.node(name, **room, **changes)
+        return ConductorHarness.node(name, **room, **changes)
 
     def close(self) -> None:
         self._cloud.close()
@@ -106,63 +106,63 @@ class Town(Desk):
 
 
 @pytest.fixture
-def town(tmp_path: Path) -> Iterator[Town]:
-    made = Town(tmp_path)
+def cloud(tmp_path: Path) -> Iterator[SilencedCloud]:
+    made = SilencedCloud(tmp_path)
     yield made
     made.close()
 
 
-def one_on(town: Town, hosts: Collection[str]) -> str:
+def one_on(cloud: SilencedCloud, hosts: Collection[str]) -> str:
     """An active server on one of these hosts."""
     for _ in range(4):
-        for uuid in town.boot(4):
-            if town.host_of(uuid) in hosts:
+        for uuid in cloud.boot(4):
+            if cloud.host_of(uuid) in hosts:
                 return uuid
     raise AssertionError(f"no server came to any of {sorted(hosts)}")
 
 
-def test_others_that_are_heard_end_the_doubt_at_once(town: Town) -> None:
+def test_others_that_are_heard_end_the_doubt_at_once(cloud: SilencedCloud) -> None:
     living, dead = {"h10", "h11"}, set(HOSTS[:10])
-    there = one_on(town, dead)
-    town.silent |= dead
-    town.pass_time(DOWN_TIME + 2 * BEATS_EVERY)
-    assert (town.up(), town.in_doubt()) == (living, set())
-    made = town.boot(6)
-    assert {town.host_of(uuid) for uuid in made} <= living
-    town.ask_delete(there)
-    assert town.shown(there) is None
-    assert all(town.hosts[host].builds == [] for host in dead)
+    there = one_on(cloud, dead)
+    cloud.silent |= dead
+    cloud.pass_time(DOWN_TIME + 2 * BEATS_EVERY)
+    assert (cloud.up(), cloud.in_doubt()) == (living, set())
+    made = cloud.boot(6)
+    assert {cloud.host_of(uuid) for uuid in made} <= living
+    cloud.ask_delete(there)
+    assert cloud.shown(there) is None
+    assert all(cloud.hosts[host].builds == [] for host in dead)
 
 
-def test_after_the_grace_period_no_boot_goes_to_dead_hosts_and_deletes_end(town: Town) -> None:
-    there, later = one_on(town, HOSTS), one_on(town, HOSTS)
-    town.silent |= set(HOSTS)
-    town.pass_time(DOWN_TIME + 2 * BEATS_EVERY)
-    assert (town.up(), town.in_doubt()) == (set(HOSTS), set(HOSTS)), "messages may be at fault"
-    town.ask_delete(there)
-    shown = town.shown(there)
+def test_after_the_grace_period_no_boot_goes_to_dead_hosts_and_deletes_end(cloud: SilencedCloud) -> None:
+    there, later = one_on(cloud, HOSTS), one_on(cloud, HOSTS)
+    cloud.silent |= set(HOSTS)
+    cloud.pass_time(DOWN_TIME + 2 * BEATS_EVERY)
+    assert (cloud.up(), cloud.in_doubt()) == (set(HOSTS), set(HOSTS)), "messages may be at fault"
+    cloud.ask_delete(there)
+    shown = cloud.shown(there)
     assert shown is not None
     assert shown["OS-EXT-STS:task_state"] == "deleting"
 
     # Another boot is asked for while all are in doubt: it waits for its host, and ends with the reason.
-    (doubtful,) = town.boot(1)
-    town.pass_time(DOWN_TIME * MASS_SILENCE_GRACE)
-    assert (town.up(), town.in_doubt()) == (set(), set())
-    assert town.shown(there) is None, "the delete that waited has ended"
-    town.ask_delete(later)
-    assert town.shown(later) is None, "and a new one does not even begin to wait"
-    for host in town.hosts.values():
+    (doubtful,) = cloud.boot(1)
+    cloud.pass_time(DOWN_TIME * MASS_SILENCE_GRACE)
+    assert (cloud.up(), cloud.in_doubt()) == (set(), set())
+    assert cloud.shown(there) is None, "the delete that waited has ended"
+    cloud.ask_delete(later)
+    assert cloud.shown(later) is None, "and a new one does not even begin to wait"
+    for host in cloud.hosts.values():
         host.builds.clear()
-    (made,) = town.boot(1)
-    town.pass_time(DOWN_TIME)
+    (made,) = cloud.boot(1)
+    cloud.pass_time(DOWN_TIME)
     for uuid in (doubtful, made):
-        shown = town.shown(uuid)
+        shown = cloud.shown(uuid)
         assert shown is not None
         assert shown["status"] == "ERROR"
         assert shown["fault"]["message"], shown
-    assert all(host.builds == [] for host in town.hosts.values())
+    assert all(host.builds == [] for host in cloud.hosts.values())
 
-    town.silent.remove("h03")
-    town.pass_time(2 * BEATS_EVERY)
-    assert (town.up(), town.in_doubt()) == ({"h03"}, set())
-    assert [town.host_of(uuid) for uuid in town.boot(2)] == ["h03", "h03"]
+    cloud.silent.remove("h03")
+    cloud.pass_time(2 * BEATS_EVERY)
+    assert (cloud.up(), cloud.in_doubt()) == ({"h03"}, set())
+    assert [cloud.host_of(uuid) for uuid in cloud.boot(2)] == ["h03", "h03"]

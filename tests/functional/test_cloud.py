@@ -206,7 +206,7 @@ def test_with_too_little_room_the_right_number_is_active_and_the_rest_learn_why(
     people.create_each(LARGE, image, BOOTS)
     assert settled(cluster) == {"active": room, "error": BOOTS - room}
     assert violations(cluster) == []
-    reasons, told = why_not(cluster)
+    reasons, told = refused_requests(cluster)
     assert len(reasons) == len(told) == BOOTS - room
     for said in told.values():
         assert said.startswith(f"No valid host was found. {HOSTS} hosts: ")
@@ -222,12 +222,12 @@ def test_a_request_for_more_than_there_is_room_for_gets_nothing(cluster: Cluster
     people.create(LARGE, image, BOOTS)
     assert settled(cluster) == {"error": BOOTS}
     assert violations(cluster) == []
-    _, told = why_not(cluster)
+    _, told = refused_requests(cluster)
     assert len(told) == BOOTS
     assert all("Only 100 of 200 instances had one." in said for said in told.values()), set(told.values())
 
 
-def why_not(cluster: Cluster) -> tuple[dict[str, Diagnosis], dict[str, str]]:
+def refused_requests(cluster: Cluster) -> tuple[dict[str, Diagnosis], dict[str, str]]:
     """Of each server in ERROR: its Diagnosis, and its fault's words."""
     with cluster.db.read() as session:
         lost = set(

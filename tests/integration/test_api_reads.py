@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.functional.api.compute.servers.test_server_list import follow, names
 from tests.functional.api.conftest import Cloud
-from tests.functional.api.test_server_list import follow, names
 
 
 @pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])

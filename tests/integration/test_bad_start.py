@@ -26,7 +26,7 @@ WRONG = {
 }
 
 
-def said(name: str, folder: Path, text: str) -> tuple[int, list[str]]:
+def start_output(name: str, folder: Path, text: str) -> tuple[int, list[str]]:
     """Exit code, and the lines of standard error, of the executable with this configuration file."""
     file = folder / "minova.conf"
     file.write_text(text)
@@ -47,7 +47,7 @@ def test_a_wrong_value_stops_it_with_the_options_name(tmp_path: Path, name: str,
     text, option = WRONG[wrong]
     if "[database]" not in text:
         text += f"[database]\nconnection = sqlite:///{tmp_path}/minova.sqlite\n"
-    code, lines = said(name, tmp_path, text)
+    code, lines = start_output(name, tmp_path, text)
     assert (code, len(lines)) == (1, 1), lines
     assert lines[0].startswith(f"{name}: ")
     assert option in lines[0]
@@ -69,7 +69,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["minova-api", "minova-conductor", "minova-scheduler"])
 def test_tables_that_are_not_there_are_to_be_made_by_a_command(tmp_path: Path, name: str) -> None:
     text = f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = sqlite:///{tmp_path}/minova.sqlite\n"
-    code, lines = said(name, tmp_path, text)
+    code, lines = start_output(name, tmp_path, text)
     assert code == 1
     assert lines[-1] == f"{name}: The database has no tables of minova. Run: minova-manage db upgrade"
     assert "Traceback" not in "\n".join(lines)
@@ -100,7 +100,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_scheduler_that_cannot_be_as_configured_names_what_it_knows(tables: Path, text: str, named: str) -> None:
     database = f"[database]\nconnection = sqlite:///{tables}/minova.sqlite\n"
-    code, lines = said("minova-scheduler", tables, text.format(folder=tables) + database)
+    code, lines = start_output("minova-scheduler", tables, text.format(folder=tables) + database)
     assert code == 1
     assert lines[-1].startswith("minova-scheduler: ")
     assert named in lines[-1]
@@ -157,7 +157,7 @@ def test_a_compute_that_cannot_be_as_configured_names_the_option(
     tmp_path: Path, default: str, groups: str, named: str
 ) -> None:
     text = HYPERVISOR.format(folder=tmp_path, default=default, uri="test:///default") + groups
-    code, lines = said("minova-compute", tmp_path, text)
+    code, lines = start_output("minova-compute", tmp_path, text)
     assert code == 1, lines
     assert lines[-1].startswith(f"minova-compute: {named.format(node=socket.gethostname())}")
     assert "Traceback" not in "\n".join(lines)
@@ -166,6 +166,6 @@ def test_a_compute_that_cannot_be_as_configured_names_the_option(
 def test_devices_for_instances_that_the_host_does_not_have(tmp_path: Path) -> None:
     (tmp_path / "node.xml").write_text(ONE_DEVICE)
     text = HYPERVISOR.format(folder=tmp_path, default="", uri=f"test://{tmp_path}/node.xml")
-    code, lines = said("minova-compute", tmp_path, f"{text}[pci]\ndevice_spec = {SPEC}\n")
+    code, lines = start_output("minova-compute", tmp_path, f"{text}[pci]\ndevice_spec = {SPEC}\n")
     assert code == 1, lines
     assert lines[-1] == f"minova-compute: [pci] device_spec: {SPEC} matches no PCI device of this host"

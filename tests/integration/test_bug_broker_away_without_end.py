@@ -45,7 +45,7 @@ def rpc_to(url: str) -> Rpc:
     return Rpc(configuration.load([], "test", files=[]), url)
 
 
-def told(ask: Callable[[], Any]) -> None:
+def expect_unavailable(ask: Callable[[], Any]) -> None:
     begun = time.monotonic()
     with pytest.raises(errors.ServiceUnavailable, match="could not be delivered"):
         ask()
@@ -65,8 +65,8 @@ def test_who_asks_is_told_soon_that_the_broker_went_away_and_is_answered_when_it
     bakery = rpc.client(Bakery, timeout=3.0, retry=2)
     assert bakery.bake(CTX) == 1
     broker.stop()
-    told(lambda: bakery.bake(CTX))
-    told(lambda: bakery.burn(CTX))
+    expect_unavailable(lambda: bakery.bake(CTX))
+    expect_unavailable(lambda: bakery.burn(CTX))
     broker.start()
     deadline = time.monotonic() + 60
     while True:
@@ -83,5 +83,5 @@ def test_who_asks_is_told_soon_that_the_broker_went_away_and_is_answered_when_it
 def test_who_asks_first_of_all_is_told_too() -> None:
     (port,) = free_ports(1)
     bakery = rpc_to(f"rabbit://guest:guest@127.0.0.1:{port}/").client(Bakery, timeout=3.0, retry=2)
-    told(lambda: bakery.bake(CTX))
-    told(lambda: bakery.burn(CTX))
+    expect_unavailable(lambda: bakery.bake(CTX))
+    expect_unavailable(lambda: bakery.burn(CTX))

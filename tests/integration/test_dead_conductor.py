@@ -15,7 +15,7 @@ from minova.db.engine import Database
 from minova.db.models.tasks import Task, Worker
 from minova.rpc import Rpc
 from tests.cluster import user, wait_for
-from tests.functional.conductor.desk import request
+from tests.functional.conductor.conductor_harness import request
 from tests.integration.deployment import Executable
 
 LEASE = 9.0  # seconds: the default of [conductor] worker_lease

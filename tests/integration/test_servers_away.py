@@ -87,11 +87,11 @@ def all_active(cloud: Deployment) -> None:
         ) from None
 
 
-def tries(cloud: Deployment, service: str, words: str) -> int:
+def attempts_logged(cloud: Deployment, service: str, words: str) -> int:
     return sum(words in line for line in cloud.services[service].log.splitlines())
 
 
-def loud_lines(cloud: Deployment) -> dict[str, list[str]]:
+def error_lines(cloud: Deployment) -> dict[str, list[str]]:
     """By service, what its log has of warnings and errors, with each line of a traceback."""
     names = ("conductor", "scheduler", *HOSTS)
     return {name: [line for line in cloud.services[name].log.splitlines() if LOUD.search(line)] for name in names}
@@ -115,7 +115,7 @@ def test_services_wait_for_a_database_that_is_down_at_their_start(
             deployment.services[name].start()
         said = "database: The database does not answer"
         for name in controller:
-            wait_for(f"{name} tries again", lambda name=name: tries(deployment, name, said) >= 3, 30)  # type: ignore[misc]
+            wait_for(f"{name} tries again", lambda name=name: attempts_logged(deployment, name, said) >= 3, 30)  # type: ignore[misc]
             lines = deployment.services[name].log.splitlines()
             assert all("trying again in" in line for line in lines if said in line)
             warnings = [line for line in lines if ("WARNING" in line or "ERROR" in line) and said not in line]
@@ -138,7 +138,7 @@ def test_services_wait_for_a_broker_that_is_down_at_their_start(
     try:
         deployment.start()
         for name in ("conductor", "scheduler", *HOSTS):
-            wait_for(f"{name} tries again", lambda name=name: tries(deployment, name, "refused") >= 1, 60)  # type: ignore[misc]
+            wait_for(f"{name} tries again", lambda name=name: attempts_logged(deployment, name, "refused") >= 1, 60)  # type: ignore[misc]
             assert "Traceback" not in deployment.services[name].log
     finally:
         broker.start()
@@ -147,7 +147,7 @@ def test_services_wait_for_a_broker_that_is_down_at_their_start(
 
 
 def test_the_database_goes_away_in_the_middle_of_builds(cloud: Deployment, database: PostgreSQL) -> None:
-    before = loud_lines(cloud)
+    before = error_lines(cloud)
     create(cloud, "vm", "--max", str(BUILDS))
     database.kill()
     begun = time.monotonic()
@@ -162,7 +162,7 @@ def test_the_database_goes_away_in_the_middle_of_builds(cloud: Deployment, datab
     finally:
         database.start()
     all_active(cloud)
-    for name, lines in loud_lines(cloud).items():
+    for name, lines in error_lines(cloud).items():
         of_outage = lines[len(before[name]) :]
         print(f"{name}: {len(of_outage)} warnings and errors")
         assert len(of_outage) <= LINES_OF_AN_OUTAGE, of_outage

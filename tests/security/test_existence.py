@@ -49,7 +49,7 @@ def users(tmp_path: Path) -> Iterator[Users]:
     cloud.close()
 
 
-def alike(users: Users, method: str, path: str, hidden: str, body: Any = None) -> tuple[int, Any]:
+def same_answer(users: Users, method: str, path: str, hidden: str, body: Any = None) -> tuple[int, Any]:
     """What bob is answered about `hidden`, which must differ from what he is answered about an unknown id by the id only."""
     unknown = str(uuid.uuid4())
     status, document = users.ask("bob", method, path.format(hidden), body and body(hidden))
@@ -61,8 +61,8 @@ def alike(users: Users, method: str, path: str, hidden: str, body: Any = None) -
 def test_image_of_another_project_is_unknown(users: Users) -> None:
     hidden = users.image("alice", visibility="private")
     for method, path in (("GET", "{}"), ("DELETE", "{}"), ("GET", "{}/file"), ("PUT", "{}/file")):
-        assert alike(users, method, f"{IMAGES}/{path}", hidden)[0] == 404
-    assert alike(users, "GET", f"{IMAGES}?marker={{}}", hidden)[0] == 400
+        assert same_answer(users, method, f"{IMAGES}/{path}", hidden)[0] == 404
+    assert same_answer(users, "GET", f"{IMAGES}?marker={{}}", hidden)[0] == 400
     assert users.ask("alice", "GET", f"{IMAGES}?marker={hidden}")[0] == 200
     assert users.ask("admin", "GET", f"{IMAGES}?marker={hidden}")[0] == 200
 
@@ -98,10 +98,10 @@ def test_queued_image_that_is_deleted_leaves_its_id_used(users: Users) -> None:
 def test_server_group_of_another_project_is_unknown(users: Users) -> None:
     group = users.make("alice", GROUPS, {"server_group": {"name": "g", "policy": "affinity"}})["server_group"]["id"]
     for method in ("GET", "DELETE"):
-        assert alike(users, method, f"{GROUPS}/{{}}", group)[0] == 404
+        assert same_answer(users, method, f"{GROUPS}/{{}}", group)[0] == 404
     server = {"name": "vm", "flavorRef": users.flavor(), "imageRef": users.image("bob")}
     body = lambda one: {"server": server, "os:scheduler_hints": {"group": one}}  # noqa: E731
-    assert alike(users, "POST", SERVERS, group, body)[0] == 400
+    assert same_answer(users, "POST", SERVERS, group, body)[0] == 400
     assert users.ask("admin", "GET", f"{GROUPS}/{group}")[0] == 200
     assert users.ask("alice", "DELETE", f"{GROUPS}/{group}")[0] == 204
 
@@ -110,24 +110,26 @@ def test_server_of_another_project_is_unknown(users: Users) -> None:
     server = {"name": "vm", "flavorRef": users.flavor(), "imageRef": users.image("alice")}
     server_id = users.make("alice", SERVERS, {"server": server})["server"]["id"]
     for method, path in (("GET", "{}"), ("DELETE", "{}"), ("GET", "{}/diagnosis")):
-        assert alike(users, method, f"{SERVERS}/{path}", server_id)[0] == 404
+        assert same_answer(users, method, f"{SERVERS}/{path}", server_id)[0] == 404
     for action in ("os-stop", "os-getConsoleOutput"):
-        assert alike(users, "POST", f"{SERVERS}/{{}}/action", server_id, lambda _, key=action: {key: {}})[0] == 404
-    assert alike(users, "GET", f"{SERVERS}?marker={{}}", server_id)[0] == 400
+        assert (
+            same_answer(users, "POST", f"{SERVERS}/{{}}/action", server_id, lambda _, key=action: {key: {}})[0] == 404
+        )
+    assert same_answer(users, "GET", f"{SERVERS}?marker={{}}", server_id)[0] == 400
     assert users.ask("bob", "GET", f"{SERVERS}?uuid={server_id}")[1] == {"servers": []}
 
 
 def test_private_flavor_and_private_image_of_others_are_unknown_to_a_new_server(users: Users) -> None:
     private = users.flavor(name="p", **{"os-flavor-access:is_public": False})
     for path in ("", "/os-extra_specs", "/os-extra_specs/x"):
-        assert alike(users, "GET", f"{FLAVORS}/{{}}{path}", private)[0] == 404
-    assert alike(users, "GET", f"{FLAVORS}?marker={{}}", private)[0] == 400
+        assert same_answer(users, "GET", f"{FLAVORS}/{{}}{path}", private)[0] == 404
+    assert same_answer(users, "GET", f"{FLAVORS}?marker={{}}", private)[0] == 400
     own, hidden = users.image("bob"), users.image("alice")
     of_flavor = lambda one: {"server": {"name": "vm", "flavorRef": one, "imageRef": own}}  # noqa: E731
-    assert alike(users, "POST", SERVERS, private, of_flavor)[0] == 400
+    assert same_answer(users, "POST", SERVERS, private, of_flavor)[0] == 400
     public = users.flavor(name="q")
     of_image = lambda one: {"server": {"name": "vm", "flavorRef": public, "imageRef": one}}  # noqa: E731
-    assert alike(users, "POST", SERVERS, hidden, of_image)[0] == 400
+    assert same_answer(users, "POST", SERVERS, hidden, of_image)[0] == 400
 
 
 def test_deleting_an_image_that_is_not_there_uses_no_id(users: Users) -> None:

@@ -7,7 +7,7 @@ import pytest
 from minova.single_flight import SingleFlight
 
 
-class Line:
+class SlowWork:
     """Work waits until it is run."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Line:
 
 
 def test_what_waits_already_is_not_begun_again() -> None:
-    line = Line()
+    line = SlowWork()
     for what in ("a", "b", "a"):
         line.ask(what)
     line.run()
@@ -32,7 +32,7 @@ def test_what_waits_already_is_not_begun_again() -> None:
 
 
 def test_what_has_ended_is_begun_again() -> None:
-    line = Line()
+    line = SlowWork()
     for _ in range(2):
         line.ask("a")
         line.run()
@@ -40,7 +40,7 @@ def test_what_has_ended_is_begun_again() -> None:
 
 
 def test_what_has_failed_is_begun_again() -> None:
-    line = Line()
+    line = SlowWork()
 
     def fail() -> None:
         raise RuntimeError
@@ -54,7 +54,7 @@ def test_what_has_failed_is_begun_again() -> None:
 
 
 def test_what_cannot_be_begun_may_be_asked_for_again() -> None:
-    line = Line()
+    line = SlowWork()
 
     def no_thread(work: Callable[[], None]) -> None:
         raise RuntimeError("can't start new thread")

@@ -13,25 +13,25 @@ from minova.db import schema
 from minova.db.engine import Database
 from minova.db.models import Base
 from minova.simulate.bench_cloud import host_records
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import fill as fill_hosts
 from tests.servers.postgresql import PostgreSQL
 
 TOGETHER = 10
 
 
-def fill(desk: Desk, servers: int) -> None:
+def fill(harness: ConductorHarness, servers: int) -> None:
     """One in ten is deleted."""
-    for name in desk.hosts:
-        desk.audit(name, vcpus=16 * servers, memory_mb=1024 * servers, local_gb=10 * servers)
+    for name in harness.hosts:
+        harness.audit(name, vcpus=16 * servers, memory_mb=1024 * servers, local_gb=10 * servers)
     for number in range(servers // TOGETHER):
-        for uuid in desk.create(TOGETHER if number % 2 else 1):
-            host = desk.instance(uuid).host or desk.task(uuid).host  # type: ignore[union-attr]
-            desk.build(str(host), uuid)
+        for uuid in harness.create(TOGETHER if number % 2 else 1):
+            host = harness.instance(uuid).host or harness.task(uuid).host  # type: ignore[union-attr]
+            harness.build(str(host), uuid)
             if number % 10 == 0:
-                desk.delete(uuid)
-                desk.settle()
-                desk.conductor.instance_deleted(CTX, instance_uuid=uuid, host=str(host))
+                harness.delete(uuid)
+                harness.settle()
+                harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host=str(host))
 
 
 def sizes(url: str, least: int) -> dict[str, tuple[int, int]]:
@@ -54,9 +54,9 @@ def main() -> None:
         url, hosts_url = server.fresh_url(), server.fresh_url()
         schema.upgrade(url)
         schema.upgrade(hosts_url)
-        desk = Desk(url)
-        fill(desk, servers)
-        desk.close()
+        harness = ConductorHarness(url)
+        fill(harness, servers)
+        harness.close()
         db = Database(hosts_url)
         fill_hosts(db, host_records(servers), time.time())
         db.close()

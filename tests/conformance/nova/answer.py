@@ -22,10 +22,10 @@ from nova.compute import claims
 from nova.pci import request as pci_request
 from nova.scheduler import filters, host_manager, weights
 from nova.virt import hardware
+from object_json import limits_of, topology_told, usage_told
 from old import filter_classes
 from oslo_utils import timeutils
 from spec_of import request_spec
-from told import limits_of, topology_told, usage_told
 
 CONF = nova.conf.CONF
 CLASSIC = [
@@ -60,7 +60,7 @@ WEIGHERS = [
 ]
 
 
-def told(error):
+def error_text(error):
     return f"{type(error).__name__}: {error}"
 
 
@@ -115,7 +115,7 @@ class Cloud:
         try:
             spec = request_spec(request, self.context)
         except Exception as error:  # noqa: BLE001  - the answer
-            return {**told_of, "error": told(error)}
+            return {**told_of, "error": error_text(error)}
         self.join_known(spec)
         told_of["numa_constraints"] = topology_told(spec.numa_topology)
         told_of["filter_errors"] = {}
@@ -129,7 +129,7 @@ class Cloud:
             told_of["weights"] = self.weights(left, spec)
             order = weights.HostWeightHandler().get_weighed_objects(self.weighers, left, spec)
         except Exception as error:  # noqa: BLE001  - the answer
-            told_of["error"] = told(error)
+            told_of["error"] = error_text(error)
             return told_of
         told_of["order"] = [[weighed.obj.host, weighed.weight] for weighed in order]
         if request.get("consume") and order:
@@ -159,7 +159,7 @@ class Cloud:
             try:
                 found[name] = [state.host for state in made.filter_all(self.states, spec.obj_clone())]
             except Exception as error:  # noqa: BLE001  - the answer
-                failed[name] = told(error)
+                failed[name] = error_text(error)
         return {name: sorted(hosts) for name, hosts in found.items()}
 
     def chain(self, spec, chain):
@@ -205,7 +205,7 @@ class Cloud:
                 provider_mapping={},
             )
         except Exception as error:  # noqa: BLE001  - the answer
-            return told(error)
+            return error_text(error)
         return topology_told(found)
 
     def claim(self, state, spec):
@@ -216,7 +216,7 @@ class Cloud:
         try:
             claims.Claim(self.context, server, state.nodename, Tracker(state.pci_stats), node, asked, limits=limits)
         except Exception as error:  # noqa: BLE001  - the answer
-            return str(error) if isinstance(error, exception.ComputeResourcesUnavailable) else told(error)
+            return str(error) if isinstance(error, exception.ComputeResourcesUnavailable) else error_text(error)
         return "ok"
 
     def consume(self, state, spec, image):

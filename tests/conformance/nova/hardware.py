@@ -60,7 +60,7 @@ def guest_of(wanted):
     return objects.InstanceNUMATopology(cells=cells, emulator_threads_policy=wanted["emulator_threads_policy"])
 
 
-def told(guest):
+def topology_json(guest):
     if guest is None:
         return None
     return [
@@ -143,7 +143,7 @@ def fitted(case, *, restore):
 def answer_fit(case):
     CONF.set_override("packing_host_numa_cells_allocation_strategy", case["packing"], "compute")
     host, found = fitted(case, restore=True)
-    answer = {"fit": told(found), "as_it_is": told(fitted(case, restore=False)[1])}
+    answer = {"fit": topology_json(found), "as_it_is": topology_json(fitted(case, restore=False)[1])}
     if found is None:
         return answer
     stats = stats_of(case, host)
@@ -153,13 +153,13 @@ def answer_fit(case):
         after = hardware.numa_usage_from_instance_numa(host, found)
     except Exception as error:  # noqa: BLE001  # its kind is the answer
         return answer | {"unusable": type(error).__name__}
-    answer["usage"] = usage_told(after)
+    answer["usage"] = usage_json(after)
     answer["whole_cores"] = [whole_cores(cell) for cell in after.cells]
-    answer["freed"] = usage_told(hardware.numa_usage_from_instance_numa(after, found, free=True))
+    answer["freed"] = usage_json(hardware.numa_usage_from_instance_numa(after, found, free=True))
     return answer
 
 
-def usage_told(host):
+def usage_json(host):
     return [
         [cell.id, cell.cpu_usage, cell.memory_usage, len(cell.pinned_cpus), [page.used for page in cell.mempages]]
         for cell in host.cells
@@ -185,7 +185,7 @@ def answer_constraints(case):
     except Exception as error:  # noqa: BLE001  # its kind is the answer
         return {"error": type(error).__name__, "text": str(error)}
     return {
-        "cells": told(guest),
+        "cells": topology_json(guest),
         "emulator_threads_policy": guest.emulator_threads_policy if guest else None,
         "requests": [
             [one.count, one.alias_name, one.numa_policy, [sorted(spec.items()) for spec in one.spec]]

@@ -32,7 +32,7 @@ CORS = "[cors]\nallowed_origin = http://valid.example.com\nallow_headers = opens
 # What does not pass, and why: {file: {test: reason}}.
 REASONS: dict[str, dict[str, str]] = {
     "basic-http": {
-        "bad content length not int": "gabbi's HTTP client refuses to send such a header; tests/functional/placement_api does"
+        "bad content length not int": "gabbi's HTTP client refuses to send such a header; tests/functional/api/placement does"
     },
 }
 

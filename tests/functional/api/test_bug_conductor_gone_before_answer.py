@@ -15,7 +15,7 @@ from minova.context import RequestContext
 from minova.contracts.base import methods_of
 from minova.contracts.conductor import ConductorApi
 from tests.functional.api.conftest import Cloud
-from tests.functional.conductor.desk import Desk
+from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.tables import make_tables
 
 TINY = {"name": "tiny", "id": "1", "ram": 128, "vcpus": 1, "disk": 1}
@@ -46,10 +46,10 @@ class Conductors:
     def __init__(self, folder: Path, does: bool) -> None:
         url = f"sqlite:///{folder}/minova.sqlite"
         make_tables(url)
-        self.desk = Desk(url)
+        self.harness = ConductorHarness(url)
         self.cloud = Cloud(folder, url=url)
-        self.first = Gone(self.desk.conductor, does)
-        again = cast(ConductorApi, self.desk.conductor)
+        self.first = Gone(self.harness.conductor, does)
+        again = cast(ConductorApi, self.harness.conductor)
         repeating = cast(ConductorApi, RepeatingConductor(cast(ConductorApi, self.first), again, self.cloud.readonly))
         self.cloud.app = make_app(self.cloud.conf, self.cloud.readonly, repeating, self.cloud.consoles)
         self.cloud.client = falcon.testing.TestClient(self.cloud.app)
@@ -64,7 +64,7 @@ class Conductors:
 
     def close(self) -> None:
         self.cloud.close()
-        self.desk.close()
+        self.harness.close()
 
 
 @pytest.fixture(params=[False, True], ids=["before the work", "after the work"])
@@ -90,15 +90,15 @@ def test_servers_are_created_once_and_deleted(api: Conductors, headers: dict[str
     made = api.ask("POST", "/v2.1/servers", {"server": asked}, headers=headers)["server"]["id"]
     assert [each["id"] for each in api.cloud.get("/v2.1/servers")["servers"]] == [made]
     api.ask("DELETE", f"/v2.1/servers/{made}")
-    api.desk.settle()
+    api.harness.settle()
     assert api.cloud.get("/v2.1/servers")["servers"] == []
 
 
 def test_a_server_action_is_begun_once_and_a_second_one_is_refused(api: Conductors) -> None:
-    uuid = api.desk.active()
+    uuid = api.harness.active()
     path = f"/v2.1/servers/{uuid}/action"
     api.ask("POST", path, {"os-stop": None})
-    assert [action for action, _ in api.desk.actions(uuid)] == ["create", "stop"]
+    assert [action for action, _ in api.harness.actions(uuid)] == ["create", "stop"]
     status, answer = api.cloud.ask("POST", path, {"os-stop": None})
     assert status == 409, answer
 

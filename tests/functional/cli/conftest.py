@@ -16,13 +16,13 @@ from tests.functional.api.conftest import Cloud
 VARIABLES = ("MINOVA_URL", "MINOVA_USERNAME", "MINOVA_PASSWORD", "MINOVA_CACERT")
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
 
 
-Cli = Callable[..., Said]
+Cli = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -38,21 +38,21 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def anywhere(capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli_without_api(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Runs `minova` with the words given and nothing else."""
 
-    def run(*words: str) -> Said:
+    def run(*words: str) -> CommandResult:
         capsys.readouterr()
         code = main(list(words))
-        return Said(code, *capsys.readouterr())
+        return CommandResult(code, *capsys.readouterr())
 
     return run
 
 
 @pytest.fixture
-def cli(api: ApiServer, anywhere: Cli) -> Cli:
+def cli(api: ApiServer, cli_without_api: Cli) -> Cli:
     """Runs `minova --url ...` with the words given."""
-    return lambda *words: anywhere("--url", api.url, *words)
+    return lambda *words: cli_without_api("--url", api.url, *words)
 
 
 # -- minova-api itself, over a database and a conductor that writes rows
@@ -66,10 +66,10 @@ def cloud(tmp_path: Path) -> Iterator[Cloud]:
 
 
 @pytest.fixture
-def minova(cloud: Cloud, anywhere: Cli) -> Iterator[Cli]:
+def minova(cloud: Cloud, cli_without_api: Cli) -> Iterator[Cli]:
     service = ApiService(cloud.conf, cloud.app)
     service.start()
-    yield lambda *words: anywhere("--url", f"http://127.0.0.1:{service.port}", *words)
+    yield lambda *words: cli_without_api("--url", f"http://127.0.0.1:{service.port}", *words)
     service.stop()
 
 
@@ -83,15 +83,15 @@ def disk(tmp_path: Path) -> Path:
 @pytest.fixture
 def stocked(minova: Cli, disk: Path) -> Cli:
     """With a flavor and an image."""
-    good(minova("flavor", "create", "tiny", "--ram", "128", "--disk", "1"))
-    good(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw"))
+    succeed(minova("flavor", "create", "tiny", "--ram", "128", "--disk", "1"))
+    succeed(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw"))
     return minova
 
 
-def good(said: Said) -> Said:
-    assert said.code == 0, said.err
-    return said
+def succeed(result: CommandResult) -> CommandResult:
+    assert result.code == 0, result.err
+    return result
 
 
-def shown(said: Said) -> Any:
-    return json.loads(good(said).out)
+def json_output(result: CommandResult) -> Any:
+    return json.loads(succeed(result).out)

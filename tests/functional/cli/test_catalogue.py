@@ -15,9 +15,9 @@ from tests.functional.cli.conftest import Cli
 
 def test_flavor_create_with_all_its_sizes(api: ApiServer, cli: Cli) -> None:
     sizes = ("--ram", "2048", "--vcpus", "2", "--disk", "10", "--ephemeral", "5", "--swap", "512")
-    said = cli("flavor", "create", "big", "--id", "7", *sizes, "--property", "hw:cpu_policy=dedicated", "-f", "json")
-    assert said.code == 0, said.err
-    assert json.loads(said.out) == {
+    result = cli("flavor", "create", "big", "--id", "7", *sizes, "--property", "hw:cpu_policy=dedicated", "-f", "json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out) == {
         "id": "7",
         "name": "big",
         "ram": 2048,
@@ -45,16 +45,16 @@ def test_flavor_create_with_all_its_sizes(api: ApiServer, cli: Cli) -> None:
 def test_a_flavor_of_zero_or_negative_size_is_wrong_usage(
     api: ApiServer, cli: Cli, words: tuple[str, ...], message: str
 ) -> None:
-    said = cli("flavor", "create", "bad", *words)
-    assert said.code == 2
-    assert message in said.err
+    result = cli("flavor", "create", "bad", *words)
+    assert result.code == 2
+    assert message in result.err
     assert not api.flavors
 
 
 def test_a_flavor_name_that_is_taken_is_the_apis_error(api: ApiServer, cli: Cli) -> None:
     api.add_flavor("taken")
-    said = cli("flavor", "create", "taken")
-    assert (said.code, said.err) == (1, "minova: Flavor with name taken already exists.\n")
+    result = cli("flavor", "create", "taken")
+    assert (result.code, result.err) == (1, "minova: Flavor with name taken already exists.\n")
 
 
 def test_flavor_list_hides_private_ones_and_find_does_not(api: ApiServer, cli: Cli) -> None:
@@ -92,9 +92,9 @@ def qcow2(tmp_path: Path) -> Path:
 
 def test_image_create_uploads_the_bytes_and_shows_the_image(api: ApiServer, cli: Cli, qcow2: Path) -> None:
     more = ("--min-disk", "1", "--min-ram", "64", "--property", "hw_machine_type=q35")
-    said = cli("image", "create", "guest", "--file", str(qcow2), "--disk-format", "qcow2", *more, "-f", "json")
-    assert said.code == 0, said.err
-    shown = json.loads(said.out)
+    result = cli("image", "create", "guest", "--file", str(qcow2), "--disk-format", "qcow2", *more, "-f", "json")
+    assert result.code == 0, result.err
+    shown = json.loads(result.out)
     assert (shown["name"], shown["status"], shown["size"]) == ("guest", "active", 300_004)
     assert (shown["min_disk"], shown["min_ram"]) == (1, 64)
     assert shown["properties"] == {"hw_machine_type": "q35"}
@@ -138,17 +138,17 @@ def test_a_file_that_is_no_image_is_told_before_anything_is_created(  # type: ig
     api: ApiServer, cli: Cli, tmp_path: Path, make, message: str
 ) -> None:
     path = make(tmp_path)
-    said = cli("image", "create", "guest", "--file", str(path), "--disk-format", "qcow2")
-    assert said.code == 1
-    assert message in said.err
-    assert str(path) in said.err
+    result = cli("image", "create", "guest", "--file", str(path), "--disk-format", "qcow2")
+    assert result.code == 1
+    assert message in result.err
+    assert str(path) in result.err
     assert not api.requests
 
 
 def test_a_qcow2_file_is_not_uploaded_as_raw(api: ApiServer, cli: Cli, qcow2: Path) -> None:
-    said = cli("image", "create", "guest", "--file", str(qcow2), "--disk-format", "raw")
-    assert said.code == 1
-    assert "say --disk-format qcow2" in said.err
+    result = cli("image", "create", "guest", "--file", str(qcow2), "--disk-format", "raw")
+    assert result.code == 1
+    assert "say --disk-format qcow2" in result.err
     assert not api.requests
 
 
@@ -158,10 +158,10 @@ def test_a_failed_upload_deletes_the_record(api: ApiServer, cli: Cli, qcow2: Pat
         qcow2.write_bytes(QCOW2_MAGIC + b"CORRUPT")
     else:
         api.order(fault, method="PUT")
-    said = cli("image", "create", "guest", "--file", str(qcow2), "--disk-format", "qcow2")
-    assert said.code == 1
+    result = cli("image", "create", "guest", "--file", str(qcow2), "--disk-format", "qcow2")
+    assert result.code == 1
     words = {"refused": "bad header", "lost": "connection to minova", "busy": "queue is full"}
-    assert words[fault] in said.err
+    assert words[fault] in result.err
     assert not api.images
 
 
@@ -171,9 +171,9 @@ def test_a_store_that_is_full_says_so_in_the_middle_of_an_upload(api: ApiServer,
         big.truncate(50 << 20)
     image = api.add_image("before")
     api.order("ok", "full", method="EARLY")
-    said = cli("image", "create", "big", "--file", str(path), "--disk-format", "raw")
-    assert said.code == 1
-    assert "The image store is full." in said.err
+    result = cli("image", "create", "big", "--file", str(path), "--disk-format", "raw")
+    assert result.code == 1
+    assert "The image store is full." in result.err
     assert list(api.images) == [image["id"]]
 
 
@@ -221,9 +221,9 @@ def hypervisors(api: ApiServer) -> None:
 
 @pytest.mark.usefixtures("hypervisors")
 def test_hypervisors_with_their_usage(cli: Cli) -> None:
-    said = cli("hypervisor", "list")
-    assert "| 3/8 " in said.out
-    assert "| 4608/16000 " in said.out
+    result = cli("hypervisor", "list")
+    assert "| 3/8 " in result.out
+    assert "| 4608/16000 " in result.out
     assert "node2" not in cli("hypervisor", "list", "--matching", "node1").out
     shown = json.loads(cli("hypervisor", "show", "node2", "-f", "json").out)
     assert (shown["id"], shown["vcpus_used"], shown["service_host"]) == (2, 3, "host1")
@@ -292,6 +292,6 @@ def test_a_service_in_doubt_is_neither_up_nor_down(cli: Cli, api: ApiServer) -> 
     ],
 )
 def test_bad_service_set(cli: Cli, words: tuple[str, ...], code: int, message: str) -> None:
-    said = cli("service", "set", *words)
-    assert said.code == code
-    assert message in said.err
+    result = cli("service", "set", *words)
+    assert result.code == code
+    assert message in result.err

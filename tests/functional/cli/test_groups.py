@@ -8,7 +8,7 @@ from minova.db import models
 from tests.fakes.row_conductor import now
 from tests.functional.api.compute.test_aggregates import add_host
 from tests.functional.api.conftest import Cloud
-from tests.functional.cli.conftest import Cli, good, shown
+from tests.functional.cli.conftest import Cli, json_output, succeed
 
 CREATE = ("server", "create", "web", "--flavor", "tiny", "--image", "guest")
 JSON = ("-f", "json")
@@ -17,14 +17,14 @@ JSON = ("-f", "json")
 def test_an_aggregate_by_name_and_id(cloud: Cloud, minova: Cli) -> None:
     for host in ("h1", "h2"):
         add_host(cloud, host)
-    made = shown(minova("aggregate", "create", "fast", "--zone", "north", "--property", "disk=ssd", *JSON))
+    made = json_output(minova("aggregate", "create", "fast", "--zone", "north", "--property", "disk=ssd", *JSON))
     assert (made["availability_zone"], made["hosts"], made["properties"]) == ("north", [], {"disk": "ssd"})
-    good(minova("aggregate", "add", "host", "fast", "h1"))
-    assert shown(minova("aggregate", "add", "host", str(made["id"]), "h2", *JSON))["hosts"] == ["h1", "h2"]
-    assert shown(minova("aggregate", "remove", "host", "fast", "h2", *JSON))["hosts"] == ["h1"]
-    good(minova("aggregate", "set", "fast", "--name", "faster", "--property", "net=10G", "--property", "a=b"))
-    good(minova("aggregate", "unset", "faster", "--property", "disk", "--property", "a"))
-    (row,) = shown(minova("aggregate", "list", *JSON))
+    succeed(minova("aggregate", "add", "host", "fast", "h1"))
+    assert json_output(minova("aggregate", "add", "host", str(made["id"]), "h2", *JSON))["hosts"] == ["h1", "h2"]
+    assert json_output(minova("aggregate", "remove", "host", "fast", "h2", *JSON))["hosts"] == ["h1"]
+    succeed(minova("aggregate", "set", "fast", "--name", "faster", "--property", "net=10G", "--property", "a=b"))
+    succeed(minova("aggregate", "unset", "faster", "--property", "disk", "--property", "a"))
+    (row,) = json_output(minova("aggregate", "list", *JSON))
     assert row == {
         "ID": made["id"],
         "Name": "faster",
@@ -32,12 +32,12 @@ def test_an_aggregate_by_name_and_id(cloud: Cloud, minova: Cli) -> None:
         "Hosts": ["h1"],
         "Properties": {"net": "10G"},
     }
-    assert "h1" in good(minova("aggregate", "show", "faster")).out
-    said = minova("aggregate", "delete", "faster")
-    assert (said.code, "not empty" in said.err) == (1, True)
-    good(minova("aggregate", "remove", "host", "faster", "h1"))
-    good(minova("aggregate", "delete", "faster"))
-    assert shown(minova("aggregate", "list", *JSON)) == []
+    assert "h1" in succeed(minova("aggregate", "show", "faster")).out
+    result = minova("aggregate", "delete", "faster")
+    assert (result.code, "not empty" in result.err) == (1, True)
+    succeed(minova("aggregate", "remove", "host", "faster", "h1"))
+    succeed(minova("aggregate", "delete", "faster"))
+    assert json_output(minova("aggregate", "list", *JSON)) == []
 
 
 @pytest.mark.parametrize(
@@ -56,36 +56,36 @@ def test_an_aggregate_by_name_and_id(cloud: Cloud, minova: Cli) -> None:
     ],
 )
 def test_aggregates_that_cannot_be(minova: Cli, words: tuple[str, ...], code: int, message: str) -> None:
-    good(minova("aggregate", "create", "fast"))
-    said = minova("aggregate", *words)
-    assert (said.code, message in said.err) == (code, True), said.err
-    assert len(shown(minova("aggregate", "list", *JSON))) == 1
+    succeed(minova("aggregate", "create", "fast"))
+    result = minova("aggregate", *words)
+    assert (result.code, message in result.err) == (code, True), result.err
+    assert len(json_output(minova("aggregate", "list", *JSON))) == 1
 
 
 def test_zones(cloud: Cloud, minova: Cli) -> None:
     add_host(cloud, "h1")
     add_host(cloud, "h2", disabled=True)
-    good(minova("aggregate", "create", "one", "--zone", "north"))
-    good(minova("aggregate", "add", "host", "one", "h1"))
-    assert shown(minova("availability", "zone", "list", *JSON)) == [
+    succeed(minova("aggregate", "create", "one", "--zone", "north"))
+    succeed(minova("aggregate", "add", "host", "one", "h1"))
+    assert json_output(minova("availability", "zone", "list", *JSON)) == [
         {"Zone Name": "north", "Zone Status": "available"},
         {"Zone Name": "nova", "Zone Status": "not available"},
     ]
-    first, second = shown(minova("availability", "zone", "list", "--long", *JSON))
+    first, second = json_output(minova("availability", "zone", "list", "--long", *JSON))
     assert (first["Host Name"], first["Service Name"]) == ("h1", "minova-compute")
     assert first["Service Status"].startswith("enabled, up ")
     assert (second["Zone Name"], second["Host Name"], second["Service Status"]) == ("nova", "", "")
-    assert "north" in good(minova("service", "list")).out
+    assert "north" in succeed(minova("service", "list")).out
 
 
 def test_a_server_group_and_its_servers(cloud: Cloud, stocked: Cli) -> None:
     words = ("--policy", "anti-affinity", "--max-server-per-host", "2", *JSON)
-    made = shown(stocked("server", "group", "create", "web", *words))
+    made = json_output(stocked("server", "group", "create", "web", *words))
     assert (made["policy"], made["rules"], made["members"]) == ("anti-affinity", {"max_server_per_host": 2}, [])
     for group in (("--group", "web"), ("--group", made["id"]), ("--hint", "group=web")):
-        good(stocked(*CREATE, *group, "--hint", "a=b", *JSON))
+        succeed(stocked(*CREATE, *group, "--hint", "a=b", *JSON))
         assert cloud.conductor.requests[-1].scheduler_hints == {"a": "b", "group": made["id"]}
-    assert shown(stocked("server", "group", "list", "--all-projects", "--long", *JSON)) == [
+    assert json_output(stocked("server", "group", "list", "--all-projects", "--long", *JSON)) == [
         {
             "ID": made["id"],
             "Name": "web",
@@ -96,12 +96,12 @@ def test_a_server_group_and_its_servers(cloud: Cloud, stocked: Cli) -> None:
             "User ID": "admin",
         }
     ]
-    assert shown(stocked("server", "group", "show", made["id"], *JSON)) == made
-    good(stocked("server", "group", "create", "web"))
+    assert json_output(stocked("server", "group", "show", made["id"], *JSON)) == made
+    succeed(stocked("server", "group", "create", "web"))
     assert "2 server groups have the name 'web'" in stocked("server", "group", "delete", "web").err
-    good(stocked("server", "group", "delete", made["id"]))
-    good(stocked("server", "group", "delete", "web"))
-    assert shown(stocked("server", "group", "list", *JSON)) == []
+    succeed(stocked("server", "group", "delete", made["id"]))
+    succeed(stocked("server", "group", "delete", "web"))
+    assert json_output(stocked("server", "group", "list", *JSON)) == []
 
 
 @pytest.mark.parametrize(
@@ -122,30 +122,33 @@ def test_a_server_group_and_its_servers(cloud: Cloud, stocked: Cli) -> None:
 def test_groups_and_hints_that_cannot_be(
     cloud: Cloud, stocked: Cli, words: tuple[str, ...], code: int, message: str
 ) -> None:
-    said = stocked("server", *words)
-    assert (said.code, message in said.err) == (code, True), said.err
+    result = stocked("server", *words)
+    assert (result.code, message in result.err) == (code, True), result.err
     assert cloud.conductor.requests == []
 
 
 def test_servers_in_hints_are_named(cloud: Cloud, stocked: Cli) -> None:
-    ids = [shown(stocked(*CREATE[:2], name, *CREATE[3:], *JSON))["id"] for name in "ab"]
+    ids = [json_output(stocked(*CREATE[:2], name, *CREATE[3:], *JSON))["id"] for name in "ab"]
     hints = ("--hint", "different_host=a", "--hint", f"different_host={ids[1]}", "--hint", "same_host=b")
-    good(stocked(*CREATE, *hints))
+    succeed(stocked(*CREATE, *hints))
     assert cloud.conductor.requests[-1].scheduler_hints == {"different_host": ids, "same_host": [ids[1]]}
 
 
 def test_more_groups_than_a_page_has(cloud: Cloud, minova: Cli) -> None:
     same = {"project_id": "admin", "user_id": "admin", "policy": "affinity", "rules": {}, "created_at": now()}
     cloud.conductor.add(*(models.InstanceGroup(uuid=str(uuid.uuid4()), name=f"g{n}", **same) for n in range(1001)))
-    assert len(shown(minova("server", "group", "list", *JSON))) == 1001
+    assert len(json_output(minova("server", "group", "list", *JSON))) == 1001
 
 
 def test_properties_of_a_flavor(minova: Cli) -> None:
-    good(minova("flavor", "create", "tiny", "--property", "a=1"))
-    good(minova("flavor", "set", "tiny", "--property", "hw:cpu_policy=dedicated", "--property", "a=2"))
-    assert shown(minova("flavor", "show", "tiny", *JSON))["properties"] == {"a": "2", "hw:cpu_policy": "dedicated"}
-    said = minova("flavor", "unset", "tiny", "--property", "a", "--property", "b")
-    assert (said.code, "has no property b; nothing was unset" in said.err) == (1, True)
-    good(minova("flavor", "unset", "tiny", "--property", "a", "--property", "a"))
-    assert shown(minova("flavor", "show", "tiny", *JSON))["properties"] == {"hw:cpu_policy": "dedicated"}
+    succeed(minova("flavor", "create", "tiny", "--property", "a=1"))
+    succeed(minova("flavor", "set", "tiny", "--property", "hw:cpu_policy=dedicated", "--property", "a=2"))
+    assert json_output(minova("flavor", "show", "tiny", *JSON))["properties"] == {
+        "a": "2",
+        "hw:cpu_policy": "dedicated",
+    }
+    result = minova("flavor", "unset", "tiny", "--property", "a", "--property", "b")
+    assert (result.code, "has no property b; nothing was unset" in result.err) == (1, True)
+    succeed(minova("flavor", "unset", "tiny", "--property", "a", "--property", "a"))
+    assert json_output(minova("flavor", "show", "tiny", *JSON))["properties"] == {"hw:cpu_policy": "dedicated"}
     assert minova("flavor", "set", "tiny", "--property", "a/b=c").code == 1

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from minova.db import models
 from tests.cluster import Cluster, wait_for
-from tests.functional.cli.conftest import Cli, good, shown
+from tests.functional.cli.conftest import Cli, json_output, succeed
 
 # A host with an SR-IOV card of four VFs, as libvirt's test hypervisor takes it from a file: without NUMA cells.
 DEVICE = """\
@@ -78,24 +78,24 @@ def cells(tmp_path: Path) -> Iterator[Cluster]:
         connection.close()
 
 
-def cli_of(cluster: Cluster, anywhere: Cli, folder: Path) -> Cli:
+def cli_of(cluster: Cluster, cli_without_api: Cli, folder: Path) -> Cli:
     def minova(*words: str) -> Any:
-        return anywhere("--url", cluster.url, *words)
+        return cli_without_api("--url", cluster.url, *words)
 
     if minova("image", "show", "guest").code:
         disk = folder / "disk.raw"
         disk.write_bytes(b"\1" * 100_000)
-        good(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw"))
+        succeed(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw"))
     return minova
 
 
 def boot(minova: Cli, name: str, **specs: str) -> dict[str, Any]:
     """The server, once it is ACTIVE or not; its flavor gets these extra specs by `flavor set`."""
-    good(minova("flavor", "create", name, "--ram", "512", "--disk", "1", "--vcpus", "4"))
+    succeed(minova("flavor", "create", name, "--ram", "512", "--disk", "1", "--vcpus", "4"))
     words = [word for key, value in specs.items() for word in ("--property", f"{key.replace('__', ':')}={value}")]
-    good(minova("flavor", "set", name, *words))
+    succeed(minova("flavor", "set", name, *words))
     minova("server", "create", name, "--flavor", name, "--image", "guest", "--wait")
-    server: dict[str, Any] = shown(minova("server", "show", name, "-f", "json"))
+    server: dict[str, Any] = json_output(minova("server", "show", name, "-f", "json"))
     return server
 
 
@@ -106,7 +106,9 @@ def domain_of(cluster: Cluster, server: dict[str, Any]) -> ET.Element:
         return ET.fromstring(connection.lookupByUUIDString(server["id"]).XMLDesc())
 
 
-def figures(cluster: Cluster) -> tuple[list[tuple[list[int], int]], dict[str, int], list[tuple[str, int, int | None]]]:
+def hardware_usage(
+    cluster: Cluster,
+) -> tuple[list[tuple[list[int], int]], dict[str, int], list[tuple[str, int, int | None]]]:
     """Of each cell the pinned CPUs and the memory in use; what of each resource class is; the pools."""
     with cluster.db.read() as session:
         node = session.scalars(select(models.ComputeNode)).one()
@@ -120,11 +122,11 @@ def figures(cluster: Cluster) -> tuple[list[tuple[list[int], int]], dict[str, in
 
 
 def removed(minova: Cli, *names: str) -> None:
-    good(minova("server", "delete", *names, "--wait"))
+    succeed(minova("server", "delete", *names, "--wait"))
 
 
-def test_a_guest_of_two_cells_with_pinned_cpus(cells: Cluster, anywhere: Cli, tmp_path: Path) -> None:
-    minova = cli_of(cells, anywhere, tmp_path)
+def test_a_guest_of_two_cells_with_pinned_cpus(cells: Cluster, cli_without_api: Cli, tmp_path: Path) -> None:
+    minova = cli_of(cells, cli_without_api, tmp_path)
     server = boot(minova, "two", hw__numa_nodes="2", hw__cpu_policy="dedicated")
     assert server["status"] == "ACTIVE", server
     domain = domain_of(cells, server)
@@ -140,8 +142,8 @@ def test_a_guest_of_two_cells_with_pinned_cpus(cells: Cluster, anywhere: Cli, tm
         ("2-3", "262144"),
     ]
     used = {"VCPU": 4, "MEMORY_MB": 512, "DISK_GB": 1}
-    assert figures(cells) == ([([0, 1], 256), ([8, 9], 256)], used, [])
-    assert "pinned CPUs 0-1, free 2-7" in good(minova("hypervisor", "show", "hv1")).out
+    assert hardware_usage(cells) == ([([0, 1], 256), ([8, 9], 256)], used, [])
+    assert "pinned CPUs 0-1, free 2-7" in succeed(minova("hypervisor", "show", "hv1")).out
     # Sixteen CPUs are enough for four of them, and for no fifth.
     for name in ("more", "most", "last"):
         assert boot(minova, name, hw__numa_nodes="2", hw__cpu_policy="dedicated")["status"] == "ACTIVE"
@@ -149,13 +151,15 @@ def test_a_guest_of_two_cells_with_pinned_cpus(cells: Cluster, anywhere: Cli, tm
     assert none["status"] == "ERROR"
     assert "NUMATopologyFilter" in none["fault"]["message"]
     removed(minova, "two", "more", "most", "last", "none")
-    wait_for("all is free", lambda: figures(cells) == ([([], 0), ([], 0)], {}, []))
+    wait_for("all is free", lambda: hardware_usage(cells) == ([([], 0), ([], 0)], {}, []))
 
 
-def test_virtual_functions_and_their_card_exclude_each_other(devices: Cluster, anywhere: Cli, tmp_path: Path) -> None:
-    minova = cli_of(devices, anywhere, tmp_path)
+def test_virtual_functions_and_their_card_exclude_each_other(
+    devices: Cluster, cli_without_api: Cli, tmp_path: Path
+) -> None:
+    minova = cli_of(devices, cli_without_api, tmp_path)
     free = [("154c", 4, None), ("1572", 1, None)]
-    assert sorted(figures(devices)[2]) == free
+    assert sorted(hardware_usage(devices)[2]) == free
     server = boot(minova, "vfs", pci_passthrough__alias="vf:2")
     assert server["status"] == "ACTIVE", server
     sources = domain_of(devices, server).findall("devices/hostdev/source/address")
@@ -163,25 +167,27 @@ def test_virtual_functions_and_their_card_exclude_each_other(devices: Cluster, a
         ("0x0a", "0x02", "0x0"),
         ("0x0a", "0x02", "0x1"),
     ]
-    assert figures(devices)[2] == [("154c", 2, None)]
+    assert hardware_usage(devices)[2] == [("154c", 2, None)]
     refused = boot(minova, "card", pci_passthrough__alias="pf:1")
     assert (refused["status"], "PciPassthroughFilter" in refused["fault"]["message"]) == ("ERROR", True)
     assert boot(minova, "three", pci_passthrough__alias="vf:3")["status"] == "ERROR"
     removed(minova, "vfs", "card", "three")
-    wait_for("all is free", lambda: sorted(figures(devices)[2]) == free)
+    wait_for("all is free", lambda: sorted(hardware_usage(devices)[2]) == free)
     assert boot(minova, "whole", pci_passthrough__alias="pf:1")["status"] == "ACTIVE"
-    assert figures(devices)[2] == []
+    assert hardware_usage(devices)[2] == []
     assert boot(minova, "one", pci_passthrough__alias="vf:1")["status"] == "ERROR"
     removed(minova, "whole", "one")
-    wait_for("all is free", lambda: sorted(figures(devices)[2]) == free)
+    wait_for("all is free", lambda: sorted(hardware_usage(devices)[2]) == free)
 
 
-def test_what_no_alias_defines_is_refused_and_not_dropped(devices: Cluster, anywhere: Cli, tmp_path: Path) -> None:
-    minova = cli_of(devices, anywhere, tmp_path)
-    good(minova("flavor", "create", "odd", "--ram", "512", "--disk", "1"))
+def test_what_no_alias_defines_is_refused_and_not_dropped(
+    devices: Cluster, cli_without_api: Cli, tmp_path: Path
+) -> None:
+    minova = cli_of(devices, cli_without_api, tmp_path)
+    succeed(minova("flavor", "create", "odd", "--ram", "512", "--disk", "1"))
     for key, value in (("pci_passthrough:alias", "gpu:1"), ("hw:cpu_policy", "dedicate")):
-        good(minova("flavor", "set", "odd", "--property", f"{key}={value}"))
-        said = minova("server", "create", "odd", "--flavor", "odd", "--image", "guest")
-        assert said.code == 1
-        assert f"{key}={value}" in said.err
-        good(minova("flavor", "unset", "odd", "--property", key))
+        succeed(minova("flavor", "set", "odd", "--property", f"{key}={value}"))
+        result = minova("server", "create", "odd", "--flavor", "odd", "--image", "guest")
+        assert result.code == 1
+        assert f"{key}={value}" in result.err
+        succeed(minova("flavor", "unset", "odd", "--property", key))

@@ -50,8 +50,8 @@ def test_a_reader_that_goes_away_is_no_error(api: ApiServer, words: str) -> None
     )
     assert process.stdout is not None
     process.stdout.close()
-    _, said = process.communicate(timeout=60)
-    assert said == b""
+    _, result = process.communicate(timeout=60)
+    assert result == b""
     assert process.returncode == 141
 
 

@@ -13,7 +13,7 @@ from minova.db import models
 from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
 from tests.fakes.row_conductor import now
 from tests.functional.api.conftest import Cloud
-from tests.functional.cli.conftest import Cli, good, shown
+from tests.functional.cli.conftest import Cli, json_output, succeed
 
 CREATE = ("server", "create", "web", "--flavor", "tiny", "--image", "guest")
 
@@ -30,8 +30,10 @@ def finish(cloud: Cloud, **columns: Any) -> Callable[[str], None]:
 
 def test_a_flavor_with_its_properties(minova: Cli) -> None:
     sizes = ("--ram", "2048", "--vcpus", "2", "--disk", "10", "--ephemeral", "5", "--swap", "512")
-    good(minova("flavor", "create", "big", "--id", "7", *sizes, "--private", "--property", "hw:cpu_policy=dedicated"))
-    flavor = shown(minova("flavor", "show", "big", "-f", "json"))
+    succeed(
+        minova("flavor", "create", "big", "--id", "7", *sizes, "--private", "--property", "hw:cpu_policy=dedicated")
+    )
+    flavor = json_output(minova("flavor", "show", "big", "-f", "json"))
     assert flavor == {
         "id": "7",
         "name": "big",
@@ -44,9 +46,9 @@ def test_a_flavor_with_its_properties(minova: Cli) -> None:
         "rxtx_factor": 1.0,
         "properties": {"hw:cpu_policy": "dedicated"},
     }
-    assert shown(minova("flavor", "list", "-f", "json")) == []
-    assert [row["Name"] for row in shown(minova("flavor", "list", "--all", "-f", "json"))] == ["big"]
-    good(minova("flavor", "delete", "big"))
+    assert json_output(minova("flavor", "list", "-f", "json")) == []
+    assert [row["Name"] for row in json_output(minova("flavor", "list", "--all", "-f", "json"))] == ["big"]
+    succeed(minova("flavor", "delete", "big"))
     assert minova("flavor", "show", "7").code == 1
 
 
@@ -56,58 +58,58 @@ def test_service_is_deleted_by_its_id(minova: Cli, cloud: Cloud) -> None:
             id=key, uuid=str(uuid.uuid4()), host=host, binary="minova-compute", topic="compute", created_at=now()
         )
         cloud.conductor.add(row)
-    good(minova("service", "delete", "1"))
-    assert [row["Host"] for row in shown(minova("service", "list", "-f", "json"))] == ["hv2"]
-    said = minova("service", "delete", "1", "2")
-    assert (said.code, "Service 1 was not deleted: Service 1 not found." in said.err) == (1, True)
-    assert shown(minova("service", "list", "-f", "json")) == []
+    succeed(minova("service", "delete", "1"))
+    assert [row["Host"] for row in json_output(minova("service", "list", "-f", "json"))] == ["hv2"]
+    result = minova("service", "delete", "1", "2")
+    assert (result.code, "Service 1 was not deleted: Service 1 not found." in result.err) == (1, True)
+    assert json_output(minova("service", "list", "-f", "json")) == []
 
 
 def test_an_image_goes_up_whole(minova: Cli, disk: Path) -> None:
     words = ("--disk-format", "raw", "--property", "hw_disk_bus=virtio", "-f", "json")
-    image = shown(minova("image", "create", "guest", "--file", str(disk), *words))
+    image = json_output(minova("image", "create", "guest", "--file", str(disk), *words))
     assert (image["status"], image["size"]) == ("active", 3_000_000)
     assert image["os_hash_value"] == hashlib.sha256(disk.read_bytes()).hexdigest()
     assert image["properties"] == {"hw_disk_bus": "virtio"}
-    assert [row["Name"] for row in shown(minova("image", "list", "-f", "json"))] == ["guest"]
-    good(minova("image", "delete", "guest"))
-    assert shown(minova("image", "list", "-f", "json")) == []
+    assert [row["Name"] for row in json_output(minova("image", "list", "-f", "json"))] == ["guest"]
+    succeed(minova("image", "delete", "guest"))
+    assert json_output(minova("image", "list", "-f", "json")) == []
 
 
 def test_more_images_than_a_page_has_without_a_limit(cloud: Cloud, minova: Cli) -> None:
     for number in range(30):
         cloud.make_image(f"image{number}", data=None)
-    assert len(shown(minova("image", "list", "-f", "json"))) == 30
+    assert len(json_output(minova("image", "list", "-f", "json"))) == 30
 
 
 @pytest.mark.parametrize("padding", [0, 5_000_000])
 def test_a_corrupt_image_is_refused_and_nothing_is_left(minova: Cli, tmp_path: Path, padding: int) -> None:
     corrupt = tmp_path / "corrupt.qcow2"
     corrupt.write_bytes(b"QFI\xfb" + b"\xff" * 600 + bytes(padding))
-    said = minova("image", "create", "bad", "--file", str(corrupt), "--disk-format", "qcow2")
-    assert said.code == 1
-    assert "Traceback" not in said.err
-    assert len(said.err.splitlines()) == 1
-    assert shown(minova("image", "list", "-f", "json")) == []
+    result = minova("image", "create", "bad", "--file", str(corrupt), "--disk-format", "qcow2")
+    assert result.code == 1
+    assert "Traceback" not in result.err
+    assert len(result.err.splitlines()) == 1
+    assert json_output(minova("image", "list", "-f", "json")) == []
 
 
 def test_create_waits_shows_and_deletes(cloud: Cloud, stocked: Cli) -> None:
     cloud.conductor.after = finish(cloud, vm_state="active", task_state=None, host="h1", node="n1", power_state=1)
-    server = shown(stocked(*CREATE, "--property", "a=1", "--wait", "-f", "json"))
+    server = json_output(stocked(*CREATE, "--property", "a=1", "--wait", "-f", "json"))
     assert (server["status"], server["OS-EXT-SRV-ATTR:host"], server["properties"]) == ("ACTIVE", "h1", {"a": "1"})
     assert server["flavor"].startswith("tiny (")
-    (row,) = shown(stocked("server", "list", "-f", "json"))
+    (row,) = json_output(stocked("server", "list", "-f", "json"))
     assert (row["Name"], row["Host"], row["Image"], row["Flavor"]) == ("web", "h1", "guest", "tiny")
     cloud.consoles.texts[server["id"]] = "one\ntwo\n"
-    assert good(stocked("server", "console", "log", "web")).out == "one\ntwo\n"
-    good(stocked("server", "delete", "web", "--wait"))
-    assert shown(stocked("server", "list", "-f", "json")) == []
+    assert succeed(stocked("server", "console", "log", "web")).out == "one\ntwo\n"
+    succeed(stocked("server", "delete", "web", "--wait"))
+    assert json_output(stocked("server", "list", "-f", "json")) == []
     assert "There is no server with the name or ID 'web'" in stocked("server", "show", "web").err
 
 
 def test_several_at_once(cloud: Cloud, stocked: Cli) -> None:
     cloud.conductor.after = finish(cloud, vm_state="active", task_state=None)
-    rows = shown(stocked(*CREATE, "--max", "12", "--wait", "-f", "json"))
+    rows = json_output(stocked(*CREATE, "--max", "12", "--wait", "-f", "json"))
     assert [row["Name"] for row in rows] == [f"web-{number}" for number in range(1, 13)]
 
 
@@ -121,8 +123,8 @@ def test_a_conductor_away_for_a_moment_makes_the_servers_once(cloud: Cloud, stoc
             raise errors.ServiceUnavailable("No conductor answers.")
 
     setattr(cloud.conductor, when, fail)
-    good(stocked(*CREATE))
-    assert len(shown(stocked("server", "list", "-f", "json"))) == 1
+    succeed(stocked(*CREATE))
+    assert len(json_output(stocked("server", "list", "-f", "json"))) == 1
 
 
 def test_a_build_that_fails_tells_the_reason(cloud: Cloud, stocked: Cli) -> None:
@@ -136,9 +138,9 @@ def test_a_build_that_fails_tells_the_reason(cloud: Cloud, stocked: Cli) -> None
             cloud.conductor.add(models.InstanceFault(instance_uuid=uuid, code=500, message=reason, created_at=now()))
 
     cloud.conductor.after = after
-    said = stocked(*CREATE, "--wait")
-    assert said.code == 1
-    assert reason in said.err.splitlines()[-1]
+    result = stocked(*CREATE, "--wait")
+    assert result.code == 1
+    assert reason in result.err.splitlines()[-1]
     assert reason in stocked("server", "show", "web").out
 
 
@@ -147,31 +149,31 @@ def test_a_build_that_fails_tells_the_reason(cloud: Cloud, stocked: Cli) -> None
     [("n" * 300, "300 characters"), ("we\x1b[2Jb", "cannot be printed"), ("", "empty"), (" web", "white space")],
 )
 def test_a_name_that_cannot_be_is_refused_in_one_line(stocked: Cli, name: str, message: str) -> None:
-    said = stocked("server", "create", name, *CREATE[3:])
-    assert said.code == 1
-    assert message in said.err
-    assert "\x1b" not in said.err
-    assert shown(stocked("server", "list", "-f", "json")) == []
+    result = stocked("server", "create", name, *CREATE[3:])
+    assert result.code == 1
+    assert message in result.err
+    assert "\x1b" not in result.err
+    assert json_output(stocked("server", "list", "-f", "json")) == []
 
 
 @pytest.mark.parametrize("name", ["<b>&amp;</b>", "a b.c*d(e", "100%_\\", "äöü"])
 def test_odd_names_are_found_again(stocked: Cli, name: str) -> None:
-    uuid = shown(stocked("server", "create", name, *CREATE[3:], "-f", "json"))["id"]
-    assert shown(stocked("server", "show", name, "-f", "json"))["id"] == uuid
+    uuid = json_output(stocked("server", "create", name, *CREATE[3:], "-f", "json"))["id"]
+    assert json_output(stocked("server", "show", name, "-f", "json"))["id"] == uuid
 
 
 def test_names_are_matched_whole(stocked: Cli) -> None:
     for name in ("web", "web-1", "a-web"):
-        good(stocked("server", "create", name, *CREATE[3:]))
-    assert shown(stocked("server", "show", "web", "-f", "json"))["name"] == "web"
-    good(stocked(*CREATE))
-    said = stocked("server", "delete", "web")
-    assert said.code == 1
-    assert said.err.startswith("minova: 2 servers have the name 'web'. Say which by ID: ")
+        succeed(stocked("server", "create", name, *CREATE[3:]))
+    assert json_output(stocked("server", "show", "web", "-f", "json"))["name"] == "web"
+    succeed(stocked(*CREATE))
+    result = stocked("server", "delete", "web")
+    assert result.code == 1
+    assert result.err.startswith("minova: 2 servers have the name 'web'. Say which by ID: ")
 
 
 def test_why_nothing_was_found_is_explained(cloud: Cloud, stocked: Cli) -> None:
-    uuid = shown(stocked(*CREATE, "-f", "json"))["id"]
+    uuid = json_output(stocked(*CREATE, "-f", "json"))["id"]
     assert "no record of a scheduler's decision" in stocked("server", "explain", "web").err
     lost = LostHost(host="h2", node="n2", reason="free memory 512 MB < requested 2048 MB")
     diagnosis = Diagnosis(
@@ -183,10 +185,10 @@ def test_why_nothing_was_found_is_explained(cloud: Cloud, stocked: Cli) -> None:
         selected=(("h1", "n1"),),
     )
     cloud.conductor.add_diagnosis([uuid], diagnosis, now())
-    said = good(stocked("server", "explain", "web"))
-    assert said.out.startswith("Server web: 2 hosts, chosen: h1 (n1).")
-    assert "free memory 512 MB < requested 2048 MB" in said.out
-    assert shown(stocked("server", "explain", "web", "-f", "json"))["steps"][0]["lost"][0]["host"] == "h2"
+    result = succeed(stocked("server", "explain", "web"))
+    assert result.out.startswith("Server web: 2 hosts, chosen: h1 (n1).")
+    assert "free memory 512 MB < requested 2048 MB" in result.out
+    assert json_output(stocked("server", "explain", "web", "-f", "json"))["steps"][0]["lost"][0]["host"] == "h2"
 
 
 def test_hypervisors_and_services(cloud: Cloud, minova: Cli) -> None:
@@ -203,12 +205,12 @@ def test_hypervisors_and_services(cloud: Cloud, minova: Cli) -> None:
             created_at=now(),
         ),
     )
-    (row,) = shown(minova("hypervisor", "list", "-f", "json"))
+    (row,) = json_output(minova("hypervisor", "list", "-f", "json"))
     assert (row["Hypervisor Hostname"], row["VCPUs"], row["State"]) == ("n1", {"used": 3, "total": 8}, "down")
-    assert shown(minova("hypervisor", "show", "n1", "-f", "json"))["memory_mb"] == 1000
-    assert shown(minova("hypervisor", "stats", "-f", "json"))["vcpus_used"] == 3
-    good(minova("service", "set", "h1", "--disable", "--disable-reason", "new fan"))
-    (row,) = shown(minova("service", "list", "--long", "-f", "json"))
+    assert json_output(minova("hypervisor", "show", "n1", "-f", "json"))["memory_mb"] == 1000
+    assert json_output(minova("hypervisor", "stats", "-f", "json"))["vcpus_used"] == 3
+    succeed(minova("service", "set", "h1", "--disable", "--disable-reason", "new fan"))
+    (row,) = json_output(minova("service", "list", "--long", "-f", "json"))
     assert (row["Status"], row["State"], row["Disabled Reason"]) == ("disabled", "down", "new fan")
-    good(minova("service", "set", "h1", "--enable"))
-    assert shown(minova("service", "list", "-f", "json"))[0]["Status"] == "enabled"
+    succeed(minova("service", "set", "h1", "--enable"))
+    assert json_output(minova("service", "list", "-f", "json"))[0]["Status"] == "enabled"

@@ -34,32 +34,32 @@ from tests.functional.cli.conftest import Cli
 def test_wrong_usage_is_told_in_one_line_and_exit_code_2(
     api: ApiServer, cli: Cli, words: tuple[str, ...], message: str
 ) -> None:
-    said = cli(*words)
-    assert said.code == 2
-    assert message in said.err
-    assert len(said.err.splitlines()) <= 2
-    assert said.out == ""
+    result = cli(*words)
+    assert result.code == 2
+    assert message in result.err
+    assert len(result.err.splitlines()) <= 2
+    assert result.out == ""
 
 
-def test_nobody_there_says_where_and_what_to_check(anywhere: Cli) -> None:
+def test_nobody_there_says_where_and_what_to_check(cli_without_api: Cli) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    said = anywhere("--url", url, "server", "list")
-    assert (said.code, said.err) == (
+    result = cli_without_api("--url", url, "server", "list")
+    assert (result.code, result.err) == (
         1,
         f"minova: Cannot reach minova at {url}: Connection refused; is minova-api running?\n",
     )
 
 
-def test_an_unknown_host_is_told(anywhere: Cli) -> None:
-    said = anywhere("--url", "http://no-such-host.invalid", "server", "list")
-    assert said.code == 1
-    assert said.err.startswith("minova: Cannot reach minova at http://no-such-host.invalid: ")
+def test_an_unknown_host_is_told(cli_without_api: Cli) -> None:
+    result = cli_without_api("--url", "http://no-such-host.invalid", "server", "list")
+    assert result.code == 1
+    assert result.err.startswith("minova: Cannot reach minova at http://no-such-host.invalid: ")
 
 
 @pytest.fixture
-def stranger() -> Iterator[str]:
+def foreign_server() -> Iterator[str]:
     """A web server that is not minova: it answers every question with a page."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -78,22 +78,25 @@ def stranger() -> Iterator[str]:
         listening.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_stranger_on_the_port_is_told(anywhere: Cli, stranger: str) -> None:
-    said = anywhere("--url", stranger, "server", "list")
-    assert (said.code, said.err) == (1, f"minova: {stranger} did not answer as minova does: is it minova-api?\n")
+def test_a_stranger_on_the_port_is_told(cli_without_api: Cli, foreign_server: str) -> None:
+    result = cli_without_api("--url", foreign_server, "server", "list")
+    assert (result.code, result.err) == (
+        1,
+        f"minova: {foreign_server} did not answer as minova does: is it minova-api?\n",
+    )
 
 
-def test_http_where_https_is_asked(api: ApiServer, anywhere: Cli) -> None:
-    said = anywhere("--url", api.url.replace("http:", "https:"), "server", "list")
-    assert said.code == 1
-    assert "Cannot speak TLS with minova" in said.err
+def test_http_where_https_is_asked(api: ApiServer, cli_without_api: Cli) -> None:
+    result = cli_without_api("--url", api.url.replace("http:", "https:"), "server", "list")
+    assert result.code == 1
+    assert "Cannot speak TLS with minova" in result.err
 
 
-def test_certificates_that_are_not_there(api: ApiServer, anywhere: Cli) -> None:
+def test_certificates_that_are_not_there(api: ApiServer, cli_without_api: Cli) -> None:
     url = api.url.replace("http:", "https:")
-    said = anywhere("--url", url, "--cacert", "/nowhere.pem", "server", "list")
-    assert said.code == 1
-    assert "Cannot read the certificates /nowhere.pem" in said.err
+    result = cli_without_api("--url", url, "--cacert", "/nowhere.pem", "server", "list")
+    assert result.code == 1
+    assert "Cannot read the certificates /nowhere.pem" in result.err
 
 
 def test_a_busy_api_is_asked_again_and_told_when_it_stays_busy(api: ApiServer, cli: Cli) -> None:
@@ -103,15 +106,17 @@ def test_a_busy_api_is_asked_again_and_told_when_it_stays_busy(api: ApiServer, c
 
 def test_a_change_that_may_not_be_repeated_is_made_once(api: ApiServer, cli: Cli) -> None:
     api.order("lost")
-    said = cli("flavor", "create", "once")
-    assert said.code == 1
-    assert "The connection to minova" in said.err
+    result = cli("flavor", "create", "once")
+    assert result.code == 1
+    assert "The connection to minova" in result.err
     assert len(api.flavors) == 1
 
 
-def test_the_url_comes_from_the_environment(api: ApiServer, anywhere: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_comes_from_the_environment(
+    api: ApiServer, cli_without_api: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MINOVA_URL", api.url + "/v2.1/")
-    assert anywhere("flavor", "list").code == 0
+    assert cli_without_api("flavor", "list").code == 0
 
 
 class TestHttpBasic:
@@ -120,9 +125,9 @@ class TestHttpBasic:
         api.password = ("alice", "s3crét")
 
     def test_without_a_name_it_says_what_to_give(self, cli: Cli) -> None:
-        said = cli("flavor", "list")
-        assert said.code == 1
-        assert "give --username or MINOVA_USERNAME, and MINOVA_PASSWORD" in said.err
+        result = cli("flavor", "list")
+        assert result.code == 1
+        assert "give --username or MINOVA_USERNAME, and MINOVA_PASSWORD" in result.err
 
     def test_name_and_password_from_the_environment(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MINOVA_USERNAME", "alice")
@@ -131,40 +136,40 @@ class TestHttpBasic:
 
     def test_a_wrong_password_is_refused_and_never_shown(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MINOVA_PASSWORD", "wrong-one")
-        said = cli("--username", "alice", "--debug", "flavor", "list")
-        assert said.code == 1
-        assert "refused user alice" in said.err
-        assert "wrong-one" not in said.err
+        result = cli("--username", "alice", "--debug", "flavor", "list")
+        assert result.code == 1
+        assert "refused user alice" in result.err
+        assert "wrong-one" not in result.err
 
-    def test_a_password_in_the_url_is_neither_taken_nor_shown(self, anywhere: Cli) -> None:
-        said = anywhere("--url", "http://alice:s3cr3t@127.0.0.1:1", "flavor", "list")
-        assert said.code == 2
-        assert "give it with --username" in said.err
-        assert "s3cr3t" not in said.err
+    def test_a_password_in_the_url_is_neither_taken_nor_shown(self, cli_without_api: Cli) -> None:
+        result = cli_without_api("--url", "http://alice:s3cr3t@127.0.0.1:1", "flavor", "list")
+        assert result.code == 2
+        assert "give it with --username" in result.err
+        assert "s3cr3t" not in result.err
 
     def test_no_password_and_nobody_to_ask(self, cli: Cli) -> None:
-        said = cli("--username", "alice", "flavor", "list")
-        assert (said.code, said.err) == (1, "minova: No password for user alice: set MINOVA_PASSWORD.\n")
+        result = cli("--username", "alice", "flavor", "list")
+        assert (result.code, result.err) == (1, "minova: No password for user alice: set MINOVA_PASSWORD.\n")
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_has_help(anywhere: Cli, command: str) -> None:
-    said = anywhere(*command.split(), "--help")
-    assert said.code == 0, said.err
-    assert said.out.startswith(f"usage: minova {command}")
-    assert anywhere("help", *command.split()).out == said.out
+def test_every_command_has_help(cli_without_api: Cli, command: str) -> None:
+    result = cli_without_api(*command.split(), "--help")
+    assert result.code == 0, result.err
+    assert result.out.startswith(f"usage: minova {command}")
+    assert cli_without_api("help", *command.split()).out == result.out
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("help",)])
-def test_help_lists_every_command(anywhere: Cli, words: tuple[str, ...]) -> None:
-    said = anywhere(*words)
-    assert said.code == 0
-    assert all(f"  {command} " in said.out for command in COMMANDS if not command.endswith("log show"))
+def test_help_lists_every_command(cli_without_api: Cli, words: tuple[str, ...]) -> None:
+    result = cli_without_api(*words)
+    assert result.code == 0
+    assert all(f"  {command} " in result.out for command in COMMANDS if not command.endswith("log show"))
 
 
-def test_help_on_a_noun_lists_its_commands(anywhere: Cli) -> None:
-    said = anywhere("flavor", "--help")
-    assert [line.split()[1] for line in said.out.splitlines()[1:]] == [
+def test_help_on_a_noun_lists_its_commands(cli_without_api: Cli) -> None:
+    result = cli_without_api("flavor", "--help")
+    assert [line.split()[1] for line in result.out.splitlines()[1:]] == [
         "create",
         "delete",
         "list",
@@ -174,19 +179,19 @@ def test_help_on_a_noun_lists_its_commands(anywhere: Cli) -> None:
     ]
 
 
-def test_abbreviated_words_and_global_options_anywhere(api: ApiServer, anywhere: Cli) -> None:
+def test_abbreviated_words_and_global_options_anywhere(api: ApiServer, cli_without_api: Cli) -> None:
     api.add_flavor("one")
-    assert "one" in anywhere("fl", "li", "--url", api.url).out
+    assert "one" in cli_without_api("fl", "li", "--url", api.url).out
 
 
 def test_debug_shows_requests_and_tracebacks(api: ApiServer, cli: Cli) -> None:
-    said = cli("server", "show", "nobody", "--debug")
-    assert f"> GET {api.url}/v2.1/servers/detail?limit=1000&name=%5Enobody%24" in said.err
-    assert "< 200 in " in said.err
-    assert "Traceback" in said.err
+    result = cli("server", "show", "nobody", "--debug")
+    assert f"> GET {api.url}/v2.1/servers/detail?limit=1000&name=%5Enobody%24" in result.err
+    assert "< 200 in " in result.err
+    assert "Traceback" in result.err
 
 
-def test_completion_for_bash(anywhere: Cli) -> None:
-    said = anywhere("complete")
-    assert said.code == 0
-    assert "cmds='aggregate availability capacity complete flavor help hypervisor image server service'" in said.out
+def test_completion_for_bash(cli_without_api: Cli) -> None:
+    result = cli_without_api("complete")
+    assert result.code == 0
+    assert "cmds='aggregate availability capacity complete flavor help hypervisor image server service'" in result.out

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster
-from tests.functional.cli.conftest import Cli, good, shown
+from tests.functional.cli.conftest import Cli, json_output, succeed
 
 TINY = ("--flavor", "tiny", "--image", "guest")
 
@@ -18,8 +18,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def minova(cluster: Cluster, anywhere: Cli) -> Cli:
-    return lambda *words: anywhere("--url", cluster.url, *words)
+def minova(cluster: Cluster, cli_without_api: Cli) -> Cli:
+    return lambda *words: cli_without_api("--url", cluster.url, *words)
 
 
 @pytest.fixture
@@ -27,42 +27,42 @@ def stocked(minova: Cli, tmp_path: Path) -> Cli:
     disk = tmp_path / "disk.raw"
     disk.write_bytes(b"\1" * 100_000)
     if minova("image", "show", "guest").code:
-        good(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw"))
-        good(minova("flavor", "create", "tiny", "--ram", "128", "--disk", "1"))
-        good(minova("flavor", "create", "giant", "--ram", "99999999", "--disk", "1"))
+        succeed(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw"))
+        succeed(minova("flavor", "create", "tiny", "--ram", "128", "--disk", "1"))
+        succeed(minova("flavor", "create", "giant", "--ram", "99999999", "--disk", "1"))
     return minova
 
 
 def test_a_server_from_its_creation_to_its_end(stocked: Cli) -> None:
     words = ("--flavor", "tiny", "--image", "guest", "--availability-zone", "nova:h2", "--wait", "-f", "json")
-    server = shown(stocked("server", "create", "web", *words))
+    server = json_output(stocked("server", "create", "web", *words))
     assert (server["status"], server["OS-EXT-SRV-ATTR:host"]) == ("ACTIVE", "h2")
-    assert "web" in good(stocked("server", "console", "log", "web")).out
-    assert shown(stocked("hypervisor", "show", "h2", "-f", "json"))["running_vms"] == 1
-    assert "h2" in good(stocked("server", "explain", "web")).out
-    good(stocked("server", "delete", "web", "--wait"))
-    assert "web" not in good(stocked("server", "list")).out
-    assert shown(stocked("hypervisor", "show", "h2", "-f", "json"))["running_vms"] == 0
+    assert "web" in succeed(stocked("server", "console", "log", "web")).out
+    assert json_output(stocked("hypervisor", "show", "h2", "-f", "json"))["running_vms"] == 1
+    assert "h2" in succeed(stocked("server", "explain", "web")).out
+    succeed(stocked("server", "delete", "web", "--wait"))
+    assert "web" not in succeed(stocked("server", "list")).out
+    assert json_output(stocked("hypervisor", "show", "h2", "-f", "json"))["running_vms"] == 0
 
 
 def test_several_servers_go_to_both_hosts(stocked: Cli) -> None:
-    rows = shown(
+    rows = json_output(
         stocked("server", "create", "n", "--flavor", "tiny", "--image", "guest", "--max", "6", "--wait", "-f", "json")
     )
     assert {(row["Status"], row["Host"]) for row in rows} == {("ACTIVE", "h1"), ("ACTIVE", "h2")}
-    good(stocked("server", "delete", *(row["ID"] for row in rows), "--wait"))
+    succeed(stocked("server", "delete", *(row["ID"] for row in rows), "--wait"))
 
 
 def test_no_room_is_told_and_explained(stocked: Cli) -> None:
-    said = stocked("server", "create", "big", "--flavor", "giant", "--image", "guest", "--wait")
-    assert said.code == 1
-    assert "No valid host was found. 2 hosts: " in said.err.splitlines()[-1]
-    assert "99999999" in good(stocked("server", "explain", "big")).out
-    good(stocked("server", "delete", "big", "--wait"))
+    result = stocked("server", "create", "big", "--flavor", "giant", "--image", "guest", "--wait")
+    assert result.code == 1
+    assert "No valid host was found. 2 hosts: " in result.err.splitlines()[-1]
+    assert "99999999" in succeed(stocked("server", "explain", "big")).out
+    succeed(stocked("server", "delete", "big", "--wait"))
 
 
 def test_every_service_is_up(minova: Cli) -> None:
-    rows = shown(minova("service", "list", "-f", "json"))
+    rows = json_output(minova("service", "list", "-f", "json"))
     assert {row["State"] for row in rows} == {"up"}
     assert {row["Host"] for row in rows if row["Binary"] == "minova-compute"} == {"h1", "h2"}
 
@@ -72,50 +72,54 @@ def test_every_service_is_up(minova: Cli) -> None:
 
 def test_a_dry_run_tells_what_a_creation_then_does(stocked: Cli) -> None:
     words = ("server", "create", "would", "--flavor", "tiny", "--image", "guest")
-    said = good(stocked(*words, "--dry-run"))
-    assert said.out.startswith("It would fit, on h")
-    assert "Filters, in their order" in said.out
-    assert "Weights of the best" in said.out
-    record = shown(stocked(*words, "--dry-run", "-f", "json"))
+    result = succeed(stocked(*words, "--dry-run"))
+    assert result.out.startswith("It would fit, on h")
+    assert "Filters, in their order" in result.out
+    assert "Weights of the best" in result.out
+    record = json_output(stocked(*words, "--dry-run", "-f", "json"))
     assert "would" not in stocked("server", "list").out
-    server = shown(stocked(*words, "--wait", "-f", "json"))
+    server = json_output(stocked(*words, "--wait", "-f", "json"))
     assert record["diagnosis"]["selected"][0][0] == server["OS-EXT-SRV-ATTR:host"]
-    good(stocked("server", "delete", "would", "--wait"))
+    succeed(stocked("server", "delete", "would", "--wait"))
 
 
 def test_a_dry_run_of_several_counts_them_by_host(stocked: Cli) -> None:
-    said = good(stocked("server", "create", "n", "--flavor", "tiny", "--image", "guest", "--max", "4", "--dry-run"))
-    assert said.out.splitlines()[0] in ("All 4 would fit, on h1: 2, h2: 2.", "All 4 would fit, on h2: 2, h1: 2.")
+    result = succeed(
+        stocked("server", "create", "n", "--flavor", "tiny", "--image", "guest", "--max", "4", "--dry-run")
+    )
+    assert result.out.splitlines()[0] in ("All 4 would fit, on h1: 2, h2: 2.", "All 4 would fit, on h2: 2, h1: 2.")
 
 
 def test_a_dry_run_that_finds_no_host_says_why_and_fails(stocked: Cli) -> None:
-    said = stocked("server", "create", "big", "--flavor", "giant", "--image", "guest", "--dry-run")
-    assert said.code == 1
-    assert said.out.startswith("It would not fit. No valid host was found. 2 hosts: placement removed 2 (not enough")
-    assert "requested 99999999" in said.out
+    result = stocked("server", "create", "big", "--flavor", "giant", "--image", "guest", "--dry-run")
+    assert result.code == 1
+    assert result.out.startswith("It would not fit. No valid host was found. 2 hosts: placement removed 2 (not enough")
+    assert "requested 99999999" in result.out
     assert "big" not in stocked("server", "list").out
 
 
 def test_a_dry_run_counts_the_servers_of_a_group(stocked: Cli) -> None:
-    good(stocked("server", "group", "create", "apart", "--policy", "anti-affinity"))
+    succeed(stocked("server", "group", "create", "apart", "--policy", "anti-affinity"))
     words = ("server", "create", "a", "--flavor", "tiny", "--image", "guest", "--group", "apart")
     assert stocked(*words, "--max", "2", "--dry-run").code == 0
-    said = stocked(*words, "--max", "3", "--dry-run")
-    assert said.code == 1
-    assert "ServerGroupAntiAffinityFilter" in said.out
-    good(stocked("server", "group", "delete", "apart"))
+    result = stocked(*words, "--max", "3", "--dry-run")
+    assert result.code == 1
+    assert "ServerGroupAntiAffinityFilter" in result.out
+    succeed(stocked("server", "group", "delete", "apart"))
 
 
 def test_capacity_tells_how_many_fit_where_and_what_runs_out(stocked: Cli) -> None:
-    whole = shown(stocked("capacity", "--flavor", "tiny", "-f", "json"))
+    whole = json_output(stocked("capacity", "--flavor", "tiny", "-f", "json"))
     assert whole["total"] == sum(host["count"] for host in whole["hosts"])
     assert {host["host"] for host in whole["hosts"]} == {"h1", "h2"}
-    said = good(stocked("capacity", "--flavor", "tiny", "--image", "guest", "--availability-zone", "nova:h1"))
-    lines = said.out.splitlines()
+    result = succeed(stocked("capacity", "--flavor", "tiny", "--image", "guest", "--availability-zone", "nova:h1"))
+    lines = result.out.splitlines()
     assert lines[0] == f"{whole['hosts'][0]['count']} more of flavor tiny fit, on 1 of 2 hosts."
-    assert "not one of the forced hosts h1" in said.out
-    assert good(stocked("capacity", "--flavor", "giant")).out.startswith("0 more of flavor giant fit, on 0 of 2 hosts.")
-    some = good(stocked("capacity", "--flavor", "tiny", "--limit", "2")).out
+    assert "not one of the forced hosts h1" in result.out
+    assert succeed(stocked("capacity", "--flavor", "giant")).out.startswith(
+        "0 more of flavor giant fit, on 0 of 2 hosts."
+    )
+    some = succeed(stocked("capacity", "--flavor", "tiny", "--limit", "2")).out
     assert some.startswith("At least 4 more of flavor tiny fit, on 2 of 2 hosts.")
 
 

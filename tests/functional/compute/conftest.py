@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from minova.db import schema
-from tests.functional.compute.moving import World
+from tests.functional.compute.migration_world import World
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,12 @@ from minova.objects.flavor import Flavor
 from minova.objects.migration import MigrationType
 from minova.objects.request_spec import HostLimits
 from minova.objects.states import VmState
-from tests.functional.compute.moving import CTX, FLAVORS, HOSTS, World
+from tests.functional.compute.migration_world import CTX, FLAVORS, HOSTS, World
 
 BY_NAME = {one.name: one for one in FLAVORS}
 
 
-def begun(
+def begin_move(
     world: World, kind: MigrationType = MigrationType.RESIZE, before: str = "both", after: str = "pinned"
 ) -> tuple[str, str, str]:
     """(instance, source, destination) of a move that the destination has claimed."""
@@ -82,7 +82,7 @@ def test_after_a_move_the_instance_is_in_the_state_it_was_in(
 @pytest.mark.parametrize("kind", [MigrationType.RESIZE, MigrationType.MIGRATION, MigrationType.LIVE_MIGRATION])
 @pytest.mark.parametrize("end", ["arrived", "error"])
 def test_computes_that_die_between_claim_and_arrival(world: World, kind: MigrationType, end: str) -> None:
-    uuid, source, dest = begun(world, kind)
+    uuid, source, dest = begin_move(world, kind)
     # The guest is being copied: it is on both.
     world.machines[dest].add_domain(uuid, dest, 512, attempt=1)
     for host in (dest, source):
@@ -98,7 +98,7 @@ def test_computes_that_die_between_claim_and_arrival(world: World, kind: Migrati
 
 @pytest.mark.parametrize("end", ["confirmed", "reverted"])
 def test_computes_that_die_after_the_end_and_before_the_decision(world: World, end: str) -> None:
-    uuid, source, dest = begun(world)
+    uuid, source, dest = begin_move(world)
     world.step(uuid, "finished")
     # The source keeps its domain for a way back.
     world.machines[source].add_domain(uuid, source, 512, attempt=1, running=False)
@@ -116,7 +116,7 @@ def test_computes_that_die_after_the_end_and_before_the_decision(world: World, e
 @pytest.mark.parametrize("claimed", [True, False], ids=["claimed", "only accepted"])
 def test_a_move_that_nobody_goes_on_with_ends_in_error(world: World, claimed: bool, seconds: float) -> None:
     if claimed:
-        uuid, source, _ = begun(world)
+        uuid, source, _ = begin_move(world)
     else:
         uuid = world.boot(BY_NAME["both"])
         source = str(next(row.host for row in world._instances()))
@@ -138,7 +138,7 @@ def test_a_move_that_nobody_goes_on_with_ends_in_error(world: World, claimed: bo
 
 
 def test_a_move_to_a_node_that_is_gone_ends_in_error(world: World) -> None:
-    uuid, source, dest = begun(world)
+    uuid, source, dest = begin_move(world)
     # As a conductor of 0.1.0 does; this release refuses while a move needs the node.
     with world.db.write() as session:
         remove_node(session, dest, dest, world.db.now())
@@ -151,7 +151,7 @@ def test_a_move_to_a_node_that_is_gone_ends_in_error(world: World) -> None:
 
 
 def test_a_move_whose_guest_is_under_way_is_left_to_people(world: World) -> None:
-    uuid, _, _ = begun(world, MigrationType.LIVE_MIGRATION)
+    uuid, _, _ = begin_move(world, MigrationType.LIVE_MIGRATION)
     world.step(uuid, "migrating")
     world.now += 100_000.0
     world.tick()
@@ -162,7 +162,7 @@ def test_a_move_whose_guest_is_under_way_is_left_to_people(world: World) -> None
 @pytest.mark.parametrize("status", ["pre-migrating", "migrating", "finished"])
 @pytest.mark.parametrize("able", [True, False], ids=["hosts up", "hosts down"])
 def test_deletion_in_the_middle_of_a_move_gives_everything_back(world: World, status: str, able: bool) -> None:
-    uuid, source, dest = begun(world)
+    uuid, source, dest = begin_move(world)
     if status != "pre-migrating":
         world.step(uuid, status)
     for host in (source, dest):
@@ -179,7 +179,7 @@ def test_deletion_in_the_middle_of_a_move_gives_everything_back(world: World, st
 
 
 def test_a_claim_for_a_deleted_instance_is_refused_and_leaves_nothing(world: World) -> None:
-    uuid, _, dest = begun(world)
+    uuid, _, dest = begin_move(world)
     migration = world.moves.pop(uuid)
     (instance,) = world.conductor.begin_audit(CTX, host=dest, view=world.machines[dest].host_view(dest)).moved
     world.delete(uuid)

@@ -13,7 +13,7 @@ from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename as host_rename
 from minova.db import models
 from minova.objects.compute_node import ComputeNode
-from tests.functional.compute.moving import FLAVORS, World, options_of
+from tests.functional.compute.migration_world import FLAVORS, World, options_of
 
 BOTH = next(flavor for flavor in FLAVORS if flavor.name == "both")
 LONG = "a.example.com"
@@ -78,7 +78,7 @@ def test_renamed_host_keeps_what_its_guests_hold(world: World, tmp_path: Path, n
     world.now += 100.0
     assert rename(world, "a", new, node).nodes == {"a": node or new}
     start(world, "a", new, disk)
-    after = kept_by(world, new, node or new)
+    after = tracked_node(world, new, node or new)
     assert (after.uuid, after.id, held_by(after)) == (before.uuid, before.id, held_by(before))
     with world.db.read() as session:
         nodes = set(session.scalars(select(models.ComputeNode.hypervisor_hostname)))
@@ -87,12 +87,12 @@ def test_renamed_host_keeps_what_its_guests_hold(world: World, tmp_path: Path, n
     assert nodes == providers == {node or new, "b", "c"}
     assert (row.host, row.node) == (new, node or new)
     second = boot_on(world, new)
-    pinned, owners = held_by(kept_by(world, new, node or new))
+    pinned, owners = held_by(tracked_node(world, new, node or new))
     assert sum(map(len, pinned)) == 4
     assert {uuid, second} <= set(owners.values())
 
 
-def kept_by(world: World, host: str, node: str) -> ComputeNode:
+def tracked_node(world: World, host: str, node: str) -> ComputeNode:
     found = world.computes[host]._nodes.tracker(node).node
     assert found is not None
     return found

@@ -24,7 +24,7 @@ from minova.objects.resource_request import resource_alternatives
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal, node_audit
 from minova.placement.audit.judge import Kind
-from tests.functional.compute.moving import ALIAS, CTX, HOSTS, IMAGE, Machine, World, flavor
+from tests.functional.compute.migration_world import ALIAS, CTX, HOSTS, IMAGE, Machine, World, flavor
 
 EXAMPLES = int(os.environ.get("MINOVA_SEQUENCES", "100")) // 10
 Holding = dict[tuple[str, str], int]

@@ -13,7 +13,7 @@ from minova.placement.providers import inventories as provider_inventories
 from minova.placement.providers.inventories import Numbers
 from minova.placement.providers.queries import find
 from tests.cluster import configure
-from tests.functional.compute.moving import World
+from tests.functional.compute.migration_world import World
 
 CLASSES = {"cpu": "VCPU", "ram": "MEMORY_MB", "disk": "DISK_GB"}
 

@@ -18,7 +18,7 @@ from minova.objects.states import PowerState, VmState
 from minova.virt.driver import NO_ROW, RowHost
 from minova.virt.libvirt import disk_owner
 from minova.virt.libvirt.disks import Base, Disks
-from tests.fakes.computes import CTX, Shelf, configured
+from tests.fakes.computes import CTX, FakeImages, configured
 from tests.fakes.conductor import FakeConductor
 from tests.fakes.hypervisor import Hypervisor
 
@@ -69,7 +69,7 @@ class Cloud:
         self.folders = {host: tmp_path / ("instances" if shared else f"instances-{host}") for host in "ab"}
         self.machines = {host: HostOnStorage(host, self.folders[host]) for host in "ab"}
         self.queue: list[Callable[[], None]] = []
-        self.images = Shelf()
+        self.images = FakeImages()
         self.images.path = tmp_path / "base"
         self.computes = {host: self.start(host) for host in "ab"}
 
@@ -113,7 +113,7 @@ def away_while_rebuilt_on_b(cloud: Cloud) -> None:
     cloud.boot("b")
 
 
-def comes_back(cloud: Cloud, host: str) -> None:
+def return_host(cloud: Cloud, host: str) -> None:
     cloud.computes[host] = cloud.start(host)
     cloud.run()
     cloud.computes[host].update_available_resource()
@@ -123,7 +123,7 @@ def comes_back(cloud: Cloud, host: str) -> None:
 def test_a_host_that_comes_back_leaves_the_disks_of_a_guest_that_was_rebuilt_elsewhere(tmp_path: Path) -> None:
     cloud = Cloud(tmp_path)
     away_while_rebuilt_on_b(cloud)
-    comes_back(cloud, "a")
+    return_host(cloud, "a")
     assert cloud.machines["a"].domains() == ()
     assert cloud.guest_runs_on("b")
 
@@ -133,7 +133,7 @@ def test_a_host_that_comes_back_leaves_disks_that_an_evacuation_took_over_as_the
     cloud.boot("a")
     cloud.conductor._write(UUID, host="b", node="b")
     cloud.machines["b"].add_domain(UUID, "b", 128, attempt=1)
-    comes_back(cloud, "a")
+    return_host(cloud, "a")
     assert cloud.machines["a"].domains() == ()
     assert cloud.guest_runs_on("b")
 
@@ -141,7 +141,7 @@ def test_a_host_that_comes_back_leaves_disks_that_an_evacuation_took_over_as_the
 def test_on_storage_of_its_own_a_host_that_comes_back_removes_its_disks(tmp_path: Path) -> None:
     cloud = Cloud(tmp_path, shared=False)
     away_while_rebuilt_on_b(cloud)
-    comes_back(cloud, "a")
+    return_host(cloud, "a")
     assert not (cloud.folders["a"] / UUID).exists()
     assert cloud.guest_runs_on("b")
 
@@ -173,7 +173,7 @@ def test_disks_that_an_older_release_made_over_ours_are_not_ours(tmp_path: Path)
     (folder / "disk.part").rename(folder / "disk")
     (cloud.folders["a"] / ".hosts" / "b").unlink()
     cloud.conductor._write(UUID, host="b", node="b")
-    comes_back(cloud, "a")
+    return_host(cloud, "a")
     assert (folder / "disk").read_bytes() == b"the guest of b"
 
 
@@ -202,7 +202,7 @@ def test_a_compute_puts_its_name_to_disks_from_before_an_upgrade(tmp_path: Path)
     cloud = Cloud(tmp_path)
     cloud.boot("a")
     (cloud.folders["a"] / UUID / "owner.json").unlink()
-    comes_back(cloud, "a")
+    return_host(cloud, "a")
     with disk_owner.locked(cloud.folders["a"] / UUID) as owner:
         assert owner.is_of("a")
 

@@ -18,7 +18,7 @@ from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal
 from minova.placement.audit.judge import Kind
 from minova.placement.nodes.children import child_uuid
-from tests.functional.compute.moving import CTX, HOSTS, IMAGE, Machine, World, flavor
+from tests.functional.compute.migration_world import CTX, HOSTS, IMAGE, Machine, World, flavor
 
 ONE, TWO = "pci_0000_81_00_0", "pci_0000_82_00_0"
 GPU = flavor("gpu", 1, 256, resources__VGPU="1")

@@ -9,7 +9,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.request_spec import HostLimits
 from minova.objects.states import PowerState, VmState
 from minova.virt.fake import FakeDriver
-from tests.fakes.computes import CTX, Shelf, configured, until
+from tests.fakes.computes import CTX, FakeImages, configured, wait_until
 from tests.fakes.conductor import FakeConductor
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
@@ -34,7 +34,7 @@ class Host:
             self.driver,
             conductor,  # type: ignore[arg-type]  # the API's part is not there
             host="h",
-            images=Shelf(),
+            images=FakeImages(),
         )
         self.manager.init_host()
         self.manager.pre_start_hook()
@@ -56,7 +56,7 @@ def conductor() -> FakeConductor:
 def test_a_host_fills_to_the_brim_and_empties(tmp_path: Path, conductor: FakeConductor) -> None:
     host = Host(tmp_path, conductor)
     host.boot(*(f"i{number}" for number in range(30)))
-    until(lambda: not conductor.open)
+    wait_until(lambda: not conductor.open)
     assert host.states().count(VmState.ACTIVE) == 20
     assert {failure.retriable for failure in conductor.failures} == {True}
     host.manager.report_changes()
@@ -64,7 +64,7 @@ def test_a_host_fills_to_the_brim_and_empties(tmp_path: Path, conductor: FakeCon
     for uuid in [one.uuid for one in conductor.instances.values() if one.vm_state is VmState.ACTIVE]:
         conductor.begin_delete(uuid)
         host.manager.terminate_instance(CTX, uuid, "h")
-    until(lambda: host.states().count(VmState.DELETED) == 20)
+    wait_until(lambda: host.states().count(VmState.DELETED) == 20)
     host.manager.stop()
     assert host.driver.domains() == ()
     assert conductor.nodes["h", "h"].memory_mb_used == 512
@@ -75,7 +75,7 @@ def test_a_compute_that_starts_again_knows_its_instances_and_they_still_run(
 ) -> None:
     host = Host(tmp_path, conductor)
     host.boot("i", "j")
-    until(lambda: not conductor.open)
+    wait_until(lambda: not conductor.open)
     host.manager.stop()
     again = Host(tmp_path, conductor)
     assert {domain.uuid: domain.power_state for domain in again.driver.domains()} == {

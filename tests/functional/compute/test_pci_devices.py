@@ -7,7 +7,7 @@ from sqlalchemy import select
 from minova.db import models
 from minova.objects.migration import MigrationType
 from minova.objects.states import VmState
-from tests.functional.compute.moving import FLAVORS, HOSTS, World, flavor
+from tests.functional.compute.migration_world import FLAVORS, HOSTS, World, flavor
 
 DEVICE = next(one for one in FLAVORS if one.name == "device")
 VF = "0000:0a:02."

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from minova import errors
 from minova.objects.migration import MigrationType
 from minova.objects.states import VmState
-from tests.functional.compute.moving import FLAVORS, HOSTS, World
+from tests.functional.compute.migration_world import FLAVORS, HOSTS, World
 
 # 100 sequences in CI; the nightly run asks for 2,000.
 SEQUENCES = int(os.environ.get("MINOVA_SEQUENCES", "100"))

@@ -1,11 +1,11 @@
 """What holds of a conductor on every engine: run on SQLite here, on real servers in the integration tests."""
 
-from tests.functional.conductor.between_cases import BetweenCases
 from tests.functional.conductor.build_cases import CreateCases, FailureCases, ScheduleCases
-from tests.functional.conductor.compute_cases import AuditCases, CatalogueCases, ServiceCases
-from tests.functional.conductor.end_cases import DeleteCases, PurgeCases, TakeOverCases
 from tests.functional.conductor.group_cases import AggregateCases, GroupCases
 from tests.functional.conductor.group_commit_cases import GroupCommitCases
+from tests.functional.conductor.host_cases import AuditCases, CatalogueCases, ServiceCases
+from tests.functional.conductor.interleaving_cases import InterleavingCases
+from tests.functional.conductor.removal_cases import DeleteCases, PurgeCases, TakeOverCases
 
 
 class ConductorCases(
@@ -18,9 +18,9 @@ class ConductorCases(
     ServiceCases,
     CatalogueCases,
     PurgeCases,
-    BetweenCases,
+    InterleavingCases,
     AggregateCases,
     GroupCases,
     GroupCommitCases,
 ):
-    """All of them. A subclass gives the fixture `desk`."""
+    """All of them. A subclass gives the fixture `harness`."""

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.conductor.desk import Desk
+from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.tables import make_tables
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    made = Desk(url)
+    made = ConductorHarness(url)
     yield made
     made.close()

@@ -11,7 +11,7 @@ from minova.conductor.servers.build import Reservation, Scheduled
 from minova.conductor.servers.create import Creation, spec_of
 from minova.db import models
 from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
-from tests.functional.conductor.desk import CTX, Desk, request
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 
 
 def claims(*uuids: str) -> tuple[InstanceClaim, ...]:
@@ -29,145 +29,145 @@ def creation(**values: Any) -> Creation:
     return Creation(CTX, asked, made)
 
 
-def commits_of(desk: Desk, work: Any) -> int:
+def commits_of(harness: ConductorHarness, work: Any) -> int:
     seen: list[object] = []
 
     def note(connection: object) -> None:
         seen.append(connection)
 
-    event.listen(desk.db.engine, "commit", note)
+    event.listen(harness.db.engine, "commit", note)
     try:
         work()
     finally:
-        event.remove(desk.db.engine, "commit", note)
+        event.remove(harness.db.engine, "commit", note)
     return len(seen)
 
 
 class GroupCommitCases:
-    def test_claims_of_a_host_are_written_together(self, desk: Desk) -> None:
-        desk.scheduler.order = ["a"]
-        uuids = desk.create(3)
-        node = desk.node("a", vcpus_used=3, memory_mb_used=1536, running_vms=3)
+    def test_claims_of_a_host_are_written_together(self, harness: ConductorHarness) -> None:
+        harness.scheduler.order = ["a"]
+        uuids = harness.create(3)
+        node = harness.node("a", vcpus_used=3, memory_mb_used=1536, running_vms=3)
         answers: list[ReportAnswer] = []
         commits = commits_of(
-            desk, lambda: answers.extend(desk.conductor.claim_instances(CTX, claims=claims(*uuids), node=node))
+            harness, lambda: answers.extend(harness.conductor.claim_instances(CTX, claims=claims(*uuids), node=node))
         )
         assert commits == 1, commits
         assert [one.instance and one.instance.uuid for one in answers] == list(uuids)
-        assert {desk.state(uuid) for uuid in uuids} == {"building/block_device_mapping on a"}
-        assert desk.row("a").vcpus_used == 3
+        assert {harness.state(uuid) for uuid in uuids} == {"building/block_device_mapping on a"}
+        assert harness.row("a").vcpus_used == 3
 
-    def test_a_stale_claim_does_not_fail_its_neighbours(self, desk: Desk) -> None:
-        desk.scheduler.order = ["a"]
-        uuids = desk.create(3)
-        desk.delete(uuids[1])
-        node = desk.node("a", vcpus_used=3, memory_mb_used=1536, running_vms=3)
-        first, second, third = desk.conductor.claim_instances(CTX, claims=claims(*uuids), node=node)
+    def test_a_stale_claim_does_not_fail_its_neighbours(self, harness: ConductorHarness) -> None:
+        harness.scheduler.order = ["a"]
+        uuids = harness.create(3)
+        harness.delete(uuids[1])
+        node = harness.node("a", vcpus_used=3, memory_mb_used=1536, running_vms=3)
+        first, second, third = harness.conductor.claim_instances(CTX, claims=claims(*uuids), node=node)
         assert first.instance is not None
         assert third.instance is not None
         assert second.instance is None
         assert second.stale is not None
         assert uuids[1] in second.stale
 
-    def test_successes_of_a_host_are_written_together(self, desk: Desk) -> None:
-        desk.scheduler.order = ["a"]
-        uuids = desk.create(3)
+    def test_successes_of_a_host_are_written_together(self, harness: ConductorHarness) -> None:
+        harness.scheduler.order = ["a"]
+        uuids = harness.create(3)
         for uuid in uuids:
-            desk.claim("a", uuid)
-        commits = commits_of(desk, lambda: desk.conductor.report_builds(CTX, reports=successes(*uuids), host="a"))
+            harness.claim("a", uuid)
+        commits = commits_of(harness, lambda: harness.conductor.report_builds(CTX, reports=successes(*uuids), host="a"))
         assert commits == 1, commits
-        assert {desk.state(uuid) for uuid in uuids} == {"active/None on a"}
-        assert [desk.actions(uuid) for uuid in uuids] == [[("create", "Success")]] * 3
-        assert desk.count(models.Task) == 0
+        assert {harness.state(uuid) for uuid in uuids} == {"active/None on a"}
+        assert [harness.actions(uuid) for uuid in uuids] == [[("create", "Success")]] * 3
+        assert harness.count(models.Task) == 0
 
-    def test_a_success_that_came_before_is_no_error_among_others(self, desk: Desk) -> None:
-        desk.scheduler.order = ["a"]
-        uuids = desk.create(3)
+    def test_a_success_that_came_before_is_no_error_among_others(self, harness: ConductorHarness) -> None:
+        harness.scheduler.order = ["a"]
+        uuids = harness.create(3)
         for uuid in uuids:
-            desk.claim("a", uuid)
-        desk.succeed("a", uuids[0])
-        desk.delete(uuids[2])
-        known, new, deleted = desk.conductor.report_builds(CTX, reports=successes(*uuids), host="a")
+            harness.claim("a", uuid)
+        harness.succeed("a", uuids[0])
+        harness.delete(uuids[2])
+        known, new, deleted = harness.conductor.report_builds(CTX, reports=successes(*uuids), host="a")
         assert (known.stale, new.stale) == (None, None)
         assert deleted.stale is not None
-        assert [desk.state(uuid) for uuid in uuids[:2]] == ["active/None on a"] * 2
+        assert [harness.state(uuid) for uuid in uuids[:2]] == ["active/None on a"] * 2
 
-    def test_steps_and_successes_are_written_together(self, desk: Desk) -> None:
-        desk.scheduler.order = ["a"]
-        first, second = desk.create(2)
+    def test_steps_and_successes_are_written_together(self, harness: ConductorHarness) -> None:
+        harness.scheduler.order = ["a"]
+        first, second = harness.create(2)
         for uuid in (first, second):
-            desk.claim("a", uuid)
+            harness.claim("a", uuid)
         begun = BuildReport(ctx=CTX, instance_uuid=first, attempt=1, step="spawning")
         reports = (begun, *successes(second))
-        assert commits_of(desk, lambda: desk.conductor.report_builds(CTX, reports=reports, host="a")) == 1
-        assert [desk.state(uuid) for uuid in (first, second)] == ["building/spawning on a", "active/None on a"]
+        assert commits_of(harness, lambda: harness.conductor.report_builds(CTX, reports=reports, host="a")) == 1
+        assert [harness.state(uuid) for uuid in (first, second)] == ["building/spawning on a", "active/None on a"]
 
-    def test_a_claim_may_begin_with_the_last_step(self, desk: Desk) -> None:
-        (uuid,) = desk.create()
-        node = desk.node("a", vcpus_used=1)
-        desk.conductor.claim_instance(CTX, instance_uuid=uuid, attempt=1, node=node, step="spawning")
-        assert desk.state(uuid) == "building/spawning on a"
+    def test_a_claim_may_begin_with_the_last_step(self, harness: ConductorHarness) -> None:
+        (uuid,) = harness.create()
+        node = harness.node("a", vcpus_used=1)
+        harness.conductor.claim_instance(CTX, instance_uuid=uuid, attempt=1, node=node, step="spawning")
+        assert harness.state(uuid) == "building/spawning on a"
         with pytest.raises(errors.BadRequest, match="dancing"):
-            desk.conductor.claim_instance(CTX, instance_uuid=uuid, attempt=1, node=node, step="dancing")
+            harness.conductor.claim_instance(CTX, instance_uuid=uuid, attempt=1, node=node, step="dancing")
 
-    def test_a_success_brings_the_usage_of_its_node(self, desk: Desk) -> None:
-        desk.scheduler.order = ["a"]
-        first, second = desk.create(2)
+    def test_a_success_brings_the_usage_of_its_node(self, harness: ConductorHarness) -> None:
+        harness.scheduler.order = ["a"]
+        first, second = harness.create(2)
         for uuid in (first, second):
-            desk.claim("a", uuid)
+            harness.claim("a", uuid)
         report: dict[str, Any] = {"attempt": 1, "host": "a", "power_state": 1}
-        node = desk.node("a", current_workload=1)
-        alone = lambda: desk.conductor.build_succeeded(CTX, instance_uuid=first, **report, node=node)  # noqa: E731
-        assert commits_of(desk, alone) == 1
-        assert desk.row("a").current_workload == 1
-        node = desk.node("a", current_workload=0)
-        desk.conductor.report_builds(CTX, reports=successes(second), host="a", nodes=(node,))
-        assert desk.row("a").current_workload == 0
+        node = harness.node("a", current_workload=1)
+        alone = lambda: harness.conductor.build_succeeded(CTX, instance_uuid=first, **report, node=node)  # noqa: E731
+        assert commits_of(harness, alone) == 1
+        assert harness.row("a").current_workload == 1
+        node = harness.node("a", current_workload=0)
+        harness.conductor.report_builds(CTX, reports=successes(second), host="a", nodes=(node,))
+        assert harness.row("a").current_workload == 0
 
-    def test_a_stale_success_writes_no_node(self, desk: Desk) -> None:
-        (uuid,) = desk.create()
-        desk.claim("a", uuid)
-        desk.delete(uuid)
-        (answer,) = desk.conductor.report_builds(
-            CTX, reports=successes(uuid), host="a", nodes=(desk.node("a", current_workload=7),)
+    def test_a_stale_success_writes_no_node(self, harness: ConductorHarness) -> None:
+        (uuid,) = harness.create()
+        harness.claim("a", uuid)
+        harness.delete(uuid)
+        (answer,) = harness.conductor.report_builds(
+            CTX, reports=successes(uuid), host="a", nodes=(harness.node("a", current_workload=7),)
         )
         assert answer.stale is not None
-        assert desk.row("a").current_workload != 7
+        assert harness.row("a").current_workload != 7
 
-    def test_requests_that_come_together_are_written_together(self, desk: Desk) -> None:
+    def test_requests_that_come_together_are_written_together(self, harness: ConductorHarness) -> None:
         made: list[Any] = []
         wanted = [creation(max_count=2), creation(scheduler_hints={"group": ["unknown"]}), creation()]
-        run: Any = desk.conductor.collaborators.servers._creations.run_all
-        assert commits_of(desk, lambda: made.extend(run([wanted[0], wanted[2]]))) == 1
+        run: Any = harness.conductor.collaborators.servers._creations.run_all
+        assert commits_of(harness, lambda: made.extend(run([wanted[0], wanted[2]]))) == 1
         assert [one.answer.instance_uuids for one in made] == [tuple(one.made.epochs) for one in (wanted[0], wanted[2])]
-        assert desk.count(models.Instance) == desk.count(models.Task) == 3
+        assert harness.count(models.Instance) == harness.count(models.Task) == 3
         first, refused = run([creation(), wanted[1]])
         assert (first.new, type(refused)) == (True, errors.BadRequest)
-        assert desk.count(models.Instance) == 4
+        assert harness.count(models.Instance) == 4
 
-    def test_a_request_among_others_that_came_before_makes_nothing(self, desk: Desk) -> None:
+    def test_a_request_among_others_that_came_before_makes_nothing(self, harness: ConductorHarness) -> None:
         again = creation(request_uuid="11111111-1111-4111-8111-111111111111", body_hash="1")
-        run: Any = desk.conductor.collaborators.servers._creations.run_all
+        run: Any = harness.conductor.collaborators.servers._creations.run_all
         (first,) = run([again])
         repeated, new = run([again, creation()])
         assert (repeated.new, repeated.answer, new.new) == (False, first.answer, True)
-        assert desk.count(models.Instance) == 2
+        assert harness.count(models.Instance) == 2
 
-    def test_builds_scheduled_together_are_committed_together(self, desk: Desk) -> None:
-        desk.scheduler.order = ["a"]
+    def test_builds_scheduled_together_are_committed_together(self, harness: ConductorHarness) -> None:
+        harness.scheduler.order = ["a"]
         wanted = [creation(), creation(max_count=2)]
-        desk.conductor.collaborators.servers._creations.run_all(wanted)
+        harness.conductor.collaborators.servers._creations.run_all(wanted)
         scheduled = []
         for one in wanted:
             assert one.made.spec is not None
             uuids = tuple(one.made.epochs)
-            answer = desk.scheduler.select_destinations(
+            answer = harness.scheduler.select_destinations(
                 CTX, spec=one.made.spec, instance_uuids=uuids, claim_number=one.made.claim_number, alternates=0
             )
             scheduled.append(Scheduled(CTX, one.made, answer))
         builds: list[Any] = []
-        commit: Any = desk.conductor.collaborators.builds._commits.run_all
-        assert commits_of(desk, lambda: builds.extend(commit(scheduled))) == 1
+        commit: Any = harness.conductor.collaborators.builds._commits.run_all
+        assert commits_of(harness, lambda: builds.extend(commit(scheduled))) == 1
         assert [{b.message.instance.uuid for b in some} for some in builds] == [set(one.made.epochs) for one in wanted]
         # Repeated, as after a connection that broke at the commit.
         assert [[b.host for b in some] for some in commit(scheduled)] == [["a"], ["a", "a"]]

@@ -9,8 +9,8 @@ import pytest
 from minova import errors
 from minova.cmd.clients import SCHEDULE_TIMEOUT
 from tests.cluster import wait_for
-from tests.functional.conductor.desk import CTX, Desk, request
-from tests.functional.conductor.threaded import threaded
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
+from tests.functional.conductor.threaded_conductor import threaded
 
 pytestmark = pytest.mark.timeout(120)
 CREATES = 96
@@ -33,24 +33,24 @@ class Silent:
     select_destinations = preview_destinations = capacity = _wait
 
 
-def test_a_delete_does_not_wait_behind_creates(desk: Desk) -> None:
-    uuid = desk.active()
-    doomed = desk.active()
+def test_a_delete_does_not_wait_behind_creates(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    doomed = harness.active()
     scheduler = Silent()
-    with threaded(desk, scheduler=scheduler) as conductor:
+    with threaded(harness, scheduler=scheduler) as conductor:
         try:
             for _ in range(CREATES):
                 conductor.create_servers(CTX, request=request())
             wait_for("as many as may wait do", lambda: scheduler.asked == 16, 30)
             begun = time.monotonic()
             conductor.delete_server(CTX, instance_uuid=uuid)
-            assert desk.hosts["a"].terminated[-1:] == [uuid]
+            assert harness.hosts["a"].terminated[-1:] == [uuid]
             # The message was lost: the conductor asks again, in the background.
-            desk.hosts["a"].terminated.clear()
-            desk.now += 16.0
+            harness.hosts["a"].terminated.clear()
+            harness.now += 16.0
             conductor.worker.renew()
             next(task for task in conductor.periodic_tasks() if task.name == "process_due_tasks").work()
-            wait_for("the host is asked again", lambda: uuid in desk.hosts["a"].terminated, 30)
+            wait_for("the host is asked again", lambda: uuid in harness.hosts["a"].terminated, 30)
             conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
             assert time.monotonic() - begun < SCHEDULE_TIMEOUT, "less than one time-out of a scheduler"
             # So do reports of builds, which need no scheduler.
@@ -59,9 +59,9 @@ def test_a_delete_does_not_wait_behind_creates(desk: Desk) -> None:
             scheduler.ended.set()
 
 
-def test_a_stop_does_not_wait_for_a_scheduler(desk: Desk) -> None:
+def test_a_stop_does_not_wait_for_a_scheduler(harness: ConductorHarness) -> None:
     scheduler = Silent()
-    with threaded(desk, scheduler=scheduler) as conductor:
+    with threaded(harness, scheduler=scheduler) as conductor:
         (uuid,) = conductor.create_servers(CTX, request=request()).instance_uuids
         wait_for("it waits", lambda: scheduler.asked == 1, 30)
         begun = time.monotonic()
@@ -69,15 +69,15 @@ def test_a_stop_does_not_wait_for_a_scheduler(desk: Desk) -> None:
         assert time.monotonic() - begun < 30.0, "the scheduler never answers"
     try:
         # What it has left is another's at once.
-        other = desk.start("other")
-        task = desk.task(uuid)
+        other = harness.start("other")
+        task = harness.task(uuid)
         assert task is not None
         assert task.worker_id == other.worker.id
     finally:
         scheduler.ended.set()
 
 
-def test_dry_runs_hold_few_threads_and_more_are_refused_at_once(desk: Desk) -> None:
+def test_dry_runs_hold_few_threads_and_more_are_refused_at_once(harness: ConductorHarness) -> None:
     """Sixteen of them held all threads of a conductor for 30 s."""
     scheduler = Silent()
     refused: list[str] = []
@@ -91,7 +91,7 @@ def test_dry_runs_hold_few_threads_and_more_are_refused_at_once(desk: Desk) -> N
         except errors.ServiceUnavailable as error:
             refused.append(str(error))
 
-    with threaded(desk, scheduler=scheduler) as conductor:
+    with threaded(harness, scheduler=scheduler) as conductor:
         threads = [threading.Thread(target=ask, args=(conductor, n), daemon=True) for n in range(16)]
         for thread in threads:
             thread.start()

@@ -6,56 +6,58 @@ from sqlalchemy import select, update
 from minova.api.compute.servers.view import status_of
 from minova.db import models
 from minova.objects.states import PowerState
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 
-def report(desk: Desk, uuid: str, state: int, host: str = "a") -> None:
-    desk.conductor.report_power_states(CTX, host=host, states={uuid: int(state)})
+def report(harness: ConductorHarness, uuid: str, state: int, host: str = "a") -> None:
+    harness.conductor.report_power_states(CTX, host=host, states={uuid: int(state)})
 
 
 @pytest.mark.parametrize("state", [PowerState.SHUTDOWN, PowerState.CRASHED])
-def test_a_guest_that_shut_itself_down_is_shutoff_and_keeps_what_it_holds(desk: Desk, state: PowerState) -> None:
-    uuid = desk.active()
-    report(desk, uuid, state)
-    report(desk, uuid, state)
-    assert desk.state(uuid) == "stopped/None on a"
-    assert status_of(desk.instance(uuid)) == "SHUTOFF"
-    assert desk.instance(uuid).power_state == state
-    assert desk.actions(uuid) == [("create", "Success"), ("stop", "Success")]
-    assert desk.allocated() == {uuid: "a"}
-    desk.delete(uuid)
-    desk.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
-    assert desk.allocated() == {}
+def test_a_guest_that_shut_itself_down_is_shutoff_and_keeps_what_it_holds(
+    harness: ConductorHarness, state: PowerState
+) -> None:
+    uuid = harness.active()
+    report(harness, uuid, state)
+    report(harness, uuid, state)
+    assert harness.state(uuid) == "stopped/None on a"
+    assert status_of(harness.instance(uuid)) == "SHUTOFF"
+    assert harness.instance(uuid).power_state == state
+    assert harness.actions(uuid) == [("create", "Success"), ("stop", "Success")]
+    assert harness.allocated() == {uuid: "a"}
+    harness.delete(uuid)
+    harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+    assert harness.allocated() == {}
 
 
 @pytest.mark.parametrize("state", [PowerState.PAUSED, PowerState.SUSPENDED, PowerState.NOSTATE])
-def test_other_states_change_the_power_state_alone(desk: Desk, state: PowerState) -> None:
-    uuid = desk.active()
-    report(desk, uuid, state)
-    assert desk.state(uuid) == "active/None on a"
-    assert desk.instance(uuid).power_state == state
+def test_other_states_change_the_power_state_alone(harness: ConductorHarness, state: PowerState) -> None:
+    uuid = harness.active()
+    report(harness, uuid, state)
+    assert harness.state(uuid) == "active/None on a"
+    assert harness.instance(uuid).power_state == state
 
 
-def test_a_guest_of_another_host_is_left_alone(desk: Desk) -> None:
-    uuid = desk.active()
-    report(desk, uuid, PowerState.SHUTDOWN, host="b")
-    assert desk.state(uuid) == "active/None on a"
+def test_a_guest_of_another_host_is_left_alone(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    report(harness, uuid, PowerState.SHUTDOWN, host="b")
+    assert harness.state(uuid) == "active/None on a"
 
 
-def test_one_in_transit_is_left_alone(desk: Desk) -> None:
-    uuid = desk.active()
-    desk.delete(uuid)
-    report(desk, uuid, PowerState.SHUTDOWN)
-    assert desk.state(uuid) == "active/deleting on a"
-    assert desk.instance(uuid).power_state == PowerState.RUNNING
+def test_one_in_transit_is_left_alone(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    harness.delete(uuid)
+    report(harness, uuid, PowerState.SHUTDOWN)
+    assert harness.state(uuid) == "active/deleting on a"
+    assert harness.instance(uuid).power_state == PowerState.RUNNING
 
 
 @pytest.mark.parametrize("vm_state", ["error", "resized", "suspended", "rescued"])
-def test_one_in_another_state_changes_its_power_state_alone(desk: Desk, vm_state: str) -> None:
-    uuid = desk.active()
-    with desk.db.write() as session:
+def test_one_in_another_state_changes_its_power_state_alone(harness: ConductorHarness, vm_state: str) -> None:
+    uuid = harness.active()
+    with harness.db.write() as session:
         session.execute(update(models.Instance).values(vm_state=vm_state))
-    report(desk, uuid, PowerState.SHUTDOWN)
-    with desk.db.read() as session:
+    report(harness, uuid, PowerState.SHUTDOWN)
+    with harness.db.read() as session:
         row = session.scalars(select(models.Instance)).one()
         assert (row.vm_state, row.power_state) == (vm_state, PowerState.SHUTDOWN)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.fakes import FakeHost
-from tests.functional.conductor.threaded import threaded
+from tests.functional.conductor.threaded_conductor import threaded
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -26,14 +26,16 @@ class Stuck(FakeHost):
         super().build_and_run_instance(*args, **arguments)
 
 
-def test_a_take_over_ends_and_the_lease_is_renewed_while_messages_wait_for_the_broker(desk: Desk) -> None:
-    uuids = desk.create(3)
-    desk.hosts["a"].builds.clear()
+def test_a_take_over_ends_and_the_lease_is_renewed_while_messages_wait_for_the_broker(
+    harness: ConductorHarness,
+) -> None:
+    uuids = harness.create(3)
+    harness.hosts["a"].builds.clear()
     host = Stuck("a")
-    with threaded(desk, compute=lambda name: host) as other:
-        desk.now += 10.0  # the first conductor is dead
+    with threaded(harness, compute=lambda name: host) as other:
+        harness.now += 10.0  # the first conductor is dead
         other.worker.renew()
-        desk.now += 3.0  # its own lease was not renewed for as long, so it waits for the others to renew theirs
+        harness.now += 3.0  # its own lease was not renewed for as long, so it waits for the others to renew theirs
         other.worker.renew()
         took = threading.Thread(target=lambda: [task.work() for task in other.periodic_tasks()], daemon=True)
         took.start()
@@ -41,19 +43,19 @@ def test_a_take_over_ends_and_the_lease_is_renewed_while_messages_wait_for_the_b
         try:
             assert not took.is_alive(), "a periodic task waits for the broker"
             assert host.waiting.wait(30)
-            assert {desk.task(uuid).worker_id for uuid in uuids} == {other.worker.id}  # type: ignore[union-attr]
-            desk.now += 8.0
+            assert {harness.task(uuid).worker_id for uuid in uuids} == {other.worker.id}  # type: ignore[union-attr]
+            harness.now += 8.0
             other.worker.renew()
-            desk.now += 8.0
-            assert desk.conductor.worker.may_take_over()
-            desk.conductor.heartbeat(CTX, host="a", binary="minova-compute")
-            next(task for task in desk.conductor.periodic_tasks() if task.name == "take_over").work()
-            assert {desk.task(uuid).worker_id for uuid in uuids} == {other.worker.id}  # type: ignore[union-attr]
+            harness.now += 8.0
+            assert harness.conductor.worker.may_take_over()
+            harness.conductor.heartbeat(CTX, host="a", binary="minova-compute")
+            next(task for task in harness.conductor.periodic_tasks() if task.name == "take_over").work()
+            assert {harness.task(uuid).worker_id for uuid in uuids} == {other.worker.id}  # type: ignore[union-attr]
         finally:
             host.broker_is_back.set()
 
 
-def test_one_thread_does_nothing_but_renew_the_lease(desk: Desk) -> None:
-    tasks = {task.name: task for task in desk.conductor.periodic_tasks()}
-    assert tasks["renew_lease"].work == desk.conductor.worker.renew
+def test_one_thread_does_nothing_but_renew_the_lease(harness: ConductorHarness) -> None:
+    tasks = {task.name: task for task in harness.conductor.periodic_tasks()}
+    assert tasks["renew_lease"].work == harness.conductor.worker.renew
     assert tasks["renew_lease"].interval == pytest.approx(0.5)

@@ -5,55 +5,55 @@ from pathlib import Path
 import pytest
 
 from minova.conductor.compute_messages import FIRST_PAUSE, LONGEST_PAUSE, Unsent
-from tests.functional.conductor.desk import Desk
+from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.tables import make_tables
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def harness(tmp_path: Path) -> ConductorHarness:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    return Desk(url)
+    return ConductorHarness(url)
 
 
-def builds(desk: Desk, host: str = "a") -> list[str]:
-    return [build.instance.uuid for build in desk.hosts[host].builds]
+def builds(harness: ConductorHarness, host: str = "a") -> list[str]:
+    return [build.instance.uuid for build in harness.hosts[host].builds]
 
 
-def test_a_build_that_could_not_be_sent_is_sent_again_soon(desk: Desk) -> None:
-    desk.hosts["a"].deaf = True
-    (uuid,) = desk.create()
-    desk.hosts["a"].deaf = False
-    desk.conductor.collaborators.reconcile._computes.unsent._ticks = lambda: float("inf")
-    desk.tick(desk.conductor)
-    assert builds(desk) == [uuid]
-    desk.tick(desk.conductor)
-    assert builds(desk) == [uuid], "once"
+def test_a_build_that_could_not_be_sent_is_sent_again_soon(harness: ConductorHarness) -> None:
+    harness.hosts["a"].deaf = True
+    (uuid,) = harness.create()
+    harness.hosts["a"].deaf = False
+    harness.conductor.collaborators.reconcile._computes.unsent._ticks = lambda: float("inf")
+    harness.tick(harness.conductor)
+    assert builds(harness) == [uuid]
+    harness.tick(harness.conductor)
+    assert builds(harness) == [uuid], "once"
 
 
-def test_a_deletion_that_could_not_be_sent_is_sent_again_soon(desk: Desk) -> None:
-    uuid = desk.active()
-    desk.hosts["a"].deaf = True
-    desk.delete(uuid)
-    desk.hosts["a"].deaf = False
-    desk.conductor.collaborators.reconcile._computes.unsent._ticks = lambda: float("inf")
-    desk.tick(desk.conductor)
-    assert desk.hosts["a"].terminated == [uuid]
+def test_a_deletion_that_could_not_be_sent_is_sent_again_soon(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    harness.hosts["a"].deaf = True
+    harness.delete(uuid)
+    harness.hosts["a"].deaf = False
+    harness.conductor.collaborators.reconcile._computes.unsent._ticks = lambda: float("inf")
+    harness.tick(harness.conductor)
+    assert harness.hosts["a"].terminated == [uuid]
 
 
-def test_after_a_restart_of_the_broker_what_no_host_has_taken_up_is_sent_again(desk: Desk) -> None:
-    claimed, lost, deleted = desk.create()[0], desk.create()[0], desk.active()
-    desk.claim("a", claimed)
-    desk.delete(deleted)
-    desk.hosts["a"].builds.clear()
-    desk.hosts["a"].terminated.clear()
-    desk.tick(desk.conductor)
-    assert (builds(desk), desk.hosts["a"].terminated) == ([], [])
-    desk.conductor.broker_is_back()
-    desk.tick(desk.conductor)
-    assert (builds(desk), desk.hosts["a"].terminated) == ([lost], [deleted])
-    desk.tick(desk.conductor)
-    assert (builds(desk), desk.hosts["a"].terminated) == ([lost], [deleted]), "once"
+def test_after_a_restart_of_the_broker_what_no_host_has_taken_up_is_sent_again(harness: ConductorHarness) -> None:
+    claimed, lost, deleted = harness.create()[0], harness.create()[0], harness.active()
+    harness.claim("a", claimed)
+    harness.delete(deleted)
+    harness.hosts["a"].builds.clear()
+    harness.hosts["a"].terminated.clear()
+    harness.tick(harness.conductor)
+    assert (builds(harness), harness.hosts["a"].terminated) == ([], [])
+    harness.conductor.broker_is_back()
+    harness.tick(harness.conductor)
+    assert (builds(harness), harness.hosts["a"].terminated) == ([lost], [deleted])
+    harness.tick(harness.conductor)
+    assert (builds(harness), harness.hosts["a"].terminated) == ([lost], [deleted]), "once"
 
 
 def test_pauses_grow_and_end_with_a_message_that_was_sent() -> None:

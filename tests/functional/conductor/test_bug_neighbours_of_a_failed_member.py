@@ -19,19 +19,19 @@ from minova.db import models
 from minova.db import purge as db_purge
 from minova.db.hosts import node_audits
 from minova.objects.node_audit import NodeAudit
-from tests.functional.conductor.desk import CTX, START, Desk, request
-from tests.functional.conductor.notifications.test_instances import Open, names, open_desk
+from tests.functional.conductor.conductor_harness import CTX, START, ConductorHarness, request
+from tests.functional.conductor.notifications.test_instances import Open, names, open_harness
 from tests.tables import make_tables
 
-__all__ = ["open_desk"]
+__all__ = ["open_harness"]
 KINDS = [RuntimeError("boom"), errors.Conflict("boom"), IntegrityError("boom", None, Exception("boom"))]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    made = Desk(url)
+    made = ConductorHarness(url)
     yield made
     made.close()
 
@@ -59,7 +59,9 @@ def test_a_database_that_is_away_is_no_members_error() -> None:
         together_or_alone("Letters", {"a": 1, "b": 2}, work)
 
 
-def test_results_of_audits_are_written_beside_one_that_cannot_be(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_audits_are_written_beside_one_that_cannot_be(
+    harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = node_audits.write
 
     def failing(session: Session, ended: Mapping[int, Any]) -> None:
@@ -68,34 +70,36 @@ def test_results_of_audits_are_written_beside_one_that_cannot_be(desk: Desk, mon
             raise RuntimeError("boom")
 
     monkeypatch.setattr(node_audits, "write", failing)
-    with desk.db.write() as session:
+    with harness.db.write() as session:
         session.query(models.NodeAudit).delete()
     for node_id in (1, 2, 3):
-        desk.conductor.collaborators.audit_results.ended(node_id, NodeAudit())
-    desk.conductor.collaborators.audit_results.flush()
-    with desk.db.read() as session:
+        harness.conductor.collaborators.audit_results.ended(node_id, NodeAudit())
+    harness.conductor.collaborators.audit_results.flush()
+    with harness.db.read() as session:
         assert {row.node_id for row in session.query(models.NodeAudit)} == {1, 3}
     monkeypatch.undo()
-    desk.conductor.collaborators.audit_results.flush()  # what could not be written is not tried for ever
+    harness.conductor.collaborators.audit_results.flush()  # what could not be written is not tried for ever
 
 
-def test_builds_are_sent_again_beside_one_whose_task_cannot_be_read(desk: Desk) -> None:
-    uuids = desk.create(3)
+def test_builds_are_sent_again_beside_one_whose_task_cannot_be_read(harness: ConductorHarness) -> None:
+    uuids = harness.create(3)
     bad = update(models.Task).where(models.Task.instance_uuid == uuids[1]).values(payload={"alternates": "none"})
-    desk.db.run(lambda session: session.execute(bad))
-    for host in desk.hosts.values():
+    harness.db.run(lambda session: session.execute(bad))
+    for host in harness.hosts.values():
         host.builds.clear()
-    desk.kill("one")
-    desk.now += 1000
-    desk.start("two")
-    desk.settle()
-    sent = {build.instance.uuid for host in desk.hosts.values() for build in host.builds}
+    harness.kill("one")
+    harness.now += 1000
+    harness.start("two")
+    harness.settle()
+    sent = {build.instance.uuid for host in harness.hosts.values() for build in host.builds}
     assert sent == {uuids[0], uuids[2]}
 
 
-def test_builds_past_their_deadline_end_beside_one_that_cannot(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    uuids = desk.conductor.create_servers(CTX, request=request(3)).instance_uuids
-    with desk.db.read() as session:
+def test_builds_past_their_deadline_end_beside_one_that_cannot(
+    harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uuids = harness.conductor.create_servers(CTX, request=request(3)).instance_uuids
+    with harness.db.read() as session:
         epochs = {task.instance_uuid: task.epoch for task in session.query(models.Task)}
 
     def failing(session: Session, standings: Any, ended: Any, *more: Any) -> None:
@@ -104,14 +108,14 @@ def test_builds_past_their_deadline_end_beside_one_that_cannot(desk: Desk, monke
             raise RuntimeError("boom")
 
     monkeypatch.setattr(build_instances, "fail_builds", failing)
-    desk.conductor.collaborators.builds.expire(epochs, "too late")
-    assert [desk.instance(uuid).vm_state for uuid in uuids] == ["error", "building", "error"]
+    harness.conductor.collaborators.builds.expire(epochs, "too late")
+    assert [harness.instance(uuid).vm_state for uuid in uuids] == ["error", "building", "error"]
 
 
 def test_a_notification_that_cannot_be_made_fails_neither_its_transaction_nor_others(
-    open_desk: Open, monkeypatch: pytest.MonkeyPatch
+    open_harness: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = open_desk()
+    harness = open_harness()
     bad: list[str] = []
 
     def failing(instance: Any, *more: Any) -> Any:
@@ -122,18 +126,18 @@ def test_a_notification_that_cannot_be_made_fails_neither_its_transaction_nor_ot
         return instance_info(instance, *more)
 
     monkeypatch.setattr(instances, "instance_info", failing)
-    uuids = desk.create(2)
-    assert [desk.instance(uuid).vm_state for uuid in uuids] == ["building", "building"]
-    assert [event for _, event in names(desk)] == ["create.start"]
+    uuids = harness.create(2)
+    assert [harness.instance(uuid).vm_state for uuid in uuids] == ["building", "building"]
+    assert [event for _, event in names(harness)] == ["create.start"]
 
 
-def test_a_purge_that_fails_does_not_end_the_others(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purge_that_fails_does_not_end_the_others(harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: Any) -> None:
         raise RuntimeError("boom")
 
     monkeypatch.setattr(db_purge, "deleted_instances", failing)
     old = {"id": "w", "host": "gone", "lease_until": START - 10_000}
-    desk.db.run(lambda session: session.execute(insert(models.Worker), [old]))
-    desk.conductor.collaborators.purge.purge()
-    with desk.db.read() as session:
+    harness.db.run(lambda session: session.execute(insert(models.Worker), [old]))
+    harness.conductor.collaborators.purge.purge()
+    with harness.db.read() as session:
         assert session.get(models.Worker, "w") is None

@@ -11,7 +11,7 @@ import pytest
 from minova import errors
 from minova.cmd.conductor import make_manager
 from minova.conductor.manager import ConductorManager
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.tables import make_tables
 
 
@@ -39,82 +39,84 @@ def down_time() -> int:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, bus: BusToOneself, down_time: int) -> Iterator[Desk]:
+def harness(tmp_path: Path, bus: BusToOneself, down_time: int) -> Iterator[ConductorHarness]:
     """Its only conductor hears itself over `bus`."""
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    desk = Desk(url)
-    desk.options["service_down_time"] = down_time
+    harness = ConductorHarness(url)
+    harness.options["service_down_time"] = down_time
     client: Any = bus
     bus.manager = make_manager(
-        desk.conf(),
-        desk.db,
-        desk.scheduler,
-        lambda host: desk.hosts[host],
+        harness.conf(),
+        harness.db,
+        harness.scheduler,
+        lambda host: harness.hosts[host],
         host="one",
-        clock=lambda: desk.now,
-        spawn=lambda work: desk.waiting.append(("one", work)),
+        clock=lambda: harness.now,
+        spawn=lambda work: harness.waiting.append(("one", work)),
         own_topic=client,
     )
     bus.manager.init_host()
-    desk.conductor = bus.manager
-    desk.beat()
-    yield desk
-    desk.close()
+    harness.conductor = bus.manager
+    harness.beat()
+    yield harness
+    harness.close()
 
 
-def pass_time(desk: Desk, seconds: int) -> None:
+def pass_time(harness: ConductorHarness, seconds: int) -> None:
     """Second by second, with every periodic task, as it is when nobody can be heard."""
     for _ in range(seconds):
-        desk.now += 1
-        for task in desk.conductor.periodic_tasks():
+        harness.now += 1
+        for task in harness.conductor.periodic_tasks():
             try:
                 task.work()
             except errors.ServiceUnavailable:
                 assert task.name == "ping_broker"
-        desk.settle()
+        harness.settle()
 
 
-def test_nobody_falls_silent_while_the_bus_is_away(desk: Desk, bus: BusToOneself) -> None:
-    (uuid,) = desk.create()
+def test_nobody_falls_silent_while_the_bus_is_away(harness: ConductorHarness, bus: BusToOneself) -> None:
+    (uuid,) = harness.create()
     bus.cut = True
-    pass_time(desk, 300)
-    assert desk.state(uuid) == "building/scheduling on None"
+    pass_time(harness, 300)
+    assert harness.state(uuid) == "building/scheduling on None"
     bus.cut = False
-    desk.conductor.heartbeat(CTX, host="b", binary="minova-compute")
-    pass_time(desk, 30)
-    assert desk.state(uuid) == "building/scheduling on None"
-    desk.build("a", uuid)
-    assert desk.state(uuid) == "active/None on a"
+    harness.conductor.heartbeat(CTX, host="b", binary="minova-compute")
+    pass_time(harness, 30)
+    assert harness.state(uuid) == "building/scheduling on None"
+    harness.build("a", uuid)
+    assert harness.state(uuid) == "active/None on a"
 
 
-def test_a_host_that_stays_silent_when_the_bus_is_back_is_dead(desk: Desk, bus: BusToOneself) -> None:
-    (uuid,) = desk.create()
+def test_a_host_that_stays_silent_when_the_bus_is_back_is_dead(harness: ConductorHarness, bus: BusToOneself) -> None:
+    (uuid,) = harness.create()
     bus.cut = True
-    pass_time(desk, 100)
-    assert desk.allocated() == {uuid: "a"}
+    pass_time(harness, 100)
+    assert harness.allocated() == {uuid: "a"}
     bus.cut = False
     for _ in range(12):
         for host in ("b", "c"):
-            desk.conductor.heartbeat(CTX, host=host, binary="minova-compute")
-        pass_time(desk, 10)
-    assert desk.allocated() == {uuid: "b"}
+            harness.conductor.heartbeat(CTX, host=host, binary="minova-compute")
+        pass_time(harness, 10)
+    assert harness.allocated() == {uuid: "b"}
 
 
 @pytest.mark.parametrize("down_time", [8, 20])
-def test_a_short_down_time_finds_nobody_dead_whom_nobody_could_hear(desk: Desk, bus: BusToOneself) -> None:
-    (uuid,) = desk.create()
-    pass_time(desk, 2)
-    assert desk.allocated() == {uuid: "a"}
+def test_a_short_down_time_finds_nobody_dead_whom_nobody_could_hear(
+    harness: ConductorHarness, bus: BusToOneself
+) -> None:
+    (uuid,) = harness.create()
+    pass_time(harness, 2)
+    assert harness.allocated() == {uuid: "a"}
     bus.cut = True
-    pass_time(desk, 30)
-    assert desk.allocated() == {uuid: "a"}
+    pass_time(harness, 30)
+    assert harness.allocated() == {uuid: "a"}
     bus.cut = False
-    desk.now += 14  # no conductor runs
-    pass_time(desk, 2)
-    assert desk.allocated() == {uuid: "a"}
+    harness.now += 14  # no conductor runs
+    pass_time(harness, 2)
+    assert harness.allocated() == {uuid: "a"}
     for _ in range(20):
         for host in ("b", "c"):
-            desk.conductor.heartbeat(CTX, host=host, binary="minova-compute")
-        pass_time(desk, 3)
-    assert desk.allocated() == {uuid: "b"}
+            harness.conductor.heartbeat(CTX, host=host, binary="minova-compute")
+        pass_time(harness, 3)
+    assert harness.allocated() == {uuid: "b"}

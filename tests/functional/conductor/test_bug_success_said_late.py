@@ -5,7 +5,7 @@ from sqlalchemy import update
 
 from minova import errors
 from minova.db.models import Instance
-from tests.functional.conductor.desk import Desk
+from tests.functional.conductor.conductor_harness import ConductorHarness
 
 
 @pytest.mark.parametrize(
@@ -13,11 +13,11 @@ from tests.functional.conductor.desk import Desk
     [{"vm_state": "stopped"}, {"vm_state": "error"}, {"task_state": "rebooting"}, {"task_state": "deleting"}],
 )
 def test_a_repetition_after_the_instance_has_changed_is_no_reason_to_remove_it(
-    desk: Desk, since: dict[str, str]
+    harness: ConductorHarness, since: dict[str, str]
 ) -> None:
-    uuid = desk.active()
-    desk.db.run(lambda session: session.execute(update(Instance).values(**since)))
-    desk.succeed("a", uuid)
+    uuid = harness.active()
+    harness.db.run(lambda session: session.execute(update(Instance).values(**since)))
+    harness.succeed("a", uuid)
     for host, attempt in (("b", 1), ("a", 2)):
         with pytest.raises(errors.StaleAttempt):
-            desk.succeed(host, uuid, attempt)
+            harness.succeed(host, uuid, attempt)

@@ -10,7 +10,7 @@ import pytest
 from minova import errors
 from minova.contracts.conductor import ConductorApi
 from tests.fakes.identified import Machine
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 SUPERSEDED = msgspec.structs.replace(CTX, process="f0f0f0f0-0000-0000-0000-000000000000")
 # Other values of the same names, or messages that say by themselves which process they mean.
@@ -33,10 +33,10 @@ def methods_of_hosts() -> list[str]:
 
 
 @pytest.mark.parametrize("name", methods_of_hosts())
-def test_message_of_a_superseded_process_is_refused(desk: Desk, tmp_path: Path, name: str) -> None:
-    Machine(tmp_path, desk.conductor).boot("hv")
+def test_message_of_a_superseded_process_is_refused(harness: ConductorHarness, tmp_path: Path, name: str) -> None:
+    Machine(tmp_path, harness.conductor).boot("hv")
     parameters = inspect.signature(getattr(ConductorApi, name)).parameters
     values: dict[str, Any] = {key: () for key in parameters if key not in {"self", "ctx"}}
-    values |= {key: value for key, value in {"host": "hv", "node": desk.node("hv")}.items() if key in parameters}
+    values |= {key: value for key, value in {"host": "hv", "node": harness.node("hv")}.items() if key in parameters}
     with pytest.raises(errors.Superseded):
-        getattr(desk.conductor, name)(SUPERSEDED, **values)
+        getattr(harness.conductor, name)(SUPERSEDED, **values)

@@ -12,14 +12,14 @@ from minova.context import RequestContext
 from minova.db.hosts import services
 from minova.objects.service import Service, ServiceInstructions
 from tests.fakes.identified import Machine
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.test_bug_node_renamed import service
 from tests.functional.scheduler.cloud import named
 
 
 @pytest.fixture
-def first(desk: Desk, tmp_path: Path) -> Machine:
-    return Machine(tmp_path / "first", desk.conductor)
+def first(harness: ConductorHarness, tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "first", harness.conductor)
 
 
 def copy_of(machine: Machine, folder: Path) -> Machine:
@@ -29,83 +29,87 @@ def copy_of(machine: Machine, folder: Path) -> Machine:
     return Machine(folder, machine.conductor)
 
 
-def test_second_compute_is_refused_while_the_first_lives(desk: Desk, first: Machine, tmp_path: Path) -> None:
+def test_second_compute_is_refused_while_the_first_lives(
+    harness: ConductorHarness, first: Machine, tmp_path: Path
+) -> None:
     living = first.boot("hv")
     with pytest.raises(errors.ServiceUnavailable):  # it tried again until it was stopped
         copy_of(first, tmp_path / "second").boot("hv")
     living.manager.heartbeat()
-    assert service(desk, "hv").process == living.identity.process
+    assert service(harness, "hv").process == living.identity.process
 
 
-def test_refusal_says_where_the_first_one_is(desk: Desk, first: Machine, tmp_path: Path) -> None:
+def test_refusal_says_where_the_first_one_is(harness: ConductorHarness, first: Machine, tmp_path: Path) -> None:
     living = first.boot("hv")
-    row = service(desk, "hv")
+    row = service(harness, "hv")
     second = copy_of(first, tmp_path / "second")
     with pytest.raises(errors.HostInUse) as refused:
-        register(desk, second, "hv")
+        register(harness, second, "hv")
     assert str(row.process_place) in str(refused.value)
     assert "another [DEFAULT] host" in str(refused.value)
     living.die()
 
 
-def test_trying_again_does_not_keep_a_dead_one_alive(desk: Desk, first: Machine, tmp_path: Path) -> None:
+def test_trying_again_does_not_keep_a_dead_one_alive(harness: ConductorHarness, first: Machine, tmp_path: Path) -> None:
     dead = first.boot("hv")
-    desk.tick(desk.conductor)
+    harness.tick(harness.conductor)
     second = copy_of(first, tmp_path / "second")
     for _ in range(6):
         with pytest.raises(errors.HostInUse):
-            register(desk, second, "hv")
-        desk.now += 9.9
-        desk.tick(desk.conductor)
-    desk.now += 1.0
+            register(harness, second, "hv")
+        harness.now += 9.9
+        harness.tick(harness.conductor)
+    harness.now += 1.0
     taken = second.boot("hv")
-    assert service(desk, "hv").process == taken.identity.process
+    assert service(harness, "hv").process == taken.identity.process
     # The first one, stopped for a minute, goes on: nothing of it counts any more, and it ends.
     with pytest.raises(errors.Superseded):
-        dead.manager._conductor.begin_audit(CTX, host="hv", view=desk.view("hv"))
+        dead.manager._conductor.begin_audit(CTX, host="hv", view=harness.view("hv"))
     dead.manager.heartbeat()
-    desk.tick(desk.conductor)
+    harness.tick(harness.conductor)
     dead.manager.heartbeat()
     assert dead.stopping.asked
     assert "hv is served by" in (dead.manager.failure or "")
-    assert service(desk, "hv").process == taken.identity.process
+    assert service(harness, "hv").process == taken.identity.process
 
 
-def test_next_process_of_the_machine_takes_over_at_once_after_a_kill(desk: Desk, first: Machine) -> None:
+def test_next_process_of_the_machine_takes_over_at_once_after_a_kill(harness: ConductorHarness, first: Machine) -> None:
     killed = first.boot("hv")
-    epoch = service(desk, "hv").epoch
+    epoch = service(harness, "hv").epoch
     killed.die()
     again = first.boot("hv")
-    row = service(desk, "hv")
+    row = service(harness, "hv")
     assert (row.process, row.epoch) == (again.identity.process, epoch + 1)
 
 
-def test_two_processes_in_one_state_folder_are_refused_by_its_lock(desk: Desk, first: Machine) -> None:
+def test_two_processes_in_one_state_folder_are_refused_by_its_lock(harness: ConductorHarness, first: Machine) -> None:
     first.boot("hv")
     with pytest.raises(errors.InvalidConfiguration, match="another minova-compute works there"):
         first.boot("hv")
 
 
-def test_graceful_stop_lets_another_machine_in_at_once(desk: Desk, first: Machine, tmp_path: Path) -> None:
+def test_graceful_stop_lets_another_machine_in_at_once(
+    harness: ConductorHarness, first: Machine, tmp_path: Path
+) -> None:
     first.boot("hv").manager.stop()
     copy_of(first, tmp_path / "second").boot("hv").die()
 
 
-def test_process_that_registers_again_is_the_same(desk: Desk, first: Machine) -> None:
+def test_process_that_registers_again_is_the_same(harness: ConductorHarness, first: Machine) -> None:
     living = first.boot("hv")
-    epoch = service(desk, "hv").epoch
+    epoch = service(harness, "hv").epoch
     living.manager._register(CTX)
-    assert service(desk, "hv").epoch == epoch
+    assert service(harness, "hv").epoch == epoch
 
 
-def test_compute_of_an_older_release_is_accepted_as_before(desk: Desk, first: Machine) -> None:
+def test_compute_of_an_older_release_is_accepted_as_before(harness: ConductorHarness, first: Machine) -> None:
     first.boot("hv")
-    desk.add_host("hv")
-    desk.conductor.heartbeat(CTX, host="hv", binary="minova-compute")
-    assert service(desk, "hv").process is None
+    harness.add_host("hv")
+    harness.conductor.heartbeat(CTX, host="hv", binary="minova-compute")
+    assert service(harness, "hv").process is None
 
 
-def register(desk: Desk, machine: Machine, host: str) -> None:
+def register(harness: ConductorHarness, machine: Machine, host: str) -> None:
     """What a compute of this machine says when it registers."""
     identity = LocalIdentity(machine.folder)
     identity.hold()
@@ -117,21 +121,21 @@ def register(desk: Desk, machine: Machine, host: str) -> None:
             topic="compute",
             identity=identity.described(()),
         )
-        desk.conductor.register_service(CTX, service=told)
+        harness.conductor.register_service(CTX, service=told)
     finally:
         identity.release()
 
 
-def test_process_that_an_older_conductor_registered_goes_on(desk: Desk, first: Machine) -> None:
+def test_process_that_an_older_conductor_registered_goes_on(harness: ConductorHarness, first: Machine) -> None:
     """It knows of no process, and leaves that of the process before in the row."""
     first.boot("hv").die()
-    older = Machine(first.folder, OlderConductor(desk.conductor))
+    older = Machine(first.folder, OlderConductor(harness.conductor))
     running = older.boot("hv")
     running.manager.update_available_resource()
     running.manager.heartbeat()
     assert running.manager.failure is None
-    desk.tick(desk.conductor)
-    assert service(desk, "hv").process != running.identity.process
+    harness.tick(harness.conductor)
+    assert service(harness, "hv").process != running.identity.process
 
 
 class OlderConductor:

@@ -9,7 +9,7 @@ from sqlalchemy import insert, select
 
 from minova.db import models
 from minova.objects.migration import Migration, MigrationType
-from tests.functional.conductor.desk import CTX, FLAVOR, Desk
+from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.scheduler.cloud import named
 from tests.tables import make_tables
 
@@ -17,17 +17,17 @@ YEAR = 365 * 86400.0
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    made = Desk(url, conductor__purge_batch_size=2, conductor__purge_pause=0.001)
+    made = ConductorHarness(url, conductor__purge_batch_size=2, conductor__purge_pause=0.001)
     yield made
     made.close()
 
 
-def add_migration(desk: Desk, name: str, instance_uuid: str, status: str) -> None:
+def add_migration(harness: ConductorHarness, name: str, instance_uuid: str, status: str) -> None:
     """With its row as a consumer."""
-    at = desk.conductor.worker.at()
+    at = harness.conductor.worker.at()
     value = Migration(
         uuid=named(name),
         instance_uuid=instance_uuid,
@@ -42,72 +42,72 @@ def add_migration(desk: Desk, name: str, instance_uuid: str, status: str) -> Non
     )
     row = {name: getattr(value, name) for name in ("uuid", "instance_uuid", "migration_type", "status")}
     places = {name: getattr(value, name) for name in ("source_compute", "source_node", "dest_compute", "dest_node")}
-    desk.db.run(lambda s: s.execute(insert(models.Migration).values(**row, **places, value=value, created_at=at)))
-    desk.db.run(lambda s: s.add(models.Consumer(uuid=named(name), claim_number=1, consumer_type="MIGRATION")))
+    harness.db.run(lambda s: s.execute(insert(models.Migration).values(**row, **places, value=value, created_at=at)))
+    harness.db.run(lambda s: s.add(models.Consumer(uuid=named(name), claim_number=1, consumer_type="MIGRATION")))
 
 
-def values(desk: Desk, column: Any) -> list[Any]:
-    with desk.db.read() as session:
+def values(harness: ConductorHarness, column: Any) -> list[Any]:
+    with harness.db.read() as session:
         return sorted(session.scalars(select(column)))
 
 
-def purge(desk: Desk, seconds: float) -> None:
-    desk.tick(desk.conductor, seconds)
+def purge(harness: ConductorHarness, seconds: float) -> None:
+    harness.tick(harness.conductor, seconds)
 
 
-def test_migrations_that_ended_long_ago_go_with_their_consumers(desk: Desk) -> None:
-    uuid = desk.active()
+def test_migrations_that_ended_long_ago_go_with_their_consumers(harness: ConductorHarness) -> None:
+    uuid = harness.active()
     for number in range(5):
-        add_migration(desk, f"old {number}", uuid, "done")
-    add_migration(desk, "open", uuid, "accepted")
-    purge(desk, YEAR - 10)
-    add_migration(desk, "new", uuid, "done")
-    assert len(values(desk, models.Migration.uuid)) == 7
-    purge(desk, 20)
+        add_migration(harness, f"old {number}", uuid, "done")
+    add_migration(harness, "open", uuid, "accepted")
+    purge(harness, YEAR - 10)
+    add_migration(harness, "new", uuid, "done")
+    assert len(values(harness, models.Migration.uuid)) == 7
+    purge(harness, 20)
     left = sorted([named("open"), named("new")])
-    assert [one for one in values(desk, models.Migration.uuid) if one != named("open")] == [named("new")]
-    assert set(values(desk, models.Consumer.uuid)) <= {*left, uuid}
+    assert [one for one in values(harness, models.Migration.uuid) if one != named("open")] == [named("new")]
+    assert set(values(harness, models.Consumer.uuid)) <= {*left, uuid}
 
 
-def test_a_purged_instance_takes_its_migrations_along(desk: Desk) -> None:
-    uuid, other = desk.active(), desk.active()
-    add_migration(desk, "gone", uuid, "done")
-    add_migration(desk, "stays", other, "done")
-    desk.delete(uuid)
-    desk.settle()
-    desk.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
-    purge(desk, 31 * 86400.0)
-    assert values(desk, models.Migration.uuid) == [named("stays")]
-    assert sorted(values(desk, models.Consumer.uuid)) == sorted([other, named("stays")])
-    assert desk.count(models.InstanceAction) == 1
+def test_a_purged_instance_takes_its_migrations_along(harness: ConductorHarness) -> None:
+    uuid, other = harness.active(), harness.active()
+    add_migration(harness, "gone", uuid, "done")
+    add_migration(harness, "stays", other, "done")
+    harness.delete(uuid)
+    harness.settle()
+    harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+    purge(harness, 31 * 86400.0)
+    assert values(harness, models.Migration.uuid) == [named("stays")]
+    assert sorted(values(harness, models.Consumer.uuid)) == sorted([other, named("stays")])
+    assert harness.count(models.InstanceAction) == 1
 
 
-def test_actions_of_a_living_instance_go_when_they_ended_long_ago(desk: Desk) -> None:
-    desk.active()
-    purge(desk, YEAR - 10)
-    young = desk.active()
-    purge(desk, 20)
-    assert values(desk, models.InstanceAction.instance_uuid) == [young]
-    assert desk.count(models.InstanceActionEvent) == 1
+def test_actions_of_a_living_instance_go_when_they_ended_long_ago(harness: ConductorHarness) -> None:
+    harness.active()
+    purge(harness, YEAR - 10)
+    young = harness.active()
+    purge(harness, 20)
+    assert values(harness, models.InstanceAction.instance_uuid) == [young]
+    assert harness.count(models.InstanceActionEvent) == 1
 
 
-def test_the_newest_fault_of_an_instance_stays(desk: Desk) -> None:
-    at = desk.conductor.worker.at()
+def test_the_newest_fault_of_an_instance_stays(harness: ConductorHarness) -> None:
+    at = harness.conductor.worker.at()
     rows = [
         {"instance_uuid": named(name), "code": 500, "message": f"{number}", "details": "", "created_at": at}
         for name in ("one", "two")
         for number in range(3)
     ]
-    desk.db.run(lambda session: session.execute(insert(models.InstanceFault), rows))
-    purge(desk, YEAR + 10)
-    assert values(desk, models.InstanceFault.message) == ["2", "2"]
+    harness.db.run(lambda session: session.execute(insert(models.InstanceFault), rows))
+    purge(harness, YEAR + 10)
+    assert values(harness, models.InstanceFault.message) == ["2", "2"]
 
 
 def test_history_without_a_retention_is_kept(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/kept.sqlite"
     make_tables(url)
-    desk = Desk(url, conductor__history_retention=0)
-    desk.active()
-    purge(desk, 3 * YEAR)
-    assert desk.count(models.InstanceAction) == 1
-    desk.close()
+    harness = ConductorHarness(url, conductor__history_retention=0)
+    harness.active()
+    purge(harness, 3 * YEAR)
+    assert harness.count(models.InstanceAction) == 1
+    harness.close()

@@ -20,7 +20,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
     made.close()
 
 
-def counted(kind: Kind) -> float | None:
+def metric_of(kind: Kind) -> float | None:
     return REGISTRY.get_sample_value("minova_placement_findings", {"kind": kind.value})
 
 
@@ -30,7 +30,7 @@ def test_what_it_finds_is_logged_and_counted_and_left(db: Database, caplog: pyte
     with caplog.at_level(logging.INFO, "minova.conductor.placement_audit"):
         audit.look()
         assert caplog.messages == ["The audit of Placement found nothing wrong"]
-        assert counted(Kind.WITHOUT_INSTANCE) == 0
+        assert metric_of(Kind.WITHOUT_INSTANCE) == 0
         claim(db, *(claim_of(f"ghost{number}", "a") for number in range(TOLD + 1)))
         caplog.clear()
         audit.look()
@@ -41,6 +41,6 @@ def test_what_it_finds_is_logged_and_counted_and_left(db: Database, caplog: pyte
     )
     assert len(each) == TOLD
     assert all("Allocation without instance" in line for line in each)
-    assert counted(Kind.WITHOUT_INSTANCE) == audit.found[Kind.WITHOUT_INSTANCE] == TOLD + 1
+    assert metric_of(Kind.WITHOUT_INSTANCE) == audit.found[Kind.WITHOUT_INSTANCE] == TOLD + 1
     assert held(db, "ghost0")
     assert named("ghost0") in caplog.text

@@ -14,7 +14,7 @@ from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal
 from minova.placement.audit.judge import Kind
 from minova.placement.nodes import children
-from tests.functional.placement.cases import claim, claim_of, held, hosts, on, release
+from tests.functional.placement.cases import claim, claim_of, held, holding_on, hosts, release
 from tests.functional.scheduler.cloud import SEEN, add_instance, inventories_of, inventory_rows, named, unbalanced
 
 OF_FLAVOR = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
@@ -65,13 +65,13 @@ def task_for(db: Database, name: str, step: str = "build") -> None:
         session.connection().execute(insert(models.Task).values(row))
 
 
-def found(db: Database) -> list[tuple[Kind, str]]:
+def problems(db: Database) -> list[tuple[Kind, str]]:
     with db.read() as session:
         return [(finding.kind, finding.detail) for finding in gather.findings(session)]
 
 
-def kinds(db: Database) -> list[Kind]:
-    return [kind for kind, _ in found(db)]
+def problem_kinds(db: Database) -> list[Kind]:
+    return [kind for kind, _ in problems(db)]
 
 
 def fix(db: Database) -> list[tuple[Kind, str | None]]:
@@ -91,19 +91,19 @@ class AuditCases:
         boot(db, "one", "a")
         boot(db, "two", "b")
         boot(db, "failed", None, vm_state="error")
-        assert found(db) == []
+        assert problems(db) == []
         assert fix(db) == []
 
     def test_an_allocation_without_instance_is_released(self, db: Database) -> None:
         hosts(db, "a")
         boot(db, "one", "a")
         claim(db, claim_of("ghost", "a"))
-        ((kind, detail),) = found(db)
+        ((kind, detail),) = problems(db)
         assert kind is Kind.WITHOUT_INSTANCE
         assert detail == "holds DISK_GB=10 MEMORY_MB=1024 VCPU=1 on a, but there is no such instance"
         assert fix(db) == [(Kind.WITHOUT_INSTANCE, None)]
         assert held(db, "ghost") == {}
-        assert held(db, "one") == on("a", **OF_FLAVOR)
+        assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
 
     @pytest.mark.parametrize(
@@ -117,17 +117,17 @@ class AuditCases:
     def test_so_is_that_of_one_which_is_on_no_host_any_more(self, db: Database, values: dict[str, Any]) -> None:
         hosts(db, "a")
         boot(db, "one", "a", **values)
-        assert kinds(db) == [Kind.WITHOUT_INSTANCE]
+        assert problem_kinds(db) == [Kind.WITHOUT_INSTANCE]
         assert fix(db) == [(Kind.WITHOUT_INSTANCE, None)]
         assert held(db, "one") == {}
 
     def test_an_instance_without_allocation_gets_what_its_flavor_takes(self, db: Database) -> None:
         hosts(db, "a")
         boot(db, "one", "a", allocated="")
-        ((kind, detail),) = found(db)
+        ((kind, detail),) = problems(db)
         assert (kind, detail) == (Kind.WITHOUT_ALLOCATION, "active on a, of which it holds nothing")
         assert fix(db) == [(Kind.WITHOUT_ALLOCATION, None)]
-        assert held(db, "one") == on("a", **OF_FLAVOR)
+        assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
 
     def test_where_there_is_no_room_for_it_that_is_said_and_nothing_overcommitted(self, db: Database) -> None:
@@ -144,20 +144,20 @@ class AuditCases:
     def test_an_allocation_on_the_wrong_provider_is_moved(self, db: Database) -> None:
         hosts(db, "a", "b")
         boot(db, "one", "a", allocated="b")
-        ((kind, detail),) = found(db)
+        ((kind, detail),) = problems(db)
         assert kind is Kind.WRONG_PROVIDER
         assert detail == "holds DISK_GB=10 MEMORY_MB=2048 VCPU=1 on b, but the instance is on a"
         assert fix(db) == [(Kind.WRONG_PROVIDER, None)]
-        assert held(db, "one") == on("a", **OF_FLAVOR)
+        assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
 
     def test_what_a_move_left_behind_is_released(self, db: Database) -> None:
         hosts(db, "a", "b")
         boot(db, "one", "a")
         give(db, "one", "b")
-        assert kinds(db) == [Kind.WRONG_PROVIDER]
+        assert problem_kinds(db) == [Kind.WRONG_PROVIDER]
         assert fix(db) == [(Kind.WRONG_PROVIDER, None)]
-        assert held(db, "one") == on("a", **OF_FLAVOR)
+        assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
 
     def test_wrong_used_becomes_the_sum(self, db: Database) -> None:
@@ -165,7 +165,7 @@ class AuditCases:
         boot(db, "one", "a")
         with db.write() as session:
             session.execute(update(models.Inventory).where(models.Inventory.resource_class == "VCPU").values(used=3))
-        assert found(db) == [(Kind.WRONG_USED, "VCPU of a says 3 are used; the sum of its allocations is 1")]
+        assert problems(db) == [(Kind.WRONG_USED, "VCPU of a says 3 are used; the sum of its allocations is 1")]
         assert fix(db) == [(Kind.WRONG_USED, None)]
         assert not unbalanced(inventory_rows(db))
 
@@ -174,7 +174,7 @@ class AuditCases:
         boot(db, "one", "a")
         with db.write() as session:
             session.execute(delete(models.Inventory).where(models.Inventory.resource_class == "DISK_GB"))
-        assert kinds(db) == [Kind.WRONG_USED]
+        assert problem_kinds(db) == [Kind.WRONG_USED]
         assert fix(db) == [(Kind.WRONG_USED, None)]
         assert ("a", "DISK_GB", 0, 10, 10) in inventory_rows(db)
 
@@ -182,7 +182,7 @@ class AuditCases:
         hosts(db, "a", "b")
         with db.write() as session:
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
-        assert found(db) == [(Kind.WITHOUT_NODE, "b was made for a compute node that there is no more")]
+        assert problems(db) == [(Kind.WITHOUT_NODE, "b was made for a compute node that there is no more")]
         assert fix(db) == [(Kind.WITHOUT_NODE, None)]
         assert {row[0] for row in inventory_rows(db)} == {"a"}
 
@@ -194,16 +194,16 @@ class AuditCases:
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
         healed = fix(db)
         assert healed == [(Kind.WITHOUT_INSTANCE, None), (Kind.WITHOUT_NODE, HELD)]
-        assert held(db, "volume") == on("b", DISK_GB=5)
+        assert held(db, "volume") == holding_on("b", DISK_GB=5)
 
     def test_an_instance_elsewhere_gives_back_what_it_holds_of_a_provider_without_node(self, db: Database) -> None:
         hosts(db, "a", "b")
         boot(db, "one", "a", allocated="b")
         with db.write() as session:
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
-        assert kinds(db) == [Kind.WRONG_PROVIDER, Kind.WITHOUT_NODE]
+        assert problem_kinds(db) == [Kind.WRONG_PROVIDER, Kind.WITHOUT_NODE]
         assert fix(db) == [(Kind.WRONG_PROVIDER, None), (Kind.WITHOUT_NODE, None)]
-        assert held(db, "one") == on("a", **OF_FLAVOR)
+        assert held(db, "one") == holding_on("a", **OF_FLAVOR)
 
     def test_consumers_of_other_kinds_and_providers_made_by_people_are_left_alone(self, db: Database) -> None:
         hosts(db, "a")
@@ -212,7 +212,7 @@ class AuditCases:
         with db.write() as session:
             made = {"uuid": named("store"), "name": "store", "root_provider_id": 99, "id": 99}
             session.connection().execute(insert(models.ResourceProvider).values(generation=0, **made))
-        assert found(db) == []
+        assert problems(db) == []
 
     def test_what_an_instance_holds_beside_its_node_stays(self, db: Database) -> None:
         hosts(db, "a")
@@ -223,9 +223,9 @@ class AuditCases:
             inventory = {"resource_class": "DISK_GB", "total": 50, "capacity": 50, "max_unit": 50}
             session.connection().execute(insert(models.Inventory).values(provider_id=99, **inventory))
         give(db, "one", "store", DISK_GB=7)
-        assert kinds(db) == [Kind.WITHOUT_ALLOCATION]
+        assert problem_kinds(db) == [Kind.WITHOUT_ALLOCATION]
         assert fix(db) == [(Kind.WITHOUT_ALLOCATION, None)]
-        assert held(db, "one") == on("a", **OF_FLAVOR) | on("store", DISK_GB=7)
+        assert held(db, "one") == holding_on("a", **OF_FLAVOR) | holding_on("store", DISK_GB=7)
 
     @pytest.mark.parametrize(
         ("host", "allocated", "values"),
@@ -245,7 +245,7 @@ class AuditCases:
         boot(db, "one", host, allocated=allocated, **values)
         task_for(db, "one")
         before = held(db, "one")
-        assert found(db) == []
+        assert problems(db) == []
         assert fix(db) == []
         assert held(db, "one") == before
 
@@ -256,7 +256,7 @@ class AuditCases:
             (finding,) = gather.findings(session)
         task_for(db, "one", "delete")
         db.run(lambda session: heal.heal(session, finding, db.now()))
-        assert held(db, "one") == on("b", **OF_FLAVOR)
+        assert held(db, "one") == holding_on("b", **OF_FLAVOR)
 
     def test_nothing_of_an_instance_itself_changes(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -276,13 +276,13 @@ class AuditCases:
         boot(db, "one", "a", allocated="", numa_topology=InstanceNUMATopology(cells=cells))
         right = {"PCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
         give(db, "one", "a", "INSTANCE", **right)
-        assert found(db) == []
+        assert problems(db) == []
         release(db, "one")
         give(db, "one", "a", "INSTANCE", VCPU=1, **right)
-        assert kinds(db) == [Kind.WRONG_AMOUNT]
+        assert problem_kinds(db) == [Kind.WRONG_AMOUNT]
         assert fix(db) == [(Kind.WRONG_AMOUNT, None)]
-        assert held(db, "one") == on("a", **right)
-        assert found(db) == []
+        assert held(db, "one") == holding_on("a", **right)
+        assert problems(db) == []
         assert not unbalanced(inventory_rows(db))
 
     def test_an_inventory_goes_from_a_node_to_its_cards_with_what_is_allocated_of_it(self, db: Database) -> None:
@@ -297,7 +297,7 @@ class AuditCases:
             each = [held(db, name) for name in ("one", "two", "three")]
             assert sorted(card for of in each for card, _ in of) == [f"a_{CARDS[0]}", f"a_{CARDS[0]}", f"a_{CARDS[1]}"]
         assert claim(db, claim_of("four", "a", VGPU=1)) == {}
-        assert held(db, "four") == on(f"a_{CARDS[1]}", VGPU=1)
+        assert held(db, "four") == holding_on(f"a_{CARDS[1]}", VGPU=1)
         assert claim(db, claim_of("five", "a", VGPU=1)) != {}
         assert not unbalanced(inventory_rows(db))
 

@@ -20,7 +20,7 @@ from tests.functional.placement.naive_candidates import Naive, text_of
 QUERIES = 30
 
 
-def asked(query: str, version: tuple[int, int] = (1, 39)) -> CandidateRequest:
+def candidate_request(query: str, version: tuple[int, int] = (1, 39)) -> CandidateRequest:
     return parse(parse_qsl(query, keep_blank_values=True), version)
 
 
@@ -60,7 +60,7 @@ class CandidateCases:
             naive = Naive(cloud)
             for _ in range(QUERIES):
                 version, query = random_clouds.query(draw, cloud)
-                request = asked(query, (1, int(version.partition(".")[2])))
+                request = candidate_request(query, (1, int(version.partition(".")[2])))
                 found = [text(candidate) for candidate in find(db, request).candidates]
                 assert len(found) == len(set(found)), (seed, query)
                 assert set(found) == naive.candidates(request), (seed, query)
@@ -72,9 +72,9 @@ class CandidateCases:
             empty(db)
             put_cloud(db, cloud)
             query = "resources=VCPU:1,MEMORY_MB:1&resources_A=DISK_GB:1"
-            everything = find(db, asked(query))
+            everything = find(db, candidate_request(query))
             for limit in (1, 2, 7):
-                found = find(db, asked(f"{query}&limit={limit}"))
+                found = find(db, candidate_request(f"{query}&limit={limit}"))
                 assert len(found.candidates) == min(limit, len(everything.candidates))
                 assert {text(c) for c in found.candidates} <= {text(c) for c in everything.candidates}
                 roots = {node.root_id for candidate in found.candidates for node in candidate.nodes}
@@ -85,7 +85,7 @@ class CandidateCases:
             put_one = provider(host, inventories={"VCPU": 4})
             nics = [provider(f"{host}{number}", host, inventories={"SRIOV_NET_VF": 1}) for number in range(5)]
             put(db, put_one, *nics)
-        found = find(db, asked("resources=VCPU:1,SRIOV_NET_VF:1&limit=3"))
+        found = find(db, candidate_request("resources=VCPU:1,SRIOV_NET_VF:1&limit=3"))
         assert {node.root_uuid for candidate in found.candidates for node in candidate.nodes} == {*"abc"}
 
     def test_trees_are_looked_through_until_there_are_enough(self, db: Database) -> None:
@@ -103,7 +103,7 @@ class CandidateCases:
             provider("last", inventories={"VCPU": 4}, traits=traits),
             provider("lastborn", "last", inventories={"VGPU": 1}),
         )
-        found = find(db, asked("resources=VCPU:1&required=HW_CPU_X86_AVX&limit=2"))
+        found = find(db, candidate_request("resources=VCPU:1&required=HW_CPU_X86_AVX&limit=2"))
         assert [candidate.allocations() for candidate in found.candidates] == [{"last": {"VCPU": 1}}]
 
     @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ class CandidateCases:
     )
     def test_an_unknown_class_or_trait_is_an_error(self, db: Database, query: str, said: str) -> None:
         with pytest.raises(BadRequest, match=said):
-            find(db, asked(query))
+            find(db, candidate_request(query))
 
     def test_what_no_inventory_can_hold_and_a_tree_that_is_not_there_find_nobody(self, db: Database) -> None:
         put(db, provider("a", inventories={"VCPU": 4}))
         nowhere = "aaaaaaaa-0000-4000-8000-000000000000"
         for query in (f"resources=VCPU:{10**30}", f"resources=VCPU:1&in_tree={nowhere}"):
-            assert find(db, asked(query)) == ([], [])
+            assert find(db, candidate_request(query)) == ([], [])
 
     def test_a_root_of_an_older_service_that_knows_not_its_own_root_is_found(self, db: Database) -> None:
         put(db, provider("a", inventories={"VCPU": 4}), provider("b", "a", inventories={"VGPU": 1}))
@@ -131,13 +131,13 @@ class CandidateCases:
             session.connection().exec_driver_sql(
                 "UPDATE resource_providers SET root_provider_id = NULL WHERE uuid = 'a'"
             )
-        assert len(find(db, asked("resources=VCPU:1,VGPU:1")).candidates) == 1
+        assert len(find(db, candidate_request("resources=VCPU:1,VGPU:1")).candidates) == 1
 
     def test_the_answer_takes_the_shape_of_each_microversion(self, db: Database) -> None:
         put(db, provider("a", inventories={"VCPU": 4, "DISK_GB": 9}, traits=["HW_CPU_X86_AVX"]), provider("b", "a"))
 
         def answer(minor: int) -> Any:
-            request = asked("resources=VCPU:1", (1, minor))
+            request = candidate_request("resources=VCPU:1", (1, minor))
             return body(find(db, request), request, (1, minor))
 
         in_list = {"resource_provider": {"uuid": "a"}, "resources": {"VCPU": 1}}

@@ -47,7 +47,7 @@ def held(db: Database, consumer: str) -> dict[tuple[str, str], int]:
         return {(host, name): used for host, name, used in found}
 
 
-def on(host: str, **resources: int) -> dict[tuple[str, str], int]:
+def holding_on(host: str, **resources: int) -> dict[tuple[str, str], int]:
     return {(host, name): used for name, used in (resources or SMALL).items()}
 
 
@@ -70,7 +70,7 @@ def refuse(session: Session, claims: Sequence[Claim]) -> None:
         raise RefusedBatch
 
 
-def announced(db: Database) -> int:
+def count_of_changes(db: Database) -> int:
     """Announce a change; answers the number that it got."""
     db.run(lambda session: changes.append(session, [1]))
     with db.read() as session:
@@ -81,7 +81,7 @@ class ClaimCases:
     def test_a_claim_that_fits_is_written_and_counted(self, db: Database) -> None:
         hosts(db, "a")
         assert claim(db, claim_of("one", "a")) == {}
-        assert held(db, "one") == on("a")
+        assert held(db, "one") == holding_on("a")
         assert sorted(inventory_rows(db)) == [
             ("a", "DISK_GB", 100, 10, 10),
             ("a", "MEMORY_MB", 4096, 1024, 1024),
@@ -100,8 +100,8 @@ class ClaimCases:
         hosts(db, "a", "b")
         batch = [claim_of(f"c{number}", "a" if number < 6 else "b") for number in range(8)]
         assert set(claim(db, *batch)) == {named("c4"), named("c5")}
-        assert held(db, "c3") == on("a")
-        assert held(db, "c7") == on("b")
+        assert held(db, "c3") == holding_on("a")
+        assert held(db, "c7") == holding_on("b")
         assert not unbalanced(inventory_rows(db))
 
     def test_an_unknown_provider_is_a_refusal(self, db: Database) -> None:
@@ -111,28 +111,28 @@ class ClaimCases:
         hosts(db, "a")
         for _ in range(3):
             assert claim(db, claim_of("one", "a", MEMORY_MB=4096)) == {}
-        assert held(db, "one") == on("a", MEMORY_MB=4096)
+        assert held(db, "one") == holding_on("a", MEMORY_MB=4096)
         assert not unbalanced(inventory_rows(db))
 
     def test_a_new_claim_replaces_what_the_consumer_had(self, db: Database) -> None:
         hosts(db, "a", "b")
         claim(db, claim_of("one", "a"))
         assert claim(db, claim_of("one", "b", claim_number=2)) == {}
-        assert held(db, "one") == on("b")
+        assert held(db, "one") == holding_on("b")
         assert not unbalanced(inventory_rows(db))
 
     def test_whoever_is_refused_keeps_what_it_had(self, db: Database) -> None:
         hosts(db, "a", "b")
         claim(db, claim_of("one", "a"), claim_of("full", "b", VCPU=4))
         assert set(claim(db, claim_of("one", "b", claim_number=2))) == {named("one")}
-        assert held(db, "one") == on("a")
+        assert held(db, "one") == holding_on("a")
 
     def test_two_consumers_may_change_places_in_one_batch(self, db: Database) -> None:
         hosts(db, "a", "b")
         claim(db, claim_of("one", "a", VCPU=4), claim_of("two", "b", VCPU=3))
         # In this order: b has room for one more only when two has left it.
         assert claim(db, claim_of("two", "a", 2, MEMORY_MB=10), claim_of("one", "b", 2, VCPU=4)) == {}
-        assert held(db, "one") == on("b", VCPU=4)
+        assert held(db, "one") == holding_on("b", VCPU=4)
         assert not unbalanced(inventory_rows(db))
 
     def test_a_claim_with_a_lower_number_than_seen_is_stale(self, db: Database) -> None:
@@ -140,7 +140,7 @@ class ClaimCases:
         claim(db, claim_of("one", "a", claim_number=3))
         with pytest.raises(errors.StaleClaim, match="2"):
             claim(db, claim_of("one", "b", claim_number=2))
-        assert held(db, "one") == on("a")
+        assert held(db, "one") == holding_on("a")
 
     def test_a_refused_claim_counts_as_seen(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -153,7 +153,7 @@ class ClaimCases:
         claim(db, claim_of("one", "a"), claim_of("two", "a"))
         release(db, "one", "stranger")
         assert held(db, "one") == {}
-        assert held(db, "two") == on("a")
+        assert held(db, "two") == holding_on("a")
         assert not unbalanced(inventory_rows(db))
 
     def test_after_a_release_the_claim_that_was_released_cannot_come_again(self, db: Database) -> None:
@@ -256,21 +256,21 @@ class ClaimCases:
             raise RuntimeError("after the announcement")
 
         hosts(db, "a")
-        announced(db)
-        first = announced(db)
+        count_of_changes(db)
+        first = count_of_changes(db)
         for _ in range(3):
             with pytest.raises(RuntimeError):
                 db.run(broken)
-        assert announced(db) == first + 1
+        assert count_of_changes(db) == first + 1
 
     def test_a_refused_batch_uses_up_no_number_of_the_feed(self, db: Database) -> None:
         hosts(db, "a")
-        announced(db)
-        first = announced(db)
+        count_of_changes(db)
+        first = count_of_changes(db)
         small = [claim_of(f"i{number}", "a", VCPU=1) for number in range(3)]
         with pytest.raises(RefusedBatch):
             db.run(lambda session: refuse(session, [*small, claim_of("huge", "a", VCPU=99)]))
-        assert announced(db) == first + 1
+        assert count_of_changes(db) == first + 1
         assert held(db, "i0") == {}
 
     def test_a_transaction_announces_a_node_once(self, db: Database) -> None:
@@ -286,8 +286,8 @@ class ClaimCases:
 
     def test_the_feed_begins_at_one_again_before_its_numbers_end(self, db: Database) -> None:
         hosts(db, "a")
-        last = [announced(db) for _ in range(3)][-1]
+        last = [count_of_changes(db) for _ in range(3)][-1]
         assert not db.run(lambda session: changes.renumber(session, last + 1))
         renumbered = db.run(lambda session: changes.renumber(session, last))
         assert renumbered == (db.dialect != "sqlite")
-        assert announced(db) == (1 if renumbered else last + 1)
+        assert count_of_changes(db) == (1 if renumbered else last + 1)

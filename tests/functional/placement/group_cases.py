@@ -9,7 +9,7 @@ from minova import errors
 from minova.db import models
 from minova.db.engine import Database
 from minova.placement.providers import of_node
-from tests.functional.placement.cases import claim, claim_of, held, hosts, on, release
+from tests.functional.placement.cases import claim, claim_of, held, holding_on, hosts, release
 from tests.functional.scheduler.cloud import SEEN, named
 
 
@@ -23,7 +23,7 @@ def add_group(db: Database, name: str, policy: str, *members: str, **rules: int)
         session.connection().execute(insert(models.InstanceGroupMember), rows)
 
 
-def places(db: Database, *members: str) -> list[list[str]]:
+def member_hosts(db: Database, *members: str) -> list[list[str]]:
     """The hosts of each."""
     return [sorted({host for host, _ in held(db, member)}) for member in members]
 
@@ -95,7 +95,7 @@ class GroupCases:
         add_group(db, "g", "anti-affinity", "one", "two")
         claim(db, claim_of("one", "a"))
         assert claim(db, claim_of("one", "b", 2), claim_of("two", "a")) == {}
-        assert places(db, "one", "two") == [["b"], ["a"]]
+        assert member_hosts(db, "one", "two") == [["b"], ["a"]]
 
     def test_the_only_member_of_an_affinity_group_may_move(self, db: Database) -> None:
         hosts(db, "a", "b")
@@ -110,7 +110,7 @@ class GroupCases:
         release(db, "one")
         claim(db, claim_of("two", "a"))
         release(db, "one")
-        assert places(db, "one", "two") == [[], ["a"]]
+        assert member_hosts(db, "one", "two") == [[], ["a"]]
         assert claim(db, claim_of("one", "a", 9))
         with pytest.raises(errors.StaleClaim):
             claim(db, claim_of("one", "a"))
@@ -120,7 +120,7 @@ class GroupCases:
         add_group(db, "g", "anti-affinity", "one", "two")
         claim(db, claim_of("one", "a"), claim_of("two", "b"))
         assert set(claim(db, claim_of("one", "b", 2))) == {named("one")}
-        assert held(db, "one") == on("a")
+        assert held(db, "one") == holding_on("a")
 
     def test_what_a_member_has_it_keeps_although_the_policy_is_broken(self, db: Database) -> None:
         hosts(db, "a")

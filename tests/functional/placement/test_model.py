@@ -23,7 +23,7 @@ resources = st.fixed_dictionaries(
 wanted = st.tuples(st.sampled_from(CONSUMERS), st.sampled_from(HOSTS), resources)
 
 
-class Books(RuleBasedStateMachine):
+class AllocationModel(RuleBasedStateMachine):
     """`held`: {consumer: (host, resources)}; `seen`: the highest claim number of each."""
 
     def __init__(self) -> None:
@@ -83,5 +83,5 @@ class Books(RuleBasedStateMachine):
             assert set(found) == {named(c) for c, (h, _) in self.held.items() if h == host}
 
 
-TestBooks = Books.TestCase
+TestBooks = AllocationModel.TestCase
 TestBooks.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)

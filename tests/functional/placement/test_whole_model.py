@@ -17,7 +17,7 @@ from minova.placement.allocations import claims, writes
 from minova.placement.providers import aggregates, inventories, queries, traits, trees
 from minova.placement.providers.inventories import Numbers
 from tests.conformance.placement.minova_cloud import empty
-from tests.functional.placement.candidate_cases import asked, find, text
+from tests.functional.placement.candidate_cases import candidate_request, find, text
 from tests.functional.placement.naive_candidates import Naive
 from tests.functional.placement.naive_placement import DONE, NaivePlacement
 from tests.functional.scheduler.cloud import fresh
@@ -159,7 +159,7 @@ class Model(RuleBasedStateMachine):
     @precondition(lambda self: len(self.naive.providers) > 1)
     @rule(query=st.sampled_from(QUERIES))
     def ask_for_candidates(self, query: str) -> None:
-        request = asked(query)
+        request = candidate_request(query)
         found = {text(candidate) for candidate in find(self.db, request).candidates}
         assert found == Naive(self.naive.cloud()).candidates(request)
 

@@ -149,7 +149,7 @@ def add_instance(
 
 
 @contextmanager
-def counted(db: Database) -> Iterator["Rows"]:
+def count_rows(db: Database) -> Iterator["Rows"]:
     """How many rows the queries inside bring."""
     rows = Rows()
     event.listen(db.engine, "after_cursor_execute", rows.note)

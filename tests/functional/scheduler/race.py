@@ -39,8 +39,8 @@ from minova.placement.nodes import inventories
 from minova.scheduler.drivers.request import UNCLAIMED
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.group_cases import add_group
-from tests.functional.scheduler.asking import manager_of
 from tests.functional.scheduler.cloud import CTX, SEEN, add_host, add_instance, fresh, inventory_rows, named, unbalanced
+from tests.functional.scheduler.schedulers import manager_of
 
 ROOT = Path(__file__).parents[3]
 # Callers that wait in the line of one scheduler.
@@ -52,7 +52,7 @@ PINNED = Flavor(
 CELL_CPUS = 8
 
 
-class Wish(NamedTuple):
+class RequestKind(NamedTuple):
     """One request: for a member of a group, or a pinned guest, or neither."""
 
     name: str
@@ -85,18 +85,18 @@ class Kind(NamedTuple):
 KINDS = (Kind("anti-affinity", 8, 1), Kind("anti-affinity", 12, 2), Kind("affinity", 5, 5))
 
 
-def wishes(requests: int) -> list[Wish]:
+def requests_for(requests: int) -> list[RequestKind]:
     """Three in ten are of groups, one or two in ten pinned."""
-    found = [Wish(f"pinned-{number}", pinned=True) for number in range(requests * 3 // 20)]
+    found = [RequestKind(f"pinned-{number}", pinned=True) for number in range(requests * 3 // 20)]
     for number in range(requests // 80):
         for kind, (_, members, _) in enumerate(KINDS):
-            found += [Wish(f"m{kind}-{number}-{one}", group=f"g{kind}-{number}") for one in range(members)]
-    found += [Wish(f"plain-{number}") for number in range(requests - len(found))]
+            found += [RequestKind(f"m{kind}-{number}-{one}", group=f"g{kind}-{number}") for one in range(members)]
+    found += [RequestKind(f"plain-{number}") for number in range(requests - len(found))]
     # Mixed, but members of a group stay near each other, so that they meet.
     return sorted(found, key=lambda wish: named(wish.group or wish.name))
 
 
-def request_of(wish: Wish) -> RequestSpec:
+def request_of(wish: RequestKind) -> RequestSpec:
     """As a conductor makes it, but for the group."""
     return spec_of(CTX, ServerRequest(flavor=PINNED if wish.pinned else PLAIN))
 
@@ -108,15 +108,15 @@ def build(url: str, requests: int) -> None:
     """Room for three requests of four."""
     db = fresh(url)
     members: dict[str, list[str]] = {}
-    for wish in wishes(requests):
+    for wish in requests_for(requests):
         if wish.group is not None:
             members.setdefault(wish.group, []).append(f"{wish.name}-0")
     with db.write() as session:
         for number in range(requests // 20):
             _add_host(session, f"h{number}", with_cells=number % 2 == 0)
-        for wish in wishes(requests):
+        for wish in requests_for(requests):
             add_instance(session, uuid_of(wish), reservation_id="r-pinned" if wish.pinned else "r-plain")
-        for name, kind in (("r-pinned", Wish("any", pinned=True)), ("r-plain", Wish("any"))):
+        for name, kind in (("r-pinned", RequestKind("any", pinned=True)), ("r-plain", RequestKind("any"))):
             request_specs.add(session, [(name, request_of(kind), {})], SEEN)
     for name, those in members.items():
         kind_of = KINDS[int(name[1])]
@@ -124,7 +124,7 @@ def build(url: str, requests: int) -> None:
     db.close()
 
 
-def uuid_of(wish: Wish) -> str:
+def uuid_of(wish: RequestKind) -> str:
     return named(f"{wish.name}-0")
 
 
@@ -147,7 +147,7 @@ def _cell(index: int) -> NUMACell:
 # -- one scheduler -----------------------------------------------------------------------------------------------------
 
 
-class Said(msgspec.Struct, frozen=True):
+class WorkerReport(msgspec.Struct, frozen=True):
     """What came of a request: its host, or why none."""
 
     name: str
@@ -157,7 +157,7 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    said: tuple[Said, ...]
+    said: tuple[WorkerReport, ...]
     claims_refused: int
     decisions_repeated: int
 
@@ -166,8 +166,8 @@ def work(url: str, number: int, schedulers: int, requests: int) -> Report:
     """Ask one scheduler for every so-manieth request, when the word comes on the standard input."""
     db = Database(url)
     manager = manager_of(db)
-    manager.capacity(CTX, request_of(Wish("any")), 1)  # so it has read the hosts
-    mine = wishes(requests)[number::schedulers]
+    manager.capacity(CTX, request_of(RequestKind("any")), 1)  # so it has read the hosts
+    mine = requests_for(requests)[number::schedulers]
     print("ready", flush=True)
     sys.stdin.readline()
     with ThreadPoolExecutor(CALLERS) as pool:
@@ -177,7 +177,7 @@ def work(url: str, number: int, schedulers: int, requests: int) -> Report:
     return Report(said, conflicts.claims_refused, conflicts.decisions_repeated)
 
 
-def _ask(manager: SchedulerManager, db: Database, wish: Wish) -> Said:
+def _ask(manager: SchedulerManager, db: Database, wish: RequestKind) -> WorkerReport:
     spec = request_of(wish)
     if wish.group is not None:
         with db.read() as session:
@@ -185,10 +185,10 @@ def _ask(manager: SchedulerManager, db: Database, wish: Wish) -> Said:
         spec = msgspec.structs.replace(spec, instance_group=group)
     answer = manager.select_destinations(CTX, spec, (uuid_of(wish),), 1, 2)
     if answer.selections:
-        return Said(wish.name, answer.selections[0][0].host)
+        return WorkerReport(wish.name, answer.selections[0][0].host)
     said = answer.diagnosis
     reasons = tuple({lost.reason for step in said.steps for lost in step.lost})
-    return Said(wish.name, None, UNCLAIMED in (said.error or ""), reasons)
+    return WorkerReport(wish.name, None, UNCLAIMED in (said.error or ""), reasons)
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def race(url: str, *, schedulers: int, requests: int) -> Outcome:
     )
 
 
-def _check(db: Database, requests: int, said: Mapping[str, Said]) -> None:
+def _check(db: Database, requests: int, said: Mapping[str, WorkerReport]) -> None:
     assert not unbalanced(inventory_rows(db))
     with db.read() as session:
         assert gather.wrong_used(session) == []
@@ -247,21 +247,21 @@ def _check(db: Database, requests: int, said: Mapping[str, Said]) -> None:
     refused = [one for one in said.values() if one.host is None and one.name.startswith("plain")]
     if any(not one.unclaimed for one in refused):
         # Nothing was given back, so who had no place has none now.
-        assert manager_of(db).capacity(CTX, request_of(Wish("any")), 1).total == 0
+        assert manager_of(db).capacity(CTX, request_of(RequestKind("any")), 1).total == 0
 
 
-def _hosts_of_groups(requests: int, said: Mapping[str, Said]) -> dict[str, Counter[str]]:
+def _hosts_of_groups(requests: int, said: Mapping[str, WorkerReport]) -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = {}
-    for wish in wishes(requests):
+    for wish in requests_for(requests):
         host = said[wish.name].host
         if wish.group is not None and host is not None:
             found.setdefault(wish.group, Counter())[host] += 1
     return found
 
 
-def _beside_cells(said: Mapping[str, Said], requests: int) -> int:
-    guests = Counter(said[wish.name].host for wish in wishes(requests) if wish.pinned and said[wish.name].host)
-    wanted = request_of(Wish("any", pinned=True)).numa_topology
+def _beside_cells(said: Mapping[str, WorkerReport], requests: int) -> int:
+    guests = Counter(said[wish.name].host for wish in requests_for(requests) if wish.pinned and said[wish.name].host)
+    wanted = request_of(RequestKind("any", pinned=True)).numa_topology
     assert wanted is not None
     beside = 0
     for many in guests.values():

@@ -15,8 +15,8 @@ from minova.scheduler.drivers.claim_writes import Decided
 from minova.scheduler.drivers.request import Request, schedule_answer
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.cases import held
-from tests.functional.scheduler.asking import ask, hosts, manager_of
 from tests.functional.scheduler.cloud import inventory_rows, unbalanced, uuids
+from tests.functional.scheduler.schedulers import ask, hosts, manager_of
 
 KINDS: list[Exception] = [
     RuntimeError("boom"),
@@ -31,7 +31,7 @@ KINDS: list[Exception] = [
 BAD = "r2"
 
 
-def fails(request: Request, bad: Sequence[str]) -> bool:
+def has_bad_member(request: Request, bad: Sequence[str]) -> bool:
     return any(request.instance_uuids == uuids(1, prefix) for prefix in bad)
 
 
@@ -81,7 +81,7 @@ def inject(
         write = claim_writes.write
 
         def failing_write(db: Database, decided: Sequence[Decided]) -> None:
-            if any(fails(request, bad) for request, _ in decided):
+            if any(has_bad_member(request, bad) for request, _ in decided):
                 raise error
             write(db, decided)
 
@@ -91,7 +91,7 @@ def inject(
         decide = loop._decide
 
         def failing_decide(table: Any, request: Request) -> Any:
-            if fails(request, bad):
+            if has_bad_member(request, bad):
                 raise error
             return decide(table, request)
 
@@ -99,7 +99,7 @@ def inject(
     else:
 
         def failing_answer(request: Request, *more: Any) -> Any:
-            if fails(request, bad):
+            if has_bad_member(request, bad):
                 raise error
             return schedule_answer(request, *more)
 

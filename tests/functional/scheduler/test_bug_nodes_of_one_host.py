@@ -3,8 +3,8 @@
 import pytest
 
 from minova.db.engine import Database
-from tests.functional.scheduler.asking import ask, manager_of
 from tests.functional.scheduler.cloud import add_instance, named, put_host, spec_of
+from tests.functional.scheduler.schedulers import ask, manager_of
 from tests.functional.scheduler.test_groups import group_of
 
 

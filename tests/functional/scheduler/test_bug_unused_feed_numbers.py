@@ -12,8 +12,8 @@ from minova.db import models
 from minova.db.engine import Database
 from minova.scheduler.refresh.change_feed import COUNT_FIRST, ChangeFeed
 from minova.scheduler.refresh.feed_gaps import LIFETIME, MAX_RANGES
-from tests.functional.scheduler.asking import ask, hosts, manager_of
 from tests.functional.scheduler.cloud import flavor, put_host, spec_of
+from tests.functional.scheduler.schedulers import ask, hosts, manager_of
 from tests.functional.scheduler.test_refresh import Clock, source_of
 
 NODES = 5

@@ -2,8 +2,8 @@
 
 from minova.db.engine import Database
 from minova.metrics import REGISTRY
-from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
 from tests.functional.scheduler.cloud import flavor, put_host, spec_of
+from tests.functional.scheduler.schedulers import ask, hosts, in_parallel, manager_of
 
 CACHING = {"scheduler__driver": "caching_scheduler"}
 
@@ -45,13 +45,13 @@ def test_conflicts_and_decisions_are_counted(db: Database) -> None:
     put_host(db, "small", memory_mb=2048)
     first, second = manager_of(db, **CACHING), manager_of(db)
     ask(first, prefix="first", spec=spec_of(flavor(memory_mb=99999)))
-    before = counted()
+    before = conflict_counts()
     ask(second, prefix="second", spec=spec_of(flavor(memory_mb=4096)))
     ask(first, prefix="third")
-    assert [now - then for now, then in zip(counted(), before, strict=True)] == [1, 1, 2]
+    assert [now - then for now, then in zip(conflict_counts(), before, strict=True)] == [1, 1, 2]
 
 
-def counted() -> list[float]:
+def conflict_counts() -> list[float]:
     """Claims refused, decisions repeated, decisions."""
     names: list[tuple[str, dict[str, str]]] = [
         ("minova_scheduler_claims_refused_total", {}),

@@ -8,7 +8,7 @@ import pytest
 from minova.db.engine import Database
 from minova.scheduler.filters.compute import ComputeFilter
 from minova.scheduler.manager import SchedulerManager
-from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
+from tests.functional.scheduler.schedulers import ask, hosts, in_parallel, manager_of
 
 MAX_FRAMES = 12
 

@@ -11,8 +11,8 @@ from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.instance_group import InstanceGroup
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.group_cases import add_group
-from tests.functional.scheduler.asking import ask, hosts, manager_of
 from tests.functional.scheduler.cloud import add_instance, inventory_rows, named, spec_of, unbalanced
+from tests.functional.scheduler.schedulers import ask, hosts, manager_of
 
 
 def group_of(db: Database, policy: str, members: int, **rules: int) -> InstanceGroup:

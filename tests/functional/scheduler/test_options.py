@@ -25,8 +25,8 @@ from minova.placement.allocations import claims
 from minova.scheduler.filters import BaseHostFilter
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.cases import held
-from tests.functional.scheduler.asking import ask, hosts, manager_of
 from tests.functional.scheduler.cloud import SEEN, conf_of, flavor, named, put_host, spec_of, uuids
+from tests.functional.scheduler.schedulers import ask, hosts, manager_of
 from tests.unit.test_notifier import conf_of as notifier_conf
 
 
@@ -34,7 +34,7 @@ def chosen(answer: ScheduleAnswer) -> list[str]:
     return [selections[0].host for selections in answer.selections]
 
 
-def drawn(db: Database, times: int, **options: Any) -> Counter[str]:
+def hosts_drawn(db: Database, times: int, **options: Any) -> Counter[str]:
     """Who is chosen by requests that leave nothing behind for the next."""
     manager = manager_of(db, **options)
     found: Counter[str] = Counter()
@@ -51,20 +51,20 @@ def test_the_best_is_chosen_unless_a_subset_is_drawn_from(db: Database) -> None:
     for number, memory_mb in enumerate((64000, 48000, 32000, 16000)):
         put_host(db, f"h{number}", memory_mb=memory_mb)
     only_ram = {"filter_scheduler__weight_classes": ["RAMWeigher"]}
-    assert set(drawn(db, 10, **only_ram)) == {"h0"}
-    assert set(drawn(db, 40, filter_scheduler__host_subset_size=3, **only_ram)) == {"h0", "h1", "h2"}
+    assert set(hosts_drawn(db, 10, **only_ram)) == {"h0"}
+    assert set(hosts_drawn(db, 40, filter_scheduler__host_subset_size=3, **only_ram)) == {"h0", "h1", "h2"}
 
 
 def test_a_subset_larger_than_the_hosts_is_all_of_them(db: Database) -> None:
     hosts(db, 2)
-    assert set(drawn(db, 20, filter_scheduler__host_subset_size=50)) == {"h0", "h1"}
+    assert set(hosts_drawn(db, 20, filter_scheduler__host_subset_size=50)) == {"h0", "h1"}
 
 
 def test_equals_are_shuffled_only_if_asked_for(db: Database) -> None:
     hosts(db, 3)
     put_host(db, "small", memory_mb=4096)
-    assert set(drawn(db, 10)) == {"h0"}
-    shuffled = drawn(db, 40, filter_scheduler__shuffle_best_same_weighed_hosts=True)
+    assert set(hosts_drawn(db, 10)) == {"h0"}
+    shuffled = hosts_drawn(db, 40, filter_scheduler__shuffle_best_same_weighed_hosts=True)
     assert set(shuffled) == {"h0", "h1", "h2"}
 
 

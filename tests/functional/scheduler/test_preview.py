@@ -11,8 +11,8 @@ from minova.db.engine import Database
 from minova.objects.instance_group import InstanceGroup
 from minova.scheduler.drivers.base import Driver
 from minova.scheduler.manager import SchedulerManager
-from tests.functional.scheduler.asking import ask, hosts, manager_of
 from tests.functional.scheduler.cloud import CTX, flavor, inventory_rows, named, spec_of, uuids
+from tests.functional.scheduler.schedulers import ask, hosts, manager_of
 
 
 def preview(manager: SchedulerManager, count: int = 1, **more: Any) -> Any:

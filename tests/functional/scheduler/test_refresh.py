@@ -29,7 +29,7 @@ from tests.functional.scheduler.cloud import (
     SEEN,
     add_host,
     add_instance,
-    counted,
+    count_rows,
     fill,
     fresh,
     inventories_of,
@@ -37,7 +37,7 @@ from tests.functional.scheduler.cloud import (
     put_host,
     spec_of,
 )
-from tests.unit.scheduler.test_two_shapes import picture
+from tests.unit.scheduler.decide.test_laws import comparable
 
 DOWN_TIME = 60.0
 
@@ -76,7 +76,7 @@ PLAIN, PINNED = "r-plain", "r-pinned"
 DEVICES = (InstancePCIRequest(count=1, spec=((("vendor_id", "8086"),),)),)
 
 
-def plain(value: Any) -> Any:
+def without_arrays(value: Any) -> Any:
     """As a compute's report stands in the database."""
     return msgspec.json.decode(msgspec.json.encode(value, order="deterministic"))
 
@@ -132,7 +132,7 @@ class Cloud(RuleBasedStateMachine):
     def a_node_reports(self, host: str, used: int, busy: bool) -> None:
         """Cells, devices, metrics and statistics."""
         values = {
-            "numa_topology": plain(topology(used)),
+            "numa_topology": without_arrays(topology(used)),
             "pci_device_pools": [{"vendor_id": "8086", "product_id": "1572", "count": 2}] if busy else [],
             "metrics": [{"name": "cpu.percent", "value": used / 12}],
             "stats": {"io_workload": str(used)} if busy else {},
@@ -237,7 +237,7 @@ class Cloud(RuleBasedStateMachine):
     @invariant()
     def refreshed_is_rebuilt(self) -> None:
         table = self.source.refresh(liveness=True)
-        assert picture(table) == picture(rebuilt(self.db))
+        assert comparable(table) == comparable(rebuilt(self.db))
 
 
 TestCloud = Cloud.TestCase
@@ -266,7 +266,7 @@ def test_with_ten_thousand_hosts_beating_and_one_percent_changed_one_percent_is_
     assert source.rows_read == count
     clock.now += 10
     changed = list(range(1, count, 100))
-    with counted(db) as rows:
+    with count_rows(db) as rows:
         beat = update(models.Heartbeat).values(last_seen=clock.now)
         grow = update(models.ComputeNode).where(models.ComputeNode.id.in_(changed)).values(memory_mb=7)
         db.run(lambda session: [session.execute(beat), session.execute(grow)])
@@ -277,13 +277,13 @@ def test_with_ten_thousand_hosts_beating_and_one_percent_changed_one_percent_is_
     # What is read of the database, all queries together: the changed hosts with what belongs to each, and the heartbeats
     # that are new, which at this count are every host's.
     assert rows.fetched - count < 20 * len(changed)
-    with counted(db) as rows:
+    with count_rows(db) as rows:
         source.refresh()
     assert rows.fetched < 20
 
 
 def test_what_a_host_has_yet_to_meet_is_taken_from_its_cells_devices_and_counts(db: Database) -> None:
-    node = {"numa_topology": plain(topology(0)), "stats": {"io_workload": "2", "failed_builds": "1"}}
+    node = {"numa_topology": without_arrays(topology(0)), "stats": {"io_workload": "2", "failed_builds": "1"}}
     pools = [{"vendor_id": "8086", "product_id": "1572", "count": 2}]
     put_host(db, "a", pci_device_pools=pools, **node)
     db.run(add_requests)

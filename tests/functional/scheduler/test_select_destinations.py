@@ -16,8 +16,8 @@ from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.scheduler.filters import BaseHostFilter
 from tests.functional.placement.cases import claim, claim_of, held
-from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
 from tests.functional.scheduler.cloud import flavor, inventory_rows, named, spec_of, unbalanced, uuids
+from tests.functional.scheduler.schedulers import ask, hosts, in_parallel, manager_of
 
 
 def chosen(answer: ScheduleAnswer) -> list[str]:

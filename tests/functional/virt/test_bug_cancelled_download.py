@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from minova.compute.images.cache import ImageCache
+from tests.functional.compute.images.test_cache import DATA, conf, files, image
 from tests.functional.virt.image_server import ImageServer
-from tests.functional.virt.test_image_cache import DATA, conf, files, image
 
 
 class Cancelled(Exception):

@@ -6,23 +6,23 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.identified import Machine
-from tests.functional.conductor.desk import Desk
+from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.functional.conductor.test_bug_node_renamed import service
 
 
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
-def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
+def harness(request: pytest.FixtureRequest) -> Iterator[ConductorHarness]:
     url: str = request.getfixturevalue(request.param)
-    made = Desk(url)
+    made = ConductorHarness(url)
     yield made
     made.close()
 
 
-def test_a_compute_registers_and_its_next_process_takes_over(desk: Desk, tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "machine", desk.conductor)
+def test_a_compute_registers_and_its_next_process_takes_over(harness: ConductorHarness, tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "machine", harness.conductor)
     first = machine.boot("hv")
-    epoch = service(desk, "hv").epoch
+    epoch = service(harness, "hv").epoch
     first.die()
     second = machine.boot("hv")
-    row = service(desk, "hv")
+    row = service(harness, "hv")
     assert (row.process, row.epoch) == (second.identity.process, epoch + 1)

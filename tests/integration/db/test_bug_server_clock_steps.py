@@ -14,7 +14,7 @@ from minova.db.engine import Database
 from minova.db.servers import tasks
 from minova.objects.service import Service
 from tests.cluster import configure
-from tests.functional.conductor.desk import CTX
+from tests.functional.conductor.conductor_harness import CTX
 from tests.functional.conductor.fakes import FakeHost, FakeScheduler
 from tests.functional.scheduler.cloud import named
 from tests.servers.mariadb import MariaDB

@@ -17,7 +17,7 @@ from minova.db import models
 from minova.db.engine import Database
 from minova.db.hosts import node_audits
 from minova.objects.node_audit import NodeAudit
-from tests.functional.conductor.desk import Desk
+from tests.functional.conductor.conductor_harness import ConductorHarness
 
 BOTH = 2
 
@@ -30,9 +30,9 @@ def url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def db(url: str) -> Iterator[Database]:
-    desk = Desk(url, hosts=("a", "b"))
-    yield desk.db
-    desk.close()
+    harness = ConductorHarness(url, hosts=("a", "b"))
+    yield harness.db
+    harness.close()
 
 
 def test_both_write_the_first_audit(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.functional.conductor.cases import ConductorCases
-from tests.functional.conductor.desk import Desk
+from tests.functional.conductor.conductor_harness import ConductorHarness
 
 
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
-def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
+def harness(request: pytest.FixtureRequest) -> Iterator[ConductorHarness]:
     url: str = request.getfixturevalue(request.param)
-    made = Desk(url)
+    made = ConductorHarness(url)
     yield made
     made.close()
 

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.functional.conductor import test_bug_late_save as order
-from tests.functional.conductor.desk import Desk
+from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.functional.conductor.hosts import test_rename as names
 from tests.functional.conductor.hosts import test_service_removal as removal
 
 
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
-def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
+def harness(request: pytest.FixtureRequest) -> Iterator[ConductorHarness]:
     url: str = request.getfixturevalue(request.param)
-    made = Desk(url)
+    made = ConductorHarness(url)
     yield made
     made.close()
 
@@ -30,5 +30,5 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_as_on_sqlite(desk: Desk, case: Callable[[Desk], None]) -> None:
-    case(desk)
+def test_as_on_sqlite(harness: ConductorHarness, case: Callable[[ConductorHarness], None]) -> None:
+    case(harness)

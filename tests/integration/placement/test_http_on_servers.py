@@ -7,30 +7,30 @@ from collections.abc import Iterator
 import pytest
 
 from minova.db.models import Base
-from tests.functional.placement_api.conftest import Room, holding, stock_up
-from tests.functional.placement_api.test_beside_the_scheduler import *  # noqa: F403
-from tests.functional.placement_api.test_generations import *  # noqa: F403
-from tests.functional.placement_api.test_routes import (  # noqa: F401
+from tests.functional.api.placement.conftest import PlacementCloud, add_examples, holding
+from tests.functional.api.placement.test_beside_the_scheduler import *  # noqa: F403
+from tests.functional.api.placement.test_generations import *  # noqa: F403
+from tests.functional.api.placement.test_routes import (  # noqa: F401
     test_a_class_is_renamed_with_all_that_is_of_it_before_1_7,
     test_providers_are_filtered,
     test_traits_are_filtered,
     test_usages_of_a_project_are_by_consumer_type,
 )
-from tests.functional.placement_api.test_trees import *  # noqa: F403
+from tests.functional.api.placement.test_trees import *  # noqa: F403
 from tests.functional.scheduler.cloud import fresh, inventory_rows, named, unbalanced
 
 
 @pytest.fixture(scope="module", params=["fresh_postgresql_url", "fresh_mariadb_url"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlacementCloud]:
     url = request.getfixturevalue(request.param)()
     fresh(url).close()
-    made = Room(tmp_path_factory.mktemp("room"), url=url)
+    made = PlacementCloud(tmp_path_factory.mktemp("cloud"), url=url)
     yield made
     made.close()
 
 
 @pytest.fixture
-def room(server: Room) -> Iterator[Room]:
+def cloud(server: PlacementCloud) -> Iterator[PlacementCloud]:
     """With empty tables: quicker than new ones."""
     yield server
     with server.db.write() as session:
@@ -39,19 +39,19 @@ def room(server: Room) -> Iterator[Room]:
 
 
 @pytest.fixture
-def stocked(room: Room) -> Room:
-    stock_up(room)
-    return room
+def stocked(cloud: PlacementCloud) -> PlacementCloud:
+    add_examples(cloud)
+    return cloud
 
 
 PROVIDERS = ("p0", "p1", "p2")
 STEPS = 40
 
 
-def test_many_writers_at_once_break_no_capacity(room: Room) -> None:
+def test_many_writers_at_once_break_no_capacity(cloud: PlacementCloud) -> None:
     """Allocations of one and of several, and moves; whoever is refused or has a stale generation tries something else."""
     for name in PROVIDERS:
-        room.provider(name, VCPU=6, MEMORY_MB=600)
+        cloud.provider(name, VCPU=6, MEMORY_MB=600)
     statuses: list[int] = []
 
     def write(number: int) -> None:
@@ -62,9 +62,9 @@ def test_many_writers_at_once_break_no_capacity(room: Room) -> None:
                 for name in dice.sample(PROVIDERS, dice.randint(0, 2))
             }
             consumer = named(f"consumer {dice.randrange(8)}")
-            shown = room.right("GET", f"/allocations/{consumer}")
+            shown = cloud.right("GET", f"/allocations/{consumer}")
             body = holding(shown.get("consumer_generation"), **held)
-            statuses.append(room.ask("PUT", f"/allocations/{consumer}", body).status)
+            statuses.append(cloud.ask("PUT", f"/allocations/{consumer}", body).status)
 
     writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
     for writer in writers:
@@ -73,19 +73,19 @@ def test_many_writers_at_once_break_no_capacity(room: Room) -> None:
         writer.join()
     assert len(statuses) == len(writers) * STEPS
     assert set(statuses) == {204, 409}
-    assert not unbalanced(inventory_rows(room.db))
-    assert all(used <= capacity for _, _, capacity, used, _ in inventory_rows(room.db))
+    assert not unbalanced(inventory_rows(cloud.db))
+    assert all(used <= capacity for _, _, capacity, used, _ in inventory_rows(cloud.db))
 
 
-def test_a_child_made_while_its_parent_moves_has_the_new_root(room: Room) -> None:
+def test_a_child_made_while_its_parent_moves_has_the_new_root(cloud: PlacementCloud) -> None:
     for number in range(10):
-        room.provider(f"top{number}")
-        room.provider(f"moved{number}")
+        cloud.provider(f"top{number}")
+        cloud.provider(f"moved{number}")
         start = threading.Barrier(2)
 
         def at_once(method: str, path: str, body: object, start: threading.Barrier = start) -> None:
             start.wait()
-            room.right(method, path, body)
+            cloud.right(method, path, body)
 
         moved = named(f"moved{number}")
         asked = (
@@ -101,25 +101,25 @@ def test_a_child_made_while_its_parent_moves_has_the_new_root(room: Room) -> Non
             thread.start()
         for thread in threads:
             thread.join()
-    shown = room.right("GET", "/resource_providers")["resource_providers"]
+    shown = cloud.right("GET", "/resource_providers")["resource_providers"]
     for provider in shown:
         if provider["name"].startswith("child"):
             assert provider["root_provider_uuid"] == named(f"top{provider['name'].removeprefix('child')}")
 
 
-def test_two_moves_at_once_make_no_loop(room: Room) -> None:
+def test_two_moves_at_once_make_no_loop(cloud: PlacementCloud) -> None:
     """a below b and b below a, asked for at the same time: one of them is refused."""
     for number in range(10):
         names = (f"a{number}", f"b{number}")
         for name in names:
-            room.provider(name)
+            cloud.provider(name)
         start = threading.Barrier(2)
         statuses: list[int] = []
 
         def move(name: str, parent: str, start: threading.Barrier = start, statuses: list[int] = statuses) -> None:
             body = {"name": name, "parent_provider_uuid": named(parent)}
             start.wait()
-            statuses.append(room.ask("PUT", f"/resource_providers/{named(name)}", body).status)
+            statuses.append(cloud.ask("PUT", f"/resource_providers/{named(name)}", body).status)
 
         movers = [threading.Thread(target=move, args=pair) for pair in (names, names[::-1])]
         for mover in movers:

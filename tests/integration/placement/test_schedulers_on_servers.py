@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from minova.db.engine import Database
-from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
 from tests.functional.scheduler.cloud import fresh, inventory_rows, unbalanced
+from tests.functional.scheduler.schedulers import ask, hosts, in_parallel, manager_of
 
 
 @pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])

@@ -9,7 +9,7 @@ from minova.compute.manager import ComputeManager
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState, VmState
 from tests.cluster import wait_for
-from tests.fakes.computes import CTX, Shelf, configured
+from tests.fakes.computes import CTX, FakeImages, configured
 from tests.fakes.conductor import FakeConductor
 from tests.integration.virt.test_guest import NANO, instance, load
 from tests.servers.libvirtd import Libvirtd
@@ -17,7 +17,7 @@ from tests.servers.libvirtd import Libvirtd
 
 def test_a_guest_that_goes_off_by_itself(guest_image: Path, tmp_path: Path) -> None:
     with Libvirtd() as server:
-        driver, conductor, images = load(tmp_path, server.uri), FakeConductor(), Shelf()
+        driver, conductor, images = load(tmp_path, server.uri), FakeConductor(), FakeImages()
         images.path = guest_image
         (node,) = driver.available_nodes()
         queue: list[Callable[[], None]] = []

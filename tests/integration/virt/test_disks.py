@@ -17,8 +17,8 @@ from minova.objects.instance import Instance
 from minova.virt import image_format
 from minova.virt.driver import RowHost
 from minova.virt.libvirt.disks import Base, Disks
+from tests.functional.compute.images.test_cache import conf, image
 from tests.functional.virt.image_server import ImageServer
-from tests.functional.virt.test_image_cache import conf, image
 
 MB, GB = 1 << 20, 1 << 30
 

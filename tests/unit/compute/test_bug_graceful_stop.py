@@ -6,7 +6,7 @@ import pytest
 
 from minova.objects.image import Image
 from minova.objects.states import VmState
-from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, until
+from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, wait_until
 from tests.unit.compute.instances.test_workers import threaded
 
 IMAGE = Image(id="an-image", status="active", disk_format="raw")
@@ -26,12 +26,12 @@ def test_a_build_that_does_not_end_in_time_is_left_and_resumed_by_the_next_start
 
         hypervisor.on_call = hold
         manager.build_and_run_instance(CTX, conductor.commit_build("i", HOST, NODE, FLAVOR))
-        until(lambda: operation in hypervisor.calls)
+        wait_until(lambda: operation in hypervisor.calls)
         manager.stop()
         assert not hypervisor.closed
         before = list(conductor.calls)
         going_on.set()
-        until(lambda: not any(thread.name == "builds" for thread in threading.enumerate()))
+        wait_until(lambda: not any(thread.name == "builds" for thread in threading.enumerate()))
         assert conductor.calls == before  # no report, and nothing is undone
         assert "destroy" not in hypervisor.calls
         hypervisor.on_call = lambda name: None
@@ -55,7 +55,7 @@ def test_a_build_that_waits_for_its_image_is_left_too() -> None:
         manager.build_and_run_instance(CTX, conductor.commit_build("i", HOST, NODE, FLAVOR, image=IMAGE))
         assert waits.wait(10)
         manager.stop()
-        until(lambda: not any(thread.name == "builds" for thread in threading.enumerate()))
+        wait_until(lambda: not any(thread.name == "builds" for thread in threading.enumerate()))
         assert conductor.failures == []
         assert conductor.instances["i"].vm_state is VmState.BUILDING
 
@@ -67,12 +67,12 @@ def test_while_builds_end_the_host_goes_on_to_beat() -> None:
 
         def hold(name: str) -> None:
             if name == "prepare":
-                until(lambda: conductor.calls.count("heartbeat") >= 2, 20)
+                wait_until(lambda: conductor.calls.count("heartbeat") >= 2, 20)
                 beats.append(conductor.calls.count("heartbeat"))
 
         hypervisor.on_call = hold
         manager.build_and_run_instance(CTX, conductor.commit_build("i", HOST, NODE, FLAVOR))
-        until(lambda: "prepare" in hypervisor.calls)
+        wait_until(lambda: "prepare" in hypervisor.calls)
         manager.stop()
         assert beats
         assert conductor.instances["i"].vm_state is VmState.ACTIVE

@@ -14,7 +14,7 @@ RUNNING, OFF = PowerState.RUNNING, PowerState.SHUTDOWN
 CLEAN_UP = "cleanup_running_deleted_instances"
 
 
-def found(**options: Any) -> Compute:
+def compute_with_purged_domain(**options: Any) -> Compute:
     """The host comes back with a guest whose row was purged, one that no row has ever known, and a stranger's."""
     compute = Compute(**options).start()
     for uuid in ("purged", "unknown"):
@@ -25,7 +25,7 @@ def found(**options: Any) -> Compute:
 
 
 def test_it_is_stopped_and_reported_and_reaped_at_a_later_look() -> None:
-    compute = found()
+    compute = compute_with_purged_domain()
     now = [1000.0]
     compute.ticks = lambda: now[0]
     work(compute, CLEAN_UP)
@@ -42,7 +42,7 @@ def test_it_is_stopped_and_reported_and_reaped_at_a_later_look() -> None:
 
 
 def test_it_is_not_reaped_when_a_row_turns_up_after_all() -> None:
-    compute = found()
+    compute = compute_with_purged_domain()
     now = [1000.0]
     compute.ticks = lambda: now[0]
     work(compute, CLEAN_UP)

@@ -13,7 +13,7 @@ from minova.compute.instances import workers
 from minova.compute.instances.workers import REMOVALS, InstanceQueues
 from minova.objects.image import Image
 from minova.objects.states import VmState
-from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, until
+from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, wait_until
 from tests.unit.compute.instances.test_workers import boot, threaded
 
 IMAGE = Image(id="an-image", status="active", disk_format="raw")
@@ -40,37 +40,37 @@ def test_ten_stuck_removals_hold_up_no_other_work(never: threading.Event, monkey
     monkeypatch.setattr(workers, "STUCK_AFTER", 0.2)
     with threaded() as (manager, conductor, hypervisor):
         boot(manager, conductor, *STUCK, "other")
-        until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
+        wait_until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
         hypervisor.on_call = stuck(never)
         for uuid in STUCK:
             conductor.begin_delete(uuid)
             manager.terminate_instance(CTX, uuid, NODE)
-        until(lambda: hypervisor.calls.count("destroy") == REMOVALS)
+        wait_until(lambda: hypervisor.calls.count("destroy") == REMOVALS)
         hypervisor.on_call = lambda operation: None
         conductor.begin_delete("other")
         manager.terminate_instance(CTX, "other", NODE)
         boot(manager, conductor, "new")
-        until(lambda: conductor.instances["other"].vm_state is VmState.DELETED)
-        until(lambda: conductor.instances["new"].vm_state is VmState.ACTIVE)
+        wait_until(lambda: conductor.instances["other"].vm_state is VmState.DELETED)
+        wait_until(lambda: conductor.instances["new"].vm_state is VmState.ACTIVE)
         never.set()
 
 
 def test_a_build_behind_a_stuck_removal_of_its_own_instance_holds_no_thread(never: threading.Event) -> None:
     with threaded(max_concurrent_builds=1) as (manager, conductor, hypervisor):
         boot(manager, conductor, "i")
-        until(lambda: conductor.instances["i"].vm_state is VmState.ACTIVE)
+        wait_until(lambda: conductor.instances["i"].vm_state is VmState.ACTIVE)
         hypervisor.on_call = stuck(never)
         manager._remove(CTX, ("unexpected 1", "i"), lambda: manager._builder.remove_unexpected(CTX, "i", 1))
-        until(lambda: "destroy" in hypervisor.calls)
+        wait_until(lambda: "destroy" in hypervisor.calls)
         boot(manager, conductor, "i", "new")
-        until(lambda: conductor.instances["new"].vm_state is VmState.ACTIVE)
+        wait_until(lambda: conductor.instances["new"].vm_state is VmState.ACTIVE)
         never.set()
 
 
 def test_deletes_of_builds_that_wait_for_an_image_end_at_once(never: threading.Event) -> None:
     with threaded(max_concurrent_builds=REMOVALS) as (manager, conductor, hypervisor):
         boot(manager, conductor, "other")
-        until(lambda: conductor.instances["other"].vm_state is VmState.ACTIVE)
+        wait_until(lambda: conductor.instances["other"].vm_state is VmState.ACTIVE)
         hypervisor.wants_image = True
         shelf = manager._builder._images
         waiting: list[int] = []
@@ -85,11 +85,11 @@ def test_deletes_of_builds_that_wait_for_an_image_end_at_once(never: threading.E
         for uuid in uuids:
             message = conductor.commit_build(uuid, HOST, NODE, FLAVOR, image=IMAGE)
             manager.build_and_run_instance(CTX, message)
-        until(lambda: len(waiting) == REMOVALS)
+        wait_until(lambda: len(waiting) == REMOVALS)
         for uuid in ("other", *uuids):
             conductor.begin_delete(uuid)
             manager.terminate_instance(CTX, uuid, NODE)
-        until(lambda: {one.vm_state for one in conductor.instances.values()} == {VmState.DELETED})
+        wait_until(lambda: {one.vm_state for one in conductor.instances.values()} == {VmState.DELETED})
         assert len(waiting) == REMOVALS  # the build that waited for a thread has not even begun
         assert conductor.failures == []
         assert conductor.nodes[HOST, NODE].vcpus_used == 0

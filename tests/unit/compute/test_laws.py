@@ -53,7 +53,7 @@ class Killed(BaseException):
     """Not an Exception: nothing of ours may catch it."""
 
 
-class Story:
+class RandomActions:
     """`number` of a step decides what it leaves open: which instance, which message, how often."""
 
     def __init__(self) -> None:
@@ -251,7 +251,7 @@ class Story:
 def test_usage_rows_and_domains_agree_after_any_sequence(seed: int) -> None:
     """Stories are long and drawn evenly: what goes wrong needs several rare things in one."""
     chance = random.Random(seed)
-    told = Story()
+    told = RandomActions()
     for name in chance.choices(list(STEPS), weights=list(STEPS.values()), k=120):
         told.tell(name, chance.randrange(10**6))
     told.end()

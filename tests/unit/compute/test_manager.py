@@ -481,7 +481,7 @@ class Waits:
         return False
 
 
-def patient(compute: Compute, waits: Waits) -> ComputeManager:
+def manager_that_waits(compute: Compute, waits: Waits) -> ComputeManager:
     return ComputeManager(
         compute.conf,
         compute.hypervisor,
@@ -502,7 +502,7 @@ def test_while_the_hypervisor_is_away_at_the_start_the_service_says_so_and_waits
         compute.hypervisor.on_call = lambda operation: None
 
     with compute.hypervisor_fails(error=GONE):
-        manager = patient(compute, Waits(2, back))
+        manager = manager_that_waits(compute, Waits(2, back))
         manager.init_host()
     assert seen == [str(GONE)]
     assert compute.conductor.services[HOST, "minova-compute"].down_reason is None
@@ -511,7 +511,7 @@ def test_while_the_hypervisor_is_away_at_the_start_the_service_says_so_and_waits
 def test_without_a_conductor_at_the_start_it_waits_for_one() -> None:
     compute = Compute()
     with compute.conductor_loses("register_service", times=3):
-        patient(compute, Waits(9, lambda: None)).init_host()
+        manager_that_waits(compute, Waits(9, lambda: None)).init_host()
     assert (HOST, "minova-compute") in compute.conductor.services
 
 

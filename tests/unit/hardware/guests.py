@@ -65,7 +65,7 @@ def pool(count: int = 1, node: int | None = None, product: str = "1572", **chang
     return PciDevicePool(vendor_id="8086", product_id=product, count=count, numa_node=node, **changes)
 
 
-def asked(count: int = 1, policy: str | None = None, **spec: str) -> InstancePCIRequest:
+def pci_request(count: int = 1, policy: str | None = None, **spec: str) -> InstancePCIRequest:
     pairs = tuple((spec or {"vendor_id": "8086"}).items())
     return InstancePCIRequest(count=count, spec=(pairs,), numa_policy=policy)
 
@@ -139,7 +139,7 @@ def devices(draw: st.DrawFn) -> tuple[tuple[PciDevicePool, ...], tuple[InstanceP
         node = draw(st.sampled_from([None, 0, 1, 2]))
         pools.append(pool(draw(st.integers(0, 3)), node, product, dev_type=dev_type))
     requests = [
-        asked(
+        pci_request(
             draw(st.integers(1, 3)),
             draw(st.sampled_from([None, "required", "preferred", "legacy", "socket"])),
             product_id=draw(kinds)[0],

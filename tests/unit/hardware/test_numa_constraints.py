@@ -28,7 +28,7 @@ def ask(extra_specs: dict[str, str], image: dict[str, str] | None = None) -> Ins
     return numa_constraints(flavor, image or {})
 
 
-def told(topology: InstanceNUMATopology | None) -> Any:
+def topology_json(topology: InstanceNUMATopology | None) -> Any:
     """(shared CPUs, pinned CPUs, memory) of each cell."""
     if topology is None:
         return None
@@ -110,7 +110,7 @@ RIGHT: list[tuple[str, dict[str, str], dict[str, str], Any]] = [
 
 @pytest.mark.parametrize(("specs", "image", "cells"), [case[1:] for case in RIGHT], ids=[case[0] for case in RIGHT])
 def test_what_may_be_asked(specs: dict[str, str], image: dict[str, str], cells: Any) -> None:
-    assert told(ask(specs, image)) == cells
+    assert topology_json(ask(specs, image)) == cells
 
 
 WRONG: list[tuple[str, dict[str, str], dict[str, str], str]] = [

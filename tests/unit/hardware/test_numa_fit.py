@@ -6,7 +6,7 @@ import pytest
 
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
 from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
-from tests.unit.hardware.guests import LIMITS, asked, cell, cpus, guest, host, pages, pinned, pool, shared
+from tests.unit.hardware.guests import LIMITS, cell, cpus, guest, host, pages, pci_request, pinned, pool, shared
 
 TWO = host(cell(0), cell(1))
 
@@ -17,7 +17,7 @@ def fit(
     return fit_topology(on, wanted, limits=limits, **more)
 
 
-def where(found: InstanceNUMATopology | NoFit) -> list[int] | None:
+def host_cells_of(found: InstanceNUMATopology | NoFit) -> list[int] | None:
     return None if isinstance(found, NoFit) else [one.id for one in found.cells]
 
 
@@ -225,28 +225,28 @@ ORDERS: list[tuple[str, NUMATopology, InstanceNUMATopology, bool, list[int]]] = 
     ("on", "wanted", "packing", "chosen"), [case[1:] for case in ORDERS], ids=[case[0] for case in ORDERS]
 )
 def test_order_of_cells(on: NUMATopology, wanted: InstanceNUMATopology, packing: bool, chosen: list[int]) -> None:
-    assert where(fit(on, wanted, packing=packing)) == chosen
+    assert host_cells_of(fit(on, wanted, packing=packing)) == chosen
 
 
 def test_cells_with_devices_come_last_unless_devices_are_asked_for() -> None:
     pools = (pool(2, node=0),)
-    assert where(fit(TWO, guest(pinned()), pci=PciNeeds(pools=pools))) == [1]
-    assert where(fit(TWO, guest(pinned()), pci=PciNeeds(pools=pools, requests=(asked(),)))) == [0]
-    assert where(fit(TWO, guest(pinned()), pci=None)) == [0]
+    assert host_cells_of(fit(TWO, guest(pinned()), pci=PciNeeds(pools=pools))) == [1]
+    assert host_cells_of(fit(TWO, guest(pinned()), pci=PciNeeds(pools=pools, requests=(pci_request(),)))) == [0]
+    assert host_cells_of(fit(TWO, guest(pinned()), pci=None)) == [0]
 
 
 def test_a_device_ties_the_guest_to_its_cell() -> None:
     busy = host(cell(0, pinned_cpus=frozenset(range(8))), cell(1))
     for policy, fits in (("required", False), ("legacy", False), ("socket", False), ("preferred", True)):
-        pci = PciNeeds(pools=(pool(1, node=0),), requests=(asked(1, policy),))
+        pci = PciNeeds(pools=(pool(1, node=0),), requests=(pci_request(1, policy),))
         assert bool(fit(busy, guest(pinned()), pci=pci)) is fits, policy
     one_socket = host(cell(0, pinned_cpus=frozenset(range(8)), socket=0), cell(1, socket=0))
-    pci = PciNeeds(pools=(pool(1, node=0),), requests=(asked(1, "socket"),))
-    assert where(fit(one_socket, guest(pinned()), pci=pci)) == [1]
+    pci = PciNeeds(pools=(pool(1, node=0),), requests=(pci_request(1, "socket"),))
+    assert host_cells_of(fit(one_socket, guest(pinned()), pci=pci)) == [1]
 
 
 def test_the_reason_names_the_devices_when_it_is_for_them() -> None:
-    found = fit(TWO, guest(pinned()), pci=PciNeeds(pools=(), requests=(asked(2),)))
+    found = fit(TWO, guest(pinned()), pci=PciNeeds(pools=(), requests=(pci_request(2),)))
     assert isinstance(found, NoFit)
     assert "PCI devices {'vendor_id': '8086'}" in found.reason
 
@@ -280,7 +280,7 @@ def test_eight_cells_that_do_not_fit_are_refused_without_trying_each_order() -> 
     eight = host(*(cell(index) for index in range(8)))
     wanted = guest(*(pinned(2, index, start=2 * index) for index in range(7)), pinned(8, 7, start=14, memory=4097))
     assert not fit(eight, wanted)
-    pci = PciNeeds(pools=(pool(1, node=9),), requests=(asked(1, "required"),))
+    pci = PciNeeds(pools=(pool(1, node=9),), requests=(pci_request(1, "required"),))
     assert not fit(eight, guest(*(pinned(2, index, start=2 * index) for index in range(8))), pci=pci)
     full = host(*(cell(index) for index in range(7)), cell(7, pinned_cpus=frozenset(range(56, 64))))
     assert not fit(full, guest(*(pinned(2, index, start=2 * index) for index in range(8))))

@@ -11,45 +11,45 @@ from minova.objects.numa import InstanceNUMACell, NUMACell
 from tests.unit.hardware.guests import cell, cpus, guest, host, pages, pinned, shared
 
 
-def after(before: NUMACell, one: InstanceNUMACell, sign: int = 1) -> NUMACell:
+def cell_with(before: NUMACell, one: InstanceNUMACell, sign: int = 1) -> NUMACell:
     (found,) = with_instance(host(before), guest(one), sign).cells
     return found
 
 
-def on(one: InstanceNUMACell, *numbers: int, **changes: Any) -> InstanceNUMACell:
+def pinned_on(one: InstanceNUMACell, *numbers: int, **changes: Any) -> InstanceNUMACell:
     pins = tuple(zip(sorted(one.pcpuset), numbers, strict=True))
     return msgspec.structs.replace(one, cpu_pinning=pins, **changes)
 
 
 def test_shared_cpus_and_memory_are_counted() -> None:
-    found = after(cell(cpu_usage=3, memory_usage=100), shared())
+    found = cell_with(cell(cpu_usage=3, memory_usage=100), shared())
     assert (found.cpu_usage, found.memory_usage, found.pinned_cpus) == (5, 1124, cpus())
 
 
 def test_pinned_cpus_are_taken_and_shared_ones_of_a_mixed_guest_counted() -> None:
-    mixed = on(pinned(2, cpuset=cpus(2), cpu_policy="mixed"), 4, 5, cpuset_reserved=cpus(6))
-    found = after(cell(pinned_cpus=cpus(0)), mixed)
+    mixed = pinned_on(pinned(2, cpuset=cpus(2), cpu_policy="mixed"), 4, 5, cpuset_reserved=cpus(6))
+    found = cell_with(cell(pinned_cpus=cpus(0)), mixed)
     assert (found.cpu_usage, found.pinned_cpus) == (1, cpus(0, 4, 5, 6))
 
 
 def test_isolate_takes_the_other_threads_too() -> None:
-    isolated = on(pinned(2, cpu_thread_policy="isolate"), 0, 2, cpuset_reserved=cpus(4))
-    assert after(cell(), isolated).pinned_cpus == cpus(0, 1, 2, 3, 4, 5)
+    isolated = pinned_on(pinned(2, cpu_thread_policy="isolate"), 0, 2, cpuset_reserved=cpus(4))
+    assert cell_with(cell(), isolated).pinned_cpus == cpus(0, 1, 2, 3, 4, 5)
 
 
 def test_emulator_threads_on_another_guests_core_take_and_leave_their_own_thread_only() -> None:
-    isolated = on(pinned(1, cpu_thread_policy="isolate"), 0, cpuset_reserved=cpus(3), reserved_alone=True)
+    isolated = pinned_on(pinned(1, cpu_thread_policy="isolate"), 0, cpuset_reserved=cpus(3), reserved_alone=True)
     before = cell(pinned_cpus=cpus(2))
-    taken = after(before, isolated)
+    taken = cell_with(before, isolated)
     assert taken.pinned_cpus == cpus(0, 1, 2, 3)
-    assert after(taken, isolated, -1) == before
+    assert cell_with(taken, isolated, -1) == before
 
 
 def test_pages_of_the_guests_size_or_the_smallest() -> None:
     before = cell(mempages=pages(small=10**6, large=1000))
-    assert [one.used for one in after(before, shared()).mempages] == [262144, 0]
-    assert [one.used for one in after(before, shared(pagesize=2048)).mempages] == [0, 512]
-    assert after(cell(), shared()).mempages == ()
+    assert [one.used for one in cell_with(before, shared()).mempages] == [262144, 0]
+    assert [one.used for one in cell_with(before, shared(pagesize=2048)).mempages] == [0, 512]
+    assert cell_with(cell(), shared()).mempages == ()
 
 
 def test_other_cells_are_left_alone() -> None:
@@ -69,4 +69,4 @@ def test_other_cells_are_left_alone() -> None:
 )
 def test_a_cpu_is_pinned_once_and_freed_once(kind: type[Exception], sign: int, before: NUMACell) -> None:
     with pytest.raises(kind, match=r"NUMA cell 0: CPUs \[0, 1\] are not all among"):
-        after(before, on(pinned(), 0, 1), sign)
+        cell_with(before, pinned_on(pinned(), 0, 1), sign)

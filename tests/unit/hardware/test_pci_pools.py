@@ -7,7 +7,7 @@ import pytest
 from minova.hardware.errors import PciDeviceRequestFailed
 from minova.hardware.pci_pools import GuestCells, cells_of, consumed, shortage
 from minova.objects.pci import InstancePCIRequest, PciDevicePool
-from tests.unit.hardware.guests import asked, cell, guest, host, pool, shared
+from tests.unit.hardware.guests import cell, guest, host, pci_request, pool, shared
 
 
 def tagged(**tags: str) -> PciDevicePool:
@@ -16,34 +16,49 @@ def tagged(**tags: str) -> PciDevicePool:
 
 # (what, pools, request, what is short or None)
 CASES: list[tuple[str, list[PciDevicePool], InstancePCIRequest, str | None]] = [
-    ("enough", [pool(2)], asked(2), None),
-    ("too few", [pool(2)], asked(3), "with these properties 2 < requested 3"),
-    ("of two pools together", [pool(1), pool(1, product="154c")], asked(2), None),
-    ("another vendor", [pool()], asked(vendor_id="10de"), "with these properties 0 < requested 1"),
-    ("another product", [pool()], asked(product_id="154c"), "{'product_id': '154c'} with these properties 0"),
-    ("in another case", [PciDevicePool(vendor_id="15B3", product_id="1", count=1)], asked(vendor_id="15b3"), None),
-    ("a tag", [tagged(physical_network="Phys1")], asked(physical_network="phys1"), None),
-    ("another tag", [tagged(physical_network="phys2")], asked(physical_network="phys1"), "with these properties 0"),
-    ("a tag that the pool has not", [pool()], asked(trusted="true"), "with these properties 0"),
-    ("what is Placement's matter", [pool()], asked(vendor_id="8086", resource_class="CUSTOM_NIC", traits="A"), None),
-    ("a PF by its type", [pool(dev_type="type-PF")], asked(dev_type="type-PF"), None),
-    ("a PF that was not asked for", [pool(dev_type="type-PF")], asked(), "that are no whole PF 0 < requested 1"),
-    ("VDPA by its type", [pool(dev_type="vdpa")], asked(dev_type="vdpa"), None),
-    ("VDPA that was not asked for", [pool(dev_type="vdpa")], asked(), "that are no VDPA 0 < requested 1"),
-    ("remote managed", [tagged(remote_managed="true")], asked(remote_managed="true"), None),
-    ("remote managed, not asked for", [tagged(remote_managed="True")], asked(), "that are not remote managed 0"),
-    ("not remote managed", [tagged(remote_managed="false")], asked(), None),
-    ("migrates live", [tagged(live_migratable="true")], asked(live_migratable="true"), None),
+    ("enough", [pool(2)], pci_request(2), None),
+    ("too few", [pool(2)], pci_request(3), "with these properties 2 < requested 3"),
+    ("of two pools together", [pool(1), pool(1, product="154c")], pci_request(2), None),
+    ("another vendor", [pool()], pci_request(vendor_id="10de"), "with these properties 0 < requested 1"),
+    ("another product", [pool()], pci_request(product_id="154c"), "{'product_id': '154c'} with these properties 0"),
+    (
+        "in another case",
+        [PciDevicePool(vendor_id="15B3", product_id="1", count=1)],
+        pci_request(vendor_id="15b3"),
+        None,
+    ),
+    ("a tag", [tagged(physical_network="Phys1")], pci_request(physical_network="phys1"), None),
+    (
+        "another tag",
+        [tagged(physical_network="phys2")],
+        pci_request(physical_network="phys1"),
+        "with these properties 0",
+    ),
+    ("a tag that the pool has not", [pool()], pci_request(trusted="true"), "with these properties 0"),
+    (
+        "what is Placement's matter",
+        [pool()],
+        pci_request(vendor_id="8086", resource_class="CUSTOM_NIC", traits="A"),
+        None,
+    ),
+    ("a PF by its type", [pool(dev_type="type-PF")], pci_request(dev_type="type-PF"), None),
+    ("a PF that was not asked for", [pool(dev_type="type-PF")], pci_request(), "that are no whole PF 0 < requested 1"),
+    ("VDPA by its type", [pool(dev_type="vdpa")], pci_request(dev_type="vdpa"), None),
+    ("VDPA that was not asked for", [pool(dev_type="vdpa")], pci_request(), "that are no VDPA 0 < requested 1"),
+    ("remote managed", [tagged(remote_managed="true")], pci_request(remote_managed="true"), None),
+    ("remote managed, not asked for", [tagged(remote_managed="True")], pci_request(), "that are not remote managed 0"),
+    ("not remote managed", [tagged(remote_managed="false")], pci_request(), None),
+    ("migrates live", [tagged(live_migratable="true")], pci_request(live_migratable="true"), None),
     (
         "does not migrate live",
         [tagged(live_migratable="false")],
-        asked(live_migratable="true"),
+        pci_request(live_migratable="true"),
         "with these properties",
     ),
-    ("says nothing of live migration", [pool()], asked(live_migratable="false"), "with these properties"),
-    ("whatever it says of live migration", [tagged(live_migratable="true")], asked(), None),
-    ("none of them, where none is like it", [], asked(0), "none match"),
-    ("none of them, where one is", [pool()], asked(0), None),
+    ("says nothing of live migration", [pool()], pci_request(live_migratable="false"), "with these properties"),
+    ("whatever it says of live migration", [tagged(live_migratable="true")], pci_request(), None),
+    ("none of them, where none is like it", [], pci_request(0), "none match"),
+    ("none of them, where one is", [pool()], pci_request(0), None),
 ]
 
 
@@ -78,48 +93,48 @@ NEAR = {
 def test_how_near_a_device_must_be(policy: str | None, nodes: list[Any]) -> None:
     on_cell_0 = GuestCells(ids=frozenset({0}), sockets=SOCKETS)
     for node in (None, 0, 1, 2):
-        found = shortage([pool(node=node)], [asked(1, policy)], on_cell_0)
+        found = shortage([pool(node=node)], [pci_request(1, policy)], on_cell_0)
         assert (found is None) is (node in nodes), (policy, node)
-        assert shortage([pool(node=node)], [asked(1, policy)]) is None  # a guest without cells is near everything
+        assert shortage([pool(node=node)], [pci_request(1, policy)]) is None  # a guest without cells is near everything
 
 
 def test_without_sockets_told_only_the_guests_own_cells_are_on_its_socket() -> None:
     unknown = GuestCells(ids=frozenset({0}), sockets=((0, 0), (1, None)))
-    assert shortage([pool(node=1)], [asked(1, "socket")], unknown) is not None
-    assert shortage([pool(node=0)], [asked(1, "socket")], unknown) is None
+    assert shortage([pool(node=1)], [pci_request(1, "socket")], unknown) is not None
+    assert shortage([pool(node=0)], [pci_request(1, "socket")], unknown) is None
 
 
 def test_a_near_whole_pf_hides_what_is_farther_as_in_nova() -> None:
     """Nearness is looked at before the kind of device."""
     pools = [pool(1, node=0, dev_type="type-PF"), pool(1)]
-    found = shortage(pools, [asked(1, "legacy")], GuestCells(ids=frozenset({0})))
+    found = shortage(pools, [pci_request(1, "legacy")], GuestCells(ids=frozenset({0})))
     assert found is not None
     assert "no whole PF" in found
 
 
 def test_requests_are_met_from_what_those_before_them_left() -> None:
     pools = [pool(2), pool(1, product="154c", dev_type="type-VF")]
-    assert shortage(pools, [asked(1), asked(1, product_id="1572"), asked(1)]) is None
-    assert shortage(pools, [asked(2), asked(2)]) is not None
+    assert shortage(pools, [pci_request(1), pci_request(1, product_id="1572"), pci_request(1)]) is None
+    assert shortage(pools, [pci_request(2), pci_request(2)]) is not None
 
 
 def test_consumption_begins_with_the_pools_of_fewest_tags_and_drops_what_is_used_up() -> None:
     plain, special = pool(1), pool(2, tags=(("trusted", "true"),))
-    assert consumed([special, plain], [asked(1)]) == (special,)
-    assert consumed([special, plain], [asked(2)]) == (pool(1, tags=(("trusted", "true"),)),)
-    assert consumed([special, plain], [asked(3)]) == ()
+    assert consumed([special, plain], [pci_request(1)]) == (special,)
+    assert consumed([special, plain], [pci_request(2)]) == (pool(1, tags=(("trusted", "true"),)),)
+    assert consumed([special, plain], [pci_request(3)]) == ()
 
 
 def test_consumption_prefers_what_is_near() -> None:
     far, near = pool(1, node=1), pool(1, node=0)
     on_cell_0 = cells_of(host(cell(0), cell(1)), guest(shared()))
-    assert consumed([far, near], [asked(1, "preferred")], on_cell_0) == (far,)
-    assert consumed([far, near], [asked(2, "preferred")], on_cell_0) == ()
+    assert consumed([far, near], [pci_request(1, "preferred")], on_cell_0) == (far,)
+    assert consumed([far, near], [pci_request(2, "preferred")], on_cell_0) == ()
 
 
 def test_what_is_not_there_is_not_consumed() -> None:
     with pytest.raises(PciDeviceRequestFailed, match="1 < requested 2"):
-        consumed([pool(1)], [asked(2)])
+        consumed([pool(1)], [pci_request(2)])
 
 
 def test_guests_without_cells_are_anywhere() -> None:

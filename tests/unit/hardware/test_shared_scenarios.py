@@ -38,7 +38,7 @@ def test_novas_answers(name: str) -> None:
         if isinstance(spec, str):
             assert (answer["error"] or "").partition(":")[0] == spec
         elif not answer["error"]:
-            assert asked(spec) == asked_of(answer.get("numa_constraints"))
+            assert requested_hardware(spec) == asked_of(answer.get("numa_constraints"))
             packing = bool(scenario.config.get(PACKING))
             fits = of_hosts(untouched, answer.get("numa_fit"))
             assert {host: fit(untouched[host], spec, packing) for host in fits} == {
@@ -64,7 +64,7 @@ def specs(scenario: Scenario) -> Iterator[RequestSpec | str]:
             yield nova_name(error)
 
 
-def asked(spec: RequestSpec) -> Any:
+def requested_hardware(spec: RequestSpec) -> Any:
     topology = spec.numa_topology
     return topology and [
         (sorted(cell.cpuset), sorted(cell.pcpuset), cell.memory, cell.pagesize) for cell in topology.cells

@@ -107,7 +107,7 @@ def holding(provider: str, resources: dict[str, int]) -> Holding:
     return Holding(provider_uuid=provider, provider_name=provider, root_uuid="a", of_node=True, resources=resources)
 
 
-def judged(instance: Instance, *holdings: Holding) -> Any:
+def audit_of(instance: Instance, *holdings: Holding) -> Any:
     return judge(Consumer(uuid="i", holdings=holdings, instance=instance, busy=False))
 
 
@@ -117,7 +117,7 @@ def test_an_audit_accepts_whatever_the_scheduler_may_claim(wanted: Flavor, more:
     choices = [spec.resources, *([spec.fallback.resources] if spec.fallback is not None else [])]
     for claimed in choices:
         assert claimed is not None
-        assert judged(instance_of(wanted), holding("a", {**claimed, **more})) is None
+        assert audit_of(instance_of(wanted), holding("a", {**claimed, **more})) is None
 
 
 @given(wanted=FLAVORS, wrong=st.dictionaries(st.sampled_from(["VCPU", "PCPU", "DISK_GB", "VGPU"]), st.integers(0, 9)))
@@ -125,14 +125,14 @@ def test_what_it_heals_is_right_afterwards_and_touches_nothing_else(wanted: Flav
     spec = spec_of(wanted)
     instance = instance_of(wanted, a=dict.fromkeys(("VCPU", "PCPU", "MEMORY_MB", "DISK_GB"), 99), gpu={"VGPU": 99})
     held = {name: amount for name, amount in {**spec.resources, **wrong, "CUSTOM_OTHER": 3}.items() if amount}
-    verdict = judged(instance, holding("a", held))
+    verdict = audit_of(instance, holding("a", held))
     assume(verdict is not None)
     assert verdict.finding.kind is Kind.WRONG_AMOUNT
     healed = verdict.allocations
     assert healed["a"]["CUSTOM_OTHER"] == 3
     total = {name: amount for resources in healed.values() for name, amount in resources.items()}
     assert claimed_as(total, instance.alternatives)
-    assert judged(instance, *(holding(name, dict(resources)) for name, resources in healed.items())) is None
+    assert audit_of(instance, *(holding(name, dict(resources)) for name, resources in healed.items())) is None
     changed = {name for name in {*held, *total} if held.get(name, 0) != total.get(name, 0)}
     needed = min(
         len({name for name in {*held, *one} - {"CUSTOM_OTHER"} if held.get(name, 0) != one.get(name, 0)} & named)
@@ -145,7 +145,7 @@ def test_what_it_heals_is_right_afterwards_and_touches_nothing_else(wanted: Flav
 def test_a_class_that_is_missing_comes_from_the_provider_that_offers_it() -> None:
     wanted = flavor(resources__VGPU="1")
     instance = instance_of(wanted, a={"VCPU": 9}, gpu0={"VGPU": 1}, gpu1={"VGPU": 2})
-    verdict = judged(instance, holding("a", {"VCPU": 4, **SIZE}))
+    verdict = audit_of(instance, holding("a", {"VCPU": 4, **SIZE}))
     assert verdict.allocations == {"a": {"VCPU": 4, **SIZE}, "gpu1": {"VGPU": 1}}
 
 
@@ -154,7 +154,7 @@ def test_an_instance_that_holds_nothing_gets_the_alternative_for_which_there_is_
     free: dict[str, int], expected: str
 ) -> None:
     instance = instance_of(flavor(hw__cpu_policy="dedicated"), a={**free, "MEMORY_MB": 9999, "DISK_GB": 9})
-    assert judged(instance).allocations == {"a": {expected: 4, **SIZE}}
+    assert audit_of(instance).allocations == {"a": {expected: 4, **SIZE}}
 
 
 def test_a_fitted_topology_takes_what_the_requested_one_did() -> None:

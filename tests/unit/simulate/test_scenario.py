@@ -11,27 +11,27 @@ from minova.simulate.scenario import read, uuid_of
 HOST = {"host": "a", "vcpus": 4, "memory_mb": 1024, "local_gb": 10}
 
 
-def written(**parts: Any) -> bytes:
+def scenario_json(**parts: Any) -> bytes:
     return json.dumps(parts).encode()
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (written(hosts=[HOST, HOST, HOST, HOST | {"numa": [{"memory": "1"}]}]), "hosts[3].numa[0].memory: expected int, got str"),
-        (written(hosts=[HOST | {"host": "a"}, HOST | {"host": "a"}]), "hosts[1].host: a (node a) stands there twice"),
-        (written(colour="red"), "scenario: unknown key colour"),
-        (written(hosts=[HOST | {"cpus": 4}]), "hosts[0]: unknown key cpus"),
-        (written(hosts=[{"host": "a", "vcpus": 4}]), "hosts[0]: missing key memory_mb"),
-        (written(hosts=[HOST | {"vcpus": 1.5}]), "hosts[0].vcpus: expected int, got float"),
-        (written(hosts=[HOST | {"supported_instances": [["x86_64", "kvm"]]}]), "hosts[0].supported_instances[0]: expected array of length 3"),
-        (written(hosts=[HOST | {"pci_pools": [{"tags": {"a": []}}]}]), "hosts[0].pci_pools[0].tags[...]: expected bool | int | float | str, got array"),
-        (written(requests=[{"id": "r"}]), "requests[0]: missing key flavor"),
-        (written(requests=[{"flavor": {"ram": 5}}]), "requests[0].flavor: unknown key ram"),
-        (written(requests=[{"flavor": {}, "retry_hosts": [["a"]]}]), "requests[0].retry_hosts[0]: expected array of length 2"),
-        (written(requests=[{"flavor": {}, "group": {"members": []}}]), "requests[0].group: missing key policy"),
-        (written(aggregates=[{"metadata": 5}]), "aggregates[0].metadata: expected object, got int"),
-        (written(filters=7), "filters: expected str | array | null, got int"),
+        (scenario_json(hosts=[HOST, HOST, HOST, HOST | {"numa": [{"memory": "1"}]}]), "hosts[3].numa[0].memory: expected int, got str"),
+        (scenario_json(hosts=[HOST | {"host": "a"}, HOST | {"host": "a"}]), "hosts[1].host: a (node a) stands there twice"),
+        (scenario_json(colour="red"), "scenario: unknown key colour"),
+        (scenario_json(hosts=[HOST | {"cpus": 4}]), "hosts[0]: unknown key cpus"),
+        (scenario_json(hosts=[{"host": "a", "vcpus": 4}]), "hosts[0]: missing key memory_mb"),
+        (scenario_json(hosts=[HOST | {"vcpus": 1.5}]), "hosts[0].vcpus: expected int, got float"),
+        (scenario_json(hosts=[HOST | {"supported_instances": [["x86_64", "kvm"]]}]), "hosts[0].supported_instances[0]: expected array of length 3"),
+        (scenario_json(hosts=[HOST | {"pci_pools": [{"tags": {"a": []}}]}]), "hosts[0].pci_pools[0].tags[...]: expected bool | int | float | str, got array"),
+        (scenario_json(requests=[{"id": "r"}]), "requests[0]: missing key flavor"),
+        (scenario_json(requests=[{"flavor": {"ram": 5}}]), "requests[0].flavor: unknown key ram"),
+        (scenario_json(requests=[{"flavor": {}, "retry_hosts": [["a"]]}]), "requests[0].retry_hosts[0]: expected array of length 2"),
+        (scenario_json(requests=[{"flavor": {}, "group": {"members": []}}]), "requests[0].group: missing key policy"),
+        (scenario_json(aggregates=[{"metadata": 5}]), "aggregates[0].metadata: expected object, got int"),
+        (scenario_json(filters=7), "filters: expected str | array | null, got int"),
         (b"[]", "scenario: expected object, got array"),
         (b"{", "not JSON: Input data was truncated"),
         (b"", "not JSON: Input data was truncated"),
@@ -45,7 +45,7 @@ def test_what_cannot_be_read_names_its_place(data: bytes, said: str) -> None:
 
 
 def test_a_gzipped_file_is_the_same_as_a_plain_one() -> None:
-    data = written(hosts=[HOST])
+    data = scenario_json(hosts=[HOST])
     assert read(gzip.compress(data)) == read(data)
 
 

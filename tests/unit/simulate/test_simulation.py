@@ -16,7 +16,7 @@ def host(name: str, **values: Any) -> dict[str, Any]:
     return {"host": name, "vcpus": 8, "memory_mb": 8192, "local_gb": 100, **values}
 
 
-def asked(**values: Any) -> dict[str, Any]:
+def request_json(**values: Any) -> dict[str, Any]:
     return {"id": "r", "flavor": SIZE, **values}
 
 
@@ -27,8 +27,8 @@ def answered(hosts: list[Any], requests: list[Any], filters: list[str], **config
 
 def test_an_address_is_no_text() -> None:
     hosts = [host("a", host_ip="10.0.0.1")]
-    same = asked(hints={"query": '["=", "$host_ip", "10.0.0.1"]'})
-    more = asked(hints={"query": '[">", "$host_ip", "10.0.0.0"]'})
+    same = request_json(hints={"query": '["=", "$host_ip", "10.0.0.1"]'})
+    more = request_json(hints={"query": '[">", "$host_ip", "10.0.0.0"]'})
     found = answered(hosts, [same, more], ["JsonFilter"])
     assert found[0]["selected"] == []
     assert found[1]["error"].startswith("TypeError: ")
@@ -36,7 +36,7 @@ def test_an_address_is_no_text() -> None:
 
 def test_what_a_decision_takes_of_a_disk_shows_in_what_is_free_only() -> None:
     need = SIZE | {"extra_specs": {"capabilities:disk_mb_used": "<= 0"}}
-    requests = [asked(consume=True), asked(flavor=need)]
+    requests = [request_json(consume=True), request_json(flavor=need)]
     first, second = answered([host("a")], requests, ["ComputeCapabilitiesFilter"])
     assert first["consumed"]["free_disk_mb"] == 90 * 1024
     assert second["selected"] == ["a"]
@@ -47,14 +47,14 @@ def test_a_guest_with_cells_on_a_host_that_tells_none_takes_devices_near_its_own
     node: int | None, left: list[int]
 ) -> None:
     need = SIZE | {"extra_specs": {"hw:numa_nodes": "1"}}
-    request = asked(flavor=need, pci_requests=[{"count": 1, "spec": [{"vendor_id": "8086"}]}], consume=True)
+    request = request_json(flavor=need, pci_requests=[{"count": 1, "spec": [{"vendor_id": "8086"}]}], consume=True)
     hosts = [host("a", pci_pools=[POOL | {"numa_node": node}])]
     (found,) = answered(hosts, [request], ["ComputeFilter"])
     assert [pool["count"] for pool in found["consumed"]["pci_pools"]] == left
 
 
 def test_of_devices_that_are_not_all_there_none_is_taken_and_all_else_is() -> None:
-    request = asked(
+    request = request_json(
         pci_requests=[{"count": 1, "spec": [{"vendor_id": "8086"}]}, {"count": 1, "spec": [{"vendor_id": "10de"}]}],
         consume=True,
     )
@@ -65,14 +65,16 @@ def test_of_devices_that_are_not_all_there_none_is_taken_and_all_else_is() -> No
 
 def test_cells_without_page_sizes_count_the_guest() -> None:
     need = SIZE | {"extra_specs": {"hw:numa_nodes": "1"}}
-    (found,) = answered([host("a", numa=[CELL])], [asked(flavor=need, consume=True)], ["NUMATopologyFilter"])
+    (found,) = answered([host("a", numa=[CELL])], [request_json(flavor=need, consume=True)], ["NUMATopologyFilter"])
     (cell,) = found["consumed"]["numa"]
     assert (cell["cpu_usage"], cell["memory_usage"]) == (1, 512)
 
 
 def test_the_winners_image_is_on_the_host_but_once() -> None:
     image = {"os_type": "linux"}
-    requests = [asked(image=image, instance_uuid="vm", consume=True) for _ in range(2)] + [asked(image=image)]
+    requests = [request_json(image=image, instance_uuid="vm", consume=True) for _ in range(2)] + [
+        request_json(image=image)
+    ]
     found = answered(
         [host("a"), host("b", vcpus=4)],
         requests,
@@ -84,7 +86,7 @@ def test_the_winners_image_is_on_the_host_but_once() -> None:
 
 
 def test_a_filter_that_does_not_mind_a_rebuild_is_in_the_chain_and_passes_everybody() -> None:
-    rebuilt = asked(hints={"_nova_check_type": ["rebuild"]})
+    rebuilt = request_json(hints={"_nova_check_type": ["rebuild"]})
     (found,) = answered([host("a", disabled=True)], [rebuilt], ["ComputeFilter", "ImagePropertiesFilter"])
     assert found["chain"] == [["ComputeFilter", ["a"]], ["ImagePropertiesFilter", ["a"]]]
     assert found["individual"] == {"ComputeFilter": ["a"], "ImagePropertiesFilter": ["a"]}
@@ -92,12 +94,12 @@ def test_a_filter_that_does_not_mind_a_rebuild_is_in_the_chain_and_passes_everyb
 
 def test_a_weigher_that_cannot_weigh_leaves_the_selected() -> None:
     metrics = {"metrics.weight_setting": ["cpu.percent=1"], "metrics.required": True}
-    (found,) = answered([host("a"), host("b")], [asked()], ["ComputeFilter"], **metrics)
+    (found,) = answered([host("a"), host("b")], [request_json()], ["ComputeFilter"], **metrics)
     assert found["error"].startswith("ComputeHostMetricNotFound: ")
     assert (found["selected"], found["order"]) == (["a", "b"], [])
 
 
 def test_what_a_host_supports_is_understood_in_any_spelling() -> None:
-    wanted = asked(image={"hw_architecture": "x86_64"})
+    wanted = request_json(image={"hw_architecture": "x86_64"})
     hosts = [host("a", supported_instances=[["AMD64", "KVM", "hv"]])]
     assert answered(hosts, [wanted], ["ImagePropertiesFilter"])[0]["selected"] == ["a"]

@@ -7,7 +7,7 @@ import pytest
 
 from minova.objects.numa import InstanceNUMATopology
 from minova.virt.libvirt.numa_xml import needs_shared_memory, share_memory
-from tests.unit.virt.test_numa_xml import PINNED, SHARED, domain_of
+from tests.unit.virt.libvirt.test_numa_xml import PINNED, SHARED, domain_of
 
 VHOST = (
     "<interface type='vhostuser'><source type='unix' path='/run/vhu1' mode='server'/><model type='virtio'/></interface>"

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.fakes.api_server import ApiServer
-from tests.functional.cli.conftest import Cli, good, shown
+from tests.functional.cli.conftest import Cli, json_output, succeed
 from tests.functional.cli.terminal import Terminal
 from tests.functional.cli.test_catalogue import HYPERVISOR
 
@@ -116,7 +116,7 @@ SHOWN = [
 
 @pytest.mark.usefixtures("busy")
 def test_show_tells_cells_devices_servers_and_the_last_audit_in_words(cli: Cli) -> None:
-    out = good(cli("hypervisor", "show", "node1")).out
+    out = succeed(cli("hypervisor", "show", "node1")).out
     assert [line for line in SHOWN if line not in out] == []
     assert "█" not in out
     assert re.search(r"\| vcpus_used +\| 3 ", out)
@@ -124,7 +124,7 @@ def test_show_tells_cells_devices_servers_and_the_last_audit_in_words(cli: Cli) 
 
 @pytest.mark.usefixtures("busy")
 def test_show_gives_programs_all_of_it_as_it_is(cli: Cli) -> None:
-    told = shown(cli("hypervisor", "show", "node1", "-f", "json"))
+    told = json_output(cli("hypervisor", "show", "node1", "-f", "json"))
     assert (told["vcpus_used"], told["numa_cells"], told["pci_devices"]) == (
         3,
         OVERVIEW["numa_cells"],
@@ -135,7 +135,7 @@ def test_show_gives_programs_all_of_it_as_it_is(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("busy")
 def test_a_hypervisor_that_was_never_audited(cli: Cli) -> None:
-    told = shown(cli("hypervisor", "show", "node2", "-f", "json"))
+    told = json_output(cli("hypervisor", "show", "node2", "-f", "json"))
     assert (told["last_audit"], "last_audit_corrected" in told, "moves" in told) == (None, False, False)
 
 
@@ -149,7 +149,7 @@ def test_a_terminal_gets_bars_of_what_may_be_used(busy: ApiServer) -> None:
 @pytest.mark.usefixtures("busy")
 def test_the_long_list_tells_when_each_was_audited(cli: Cli, busy: ApiServer) -> None:
     busy.audits[1] = {"audited_at": "2026-11-21T12:30:00Z", "corrected": 2, "orphans": 1}
-    first, second = shown(cli("hypervisor", "list", "--long", "-f", "json"))
+    first, second = json_output(cli("hypervisor", "list", "--long", "-f", "json"))
     names = ("Free RAM MB", "Service Host", "Last Audit", "Corrected", "Orphans")
     assert [first[name] for name in names] == [11392, "host1", "2026-11-21T12:30:00Z", 2, 1]
     assert [second[name] for name in names] == [11392, "host1", None, None, None]
@@ -158,30 +158,30 @@ def test_the_long_list_tells_when_each_was_audited(cli: Cli, busy: ApiServer) ->
 
 @pytest.mark.usefixtures("busy")
 def test_stats_tell_how_many_hypervisors_are_up(cli: Cli) -> None:
-    told = shown(cli("hypervisor", "stats", "-f", "json"))
+    told = json_output(cli("hypervisor", "stats", "-f", "json"))
     assert (told["count"], told["up"], told["down"], told["disabled"], told["vcpus_used"]) == (2, 1, 1, 0, 6)
 
 
 @pytest.mark.usefixtures("busy")
 def test_an_audit_says_what_it_corrected(cli: Cli) -> None:
-    out = good(cli("hypervisor", "audit", "node1")).out
+    out = succeed(cli("hypervisor", "audit", "node1")).out
     assert [line for line in ("memory_mb_used: was 512, is 1024", "stranger: 256 MB", "CPU 3") if line not in out] == []
     assert json.loads(cli("hypervisor", "audit", "1", "-f", "json").out)["corrected"] == AUDIT["corrected"]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "result"),
     [
         ("node3", "There is no hypervisor with the name or ID 'node3'"),
         ("host1", "2 hypervisors have the name 'host1'. Say which by ID: 1, 2"),
     ],
 )
-def test_an_audit_of_none_or_of_two(cli: Cli, busy: ApiServer, wanted: str, said: str) -> None:
+def test_an_audit_of_none_or_of_two(cli: Cli, busy: ApiServer, wanted: str, result: str) -> None:
     answer = cli("hypervisor", "audit", wanted)
-    assert (answer.code, said in answer.err) == (1, True)
+    assert (answer.code, result in answer.err) == (1, True)
 
 
 def test_an_audit_that_finds_nothing_says_so(cli: Cli, busy: ApiServer) -> None:
     busy.audits[1] = {**AUDIT, "corrected": [], "conflicts": [], "orphans": {}}
-    out = good(cli("hypervisor", "audit", "node1")).out
+    out = succeed(cli("hypervisor", "audit", "node1")).out
     assert re.search(r"corrected +\| nothing", out)

@@ -19,9 +19,9 @@ CREATE = ("server", "create", "web", "--flavor", "m1.small", "--image", "guest")
 
 
 def test_create_shows_the_server_with_its_names(api: ApiServer, cli: Cli) -> None:
-    said = cli(*CREATE, "-f", "json")
-    assert said.code == 0, said.err
-    shown = json.loads(said.out)
+    result = cli(*CREATE, "-f", "json")
+    assert result.code == 0, result.err
+    shown = json.loads(result.out)
     (uuid,) = api.servers
     assert (shown["id"], shown["name"], shown["status"]) == (uuid, "web", "ACTIVE")
     assert shown["flavor"] == "m1.small (42)"
@@ -32,13 +32,13 @@ def test_create_shows_the_server_with_its_names(api: ApiServer, cli: Cli) -> Non
 def test_create_says_all_that_was_asked(api: ApiServer, cli: Cli, tmp_path) -> None:  # type: ignore[no-untyped-def]
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
-    said = cli(
+    result = cli(
         *CREATE,
         *("--availability-zone", "nova:host7", "--property", "a=1", "--property", "b=x=y"),
         *("--hint", "colour=red", "--hint", "a=p", "--hint", "a=q"),
         *("--user-data", str(script), "--config-drive"),
     )
-    assert said.code == 0, said.err
+    assert result.code == 0, result.err
     (body,) = [body for method, _, body in api.requests if method == "POST"]
     (image,) = api.images
     assert body == {
@@ -62,67 +62,67 @@ def test_create_repeated_after_a_lost_answer_makes_one_server(
     api: ApiServer, cli: Cli, faults: tuple[str, ...]
 ) -> None:
     api.order(*faults)
-    said = cli(*CREATE)
-    assert said.code == 0, said.err
+    result = cli(*CREATE)
+    assert result.code == 0, result.err
     assert len(api.servers) == 1
     assert sum(method == "POST" for method, _, _ in api.requests) == len(faults) + 1
 
 
 def test_wait_without_a_terminal_prints_a_line_for_each_change_then_the_table(api: ApiServer, cli: Cli) -> None:
     api.script = BUILDS
-    said = cli(*CREATE, "--wait")
-    assert said.code == 0, said.err
-    changes = [line.partition("web: ")[2] for line in said.err.splitlines()]
+    result = cli(*CREATE, "--wait")
+    assert result.code == 0, result.err
+    changes = [line.partition("web: ")[2] for line in result.err.splitlines()]
     assert changes == ["BUILD scheduling", "BUILD networking on host1", "BUILD spawning on host1", "ACTIVE on host1"]
-    assert "| ACTIVE" in said.out
+    assert "| ACTIVE" in result.out
 
 
 def test_wait_for_a_build_that_fails_ends_with_the_reason_and_exit_code_1(api: ApiServer, cli: Cli) -> None:
     api.script = FAILS
-    said = cli(*CREATE, "--wait")
+    result = cli(*CREATE, "--wait")
     (uuid,) = api.servers
-    assert said.code == 1
-    assert "| ERROR" in said.out
-    assert said.err.splitlines()[-1] == (
+    assert result.code == 1
+    assert "| ERROR" in result.out
+    assert result.err.splitlines()[-1] == (
         f"minova: Server web ({uuid}) failed: {NO_HOST} See 'minova server explain {uuid}'."
     )
 
 
 def test_wait_gives_up_at_its_timeout_and_says_that_the_build_goes_on(api: ApiServer, cli: Cli) -> None:
     api.script = NEVER_ENDS
-    said = cli(*CREATE, "--wait", "--timeout", "0.3")
-    assert said.code == 1
-    assert "Waited 0.3 s: web is BUILD scheduling" in said.err
-    assert "still being built" in said.err
+    result = cli(*CREATE, "--wait", "--timeout", "0.3")
+    assert result.code == 1
+    assert "Waited 0.3 s: web is BUILD scheduling" in result.err
+    assert "still being built" in result.err
 
 
 def test_wait_survives_an_api_that_is_busy_for_a_while(api: ApiServer, cli: Cli) -> None:
     api.script = BUILDS
     api.order("busy", "lost", method="GET")
-    said = cli(*CREATE, "--wait")
-    assert said.code == 0, said.err
+    result = cli(*CREATE, "--wait")
+    assert result.code == 0, result.err
 
 
 def test_wait_for_a_server_that_is_deleted_meanwhile(api: ApiServer, cli: Cli) -> None:
     api.script = (*NEVER_ENDS, {"gone": True})
-    said = cli(*CREATE, "--wait")
-    assert said.code == 1
-    assert "was deleted while it was being built" in said.err
+    result = cli(*CREATE, "--wait")
+    assert result.code == 1
+    assert "was deleted while it was being built" in result.err
 
 
 def test_several_servers_are_a_list_in_the_order_of_their_numbers(api: ApiServer, cli: Cli) -> None:
     api.script = BUILDS
-    said = cli(*CREATE, "--min", "2", "--max", "11", "--wait", "-f", "json")
-    assert said.code == 0, said.err
-    assert [row["Name"] for row in json.loads(said.out)] == [f"web-{number}" for number in range(1, 12)]
-    assert {row["Status"] for row in json.loads(said.out)} == {"ACTIVE"}
+    result = cli(*CREATE, "--min", "2", "--max", "11", "--wait", "-f", "json")
+    assert result.code == 0, result.err
+    assert [row["Name"] for row in json.loads(result.out)] == [f"web-{number}" for number in range(1, 12)]
+    assert {row["Status"] for row in json.loads(result.out)} == {"ACTIVE"}
 
 
 def test_of_several_that_fail_each_has_its_reason(api: ApiServer, cli: Cli) -> None:
     api.script = FAILS
-    said = cli(*CREATE, "--max", "3", "--wait")
-    assert said.code == 1
-    assert said.err.count(NO_HOST) == 3
+    result = cli(*CREATE, "--max", "3", "--wait")
+    assert result.code == 1
+    assert result.err.count(NO_HOST) == 3
 
 
 BAD_CREATE = {
@@ -152,25 +152,25 @@ BAD_CREATE = {
 @pytest.mark.parametrize("case", BAD_CREATE)
 def test_bad_create_says_what_is_wrong_and_makes_nothing(api: ApiServer, cli: Cli, case: str) -> None:
     words, code, message = BAD_CREATE[case]
-    said = cli(*CREATE, *words)
-    assert said.code == code
-    assert message in said.err
-    assert "Traceback" not in said.err
+    result = cli(*CREATE, *words)
+    assert result.code == code
+    assert message in result.err
+    assert "Traceback" not in result.err
     assert not api.servers
 
 
 def test_an_ambiguous_name_lists_the_ids(api: ApiServer, cli: Cli) -> None:
     first, second = api.add_image("twin"), api.add_image("twin")
-    said = cli(*CREATE, "--image", "twin")
-    assert said.code == 1
-    assert said.err == (f"minova: 2 images have the name 'twin'. Say which by ID: {first['id']}, {second['id']}\n")
+    result = cli(*CREATE, "--image", "twin")
+    assert result.code == 1
+    assert result.err == (f"minova: 2 images have the name 'twin'. Say which by ID: {first['id']}, {second['id']}\n")
 
 
 def test_list_pages_through_all(api: ApiServer, cli: Cli) -> None:
     api.max_limit = 2
     made = [api.add_server(f"s{number}")["name"] for number in range(5)]
-    said = cli("server", "list", "-f", "value", "-c", "Name")
-    assert said.out.split() == made[::-1]
+    result = cli("server", "list", "-f", "value", "-c", "Name")
+    assert result.out.split() == made[::-1]
 
 
 @pytest.mark.parametrize(
@@ -187,25 +187,25 @@ def test_list_takes_what_is_asked(api: ApiServer, cli: Cli, words: tuple[str, ..
     api.add_server("a1")
     api.add_server("b1", FAILS[1:])
     api.add_server("b2")
-    said = cli("server", "list", *words, "-f", "value", "-c", "Name")
-    assert (said.code, said.out.split()) == (0, names), said.err
+    result = cli("server", "list", *words, "-f", "value", "-c", "Name")
+    assert (result.code, result.out.split()) == (0, names), result.err
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv", "value", "yaml"])
 def test_list_long_in_every_form(api: ApiServer, cli: Cli, form: str) -> None:
     api.add_server("web", addresses={"net": [{"addr": "10.0.0.5"}]}, metadata={"a": "1"})
-    said = cli("server", "list", "--long", "-f", form)
-    assert said.code == 0, said.err
-    assert "10.0.0.5" in said.out
-    assert "m1.small" in said.out
+    result = cli("server", "list", "--long", "-f", form)
+    assert result.code == 0, result.err
+    assert "10.0.0.5" in result.out
+    assert "m1.small" in result.out
 
 
 @pytest.mark.parametrize("form", ["table", "json", "shell", "value", "yaml"])
 def test_show_in_every_form(api: ApiServer, cli: Cli, form: str) -> None:
     api.add_server("web", FAILS[1:])
-    said = cli("server", "show", "web", "-f", form)
-    assert said.code == 0, said.err
-    assert NO_HOST in said.out
+    result = cli("server", "show", "web", "-f", form)
+    assert result.code == 0, result.err
+    assert NO_HOST in result.out
 
 
 def test_the_power_state_is_a_word_for_people_and_a_number_for_programs(api: ApiServer, cli: Cli) -> None:
@@ -218,10 +218,10 @@ def test_the_power_state_is_a_word_for_people_and_a_number_for_programs(api: Api
 def test_a_server_whose_flavor_and_image_are_gone_is_shown_all_the_same(api: ApiServer, cli: Cli) -> None:
     api.add_server("web", flavor={"id": "old-flavor"}, image={"id": "old-image"})
     for words in (("server", "show", "web"), ("server", "list")):
-        said = cli(*words)
-        assert said.code == 0, said.err
-        assert "old-flavor" in said.out
-        assert "old-image" in said.out
+        result = cli(*words)
+        assert result.code == 0, result.err
+        assert "old-flavor" in result.out
+        assert "old-image" in result.out
 
 
 def test_a_name_wins_nothing_over_an_id_and_an_id_is_found_at_once(api: ApiServer, cli: Cli) -> None:
@@ -242,8 +242,8 @@ def test_delete_takes_names_and_ids_and_waits(api: ApiServer, cli: Cli) -> None:
     api.add_server("one")
     two = api.add_server("two")["id"]
     keep = api.add_server("keep")["id"]
-    said = cli("server", "delete", "one", two, "one", "--wait")
-    assert said.code == 0, said.err
+    result = cli("server", "delete", "one", two, "one", "--wait")
+    assert result.code == 0, result.err
     assert list(api.servers) == [keep]
 
 
@@ -251,42 +251,42 @@ def test_stop_and_start_take_names_and_ids_and_wait(api: ApiServer, cli: Cli) ->
     api.add_server("one")
     two = api.add_server("two")["id"]
     for verb, key, status in (("stop", "os-stop", "SHUTOFF"), ("start", "os-start", "ACTIVE")):
-        said = cli("server", verb, "one", two, "one", "--wait")
-        assert said.code == 0, said.err
+        result = cli("server", verb, "one", two, "one", "--wait")
+        assert result.code == 0, result.err
         assert [server["status"] for server in api.servers.values()] == [status, status]
         assert [body for method, path, body in api.requests if method == "POST"][-2:] == [{key: None}] * 2
 
 
 def test_stop_with_one_unknown_name_stops_nothing(api: ApiServer, cli: Cli) -> None:
     api.add_server("one")
-    said = cli("server", "stop", "one", "onee")
-    assert said.code == 1
-    assert "Nothing was changed." in said.err
+    result = cli("server", "stop", "one", "onee")
+    assert result.code == 1
+    assert "Nothing was changed." in result.err
     assert not [method for method, _, _ in api.requests if method == "POST"]
 
 
 def test_a_stop_that_fails_says_why(api: ApiServer, cli: Cli) -> None:
     api.add_server("one")
     api.actions["os-stop"] = {"status": "ACTIVE", "fault": {"code": 500, "message": "Host host1 could not: busy."}}
-    said = cli("server", "stop", "one", "--wait")
-    assert said.code == 1
-    assert "was not stopped, it is ACTIVE: Host host1 could not: busy." in said.err
+    result = cli("server", "stop", "one", "--wait")
+    assert result.code == 1
+    assert "was not stopped, it is ACTIVE: Host host1 could not: busy." in result.err
 
 
 def test_delete_with_one_unknown_name_deletes_nothing(api: ApiServer, cli: Cli) -> None:
     api.add_server("one")
-    said = cli("server", "delete", "one", "onee")
-    assert said.code == 1
-    assert "no server with the name or ID 'onee'" in said.err
-    assert "Nothing was deleted." in said.err
+    result = cli("server", "delete", "one", "onee")
+    assert result.code == 1
+    assert "no server with the name or ID 'onee'" in result.err
+    assert "Nothing was deleted." in result.err
     assert not [method for method, _, _ in api.requests if method == "DELETE"]
 
 
 def test_delete_repeated_after_a_lost_answer_is_no_error(api: ApiServer, cli: Cli) -> None:
     api.add_server("one")
     api.order("lost", method="DELETE")
-    said = cli("server", "delete", "one", "--wait")
-    assert said.code == 0, said.err
+    result = cli("server", "delete", "one", "--wait")
+    assert result.code == 0, result.err
     assert not api.servers
 
 
@@ -321,10 +321,10 @@ DIAGNOSIS = {
 def test_explain_prints_filters_lost_hosts_and_weights(api: ApiServer, cli: Cli) -> None:
     uuid = api.add_server("web")["id"]
     api.diagnoses[uuid] = {**DIAGNOSIS, "instance_uuids": [uuid]}
-    said = cli("server", "explain", "web")
-    assert said.code == 0, said.err
-    assert said.out.splitlines()[0] == "Server web: 3 hosts, chosen: host1."
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.out.splitlines() if "|" in line]
+    result = cli("server", "explain", "web")
+    assert result.code == 0, result.err
+    assert result.out.splitlines()[0] == "Server web: 3 hosts, chosen: host1."
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in result.out.splitlines() if "|" in line]
     assert ["RamFilter", "3", "2", "1"] in cells
     assert ["host2", "node2", "RamFilter", "free memory 512 MB < requested 2048 MB"] in cells
     assert ["host1", "host1", "1.5", "0.5", "1"] in cells
@@ -339,6 +339,6 @@ def test_explain_as_json_is_the_whole_record(api: ApiServer, cli: Cli) -> None:
 
 def test_explain_without_a_record_says_so(api: ApiServer, cli: Cli) -> None:
     api.add_server("web")
-    said = cli("server", "explain", "web")
-    assert said.code == 1
-    assert "no record of a scheduler's decision on server web (ACTIVE)" in said.err
+    result = cli("server", "explain", "web")
+    assert result.code == 1
+    assert "no record of a scheduler's decision on server web (ACTIVE)" in result.err

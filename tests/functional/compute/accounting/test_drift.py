@@ -13,7 +13,7 @@ from minova.objects.compute_node import ComputeNode
 from minova.objects.migration import MigrationType
 from minova.objects.node_audit import NodeAudit
 from minova.objects.states import PowerState
-from tests.functional.compute.moving import CTX, FLAVORS, World
+from tests.functional.compute.migration_world import CTX, FLAVORS, World
 
 BY_NAME = {one.name: one for one in FLAVORS}
 STRANGER = "99999999-0000-4000-8000-000000000001"
@@ -40,7 +40,7 @@ def change(world: World, *statements: Any) -> None:
             session.connection().execute(statement)
 
 
-def figures(told: NodeAudit) -> set[str]:
+def corrected_figures(told: NodeAudit) -> set[str]:
     return {one.figure for one in told.corrected}
 
 
@@ -63,7 +63,7 @@ def test_a_domain_started_behind_minovas_back(world: World, caplog: pytest.LogCa
     world.machines["a"].add_domain(STRANGER, "a", 700, ours=False)
     told = audit(world, "a")
     assert told.orphans == {STRANGER: 700}
-    assert "memory_mb_used" in figures(told)
+    assert "memory_mb_used" in corrected_figures(told)
     assert f"Domain {STRANGER} on node a holds 700 MB" in caplog.text
     assert world.machines["a"].power_state(STRANGER) is PowerState.RUNNING
 
@@ -87,7 +87,7 @@ def test_an_edited_row_of_a_node(
     audit(world, host)
     before = corrections(figure)
     change(world, update(models.ComputeNode).where(models.ComputeNode.host == host).values(edit))
-    assert figures(audit(world, host)) == {figure}
+    assert corrected_figures(audit(world, host)) == {figure}
     assert corrections(figure) == before + 1
     assert f"The audit of node {host} corrected {figure}" in caplog.text
     in_order_again(world, host)
@@ -96,7 +96,7 @@ def test_an_edited_row_of_a_node(
 def test_a_deleted_row_of_a_node(world: World) -> None:
     _, host = boot(world)
     change(world, delete(models.ComputeNode).where(models.ComputeNode.host == host))
-    assert figures(audit(world, host)) == {"row"}
+    assert corrected_figures(audit(world, host)) == {"row"}
     in_order_again(world, host)
 
 
@@ -107,8 +107,8 @@ def test_an_edited_host_of_an_instance_costs_no_guest(world: World, caplog: pyte
     change(world, here.values(host=other, node=other))
     told = audit(world, host)
     assert uuid in told.orphans
-    assert "memory_mb_used" not in figures(told)  # the domain holds what the instance did
-    assert "vcpus_used" in figures(told)
+    assert "memory_mb_used" not in corrected_figures(told)  # the domain holds what the instance did
+    assert "vcpus_used" in corrected_figures(told)
     assert f"the domain of instance {uuid} is here, but its row says host {other}" in " ".join(told.conflicts)
     assert world.machines[host].power_state(uuid) is PowerState.RUNNING
     told = audit(world, other)
@@ -126,7 +126,7 @@ def test_an_edited_flavor_of_an_instance(world: World, caplog: pytest.LogCapture
     here = update(models.Instance).where(models.Instance.uuid == uuid)
     change(world, here.values(flavor=BY_NAME["small"]))
     told = audit(world, host)
-    assert {"memory_mb_used", "vcpus_used", "allocations"} <= figures(told)
+    assert {"memory_mb_used", "vcpus_used", "allocations"} <= corrected_figures(told)
     assert told.conflicts == (f"the domain of instance {uuid} has 1024 MB, its flavor 256 MB",)
     assert told.conflicts[0] in caplog.text
     assert audit(world, host).corrected == ()
@@ -154,7 +154,7 @@ def test_damaged_allocations_are_restored(world: World, damage: Any, caplog: pyt
     before = corrections("allocations")
     change(world, damage)
     told = audit(world, host)
-    assert figures(told) == {"allocations"}
+    assert corrected_figures(told) == {"allocations"}
     assert corrections("allocations") == before + len(told.corrected)
     assert f"The audit of node {host} restored allocations" in caplog.text
     in_order_again(world, host)
@@ -200,7 +200,7 @@ def test_an_edited_row_of_a_device_takes_it_from_nobody(world: World) -> None:
     free = msgspec.structs.replace(mine.value, status="available", instance_uuid=None)
     here = update(device).where(device.instance_uuid == uuid)
     change(world, here.values(instance_uuid=None, value=free))
-    assert figures(audit(world, host)) == {"row's pci_devices"}
+    assert corrected_figures(audit(world, host)) == {"row's pci_devices"}
     assert [one.address for one in node_of(world, host).pci_devices if one.instance_uuid == uuid] == [mine.address]
     in_order_again(world, host)
 

@@ -7,20 +7,20 @@ from minova import errors
 from minova.conductor.hosts import rename as host_rename
 from minova.conductor.hosts.rename import node_names
 from minova.db import models
-from tests.functional.conductor.desk import CTX, Desk
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 
-def rename(desk: Desk, old: str, new: str, node: str | None = None) -> None:
-    desk.db.run(lambda session: host_rename.rename(session, old, new, node, down_time=60.0, now=desk.db.now()))
+def rename(harness: ConductorHarness, old: str, new: str, node: str | None = None) -> None:
+    harness.db.run(lambda session: host_rename.rename(session, old, new, node, down_time=60.0, now=harness.db.now()))
 
 
-def silence(desk: Desk, *living: str) -> None:
+def silence_others(harness: ConductorHarness, *living: str) -> None:
     """Long enough for hosts to count as down, but for those living."""
     for _ in range(8):
-        desk.now += 9.0
+        harness.now += 9.0
         for host in living:
-            desk.conductor.heartbeat(CTX, host=host, binary="minova-compute")
-        desk.conductor.collaborators.services.flush()
+            harness.conductor.heartbeat(CTX, host=host, binary="minova-compute")
+        harness.conductor.collaborators.services.flush()
 
 
 @pytest.mark.parametrize(
@@ -43,42 +43,42 @@ def test_name_for_one_of_several_nodes_is_refused() -> None:
         node_names("old", "new", ["n1", "n2"], "n3")
 
 
-def test_every_row_that_names_the_host_follows(desk: Desk) -> None:
-    aggregate = desk.conductor.create_aggregate(CTX, name="rack", metadata={})
-    desk.conductor.add_host_to_aggregate(CTX, aggregate_id=aggregate.id, host="a")
-    running, (waiting,) = desk.active("a"), desk.create()
-    changes = desk.count(models.HostChange)
-    silence(desk, "b", "c")
-    rename(desk, "a", "z", "z-node")
-    assert (desk.instance(running).host, desk.instance(running).node) == ("z", "z-node")
-    task = desk.task(waiting)
+def test_every_row_that_names_the_host_follows(harness: ConductorHarness) -> None:
+    aggregate = harness.conductor.create_aggregate(CTX, name="rack", metadata={})
+    harness.conductor.add_host_to_aggregate(CTX, aggregate_id=aggregate.id, host="a")
+    running, (waiting,) = harness.active("a"), harness.create()
+    changes = harness.count(models.HostChange)
+    silence_others(harness, "b", "c")
+    rename(harness, "a", "z", "z-node")
+    assert (harness.instance(running).host, harness.instance(running).node) == ("z", "z-node")
+    task = harness.task(waiting)
     assert task is not None
     assert (task.host, task.node) == ("z", "z-node")
-    with desk.db.read() as session:
+    with harness.db.read() as session:
         assert session.scalars(select(models.AggregateHost.host)).all() == ["z"]
         service = session.scalars(select(models.Service).where(models.Service.host == "z")).one()
         assert service.former_hosts == ["a"]
         assert set(session.scalars(select(models.ResourceProvider.name))) == {"z-node", "b-node", "c-node"}
         assert set(session.scalars(select(models.ComputeNode.host))) == {"z", "b", "c"}
-    assert desk.count(models.HostChange) > changes
-    assert desk.allocated() == {running: "a", waiting: "a"}  # by provider, which is the same
+    assert harness.count(models.HostChange) > changes
+    assert harness.allocated() == {running: "a", waiting: "a"}  # by provider, which is the same
     # Another machine may take the name.
-    desk.add_host("a")
+    harness.add_host("a")
 
 
-def test_host_that_is_up_is_refused(desk: Desk) -> None:
+def test_host_that_is_up_is_refused(harness: ConductorHarness) -> None:
     with pytest.raises(errors.Conflict, match="heard 0 s ago"):
-        rename(desk, "a", "z")
+        rename(harness, "a", "z")
 
 
-def test_names_that_are_taken_are_refused(desk: Desk) -> None:
-    silence(desk, "b", "c")
+def test_names_that_are_taken_are_refused(harness: ConductorHarness) -> None:
+    silence_others(harness, "b", "c")
     with pytest.raises(errors.Conflict, match="There is a host b already"):
-        rename(desk, "a", "b")
+        rename(harness, "a", "b")
     with pytest.raises(errors.Conflict, match="named b-node"):
-        rename(desk, "a", "z", "b-node")
+        rename(harness, "a", "z", "b-node")
 
 
-def test_unknown_host_is_refused(desk: Desk) -> None:
+def test_unknown_host_is_refused(harness: ConductorHarness) -> None:
     with pytest.raises(errors.NotFound, match="nowhere"):
-        rename(desk, "nowhere", "z")
+        rename(harness, "nowhere", "z")

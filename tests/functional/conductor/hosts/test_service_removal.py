@@ -7,33 +7,33 @@ from minova import errors
 from minova.db import models
 from minova.objects.migration import MigrationType
 from minova.objects.request_spec import Selection
-from tests.functional.conductor.desk import CTX, FLAVOR, Desk
+from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.conductor.test_bug_node_renamed import service
 from tests.functional.scheduler.cloud import named
 
 OTHERS = ("b", "c")
 
 
-def delete(desk: Desk, host: str) -> None:
-    desk.conductor.delete_service(CTX, service_uuid=service(desk, host).uuid)
+def delete(harness: ConductorHarness, host: str) -> None:
+    harness.conductor.delete_service(CTX, service_uuid=service(harness, host).uuid)
 
 
-def hosts_in(desk: Desk) -> set[str]:
-    with desk.db.read() as session:
+def hosts_in(harness: ConductorHarness) -> set[str]:
+    with harness.db.read() as session:
         nodes = set(session.scalars(select(models.ComputeNode.host)))
         computes = set(session.scalars(select(models.Service.host).where(models.Service.topic == "compute")))
     assert nodes == computes
     return nodes
 
 
-def test_everything_that_a_host_was_known_by_goes_with_its_compute(desk: Desk) -> None:
-    aggregate = desk.conductor.create_aggregate(CTX, name="rack", metadata={})
-    desk.conductor.add_host_to_aggregate(CTX, aggregate_id=aggregate.id, host="a")
-    node_id = desk.row("a").id
-    desk.beat()
-    delete(desk, "a")
-    assert hosts_in(desk) == set(OTHERS)
-    with desk.db.read() as session:
+def test_everything_that_a_host_was_known_by_goes_with_its_compute(harness: ConductorHarness) -> None:
+    aggregate = harness.conductor.create_aggregate(CTX, name="rack", metadata={})
+    harness.conductor.add_host_to_aggregate(CTX, aggregate_id=aggregate.id, host="a")
+    node_id = harness.row("a").id
+    harness.beat()
+    delete(harness, "a")
+    assert hosts_in(harness) == set(OTHERS)
+    with harness.db.read() as session:
         assert set(session.scalars(select(models.ResourceProvider.uuid))) == {named(host) for host in OTHERS}
         assert session.scalar(select(func.count(models.Inventory.provider_id.distinct()))) == len(OTHERS)
         assert session.scalars(select(models.AggregateHost)).all() == []
@@ -42,63 +42,63 @@ def test_everything_that_a_host_was_known_by_goes_with_its_compute(desk: Desk) -
     assert last == node_id
 
 
-def test_compute_that_hosts_instances_stays(desk: Desk) -> None:
-    uuid = desk.active("a")
+def test_compute_that_hosts_instances_stays(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
     with pytest.raises(errors.Conflict, match="Unable to delete compute service that is hosting instances"):
-        delete(desk, "a")
-    assert hosts_in(desk) == {"a", *OTHERS}
-    desk.delete(uuid)
-    desk.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
-    delete(desk, "a")
-    assert hosts_in(desk) == set(OTHERS)
+        delete(harness, "a")
+    assert hosts_in(harness) == {"a", *OTHERS}
+    harness.delete(uuid)
+    harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+    delete(harness, "a")
+    assert hosts_in(harness) == set(OTHERS)
 
 
-def test_destination_of_a_migration_in_progress_stays(desk: Desk) -> None:
-    uuid = desk.active("a")
+def test_destination_of_a_migration_in_progress_stays(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
     chosen = Selection(host="b", node="b-node", provider_uuid=named("b"), allocation={"VCPU": 1})
-    moved = desk.conductor.collaborators.migrations.begin_move(
+    moved = harness.conductor.collaborators.migrations.begin_move(
         uuid, MigrationType.RESIZE, FLAVOR, chosen, claim_number=50
     )
-    desk.conductor.claim_move(CTX, migration=moved.migration, node=desk.node("b"))
+    harness.conductor.claim_move(CTX, migration=moved.migration, node=harness.node("b"))
     with pytest.raises(errors.Conflict, match="Unable to delete compute service that has in-progress migrations"):
-        delete(desk, "b")
+        delete(harness, "b")
 
 
-def test_host_of_a_build_stays(desk: Desk) -> None:
-    desk.create()
+def test_host_of_a_build_stays(harness: ConductorHarness) -> None:
+    harness.create()
     with pytest.raises(errors.Conflict, match="instances are being built"):
-        delete(desk, "a")
+        delete(harness, "a")
 
 
-def test_unknown_service_is_not_found(desk: Desk) -> None:
+def test_unknown_service_is_not_found(harness: ConductorHarness) -> None:
     with pytest.raises(errors.NotFound, match="not found"):
-        desk.conductor.delete_service(CTX, service_uuid=named("nothing"))
+        harness.conductor.delete_service(CTX, service_uuid=named("nothing"))
 
 
-def test_process_that_still_runs_is_told_to_register_anew(desk: Desk) -> None:
-    delete(desk, "a")
+def test_process_that_still_runs_is_told_to_register_anew(harness: ConductorHarness) -> None:
+    delete(harness, "a")
     with pytest.raises(errors.NotFound):
-        desk.conductor.heartbeat(CTX, host="a", binary="minova-compute")
-    desk.add_host("a")
-    assert hosts_in(desk) == {"a", *OTHERS}
+        harness.conductor.heartbeat(CTX, host="a", binary="minova-compute")
+    harness.add_host("a")
+    assert hosts_in(harness) == {"a", *OTHERS}
 
 
-def test_process_whose_service_another_conductor_deleted_is_told_so(desk: Desk) -> None:
-    other = desk.start("two")
-    desk.conductor.heartbeat(CTX, host="a", binary="minova-compute")
-    other.delete_service(CTX, service_uuid=service(desk, "a").uuid)
-    desk.conductor.heartbeat(CTX, host="a", binary="minova-compute")
-    desk.tick(desk.conductor)
+def test_process_whose_service_another_conductor_deleted_is_told_so(harness: ConductorHarness) -> None:
+    other = harness.start("two")
+    harness.conductor.heartbeat(CTX, host="a", binary="minova-compute")
+    other.delete_service(CTX, service_uuid=service(harness, "a").uuid)
+    harness.conductor.heartbeat(CTX, host="a", binary="minova-compute")
+    harness.tick(harness.conductor)
     with pytest.raises(errors.NotFound):
-        desk.conductor.heartbeat(CTX, host="a", binary="minova-compute")
+        harness.conductor.heartbeat(CTX, host="a", binary="minova-compute")
 
 
-def test_conductor_service_is_a_row_alone(desk: Desk) -> None:
-    conductor = service(desk, "one")
-    other = desk.start("two")
+def test_conductor_service_is_a_row_alone(harness: ConductorHarness) -> None:
+    conductor = service(harness, "one")
+    other = harness.start("two")
     other.collaborators.services.flush()
-    desk.conductor.delete_service(CTX, service_uuid=service(desk, "two").uuid)
-    with desk.db.read() as session:
+    harness.conductor.delete_service(CTX, service_uuid=service(harness, "two").uuid)
+    with harness.db.read() as session:
         rows = session.scalars(select(models.Service.host).where(models.Service.binary == conductor.binary)).all()
     assert rows == ["one"]
-    assert hosts_in(desk) == {"a", *OTHERS}
+    assert hosts_in(harness) == {"a", *OTHERS}

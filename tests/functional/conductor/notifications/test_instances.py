@@ -10,66 +10,66 @@ from oslo_messaging.notify import _impl_test
 from minova.conductor.servers.finish import fail_builds
 from minova.db.servers import instances, tasks
 from minova.notifier import Notifier
-from tests.functional.conductor.desk import CTX, IMAGE, Desk
+from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness
 from tests.functional.scheduler.cloud import named
 from tests.servers.private_server import free_ports
 from tests.tables import make_tables
 from tests.unit.test_notifier import conf_of
 
-Open = Callable[..., Desk]
+Open = Callable[..., ConductorHarness]
 
 
 @pytest.fixture
-def open_desk(tmp_path: Path) -> Iterator[Open]:
+def open_harness(tmp_path: Path) -> Iterator[Open]:
     _impl_test.reset()
-    made: list[Desk] = []
+    made: list[ConductorHarness] = []
 
-    def work(driver: str = "test", **options: Any) -> Desk:
+    def work(driver: str = "test", **options: Any) -> ConductorHarness:
         url = f"sqlite:///{tmp_path}/minova.sqlite"
         make_tables(url)
-        made.append(Desk(url, notifier=Notifier(conf_of([driver])), **options))
+        made.append(ConductorHarness(url, notifier=Notifier(conf_of([driver])), **options))
         return made[0]
 
     yield work
-    for desk in made:
-        desk.close()
+    for harness in made:
+        harness.close()
     _impl_test.reset()
 
 
-def told(desk: Desk) -> list[dict[str, Any]]:
+def sent_notifications(harness: ConductorHarness) -> list[dict[str, Any]]:
     """All of them, once they are sent."""
-    assert desk.notifier is not None
-    desk.notifier.stop()
+    assert harness.notifier is not None
+    harness.notifier.stop()
     return [message for _, message, _, _ in _impl_test.NOTIFICATIONS]
 
 
-def names(desk: Desk) -> list[tuple[str, str]]:
-    return [(m["publisher_id"], m["event_type"].removeprefix("compute.instance.")) for m in told(desk)]
+def names(harness: ConductorHarness) -> list[tuple[str, str]]:
+    return [(m["publisher_id"], m["event_type"].removeprefix("compute.instance.")) for m in sent_notifications(harness)]
 
 
 # -- which, and by whom ------------------------------------------------------------------------------------------------
 
 
-def test_by_default_nothing_is_observed(open_desk: Open) -> None:
-    desk = open_desk("noop")
-    desk.active()
-    assert desk.conductor.worker._observe is None
-    assert told(desk) == []
+def test_by_default_nothing_is_observed(open_harness: Open) -> None:
+    harness = open_harness("noop")
+    harness.active()
+    assert harness.conductor.worker._observe is None
+    assert sent_notifications(harness) == []
 
 
-def test_a_build_that_goes_well(open_desk: Open) -> None:
-    desk = open_desk()
-    desk.active()
-    assert names(desk) == [("compute.a", "create.start"), ("compute.a", "create.end")]
+def test_a_build_that_goes_well(open_harness: Open) -> None:
+    harness = open_harness()
+    harness.active()
+    assert names(harness) == [("compute.a", "create.start"), ("compute.a", "create.end")]
 
 
-def test_a_build_that_fails_and_succeeds_on_the_next_alternate(open_desk: Open) -> None:
-    desk = open_desk()
-    (uuid,) = desk.create()
-    desk.claim("a", uuid)
-    desk.fail("a", uuid)
-    desk.build("b", uuid, attempt=2)
-    assert names(desk) == [
+def test_a_build_that_fails_and_succeeds_on_the_next_alternate(open_harness: Open) -> None:
+    harness = open_harness()
+    (uuid,) = harness.create()
+    harness.claim("a", uuid)
+    harness.fail("a", uuid)
+    harness.build("b", uuid, attempt=2)
+    assert names(harness) == [
         ("compute.a", "create.start"),
         ("compute.a", "create.error"),
         ("compute.b", "create.start"),
@@ -77,64 +77,64 @@ def test_a_build_that_fails_and_succeeds_on_the_next_alternate(open_desk: Open) 
     ]
 
 
-def test_a_build_that_fails_for_good(open_desk: Open) -> None:
-    desk = open_desk()
-    (uuid,) = desk.create()
-    desk.fail("a", uuid, reason="the image is corrupt", retriable=False)
-    assert names(desk) == [
+def test_a_build_that_fails_for_good(open_harness: Open) -> None:
+    harness = open_harness()
+    (uuid,) = harness.create()
+    harness.fail("a", uuid, reason="the image is corrupt", retriable=False)
+    assert names(harness) == [
         ("compute.a", "create.start"),
         ("compute.a", "create.error"),
         ("compute_task.one", "compute_task.build_instances"),
     ]
 
 
-def test_no_host_for_it(open_desk: Open) -> None:
-    desk = open_desk()
-    desk.scheduler.order = []
-    desk.create(2)
-    assert names(desk) == [("compute_task.one", "compute_task.build_instances")] * 2
+def test_no_host_for_it(open_harness: Open) -> None:
+    harness = open_harness()
+    harness.scheduler.order = []
+    harness.create(2)
+    assert names(harness) == [("compute_task.one", "compute_task.build_instances")] * 2
 
 
-def test_a_deletion(open_desk: Open) -> None:
-    desk = open_desk()
-    uuid = desk.active()
-    desk.delete(uuid)
-    desk.delete(uuid)
-    desk.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
-    desk.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
-    assert names(desk)[2:] == [("compute.a", "delete.start"), ("compute.a", "delete.end")]
+def test_a_deletion(open_harness: Open) -> None:
+    harness = open_harness()
+    uuid = harness.active()
+    harness.delete(uuid)
+    harness.delete(uuid)
+    harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+    harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+    assert names(harness)[2:] == [("compute.a", "delete.start"), ("compute.a", "delete.end")]
 
 
-def test_a_deletion_without_a_host_is_told_too(open_desk: Open) -> None:
-    desk = open_desk()
-    desk.scheduler.order = []
-    (uuid,) = desk.create()
-    desk.delete(uuid)
-    assert names(desk)[1:] == [("conductor.one", "delete.start"), ("conductor.one", "delete.end")]
+def test_a_deletion_without_a_host_is_told_too(open_harness: Open) -> None:
+    harness = open_harness()
+    harness.scheduler.order = []
+    (uuid,) = harness.create()
+    harness.delete(uuid)
+    assert names(harness)[1:] == [("conductor.one", "delete.start"), ("conductor.one", "delete.end")]
 
 
-def test_what_is_said_twice_is_told_once(open_desk: Open) -> None:
-    desk = open_desk()
-    uuid = desk.active()
-    desk.succeed("a", uuid)
-    desk.fail("a", uuid)
-    assert len(told(desk)) == 2
+def test_what_is_said_twice_is_told_once(open_harness: Open) -> None:
+    harness = open_harness()
+    uuid = harness.active()
+    harness.succeed("a", uuid)
+    harness.fail("a", uuid)
+    assert len(sent_notifications(harness)) == 2
 
 
-def test_what_is_not_committed_is_not_told(open_desk: Open) -> None:
-    desk = open_desk()
-    (uuid,) = desk.create()
-    before = desk.state(uuid)
+def test_what_is_not_committed_is_not_told(open_harness: Open) -> None:
+    harness = open_harness()
+    (uuid,) = harness.create()
+    before = harness.state(uuid)
 
     def work(session: Any) -> None:
         standings, held = instances.lock(session, [uuid]), tasks.lock(session, [uuid])
-        fail_builds(session, standings, list(held.values()), "K", "m", desk.conductor.worker.at(), desk.db.now())
+        fail_builds(session, standings, list(held.values()), "K", "m", harness.conductor.worker.at(), harness.db.now())
         raise RuntimeError("The process ends here")
 
     with pytest.raises(RuntimeError):
-        desk.conductor.worker.run(work)
-    assert desk.state(uuid) == before
-    assert names(desk) == [("compute.a", "create.start")]
+        harness.conductor.worker.run(work)
+    assert harness.state(uuid) == before
+    assert names(harness) == [("compute.a", "create.start")]
 
 
 def test_a_broker_that_is_away_keeps_nobody_from_building(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -142,13 +142,13 @@ def test_a_broker_that_is_away_keeps_nobody_from_building(tmp_path: Path, caplog
     conf = conf_of(["messagingv2"], url=f"rabbit://127.0.0.1:{port}")
     conf.set_override("retry", 0, group="oslo_messaging_notifications")
     make_tables(f"sqlite:///{tmp_path}/minova.sqlite")
-    desk = Desk(f"sqlite:///{tmp_path}/minova.sqlite", notifier=Notifier(conf))
+    harness = ConductorHarness(f"sqlite:///{tmp_path}/minova.sqlite", notifier=Notifier(conf))
     try:
-        uuid = desk.active()
-        assert desk.state(uuid) == "active/None on a"
+        uuid = harness.active()
+        assert harness.state(uuid) == "active/None on a"
     finally:
-        desk.conductor.stop()
-        desk.close()
+        harness.conductor.stop()
+        harness.close()
     assert "Could not send notification" in caplog.text
 
 
@@ -174,24 +174,24 @@ def test_a_broker_that_is_away_keeps_nobody_from_building(tmp_path: Path, caplog
     ],
 )
 def test_changes_of_state_are_told_as_notify_on_state_change_says(
-    open_desk: Open, option: str | None, states: list[str]
+    open_harness: Open, option: str | None, states: list[str]
 ) -> None:
-    desk = open_desk(notifications__notify_on_state_change=option)
-    uuid = desk.active()
-    desk.delete(uuid)
-    desk.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
-    updates = [m["payload"] for m in told(desk) if m["event_type"] == "compute.instance.update"]
+    harness = open_harness(notifications__notify_on_state_change=option)
+    uuid = harness.active()
+    harness.delete(uuid)
+    harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+    updates = [m["payload"] for m in sent_notifications(harness) if m["event_type"] == "compute.instance.update"]
     assert [f"{p['old_state']}/{p['old_task_state']} {p['state']}/{p['new_task_state']}" for p in updates] == states
 
 
 # -- what they say -----------------------------------------------------------------------------------------------------
 
 
-def test_they_say_what_novas_say(open_desk: Open) -> None:
-    desk = open_desk(notifications__notify_on_state_change="vm_state")
-    (uuid,) = desk.create(1, metadata={"k": "v"})
-    desk.build("a", uuid)
-    by_name = {m["event_type"]: m for m in told(desk)}
+def test_they_say_what_novas_say(open_harness: Open) -> None:
+    harness = open_harness(notifications__notify_on_state_change="vm_state")
+    (uuid,) = harness.create(1, metadata={"k": "v"})
+    harness.build("a", uuid)
+    by_name = {m["event_type"]: m for m in sent_notifications(harness)}
     start, end = by_name["compute.instance.create.start"], by_name["compute.instance.create.end"]
     assert (start["payload"]["image_name"], start["payload"]["host"], start["payload"]["state"]) == (
         "guest",
@@ -237,11 +237,11 @@ def test_they_say_what_novas_say(open_desk: Open) -> None:
     )
 
 
-def test_an_error_has_its_reason_and_priority(open_desk: Open) -> None:
-    desk = open_desk()
-    (uuid,) = desk.create()
-    desk.fail("a", uuid, reason="disk broken", retriable=False)
-    error, failed = [m for m in told(desk) if m["priority"] == "ERROR"]
+def test_an_error_has_its_reason_and_priority(open_harness: Open) -> None:
+    harness = open_harness()
+    (uuid,) = harness.create()
+    harness.fail("a", uuid, reason="disk broken", retriable=False)
+    error, failed = [m for m in sent_notifications(harness) if m["priority"] == "ERROR"]
     assert {name: error["payload"][name] for name in ("message", "code", "instance_id")} == {
         "message": "disk broken",
         "code": 500,

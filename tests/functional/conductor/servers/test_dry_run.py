@@ -8,17 +8,17 @@ import pytest
 from minova import errors
 from minova.db import models
 from minova.objects.server_request import ServerRequest
-from tests.functional.conductor.desk import CTX, FLAVOR, IMAGE, Desk, request
+from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, request
 from tests.functional.scheduler.cloud import named
 
 PINNED = msgspec.structs.replace(FLAVOR, extra_specs={"hw:cpu_policy": "dedicated"})
 
 
-def made(desk: Desk, **more: Any) -> Any:
+def request_with(harness: ConductorHarness, **more: Any) -> Any:
     """The spec of a creation, and the spec of a preview of the same."""
-    desk.conductor.preview_servers(CTX, request=request(**more))
-    desk.create(**more)
-    return desk.scheduler.specs[-2:]
+    harness.conductor.preview_servers(CTX, request=request(**more))
+    harness.create(**more)
+    return harness.scheduler.specs[-2:]
 
 
 @pytest.mark.parametrize(
@@ -30,54 +30,54 @@ def made(desk: Desk, **more: Any) -> Any:
         {"scheduler_hints": {"same_host": [named("x")]}},
     ],
 )
-def test_a_preview_asks_for_what_a_creation_asks_for(desk: Desk, more: dict[str, Any]) -> None:
-    preview, creation = made(desk, **more)
+def test_a_preview_asks_for_what_a_creation_asks_for(harness: ConductorHarness, more: dict[str, Any]) -> None:
+    preview, creation = request_with(harness, **more)
     assert preview == creation
 
 
-def test_a_preview_counts_the_group_as_it_is(desk: Desk) -> None:
-    group = desk.conductor.create_server_group(CTX, name="g", policy="anti-affinity")
-    (member,) = desk.create(scheduler_hints={"group": group.uuid})
-    preview, creation = made(desk, scheduler_hints={"group": group.uuid})
+def test_a_preview_counts_the_group_as_it_is(harness: ConductorHarness) -> None:
+    group = harness.conductor.create_server_group(CTX, name="g", policy="anti-affinity")
+    (member,) = harness.create(scheduler_hints={"group": group.uuid})
+    preview, creation = request_with(harness, scheduler_hints={"group": group.uuid})
     assert preview.instance_group.members == (member,)
     assert preview.instance_group.hosts == creation.instance_group.hosts == ("a",)
     assert set(creation.instance_group.members) > {member}
 
 
-def test_a_preview_writes_nothing(desk: Desk) -> None:
-    answer = desk.conductor.preview_servers(CTX, request=request(count=4))
+def test_a_preview_writes_nothing(harness: ConductorHarness) -> None:
+    answer = harness.conductor.preview_servers(CTX, request=request(count=4))
     assert len(set(answer.diagnosis.instance_uuids)) == 4
     for model in (models.Instance, models.Task, models.RequestSpecRow, models.DiagnosisRow, models.Allocation):
-        assert desk.count(model) == 0
+        assert harness.count(model) == 0
 
 
-def test_capacity_is_asked_with_or_without_an_image(desk: Desk) -> None:
+def test_capacity_is_asked_with_or_without_an_image(harness: ConductorHarness) -> None:
     for image in (IMAGE, None):
-        found = desk.conductor.capacity(CTX, request=ServerRequest(flavor=PINNED, image=image), limit=7)
+        found = harness.conductor.capacity(CTX, request=ServerRequest(flavor=PINNED, image=image), limit=7)
         assert (found.total, found.limit) == (3, 7)
-        spec = desk.scheduler.specs[-1]
+        spec = harness.scheduler.specs[-1]
         assert spec.image == image
         assert spec.numa_topology is not None
 
 
-def test_what_cannot_be_is_refused(desk: Desk) -> None:
+def test_what_cannot_be_is_refused(harness: ConductorHarness) -> None:
     lost = {"group": named("no such group")}
     with pytest.raises(errors.BadRequest, match=r"Server group .* could not be found"):
-        desk.conductor.preview_servers(CTX, request=request(scheduler_hints=lost))
+        harness.conductor.preview_servers(CTX, request=request(scheduler_hints=lost))
     asked = msgspec.structs.replace(FLAVOR, extra_specs={"hw:cpu_policy": "often"})
     with pytest.raises(errors.BadRequest, match="often"):
-        desk.conductor.capacity(CTX, request=ServerRequest(flavor=asked), limit=1)
+        harness.conductor.capacity(CTX, request=ServerRequest(flavor=asked), limit=1)
 
 
-def test_a_filter_that_breaks_is_told_as_a_creation_tells_it(desk: Desk) -> None:
-    desk.scheduler.mood = RuntimeError("a filter broke")
+def test_a_filter_that_breaks_is_told_as_a_creation_tells_it(harness: ConductorHarness) -> None:
+    harness.scheduler.mood = RuntimeError("a filter broke")
     said = "Scheduling failed: a filter broke"
-    assert desk.conductor.preview_servers(CTX, request=request()).diagnosis.error == said
-    assert desk.conductor.capacity(CTX, request=request(), limit=7).error == said
+    assert harness.conductor.preview_servers(CTX, request=request()).diagnosis.error == said
+    assert harness.conductor.capacity(CTX, request=request(), limit=7).error == said
 
 
-def test_a_preview_that_nobody_answers_or_that_makes_no_sense_is_an_error(desk: Desk) -> None:
+def test_a_preview_that_nobody_answers_or_that_makes_no_sense_is_an_error(harness: ConductorHarness) -> None:
     for mood in (errors.ServiceUnavailable("No answer in time"), errors.BadRequest("A hint makes no sense")):
-        desk.scheduler.mood = mood
+        harness.scheduler.mood = mood
         with pytest.raises(type(mood), match=str(mood)):
-            desk.conductor.preview_servers(CTX, request=request())
+            harness.conductor.preview_servers(CTX, request=request())

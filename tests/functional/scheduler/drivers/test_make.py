@@ -15,8 +15,8 @@ from minova.placement.allocations import claims
 from minova.scheduler.drivers.nova_driver import Scheduler
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.cases import claim, claim_of, held
-from tests.functional.scheduler.asking import ask, hosts, in_parallel, manager_of
 from tests.functional.scheduler.cloud import flavor, inventory_rows, put_host, spec_of, unbalanced, uuids
+from tests.functional.scheduler.schedulers import ask, hosts, in_parallel, manager_of
 from tests.functional.scheduler.test_groups import group_of
 
 DRIVERS = ("filter_scheduler", "chance_scheduler", "caching_scheduler")
@@ -26,7 +26,7 @@ def chosen(answer: ScheduleAnswer) -> list[str]:
     return [selections[0].host for selections in answer.selections]
 
 
-def named(db: Database, driver: str, **options: Any) -> SchedulerManager:
+def manager_with_driver(db: Database, driver: str, **options: Any) -> SchedulerManager:
     return manager_of(db, scheduler__driver=driver, **options)
 
 
@@ -46,7 +46,7 @@ def refresh(manager: SchedulerManager) -> None:
 @pytest.fixture(params=[*DRIVERS, f"{__name__}.LastHost"])
 def manager(request: pytest.FixtureRequest, db: Database) -> SchedulerManager:
     hosts(db, 4)
-    return named(db, request.param)
+    return manager_with_driver(db, request.param)
 
 
 # -- every driver ------------------------------------------------------------------------------------------------------
@@ -108,19 +108,19 @@ def test_a_hard_group_policy_is_kept_and_finds_its_hosts(manager: SchedulerManag
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_several_of_one_kind_together_never_overfill(driver: str, db: Database) -> None:
     hosts(db, 4, memory_mb=8192)
-    answers = in_parallel([named(db, driver) for _ in range(3)], requests=24, size=1)
+    answers = in_parallel([manager_with_driver(db, driver) for _ in range(3)], requests=24, size=1)
     assert sum(len(answer.selections) for answer in answers) == 16
     assert not unbalanced(inventory_rows(db))
 
 
 def test_an_unknown_driver_stops_the_start_and_the_known_are_listed(db: Database) -> None:
     with pytest.raises(errors.InvalidConfiguration, match="caching_scheduler, chance_scheduler, filter_scheduler"):
-        named(db, "fifo_scheduler")
+        manager_with_driver(db, "fifo_scheduler")
 
 
 def test_a_class_that_is_no_driver_stops_the_start(db: Database) -> None:
     with pytest.raises(errors.InvalidConfiguration, match=r"\[scheduler\] driver: 'json.JSONDecoder' derives neither"):
-        named(db, "json.JSONDecoder")
+        manager_with_driver(db, "json.JSONDecoder")
 
 
 # -- chance ------------------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_a_class_that_is_no_driver_stops_the_start(db: Database) -> None:
 
 def test_chance_takes_any_host_in_the_end(db: Database) -> None:
     hosts(db, 4, memory_mb=10**6)
-    manager = named(db, "chance_scheduler")
+    manager = manager_with_driver(db, "chance_scheduler")
     first, second = set(), set()
     for number in range(60):
         answer = ask(manager, prefix=f"r{number}", alternates=1)
@@ -139,7 +139,7 @@ def test_chance_takes_any_host_in_the_end(db: Database) -> None:
 
 def test_chance_gives_each_instance_a_host_of_its_own_as_long_as_there_are_any(db: Database) -> None:
     hosts(db, 4)
-    manager = named(db, "chance_scheduler")
+    manager = manager_with_driver(db, "chance_scheduler")
     for number in range(5):
         assert sorted(chosen(ask(manager, 4, prefix=f"r{number}"))) == ["h0", "h1", "h2", "h3"]
     assert len(chosen(ask(manager, 6, prefix="more"))) == 6
@@ -149,14 +149,14 @@ def test_chance_gives_each_instance_a_host_of_its_own_as_long_as_there_are_any(d
 def test_chance_takes_no_host_that_is_down_or_disabled(values: dict[str, Any], db: Database) -> None:
     hosts(db, 2)
     change_service(db, "h0", **values)
-    manager = named(db, "chance_scheduler")
+    manager = manager_with_driver(db, "chance_scheduler")
     assert {host for number in range(8) for host in chosen(ask(manager, prefix=f"r{number}"))} == {"h1"}
 
 
 def test_chance_asks_no_other_filter(db: Database) -> None:
     put_host(db, "h0")
-    assert chosen(ask(named(db, "chance_scheduler"), spec=spec_of(availability_zone="nowhere"))) == ["h0"]
-    assert chosen(ask(named(db, "filter_scheduler"), spec=spec_of(availability_zone="nowhere"))) == []
+    assert chosen(ask(manager_with_driver(db, "chance_scheduler"), spec=spec_of(availability_zone="nowhere"))) == ["h0"]
+    assert chosen(ask(manager_with_driver(db, "filter_scheduler"), spec=spec_of(availability_zone="nowhere"))) == []
 
 
 # -- caching -----------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_chance_asks_no_other_filter(db: Database) -> None:
 
 def test_caching_sees_what_has_changed_at_the_next_refresh(db: Database) -> None:
     hosts(db, 2)
-    manager = named(db, "caching_scheduler")
+    manager = manager_with_driver(db, "caching_scheduler")
     ask(manager)
     change_service(db, "h1", disabled=True)
     assert set(chosen(ask(manager, 2, prefix="before"))) == {"h0", "h1"}
@@ -174,7 +174,7 @@ def test_caching_sees_what_has_changed_at_the_next_refresh(db: Database) -> None
 
 def test_caching_reads_only_the_rows_that_it_has_filled(db: Database) -> None:
     hosts(db, 20)
-    manager = named(db, "caching_scheduler")
+    manager = manager_with_driver(db, "caching_scheduler")
     ask(manager)
     driver: Any = manager.driver
     before = driver.source._source.rows_read
@@ -186,7 +186,7 @@ def test_caching_reads_only_the_rows_that_it_has_filled(db: Database) -> None:
 
 def test_caching_reads_everything_before_it_says_no(db: Database) -> None:
     hosts(db, 1, memory_mb=2048)
-    manager = named(db, "caching_scheduler")
+    manager = manager_with_driver(db, "caching_scheduler")
     ask(manager, prefix="first")
     assert ask(manager, prefix="second").selections == ()
     db.run(lambda session: claims.release(session, uuids(1, "first")))
@@ -195,7 +195,7 @@ def test_caching_reads_everything_before_it_says_no(db: Database) -> None:
 
 @pytest.mark.parametrize(("interval", "expected"), [(0, [60.0]), (7, [7.0]), (-1, [])])
 def test_the_interval_of_caching(interval: int, expected: list[float], db: Database) -> None:
-    manager = named(db, "caching_scheduler", scheduler__periodic_task_interval=interval)
+    manager = manager_with_driver(db, "caching_scheduler", scheduler__periodic_task_interval=interval)
     assert [task.interval for task in manager.periodic_tasks() if task.name == "refresh_hosts"] == expected
 
 
@@ -256,7 +256,7 @@ class Lost(LastHost):
 
 def test_a_driver_written_for_nova_runs_after_changing_its_import(db: Database) -> None:
     hosts(db, 3)
-    answer = ask(named(db, f"{__name__}.LastHost"), alternates=1)
+    answer = ask(manager_with_driver(db, f"{__name__}.LastHost"), alternates=1)
     assert [one.host for one in answer.selections[0]] == ["h2", "h1"]
     assert [step.name for step in answer.diagnosis.steps] == ["placement"]
 
@@ -264,18 +264,18 @@ def test_a_driver_written_for_nova_runs_after_changing_its_import(db: Database) 
 def test_it_sees_who_is_up(db: Database) -> None:
     hosts(db, 3)
     change_service(db, "h2", forced_down=True)
-    assert chosen(ask(named(db, f"{__name__}.LastHost"))) == ["h1"]
+    assert chosen(ask(manager_with_driver(db, f"{__name__}.LastHost"))) == ["h1"]
 
 
 def test_its_own_no_is_a_no_with_its_reason(db: Database) -> None:
     hosts(db, 3)
-    answer = ask(named(db, f"{__name__}.Refusing"))
+    answer = ask(manager_with_driver(db, f"{__name__}.Refusing"))
     assert (answer.selections, answer.diagnosis.error) == ((), "The moon is wrong.")
 
 
 def test_fewer_hosts_than_instances_is_a_no(db: Database) -> None:
     hosts(db, 3)
-    answer = ask(named(db, f"{__name__}.Stingy"), 2)
+    answer = ask(manager_with_driver(db, f"{__name__}.Stingy"), 2)
     assert (answer.selections, answer.diagnosis.found) == ((), 1)
     assert all(row[3] == 0 for row in inventory_rows(db))
 
@@ -284,7 +284,7 @@ def test_it_may_use_the_configured_filters_and_weighers(db: Database) -> None:
     hosts(db, 3)
     put_host(db, "large", memory_mb=65536)
     change_service(db, "h1", disabled=True)
-    answer = ask(named(db, f"{__name__}.ByWeight"), 2, alternates=5)
+    answer = ask(manager_with_driver(db, f"{__name__}.ByWeight"), 2, alternates=5)
     assert chosen(answer)[0] == "large"
     assert {one.host for selections in answer.selections for one in selections} == {"large", "h0", "h2"}
 
@@ -292,7 +292,7 @@ def test_it_may_use_the_configured_filters_and_weighers(db: Database) -> None:
 def test_a_host_that_nobody_knows_is_an_error(db: Database) -> None:
     hosts(db, 1)
     with pytest.raises(errors.MinovaError, match="chose gone, node h0, which is not known"):
-        ask(named(db, f"{__name__}.Lost"))
+        ask(manager_with_driver(db, f"{__name__}.Lost"))
 
 
 # -- counters ----------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_a_host_that_nobody_knows_is_an_error(db: Database) -> None:
 def test_conflicts_are_counted_and_told_once(db: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     hosts(db, 2, memory_mb=4096)
-    manager = named(db, "caching_scheduler")
+    manager = manager_with_driver(db, "caching_scheduler")
     (taken,) = chosen(ask(manager))
     claim(db, claim_of("other", "h0" if taken == "h1" else "h1", MEMORY_MB=3000))
     manager.log_conflicts()

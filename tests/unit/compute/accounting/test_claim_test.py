@@ -23,7 +23,7 @@ from minova.hardware.pci_devices import settled
 from minova.objects.compute_node import ComputeNode
 from minova.objects.pci import InstancePCIRequest, PciDevice
 from minova.objects.request_spec import HostLimits
-from tests.unit.hardware.guests import LIMITS, asked, cell, cpus, guest, host, pinned, pool, shared
+from tests.unit.hardware.guests import LIMITS, cell, cpus, guest, host, pci_request, pinned, pool, shared
 
 NODE = ComputeNode(
     uuid="u",
@@ -108,17 +108,17 @@ HARDWARE: list[tuple[str, Any, Any, Any, Any, list[str]]] = [
     ("a guest that fits", host(cell()), (), guest(pinned()), (), []),
     ("a guest that does not", host(FULL), (), guest(pinned()), (), [NO_NUMA]),
     ("a node that tells no cells", None, (), guest(pinned()), (), []),
-    ("devices", None, (pool(),), None, (asked(),), []),
-    ("devices that are gone", None, (), None, (asked(),), [NO_PCI]),
-    ("devices and cells", host(cell()), (pool(1, 0),), guest(pinned()), (asked(),), []),
-    ("no cells, but devices", host(FULL), (pool(1, 0),), guest(pinned()), (asked(),), [NO_NUMA_WITH_PCI]),
-    ("neither", host(FULL), (), guest(pinned()), (asked(),), [NO_NUMA_WITH_PCI, NO_PCI]),
+    ("devices", None, (pool(),), None, (pci_request(),), []),
+    ("devices that are gone", None, (), None, (pci_request(),), [NO_PCI]),
+    ("devices and cells", host(cell()), (pool(1, 0),), guest(pinned()), (pci_request(),), []),
+    ("no cells, but devices", host(FULL), (pool(1, 0),), guest(pinned()), (pci_request(),), [NO_NUMA_WITH_PCI]),
+    ("neither", host(FULL), (), guest(pinned()), (pci_request(),), [NO_NUMA_WITH_PCI, NO_PCI]),
     (
         "devices elsewhere",
         host(cell(0), cell(1)),
         (pool(1, 7),),
         guest(pinned()),
-        (asked(1, "required"),),
+        (pci_request(1, "required"),),
         [NO_NUMA_WITH_PCI],
     ),
 ]
@@ -144,7 +144,7 @@ def test_without_limits_shared_cpus_are_not_limited() -> None:
 
 def test_reasons_of_cells_and_devices_join_the_others() -> None:
     node = msgspec.structs.replace(NODE, numa_topology=host(FULL))
-    fit = hardware_fit(node, guest(pinned()), (asked(),), HostLimits())
+    fit = hardware_fit(node, guest(pinned()), (pci_request(),), HostLimits())
     joined = reasons_against(checks_of(NODE, WANTED, HostLimits(memory_mb=4096)), fit.reasons)
     assert joined is not None
     assert [part.partition(" (")[0] for part in joined.split("; ")] == [

@@ -11,7 +11,7 @@ from minova.compute.instances.workers import Workers
 from minova.compute.manager import ComputeManager
 from minova.objects.request_spec import HostLimits
 from minova.objects.states import PowerState, VmState
-from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Shelf, configured, until
+from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, FakeImages, configured, wait_until
 from tests.fakes.conductor import FakeConductor
 from tests.fakes.hypervisor import Hypervisor
 
@@ -47,7 +47,7 @@ def threaded(**options: object) -> Iterator[tuple[ComputeManager, FakeConductor,
         hypervisor,
         conductor,  # type: ignore[arg-type]  # the API's part is not there
         host=HOST,
-        images=Shelf(),
+        images=FakeImages(),
     )
     manager.init_host()
     manager.pre_start_hook()
@@ -65,27 +65,27 @@ def test_no_more_builds_at_once_than_configured(option: int, at_once: int) -> No
     with threaded(max_concurrent_builds=option) as (manager, conductor, hypervisor):
         gate = hypervisor.on_call = Gate()
         boot(manager, conductor, *"abcdef")
-        until(lambda: gate.inside == at_once)
+        wait_until(lambda: gate.inside == at_once)
         time.sleep(0.05)
         gate.open()
-        until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
+        wait_until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
         assert gate.most == at_once
 
 
 def test_a_removal_waits_for_the_build_of_its_own_instance_but_for_no_other() -> None:
     with threaded(max_concurrent_builds=1) as (manager, conductor, hypervisor):
         boot(manager, conductor, "other")
-        until(lambda: conductor.instances["other"].vm_state is VmState.ACTIVE)
+        wait_until(lambda: conductor.instances["other"].vm_state is VmState.ACTIVE)
         gate = hypervisor.on_call = Gate()
         boot(manager, conductor, "slow")
-        until(lambda: gate.inside == 1)
+        wait_until(lambda: gate.inside == 1)
         for uuid in ("slow", "other"):
             conductor.begin_delete(uuid)
             manager.terminate_instance(CTX, uuid, NODE)
-        until(lambda: conductor.instances["other"].vm_state is VmState.DELETED)
+        wait_until(lambda: conductor.instances["other"].vm_state is VmState.DELETED)
         assert conductor.instances["slow"].vm_state is VmState.BUILDING
         gate.open()
-        until(lambda: conductor.instances["slow"].vm_state is VmState.DELETED)
+        wait_until(lambda: conductor.instances["slow"].vm_state is VmState.DELETED)
         assert hypervisor.domains() == ()
         assert conductor.nodes[HOST, NODE].vcpus_used == 0
 
@@ -94,7 +94,7 @@ def test_stop_lets_a_running_build_end_and_begins_no_other() -> None:
     with threaded(max_concurrent_builds=1) as (manager, conductor, hypervisor):
         gate = hypervisor.on_call = Gate()
         boot(manager, conductor, "running", "waiting")
-        until(lambda: gate.inside == 1)
+        wait_until(lambda: gate.inside == 1)
         threading.Timer(0.1, gate.open).start()
         manager.stop()
         assert conductor.instances["running"].vm_state is VmState.ACTIVE
@@ -126,7 +126,7 @@ def test_what_a_work_lets_through_is_logged(caplog: pytest.LogCaptureFixture) ->
 
     workers.build("i", fail)
     workers.stop(5)
-    until(lambda: "unforeseen" in caplog.text)
+    wait_until(lambda: "unforeseen" in caplog.text)
 
 
 def test_claims_from_many_threads_stay_within_the_room() -> None:
@@ -135,7 +135,7 @@ def test_claims_from_many_threads_stay_within_the_room() -> None:
         for number in range(20):
             message = conductor.commit_build(f"i{number}", HOST, NODE, FLAVOR, limits=limits)
             manager.build_and_run_instance(CTX, message)
-        until(lambda: not conductor.open)
+        wait_until(lambda: not conductor.open)
         manager.report_changes()
         states = [one.vm_state for one in conductor.instances.values()]
         assert states.count(VmState.ACTIVE) == 8

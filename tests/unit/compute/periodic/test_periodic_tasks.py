@@ -96,7 +96,7 @@ def test_power_state_that_changed_back_is_not_reported() -> None:
 # -- domains of deleted instances --------------------------------------------------------------------------------------
 
 
-def outlived(action: str, **options: Any) -> Compute:
+def compute_with_outlived_domain(action: str, **options: Any) -> Compute:
     """An instance was deleted while its host could not be asked; beside it is somebody else's domain."""
     compute = Compute(running_deleted_instance_action=action, **options).start()
     compute.boot("i")
@@ -120,7 +120,7 @@ def outlived(action: str, **options: Any) -> Compute:
 def test_a_domain_that_outlived_its_instance(
     action: str, options: dict[str, Any], left: dict[str, int], said: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    compute = outlived(action, **options)
+    compute = compute_with_outlived_domain(action, **options)
     compute.conductor.deleted_for = 60.0
     work(compute, "cleanup_running_deleted_instances")
     assert compute.domains() == {**left, "stranger": RUNNING}
@@ -129,7 +129,7 @@ def test_a_domain_that_outlived_its_instance(
 
 @pytest.mark.parametrize(("action", "left"), [("reap", {}), ("log", {"i": RUNNING})])
 def test_an_audit_does_not_remove_what_the_clean_up_leaves(action: str, left: dict[str, int]) -> None:
-    compute = outlived(action)
+    compute = compute_with_outlived_domain(action)
     compute.manager.update_available_resource()
     compute.run()
     assert compute.domains() == {**left, "stranger": RUNNING}
@@ -138,7 +138,7 @@ def test_an_audit_does_not_remove_what_the_clean_up_leaves(action: str, left: di
 def test_outlived_domain_of_a_removed_node_is_forgotten(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    compute = outlived("log")
+    compute = compute_with_outlived_domain("log")
     compute.conductor.deleted_for = 60.0
     work(compute, "cleanup_running_deleted_instances")
     compute.hypervisor.nodes = ("another",)

@@ -26,7 +26,7 @@ NOWHERE = msgspec.structs.replace(ON_A, host=None, state="error", holds_resource
 LOST = msgspec.structs.replace(ON_A, provider_uuid=None)
 
 
-def of(provider: str, root: str = "", *, node: bool = True, **resources: int) -> Holding:
+def holding_of(provider: str, root: str = "", *, node: bool = True, **resources: int) -> Holding:
     return Holding(
         provider_uuid=provider,
         provider_name=provider,
@@ -39,23 +39,29 @@ def of(provider: str, root: str = "", *, node: bool = True, **resources: int) ->
 @pytest.mark.parametrize(
     ("instance", "holdings", "busy", "kind", "should_hold"),
     [
-        (ON_A, [of("a")], False, None, None),
-        (ON_A, [of("a"), of("store", node=False)], False, None, None),
-        (ON_A, [of("numa0", "a")], False, None, None),
-        (LOST, [of("b")], False, None, None),
+        (ON_A, [holding_of("a")], False, None, None),
+        (ON_A, [holding_of("a"), holding_of("store", node=False)], False, None, None),
+        (ON_A, [holding_of("numa0", "a")], False, None, None),
+        (LOST, [holding_of("b")], False, None, None),
         (NOWHERE, [], False, None, None),
         (None, [], False, None, None),
-        (None, [of("a")], True, None, None),
-        (ON_A, [of("b")], True, None, None),
+        (None, [holding_of("a")], True, None, None),
+        (ON_A, [holding_of("b")], True, None, None),
         (ON_A, [], True, None, None),
-        (None, [of("a")], False, Kind.WITHOUT_INSTANCE, {}),
-        (NOWHERE, [of("a")], False, Kind.WITHOUT_INSTANCE, {}),
+        (None, [holding_of("a")], False, Kind.WITHOUT_INSTANCE, {}),
+        (NOWHERE, [holding_of("a")], False, Kind.WITHOUT_INSTANCE, {}),
         (ON_A, [], False, Kind.WITHOUT_ALLOCATION, {"a": {"VCPU": 2}}),
-        (ON_A, [of("store", node=False)], False, Kind.WITHOUT_ALLOCATION, {"store": {"VCPU": 2}, "a": {"VCPU": 2}}),
-        (ON_A, [of("b", VCPU=3)], False, Kind.WRONG_PROVIDER, {"a": {"VCPU": 3}}),
-        (ON_A, [of("b"), of("c")], False, Kind.WRONG_PROVIDER, {"a": {"VCPU": 4}}),
-        (ON_A, [of("a"), of("b")], False, Kind.WRONG_PROVIDER, {"a": {"VCPU": 2}}),
-        (ON_A, [of("numa0", "a"), of("b")], False, Kind.WRONG_PROVIDER, {"numa0": {"VCPU": 2}}),
+        (
+            ON_A,
+            [holding_of("store", node=False)],
+            False,
+            Kind.WITHOUT_ALLOCATION,
+            {"store": {"VCPU": 2}, "a": {"VCPU": 2}},
+        ),
+        (ON_A, [holding_of("b", VCPU=3)], False, Kind.WRONG_PROVIDER, {"a": {"VCPU": 3}}),
+        (ON_A, [holding_of("b"), holding_of("c")], False, Kind.WRONG_PROVIDER, {"a": {"VCPU": 4}}),
+        (ON_A, [holding_of("a"), holding_of("b")], False, Kind.WRONG_PROVIDER, {"a": {"VCPU": 2}}),
+        (ON_A, [holding_of("numa0", "a"), holding_of("b")], False, Kind.WRONG_PROVIDER, {"numa0": {"VCPU": 2}}),
     ],
 )
 def test_what_a_consumer_should_hold(

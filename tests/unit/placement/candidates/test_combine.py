@@ -63,7 +63,7 @@ def all_of(request: CandidateRequest, tree: Tree, in_trees: dict[str, int] | Non
     return list(Combiner(request, in_trees or {}).candidates_of(tree))
 
 
-def found(request: CandidateRequest, tree: Tree, in_trees: dict[str, int] | None = None) -> list[str]:
+def candidates_of(request: CandidateRequest, tree: Tree, in_trees: dict[str, int] | None = None) -> list[str]:
     """Each candidate as `suffix:provider,provider suffix:provider`, sorted."""
     lines = []
     for candidate in all_of(request, tree, in_trees):
@@ -72,7 +72,7 @@ def found(request: CandidateRequest, tree: Tree, in_trees: dict[str, int] | None
     return sorted(lines)
 
 
-def some(*names: str) -> frozenset[str]:
+def traits(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
@@ -88,84 +88,86 @@ def some(*names: str) -> frozenset[str]:
         ([group("1", "VF=1"), group("2", "VF=1")], ["1:nic0 2:nic0", "1:nic0 2:nic1", "1:nic1 2:nic0"]),
         ([group("1", "VF=2"), group("2", "VF=1")], ["1:nic0 2:nic1"]),
         ([group("1", "VF=2"), group("2", "VF=2")], []),
-        ([group("1", "VF=1", required=(some("FAST"),))], ["1:nic0"]),
-        ([group("1", "VF=1", forbidden=some("FAST"))], ["1:nic1"]),
-        ([group("1", "PCPU=1", required=(some("SSD", "FAST"),))], ["1:numa1"]),
-        ([group(asked="PCPU=1 VF=1", required=(some("FAST"),))], [":nic0,numa0", ":nic0,numa1"]),
-        ([group(asked="PCPU=1 VF=1", required=(some("FAST"), some("SSD")))], [":nic0,numa1"]),
-        ([group(asked="PCPU=1 VF=1", forbidden=some("SSD", "FAST"))], [":nic1,numa0"]),
-        ([group(asked="PCPU=1", required=(some("X"),))], []),
+        ([group("1", "VF=1", required=(traits("FAST"),))], ["1:nic0"]),
+        ([group("1", "VF=1", forbidden=traits("FAST"))], ["1:nic1"]),
+        ([group("1", "PCPU=1", required=(traits("SSD", "FAST"),))], ["1:numa1"]),
+        ([group(asked="PCPU=1 VF=1", required=(traits("FAST"),))], [":nic0,numa0", ":nic0,numa1"]),
+        ([group(asked="PCPU=1 VF=1", required=(traits("FAST"), traits("SSD")))], [":nic0,numa1"]),
+        ([group(asked="PCPU=1 VF=1", forbidden=traits("SSD", "FAST"))], [":nic1,numa0"]),
+        ([group(asked="PCPU=1", required=(traits("X"),))], []),
     ],
 )
 def test_which_provider_serves_which_group(asked: list[Group], answer: list[str]) -> None:
-    assert found(asks(*asked), tree_of(HOST)) == answer
+    assert candidates_of(asks(*asked), tree_of(HOST)) == answer
 
 
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
         # A root's aggregates span its tree for the group without suffix; a granular one looks at its provider alone.
-        ([group(asked="VF=2", member_of=(some("agg"),))], [":nic0"]),
-        ([group("1", "VF=2", member_of=(some("agg"),))], []),
-        ([group("1", "VCPU=2", member_of=(some("agg", "other"),))], ["1:host"]),
-        ([group("1", "VCPU=2", member_of=(some("agg"), some("other")))], []),
-        ([group(asked="VF=2", forbidden_aggregates=some("agg"))], []),
-        ([group("1", "VF=2", forbidden_aggregates=some("agg"))], ["1:nic0"]),
+        ([group(asked="VF=2", member_of=(traits("agg"),))], [":nic0"]),
+        ([group("1", "VF=2", member_of=(traits("agg"),))], []),
+        ([group("1", "VCPU=2", member_of=(traits("agg", "other"),))], ["1:host"]),
+        ([group("1", "VCPU=2", member_of=(traits("agg"), traits("other")))], []),
+        ([group(asked="VF=2", forbidden_aggregates=traits("agg"))], []),
+        ([group("1", "VF=2", forbidden_aggregates=traits("agg"))], ["1:nic0"]),
     ],
 )
 def test_aggregates(asked: list[Group], answer: list[str]) -> None:
-    assert found(asks(*asked), tree_of(HOST)) == answer
+    assert candidates_of(asks(*asked), tree_of(HOST)) == answer
 
 
 def test_isolated_groups_come_from_providers_of_their_own_and_the_one_without_suffix_does_not_count() -> None:
     asked = [group(asked="VF=1"), group("1", "VF=1"), group("2", "VF=1")]
-    assert found(asks(*asked[1:], isolate=True), tree_of(HOST)) == ["1:nic0 2:nic1", "1:nic1 2:nic0"]
-    assert found(asks(*asked, isolate=True), tree_of(HOST)) == [":nic0 1:nic0 2:nic1", ":nic0 1:nic1 2:nic0"]
+    assert candidates_of(asks(*asked[1:], isolate=True), tree_of(HOST)) == ["1:nic0 2:nic1", "1:nic1 2:nic0"]
+    assert candidates_of(asks(*asked, isolate=True), tree_of(HOST)) == [":nic0 1:nic0 2:nic1", ":nic0 1:nic1 2:nic0"]
 
 
 def test_of_a_same_subtree_one_is_above_all_others() -> None:
     asked = [group("A", "PCPU=1"), group("B", "VF=1")]
-    together = {"same_subtrees": (some("A", "B"),)}
-    assert found(asks(*asked, **together), tree_of(HOST)) == ["A:numa0 B:nic0", "A:numa1 B:nic1"]
+    together = {"same_subtrees": (traits("A", "B"),)}
+    assert candidates_of(asks(*asked, **together), tree_of(HOST)) == ["A:numa0 B:nic0", "A:numa1 B:nic1"]
     # Two of the same height have no one above them among the chosen.
-    nics = [group("A", "VF=1"), group("B", "VF=1"), group("C", "", required=(some("NUMA"),))]
-    of_one_cell = asks(*nics, same_subtrees=(some("A", "B", "C"),))
-    assert found(of_one_cell, tree_of(HOST)) == ["A:nic0 B:nic0 C:numa0"]
+    nics = [group("A", "VF=1"), group("B", "VF=1"), group("C", "", required=(traits("NUMA"),))]
+    of_one_cell = asks(*nics, same_subtrees=(traits("A", "B", "C"),))
+    assert candidates_of(of_one_cell, tree_of(HOST)) == ["A:nic0 B:nic0 C:numa0"]
 
 
 def test_a_root_may_be_asked_for_its_traits() -> None:
     for names, answer in ((("X",), [":nic0"]), (("NUMA",), [])):
-        assert found(asks(group(asked="VF=2"), root_required=some(*names)), tree_of(HOST)) == answer
-    assert found(asks(group(asked="VF=2"), root_forbidden=some("X")), tree_of(HOST)) == []
+        assert candidates_of(asks(group(asked="VF=2"), root_required=traits(*names)), tree_of(HOST)) == answer
+    assert candidates_of(asks(group(asked="VF=2"), root_forbidden=traits("X")), tree_of(HOST)) == []
 
 
 def test_sharing_provider_serves_trees_of_its_aggregates() -> None:
-    assert found(asks(group(asked="VCPU=1 DISK_GB=1")), tree_of(HOST, STORE)) == [":host,store"]
-    assert found(asks(group(asked="VCPU=1 DISK_GB=1")), tree_of(HOST, STORE.replace("@agg", "@other"))) == []
-    assert found(asks(group(asked="VCPU=1 DISK_GB=1", required=(some("SSD"),))), tree_of(HOST, STORE)) == [
+    assert candidates_of(asks(group(asked="VCPU=1 DISK_GB=1")), tree_of(HOST, STORE)) == [":host,store"]
+    assert candidates_of(asks(group(asked="VCPU=1 DISK_GB=1")), tree_of(HOST, STORE.replace("@agg", "@other"))) == []
+    assert candidates_of(asks(group(asked="VCPU=1 DISK_GB=1", required=(traits("SSD"),))), tree_of(HOST, STORE)) == [
         ":host,store"
     ]
 
 
 def test_sharing_provider_must_be_in_the_aggregates_itself() -> None:
-    request = asks(group(asked="VCPU=1 DISK_GB=1", member_of=(some("zone"),)))
-    assert found(request, tree_of(HOST.replace("@agg", "@agg @zone"), STORE)) == []
-    assert found(request, tree_of(HOST.replace("@agg", "@agg @zone"), STORE.replace("@agg", "@agg @zone"))) != []
+    request = asks(group(asked="VCPU=1 DISK_GB=1", member_of=(traits("zone"),)))
+    assert candidates_of(request, tree_of(HOST.replace("@agg", "@agg @zone"), STORE)) == []
+    assert (
+        candidates_of(request, tree_of(HOST.replace("@agg", "@agg @zone"), STORE.replace("@agg", "@agg @zone"))) != []
+    )
 
 
 def test_group_with_in_tree_is_served_by_that_tree_and_its_sharing_providers() -> None:
     tree = tree_of(HOST, STORE)
     host, store = tree.root.id, next(iter(tree.sharing)).id
     asked = asks(group(asked="VCPU=1"), group("1", "DISK_GB=1"))
-    assert found(asked, tree, {"": host, "1": store}) == [":host 1:store"]
-    assert found(asked, tree, {"": host, "1": host}) == []
-    assert found(asks(group(asked="VCPU=1 DISK_GB=1")), tree, {"": host}) == []
+    assert candidates_of(asked, tree, {"": host, "1": store}) == [":host 1:store"]
+    assert candidates_of(asked, tree, {"": host, "1": host}) == []
+    assert candidates_of(asks(group(asked="VCPU=1 DISK_GB=1")), tree, {"": host}) == []
 
 
 def test_old_clients_get_one_provider_of_a_tree_and_those_that_share() -> None:
     tree = tree_of(HOST, STORE)
-    assert found(asks(group(asked="VCPU=1 VF=1"), nested=False), tree) == []
-    assert found(asks(group(asked="VF=1 DISK_GB=1"), nested=False), tree) == [":nic0,store", ":nic1,store"]
+    assert candidates_of(asks(group(asked="VCPU=1 VF=1"), nested=False), tree) == []
+    assert candidates_of(asks(group(asked="VF=1 DISK_GB=1"), nested=False), tree) == [":nic0,store", ":nic1,store"]
 
 
 def test_amounts_of_several_groups_add_up() -> None:
@@ -178,8 +180,8 @@ def test_the_sum_of_several_groups_stays_below_max_unit() -> None:
     tree = tree_of("host VCPU=8")
     node = Node(id=1, uuid="host", root_id=1, root_uuid="host", inventories={"VCPU": InventoryUsage(8, 0, 1, 3, 1)})
     tree = Tree(node, [node], (), {1: None})
-    assert found(asks(group("1", "VCPU=1"), group("2", "VCPU=2")), tree) == ["1:host 2:host"]
-    assert found(asks(group("1", "VCPU=2"), group("2", "VCPU=2")), tree) == []
+    assert candidates_of(asks(group("1", "VCPU=1"), group("2", "VCPU=2")), tree) == ["1:host 2:host"]
+    assert candidates_of(asks(group("1", "VCPU=2"), group("2", "VCPU=2")), tree) == []
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def groups(count: int, asked: str = "VF=1") -> Sequence[Group]:
 def test_eight_groups_over_eight_devices_are_all_permutations_and_the_first_come_first() -> None:
     request = asks(*groups(8), isolate=True)
     assert len(list(islice(Combiner(request, {}).candidates_of(devices(8, 1)), 1000))) == 1000
-    assert len(found(asks(*groups(5)), devices(5, 1))) == 120
+    assert len(candidates_of(asks(*groups(5)), devices(5, 1))) == 120
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ def test_eight_groups_over_eight_devices_are_all_permutations_and_the_first_come
         (asks(*groups(16)), devices(15, 1)),
         (asks(*groups(16), isolate=True), devices(15, 2)),
         (asks(*groups(13, "VF=3")), devices(12, 5)),
-        (asks(*groups(12), group("last", "VF=1", required=(some("NONE"),))), devices(20, 1)),
+        (asks(*groups(12), group("last", "VF=1", required=(traits("NONE"),))), devices(20, 1)),
     ],
 )
 def test_what_cannot_be_is_found_out_without_trying_every_order(

@@ -16,7 +16,7 @@ def read(query: str, version: str = "1.39") -> CandidateRequest:
     return parse(parse_qsl(query, keep_blank_values=True), (int(major), int(minor)))
 
 
-def only(query: str, version: str = "1.39") -> Group:
+def only_group(query: str, version: str = "1.39") -> Group:
     (group,) = read(query, version).groups
     return group
 
@@ -26,8 +26,8 @@ def one(*names: str) -> frozenset[str]:
 
 
 def test_resources_are_classes_with_amounts() -> None:
-    assert only("resources=VCPU:2,MEMORY_MB:1024").resources == {"VCPU": 2, "MEMORY_MB": 1024}
-    assert only("resources=VCPU:2,VCPU:3").resources == {"VCPU": 3}
+    assert only_group("resources=VCPU:2,MEMORY_MB:1024").resources == {"VCPU": 2, "MEMORY_MB": 1024}
+    assert only_group("resources=VCPU:2,VCPU:3").resources == {"VCPU": 3}
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_resources_are_classes_with_amounts() -> None:
     ],
 )
 def test_traits(query: str, required: tuple[frozenset[str], ...], forbidden: frozenset[str]) -> None:
-    found = only(f"resources=VCPU:1&{query}")
+    found = only_group(f"resources=VCPU:1&{query}")
     assert (found.required, found.forbidden) == (required, forbidden)
 
 
 def test_before_any_of_traits_the_last_required_counts() -> None:
-    assert only("resources=VCPU:1&required=A&required=B", "1.38").required == (one("B"),)
+    assert only_group("resources=VCPU:1&required=A&required=B", "1.38").required == (one("B"),)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_before_any_of_traits_the_last_required_counts() -> None:
     ],
 )
 def test_aggregates(query: str, member_of: tuple[frozenset[str], ...], forbidden: frozenset[str]) -> None:
-    found = only(f"resources=VCPU:1&{query}")
+    found = only_group(f"resources=VCPU:1&{query}")
     assert (found.member_of, found.forbidden_aggregates) == (member_of, forbidden)
 
 

@@ -11,7 +11,7 @@ from minova.placement.limits.inventory_checks import capacity_checks, refusals
 from minova.scheduler.hosts.table import INVENTORY_COLUMNS, InventoryColumns
 
 
-def room(**numbers: int) -> InventoryColumns:
+def inventory_columns(**numbers: int) -> InventoryColumns:
     values = {"capacity": 100, "used": 0, "min_unit": 1, "max_unit": 100, "step_size": 1, **numbers}
     return InventoryColumns(**values)
 
@@ -51,7 +51,7 @@ def room(**numbers: int) -> InventoryColumns:
 def test_refusals_of_one_inventory(
     sentence: str, numbers: dict[str, int], asked: int, held: int, reasons: list[str]
 ) -> None:
-    assert refusals({"VCPU": room(**numbers)}, {"VCPU": asked}, {"VCPU": held}) == reasons
+    assert refusals({"VCPU": inventory_columns(**numbers)}, {"VCPU": asked}, {"VCPU": held}) == reasons
 
 
 def test_a_class_that_the_provider_has_not_is_named() -> None:

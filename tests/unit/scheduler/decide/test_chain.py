@@ -148,7 +148,7 @@ def test_limits_are_written_in_the_order_of_the_chain_and_unknown_ones_are_carri
 # -- hosts that are named ----------------------------------------------------------------------------------------------
 
 
-def told(spec: Any, **more: Any) -> tuple[list[str], list[str]]:
+def run_chain(spec: Any, **more: Any) -> tuple[list[str], list[str]]:
     said: list[str] = []
     table = table_of(record(1, service=DOWN), record(2), record(3))
     decision = decide(table, spec, uuids(1), 0, rules(ComputeFilter, log_info=said.append, **more))
@@ -176,13 +176,13 @@ def told(spec: Any, **more: Any) -> tuple[list[str], list[str]]:
     ],
 )
 def test_named_hosts(wish: dict[str, Any], found: list[str], said: str) -> None:
-    assert told(spec_of(**wish)) == (found, [said])
+    assert run_chain(spec_of(**wish)) == (found, [said])
 
 
 def test_a_requested_destination_is_filtered_and_so_is_a_forced_host_that_is_only_checked() -> None:
-    assert told(spec_of(requested_destination=Destination(host="host1", node="node1")))[0] == []
+    assert run_chain(spec_of(requested_destination=Destination(host="host1", node="node1")))[0] == []
     hints = {"_nova_check_type": ["live_migrate"]}
-    assert told(spec_of(force_hosts=("host1",), scheduler_hints=hints))[0] == []
+    assert run_chain(spec_of(force_hosts=("host1",), scheduler_hints=hints))[0] == []
 
 
 @pytest.mark.parametrize(("one_cell", "may_leave", "found"), [(True, False, 0), (True, True, 2), (False, False, 2)])

@@ -33,7 +33,7 @@ def chosen(decision: Decision) -> list[list[str]]:
     return [[selection.host for selection in selections] for selections in decision.selections]
 
 
-def lost(decision: Decision) -> dict[str, dict[str, str]]:
+def filtered_hosts(decision: Decision) -> dict[str, dict[str, str]]:
     """{step: {host: reason}} of steps that lost any."""
     return {step.name: {one.host: one.reason for one in step.lost} for step in decision.steps if step.lost}
 
@@ -65,7 +65,10 @@ def test_fewer_hosts_than_instances_is_a_no_that_counts_them() -> None:
     decision = decide(three(), spec_of(memory_mb=16384), uuids(6), 0, rules())
     assert decision.error == "There are hosts for 4 of 6 instances."
     assert decision.found == 4
-    assert lost(decision)["placement"]["host2"] == "free MEMORY_MB 0 < requested 16384 (capacity 32768, used 32768)"
+    assert (
+        filtered_hosts(decision)["placement"]["host2"]
+        == "free MEMORY_MB 0 < requested 16384 (capacity 32768, used 32768)"
+    )
 
 
 def test_no_hosts_at_all_is_said_plainly() -> None:
@@ -89,7 +92,7 @@ def test_every_lost_host_has_its_filter_and_its_reason() -> None:
         record(3, inventories=roomy, memory_mb=2048, memory_mb_used=1024),
     )
     decision = decide(table, spec_of(root_gb=0), uuids(1), 0, rules())
-    assert lost(decision) == {
+    assert filtered_hosts(decision) == {
         "placement": {
             "host1": "free VCPU 0 < requested 1 (capacity 0, used 0); max_unit of VCPU 0 < requested 1; "
             "free MEMORY_MB 0 < requested 2048 (capacity 0, used 0); max_unit of MEMORY_MB 0 < requested 2048"
@@ -116,7 +119,7 @@ def test_the_best_are_recorded_with_each_weighers_share() -> None:
 def test_ignored_hosts_are_dropped_whatever_the_case() -> None:
     decision = decide(three(), spec_of(ignore_hosts=("HOST2",)), uuids(1), 0, rules())
     assert chosen(decision) == [["host1"]]
-    assert lost(decision) == {"ignore_hosts": {"host2": "ignored"}}
+    assert filtered_hosts(decision) == {"ignore_hosts": {"host2": "ignored"}}
 
 
 def test_a_forced_host_skips_the_filters_but_not_placement() -> None:
@@ -130,7 +133,7 @@ def test_a_forced_host_skips_the_filters_but_not_placement() -> None:
 
 def test_a_forced_node_respects_case() -> None:
     assert chosen(decide(three(), spec_of(force_nodes=("node3",)), uuids(1), 0, rules())) == [["host3"]]
-    assert lost(decide(three(), spec_of(force_nodes=("Node3",)), uuids(1), 0, rules())) == {
+    assert filtered_hosts(decide(three(), spec_of(force_nodes=("Node3",)), uuids(1), 0, rules())) == {
         "force_nodes": {f"host{n}": "not one of the forced nodes Node3" for n in (1, 2, 3)}
     }
 
@@ -162,7 +165,7 @@ def test_subset_and_alternates_are_drawn_from_all_equals() -> None:
 def test_no_more_candidates_than_max_placement_results_are_looked_at() -> None:
     decision = decide(three(), spec_of(), uuids(1), 2, rules(max_placement_results=1))
     assert chosen(decision) == [["host1"]]
-    assert set(lost(decision)["max_placement_results"]) == {"host2", "host3"}
+    assert set(filtered_hosts(decision)["max_placement_results"]) == {"host2", "host3"}
 
 
 def test_the_limits_of_the_filters_go_with_the_selection() -> None:

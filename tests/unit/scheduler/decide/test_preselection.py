@@ -20,7 +20,7 @@ def aggregate(name: str) -> AggregateFacts:
     return AggregateFacts(1, name, (), name)
 
 
-def wanted(**placement: Any) -> RequestSpec:
+def spec_with(**placement: Any) -> RequestSpec:
     return msgspec.structs.replace(plain(), placement=PlacementFilter(**placement))
 
 
@@ -44,7 +44,7 @@ def wanted(**placement: Any) -> RequestSpec:
 )
 def test_candidates(sentence: str, placement: dict[str, Any], host: dict[str, Any], reason: str | None) -> None:
     table = table_of(record(**host))
-    verdict = placement_verdict(table, wanted(**placement))
+    verdict = placement_verdict(table, spec_with(**placement))
     assert verdict.passed.tolist() == [reason is None], sentence
     if reason is not None:
         assert reason in verdict.reason(0)
@@ -60,7 +60,7 @@ def test_candidates(sentence: str, placement: dict[str, Any], host: dict[str, An
     ],
 )
 def test_a_second_choice(sentence: str, inventories: dict[str, Any], takes: dict[str, int] | None) -> None:
-    spec = msgspec.structs.replace(wanted(resources={"PCPU": 2}), fallback=PlacementFilter(resources={"VCPU": 2}))
+    spec = msgspec.structs.replace(spec_with(resources={"PCPU": 2}), fallback=PlacementFilter(resources={"VCPU": 2}))
     table = table_of(record(inventories=inventories))
     verdict = placement_verdict(table, spec)
     assert verdict.passed.tolist() == [takes is not None], sentence
@@ -87,7 +87,7 @@ def test_the_table_says_what_each_host_says(
         record(n, traits=traits, provider_aggregates=of, aggregates=tuple(map(aggregate, sorted(mine))))
         for n, (traits, of, mine) in enumerate(hosts, 1)
     ]
-    spec = wanted(
+    spec = spec_with(
         required_traits=tuple(required),
         forbidden_traits=tuple(forbidden),
         member_of=(tuple(member),) if member else (),

@@ -28,7 +28,7 @@ class First:
         return 0
 
 
-def decided(spec: RequestSpec, hosts: list[HostRecord], count: int = 1, **overrides: Any) -> Decision:
+def decision_of(spec: RequestSpec, hosts: list[HostRecord], count: int = 1, **overrides: Any) -> Decision:
     rules = rules_of(options(**overrides), First())  # type: ignore[arg-type]
     return decide(table_of(*hosts), spec, uuids(count), 0, rules)
 
@@ -48,14 +48,14 @@ def chosen(decision: Decision) -> list[str]:
 @pytest.mark.parametrize("spec", [request(hints={"rack": "r1"}), request(extra_specs={"acme:rack": "r1"})])
 def test_a_filter_by_dotted_path_takes_its_place_in_the_chain(spec: RequestSpec) -> None:
     hosts = [*four(), record(5, aggregates=RACKS[0], memory_mb=1024, inventories={})]
-    decision = decided(spec, hosts, enabled_filters=["ComputeFilter", f"{HERE}.RackFilter", "RamFilter"])
+    decision = decision_of(spec, hosts, enabled_filters=["ComputeFilter", f"{HERE}.RackFilter", "RamFilter"])
     assert steps(decision) == [("ComputeFilter", 4, 4), ("RackFilter", 4, 2), ("RamFilter", 2, 2)]
     assert [lost.reason for lost in decision.steps[2].lost] == ["RackFilter said no"] * 2
     assert chosen(decision) == ["host1"]
 
 
 def test_a_filter_by_available_filters_is_enabled_by_its_name() -> None:
-    decision = decided(
+    decision = decision_of(
         request(hints={"rack": "r2"}),
         four(),
         available_filters=["nova.scheduler.filters.all_filters", f"{HERE}.RackFilter"],
@@ -66,7 +66,7 @@ def test_a_filter_by_available_filters_is_enabled_by_its_name() -> None:
 
 def test_only_available_filters_can_be_enabled() -> None:
     with pytest.raises(errors.InvalidConfiguration, match="unknown name 'DiskFilter'; known are RackFilter, RamFilter"):
-        decided(
+        decision_of(
             request(),
             four(),
             available_filters=[f"{HERE}.RackFilter", "nova.scheduler.filters.ram_filter.RamFilter"],
@@ -76,21 +76,21 @@ def test_only_available_filters_can_be_enabled() -> None:
 
 def test_a_filter_that_looks_at_all_hosts_together() -> None:
     hosts = [record(n, instances=tuple(f"i{n}{k}" for k in range(n)), num_instances=n) for n in (4, 3, 2, 1)]
-    decision = decided(request(), hosts, enabled_filters=[f"{HERE}.QuietHalfFilter"])
+    decision = decision_of(request(), hosts, enabled_filters=[f"{HERE}.QuietHalfFilter"])
     assert steps(decision) == [("QuietHalfFilter", 4, 2)]
     assert sorted(lost.host for lost in decision.steps[1].lost) == ["host3", "host4"]
 
 
 def test_what_a_filter_writes_into_limits_reaches_the_claim() -> None:
     hosts = four(stats={"bandwidth": "7"})
-    decision = decided(request(), hosts, enabled_filters=["RamFilter", f"{HERE}.ReservedRamFilter", "CoreFilter"])
+    decision = decision_of(request(), hosts, enabled_filters=["RamFilter", f"{HERE}.ReservedRamFilter", "CoreFilter"])
     limits = decision.selections[0][0].limits
     assert (limits.memory_mb, limits.vcpu, limits.other) == (28672.0, 64.0, {"acme_bandwidth": "7"})
 
 
 def test_a_filter_that_need_not_be_asked_again_for_each_instance() -> None:
     ReservedRamFilter.asked = 0
-    decision = decided(request(), four(), count=3, enabled_filters=[f"{HERE}.ReservedRamFilter"])
+    decision = decision_of(request(), four(), count=3, enabled_filters=[f"{HERE}.ReservedRamFilter"])
     assert decision.found == 3
     assert ReservedRamFilter.asked == 4
     assert {s[0].limits.memory_mb for s in decision.selections} == {28672.0}
@@ -98,24 +98,24 @@ def test_a_filter_that_need_not_be_asked_again_for_each_instance() -> None:
 
 def test_a_filter_that_runs_on_rebuild() -> None:
     spec = request(hints={"_nova_check_type": ["rebuild"], "rack": "r9"})
-    assert steps(decided(spec, four(), enabled_filters=[f"{HERE}.RackFilter"])) == [("RackFilter", 4, 0)]
+    assert steps(decision_of(spec, four(), enabled_filters=[f"{HERE}.RackFilter"])) == [("RackFilter", 4, 0)]
 
 
 def test_a_filter_that_does_not_run_on_rebuild() -> None:
     small = four(memory_mb=4096)
     path = f"{HERE}.ReservedRamFilter"
-    assert decided(request(), small, enabled_filters=[path]).found == 0
-    assert decided(request(hints={"_nova_check_type": "rebuild"}), small, enabled_filters=[path]).found == 1
+    assert decision_of(request(), small, enabled_filters=[path]).found == 0
+    assert decision_of(request(hints={"_nova_check_type": "rebuild"}), small, enabled_filters=[path]).found == 1
 
 
 def test_a_filter_that_raises_fails_the_request_with_its_name() -> None:
     with pytest.raises(errors.MinovaError, match=r"BrokenFilter failed: AttributeError.*power_draw"):
-        decided(request(), four(), enabled_filters=[f"{HERE}.BrokenFilter"])
+        decision_of(request(), four(), enabled_filters=[f"{HERE}.BrokenFilter"])
 
 
 def test_a_weigher_by_dotted_path_is_summed_in_its_place() -> None:
     hosts = [*four()[:3], record(4, aggregates=aggregates({"last_node_weight_multiplier": "-1"}))]
-    decision = decided(request(), hosts, weight_classes=[f"{HERE}.LastNodeWeigher", "RAMWeigher"])
+    decision = decision_of(request(), hosts, weight_classes=[f"{HERE}.LastNodeWeigher", "RAMWeigher"])
     assert [(one.host, one.weights) for one in decision.weighed] == [
         ("host3", {"LastNodeWeigher": pytest.approx(20 / 3), "RAMWeigher": 1.0}),
         ("host2", {"LastNodeWeigher": pytest.approx(10 / 3), "RAMWeigher": 1.0}),

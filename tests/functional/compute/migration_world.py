@@ -1,0 +1,351 @@
+"""Three nodes with cells, pinned CPUs, pages and devices, over the real conductor, scheduler and trackers, in one thread.
+
+What later drives moves (a task of the conductor, the computes' part of a migration) is played by the test: it calls the
+conductor and the trackers in that order, and moves the domains.
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from sqlalchemy import func, select
+
+from minova import errors
+from minova.cmd.conductor import make_manager
+from minova.compute.accounting.audit import audit_node
+from minova.compute.instances.builds import Images
+from minova.compute.manager import ComputeManager
+from minova.compute.tracker.nodes import settings_from
+from minova.context import RequestContext
+from minova.db import models
+from minova.db.engine import Database
+from minova.hardware.demands import demands_of
+from minova.objects.compute_node import ComputeNode, HypervisorView
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.migration import Migration, MigrationType, Moved
+from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
+from minova.objects.pci import PciDevice
+from minova.objects.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.server_request import CreateServers
+from minova.scheduler.manager import SchedulerManager
+from tests.cluster import configure
+from tests.fakes.hypervisor import Hypervisor
+
+CTX = RequestContext(request_id="req-1", user_id="alice", project_id="demo", is_admin=True)
+IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)
+ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "154c", "device_type": "type-VF"}'
+HOSTS = ("a", "b", "c")
+START = 1_700_000_000.0
+
+
+def flavor(name: str, vcpus: int, memory_mb: int, **specs: str) -> Flavor:
+    extra = {key.replace("__", ":").replace("_0_", "."): value for key, value in specs.items()}
+    return Flavor(flavorid=name, name=name, vcpus=vcpus, memory_mb=memory_mb, root_gb=1, extra_specs=extra)
+
+
+FLAVORS = (
+    flavor("small", 1, 256),
+    flavor("large", 3, 1024),
+    flavor("pinned", 2, 512, hw__cpu_policy="dedicated"),
+    flavor("isolated", 2, 512, hw__cpu_policy="dedicated", hw__emulator_threads_policy="isolate"),
+    flavor("cells", 2, 512, hw__numa_nodes="2"),
+    flavor("pages", 1, 512, hw__mem_page_size="2048"),
+    flavor("device", 1, 256, pci_passthrough__alias="nic:1"),
+    flavor("both", 2, 512, hw__cpu_policy="dedicated", pci_passthrough__alias="nic:1"),
+)
+
+
+class Machine(Hypervisor):
+    """Two cells of four CPUs and 2 GiB, half of it in pages of 2 MiB; a network card with three virtual functions.
+
+    Devices at the addresses in `gone` are not there now.
+    """
+
+    gone: frozenset[str] = frozenset()
+
+    def host_view(self, node: str) -> HypervisorView:
+        pages = (NUMAPages(size_kb=4, total=262144), NUMAPages(size_kb=2048, total=512))
+        cells = tuple(
+            NUMACell(
+                id=number,
+                cpuset=frozenset(range(4 * number, 4 * number + 4)),
+                pcpuset=frozenset(range(4 * number, 4 * number + 4)),
+                memory=2048,
+                siblings=tuple(frozenset({cpu, cpu + 1}) for cpu in range(4 * number, 4 * number + 4, 2)),
+                mempages=pages,
+                socket=number,
+            )
+            for number in (0, 1)
+        )
+        card = "0000:0a:00.0"
+        devices = [PciDevice(address=card, vendor_id="8086", product_id="1572", dev_type="type-PF", numa_node=0)]
+        devices += [
+            PciDevice(
+                address=f"0000:0a:02.{number}",
+                vendor_id="8086",
+                product_id="154c",
+                dev_type="type-VF",
+                numa_node=0,
+                parent_addr=card,
+            )
+            for number in range(3)
+        ]
+        view = super().host_view(node)
+        present = tuple(device for device in devices if device.address not in self.gone)
+        return msgspec.structs.replace(view, numa_topology=NUMATopology(cells), pci_devices=present)
+
+    def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
+        return (0, 0, int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))
+
+
+@cache
+def options_of(host: str, folder: Path) -> Any:
+    """The same in every world: nothing of it is in files."""
+    return configure(folder / host, host=host, pci__alias=[ALIAS], cpu_allocation_ratio=1.0)
+
+
+class World:
+    """`now` is everybody's clock."""
+
+    machine: type[Machine] = Machine
+
+    def __init__(self, folder: Path, tables: Path) -> None:
+        self.now = START
+        self._tables = tables
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(tables, folder / "minova.sqlite")
+        self.db = Database(f"sqlite:///{folder}/minova.sqlite", clock=lambda: self.now)
+        self.waiting: list[Callable[[], None]] = []
+        self.machines = {host: self.machine(host, vcpus=8, memory_mb=4096 + 512, local_gb=50) for host in HOSTS}
+        self.computes: dict[str, ComputeManager] = {}
+        scheduler = SchedulerManager(self._conf("s"), self.db, None, host="s", clock=lambda: self.now)
+        self.conductor = make_manager(
+            self._conf("conductor"),
+            self.db,
+            cast(Any, scheduler),
+            lambda host: cast(Any, self.computes[host]),
+            host="conductor",
+            clock=lambda: self.now,
+            spawn=self.waiting.append,
+        )
+        self.conductor.init_host()
+        self.conductor.post_start_hook()
+        self.moves: dict[str, Migration] = {}
+        self._claim_number = 100
+        for host in HOSTS:
+            self.start(host)
+
+    def _conf(self, host: str) -> Any:
+        return options_of(host, self._tables.parent)
+
+    def start(self, host: str) -> None:
+        """A compute begins, as after a crash: all it knew is gone, its domains are there."""
+        self.computes[host] = ComputeManager(
+            self._conf(host),
+            cast(Any, self.machines[host]),
+            cast(Any, self.conductor),
+            host=host,
+            images=cast(Images, None),
+            clock=lambda: self.now,
+            spawn=self.waiting.append,
+        )
+        self.computes[host].init_host()
+        self.computes[host].pre_start_hook()
+        self.settle()
+
+    def settle(self) -> None:
+        while self.waiting:
+            self.waiting.pop(0)()
+
+    def close(self) -> None:
+        self.db.close()
+
+    # -- what people do --------------------------------------------------------------------------------------------
+
+    def boot(self, wanted: Flavor) -> str:
+        request = CreateServers(name="vm", flavor=wanted, image=IMAGE, min_count=1, max_count=1)
+        (uuid,) = self.conductor.create_servers(CTX, request=request).instance_uuids
+        self.settle()
+        return uuid
+
+    def delete(self, uuid: str) -> None:
+        self.conductor.delete_server(CTX, instance_uuid=uuid)
+        self.settle()
+
+    def tick(self) -> None:
+        """Time passes, and every service does its periodic work."""
+        self.now += 20.0
+        for host in HOSTS:
+            self.computes[host].heartbeat()
+        for task in self.conductor.periodic_tasks():
+            task.work()
+        self.settle()
+
+    # -- moves -----------------------------------------------------------------------------------------------------
+
+    def move(self, uuid: str, kind: MigrationType, dest: str, wanted: Flavor) -> bool:
+        """Begin one and let the destination claim. False: it is not idle, or there is no room."""
+        demands = demands_of(wanted, IMAGE, [ALIAS])
+        self._claim_number += 10
+        try:
+            moved = self.conductor.collaborators.migrations.begin_move(
+                uuid,
+                kind,
+                wanted,
+                self._selection(dest, wanted),
+                numa_topology=demands.numa_topology,
+                pci_requests=demands.pci_requests,
+                claim_number=self._claim_number,
+            )
+        except (errors.Conflict, errors.NotFound, errors.ComputeResourcesUnavailable):
+            return False
+        self.moves[uuid] = moved.migration
+        self._note(moved)
+        try:
+            claim = self._tracker(dest).move_claim(CTX, moved.instance, moved.migration, HostLimits())
+        except errors.ComputeResourcesUnavailable:
+            self.step(uuid, "error")
+            return False
+        self.moves[uuid] = claim.migration
+        return True
+
+    def step(self, uuid: str, status: str) -> None:
+        """The move goes on; its domain goes where its instance goes."""
+        migration = self.moves[uuid]
+        assert migration.dest_compute is not None
+        moved = self.conductor.step_move(CTX, migration.uuid, status, migration.dest_compute)
+        self.moves[uuid] = moved.migration
+        if not moved.migration.in_progress:
+            del self.moves[uuid]
+        for host, machine in self.machines.items():
+            if moved.instance.host == host:
+                machine.add_domain(uuid, host, moved.instance.flavor.memory_mb, attempt=moved.instance.attempt)
+            elif host in (migration.source_compute, migration.dest_compute):
+                machine.destroy(uuid)
+        self._note(moved)
+
+    def _note(self, moved: Moved) -> None:
+        for host in {moved.migration.source_compute, moved.migration.dest_compute}:
+            self._tracker(str(host)).note_move(CTX, moved.instance, moved.migration)
+
+    def _selection(self, host: str, wanted: Flavor) -> Selection:
+        node = self._tracker(host).node
+        assert node is not None
+        return Selection(host=host, node=host, provider_uuid=node.uuid, allocation=RequestSpec(flavor=wanted).resources)
+
+    def _tracker(self, host: str) -> Any:
+        return self.computes[host]._nodes.tracker(host)
+
+    # -- what must be true -----------------------------------------------------------------------------------------
+
+    def violations(self) -> list[str]:
+        """incremental usage = audited usage = the node's row = the sum over rows = allocations; nothing twice."""
+        found: list[str] = []
+        for host in HOSTS:
+            kept = self._tracker(host).node
+            self.computes[host]._nodes.save(CTX)
+            audited, row = self._audited(host)
+            found += differences(f"{host}: kept, audited", kept, audited)
+            found += differences(f"{host}: kept, row", kept, row)
+            found += self._sums(host, kept)
+            found += pinned_twice(host, kept)
+        return found
+
+    def _audited(self, host: str) -> tuple[ComputeNode, ComputeNode]:
+        """As an audit would find it now, and as its row is."""
+        view = self.machines[host].host_view(host)
+        inputs = self.conductor.begin_audit(CTX, host=host, view=view)
+        settings = settings_from(self._conf(host), host)
+        finding = audit_node(
+            view,
+            inputs,
+            settings,
+            new_uuid="new",
+            overhead=self.machines[host].overhead,
+            failed_builds=self._tracker(host)._failed_builds,
+        )
+        assert not finding.conflicts
+        assert inputs.node is not None
+        return finding.node_usage.node, inputs.node
+
+    def _sums(self, host: str, kept: ComputeNode) -> list[str]:
+        """By the plainest rule that can be written down: who is here, and which side of which move."""
+        held = [row.flavor for row in self._instances() if row.host == host]
+        for row in self._instances():
+            migration = self.moves.get(row.uuid)
+            if migration is not None and migration.status != "accepted":
+                held += [side for side, on in _sides(migration, row.host) if on == host]
+        found = []
+        extra = sum(self.machines[host].overhead(one)[2] for one in held)
+        sums = {
+            "vcpus_used": sum(one.vcpus for one in held) + extra,
+            "memory_mb_used": 512 + sum(one.memory_mb for one in held),
+            "local_gb_used": sum(one.disk_gb for one in held),
+        }
+        for name, expected in sums.items():
+            if getattr(kept, name) != expected:
+                found.append(f"{host}: {name} is {getattr(kept, name)}, the rows say {expected}")
+        allocated = self._allocated(kept.uuid)
+        usage = {"VCPU": kept.vcpus_used - extra, "MEMORY_MB": kept.memory_mb_used - 512, "DISK_GB": kept.local_gb_used}
+        if allocated != {name: amount for name, amount in usage.items() if amount}:
+            found.append(f"{host}: allocated {allocated}, used {usage}")
+        return found
+
+    def _instances(self) -> Sequence[models.Instance]:
+        with self.db.read() as session:
+            query = select(models.Instance).where(models.Instance.deleted_at.is_(None))
+            return session.scalars(query.order_by(models.Instance.id)).all()
+
+    def _allocated(self, provider_uuid: str) -> dict[str, int]:
+        model, provider = models.Allocation, models.ResourceProvider
+        query = (
+            select(model.resource_class, func.sum(model.used))
+            .join(provider, provider.id == model.provider_id)
+            .where(provider.uuid == provider_uuid)
+            .group_by(model.resource_class)
+        )
+        with self.db.read() as session:
+            return {row[0]: int(row[1]) for row in session.execute(query)}
+
+
+def _sides(migration: Migration, host: str | None) -> list[tuple[Flavor, str | None]]:
+    """What the move holds beside the instance, and where."""
+    if migration.source_compute == migration.dest_compute:
+        return [(migration.old_flavor if migration.switched else migration.new_flavor, migration.dest_compute)]
+    sides: list[tuple[Flavor, str | None]] = []
+    if host != migration.dest_compute:
+        sides.append((migration.new_flavor, migration.dest_compute))
+    if host != migration.source_compute:
+        sides.append((migration.old_flavor, migration.source_compute))
+    return sides
+
+
+def differences(what: str, one: ComputeNode, other: ComputeNode) -> list[str]:
+    ignored = {"id", "generation", "uuid"}
+    return [
+        f"{what}: {name} {getattr(one, name)} != {getattr(other, name)}"
+        for name in one.__struct_fields__
+        if name not in ignored and getattr(one, name) != getattr(other, name)
+    ]
+
+
+def pinned_twice(host: str, node: ComputeNode) -> list[str]:
+    """Pages and CPUs of a cell, devices with more than one owner among relatives."""
+    found = []
+    assert node.numa_topology is not None
+    for cell in node.numa_topology.cells:
+        if not cell.pinned_cpus <= cell.pcpuset:
+            found.append(f"{host}: pinned {sorted(cell.pinned_cpus)}")
+        # Guests that ask for no page size are counted in the smallest, and may overcommit it.
+        found += [f"{host}: {pages}" for pages in cell.mempages[1:] if not 0 <= pages.used <= pages.total]
+        if cell.memory_usage < 0 or cell.cpu_usage < 0:
+            found.append(f"{host}: cell {cell.id} is negative")
+    owners = {device.address: device.instance_uuid for device in node.pci_devices}
+    card = owners.get("0000:0a:00.0")
+    if card is not None and any(owner for address, owner in owners.items() if address != "0000:0a:00.0"):
+        found.append(f"{host}: the card and its functions are both taken")
+    return found

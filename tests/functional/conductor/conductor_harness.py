@@ -1,0 +1,297 @@
+"""Conductors over one database, with a scheduler that claims but decides as told, and hosts that note what they are asked.
+
+Time stands still until a test moves it; background work waits until `settle` runs it.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy import select
+
+from minova import conf as configuration
+from minova.cmd.conductor import make_manager
+from minova.conductor.manager import ConductorManager
+from minova.context import RequestContext
+from minova.db import models
+from minova.db.api_queries import instances
+from minova.db.engine import Database
+from minova.notifier import Notifier
+from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.diagnosis import Diagnosis
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.server_request import CreateServers
+from minova.objects.service import Service
+from tests.functional.conductor.fakes import FakeHost, FakeScheduler
+from tests.functional.scheduler.cloud import named
+
+CTX = RequestContext(request_id="req-1", user_id="alice", project_id="demo")
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
+IMAGE = Image(id=named("image"), name="guest", status="active", disk_format="raw", properties={"os_type": "linux"})
+START = 1_700_000_000.0
+
+
+class NoPauses(threading.Event):
+    """Does not wait: one thread does everything here, so nothing would change during a pause."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self.is_set()
+
+
+class ConductorHarness:
+    """`hosts` are registered and audited. `now` is everybody's clock, the database's too.
+
+    With `wall` only the database's wall clock is `now` and `step` seconds: the cloud clock is the real one, and moves with the
+    conductors' periodic work. `host_step` is that of the conductors' own wall clocks.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        hosts: tuple[str, ...] = ("a", "b", "c"),
+        notifier: Notifier | None = None,
+        wall: bool = False,
+        **options: Any,
+    ) -> None:
+        self.now = START
+        self.step = self.host_step = 0.0
+        self.notifier = notifier
+        self.db = Database(url, clock=None if wall else self._wall, wall=self._wall)
+        self.options = options
+        self.waiting: list[tuple[str, Callable[[], None]]] = []
+        self.scheduler = FakeScheduler(self.db)
+        self.hosts = {name: FakeHost(name) for name in hosts}
+        self.conductor = self.start("one")
+        for name in hosts:
+            self.add_host(name)
+        self.scheduler.order = list(hosts)
+        self.tick(self.conductor)
+
+    def _wall(self) -> float:
+        return self.now + self.step
+
+    def conf(self) -> cfg.ConfigOpts:
+        conf = configuration.new()
+        conf([], project="minova", default_config_files=[])
+        for name, value in self.options.items():
+            group, _, option = name.rpartition("__")
+            conf.set_override(option, value, group=group or None)
+        return conf
+
+    def start(self, host: str) -> ConductorManager:
+        """Another conductor, as a process of its own would be."""
+        made = make_manager(
+            self.conf(),
+            self.db,
+            self.scheduler,
+            lambda name: self.hosts.setdefault(name, FakeHost(name)),
+            host=host,
+            clock=lambda: self.now + self.host_step,
+            ticks=lambda: self.now,
+            spawn=lambda work: self.waiting.append((host, work)),
+            notifier=self.notifier,
+            stopping=NoPauses(),
+        )
+        made.init_host()
+        made.post_start_hook()
+        return made
+
+    def kill(self, host: str) -> None:
+        """What it had in hand is never done."""
+        self.waiting = [item for item in self.waiting if item[0] != host]
+
+    def close(self) -> None:
+        self.db.close()
+
+    # -- time and work ---------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Do what waits in the background, and what comes of it."""
+        while self.waiting:
+            self.waiting.pop(0)[1]()
+
+    def tick(self, conductor: ConductorManager, seconds: float = 0.0) -> None:
+        """Time passes, then this conductor does its periodic work."""
+        self.now += seconds
+        for task in conductor.periodic_tasks():
+            task.work()
+        self.settle()
+
+    def beat(self, *hosts: str) -> None:
+        for host in hosts or self.hosts:
+            self.conductor.heartbeat(CTX, host=host, binary="minova-compute")
+        self.tick(self.conductor)
+
+    # -- hosts -----------------------------------------------------------------------------------------------------
+
+    def add_host(self, name: str, vcpus: int = 4) -> ComputeNode:
+        service = Service(uuid=named(f"service {name}"), host=name, binary="minova-compute", topic="compute")
+        self.conductor.register_service(CTX, service=service)
+        return self.audit(name, vcpus=vcpus)
+
+    def audit(self, name: str, **changes: Any) -> ComputeNode:
+        with self.db.read() as session:
+            row = session.scalar(select(models.ComputeNode).where(models.ComputeNode.host == name))
+        node = self.node(name, **changes)
+        if row is not None:
+            node = msgspec.structs.replace(node, id=row.id, generation=row.generation)
+        return self.conductor.finish_audit(CTX, node=node, inventories=inventories_of(node))
+
+    @staticmethod
+    def node(name: str, **changes: Any) -> ComputeNode:
+        values = {"vcpus": 4, "memory_mb": 4096, "local_gb": 20, **changes}
+        return ComputeNode(uuid=named(name), host=name, hypervisor_hostname=f"{name}-node", id=1, **values)
+
+    def view(self, name: str, *domains: str) -> HypervisorView:
+        seen = [DomainView(uuid=d, name=d, memory_mb=512, vcpus=1, power_state=1) for d in domains]
+        return HypervisorView(
+            node=f"{name}-node",
+            vcpus=4,
+            memory_mb=4096,
+            memory_mb_used=0,
+            local_gb=20,
+            local_gb_used=0,
+            hypervisor_type="fake",
+            hypervisor_version=1,
+            hypervisor_hostname=f"{name}-node",
+            domains=tuple(seen),
+        )
+
+    def claim(self, host: str, uuid: str, attempt: int = 1) -> Any:
+        node = self.node(host, vcpus_used=1, memory_mb_used=512, running_vms=1)
+        return self.conductor.claim_instance(CTX, instance_uuid=uuid, attempt=attempt, node=node)
+
+    def succeed(self, host: str, uuid: str, attempt: int = 1) -> None:
+        said: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
+        self.conductor.build_succeeded(CTX, **said, power_state=1)
+
+    def build(self, host: str, uuid: str, attempt: int = 1) -> None:
+        """All that a host says of a build that goes well."""
+        said: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
+        self.claim(host, uuid, attempt)
+        for step in ("block_device_mapping", "spawning"):
+            self.conductor.begin_attempt(CTX, **said, step=step)
+        self.succeed(host, uuid, attempt)
+
+    def fail(self, host: str, uuid: str, attempt: int = 1, reason: str = "disk broken", retriable: bool = True) -> None:
+        said: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
+        self.conductor.build_failed(CTX, **said, reason=reason, retriable=retriable)
+
+    # -- users -----------------------------------------------------------------------------------------------------
+
+    def create(self, count: int = 1, **more: Any) -> tuple[str, ...]:
+        """Ask, and let the conductor schedule."""
+        made = self.conductor.create_servers(CTX, request=request(count, **more)).instance_uuids
+        self.settle()
+        return made
+
+    def active(self, host: str = "a") -> str:
+        (uuid,) = self.create()
+        self.build(host, uuid)
+        return uuid
+
+    def delete(self, uuid: str) -> None:
+        self.conductor.delete_server(CTX, instance_uuid=uuid)
+
+    def act(self, uuid: str, name: str) -> int:
+        """Ask for a server action; answers its id."""
+        self.conductor.start_action(CTX, instance_uuid=uuid, action=name)
+        return self.action_id(uuid)
+
+    def acted(self, uuid: str, name: str, host: str = "a") -> None:
+        """Ask for a server action, which its host does."""
+        power_state = {"stop": 4, "start": 1}[name]
+        said: dict[str, Any] = {"instance_uuid": uuid, "action_id": self.act(uuid, name), "host": host}
+        self.conductor.begin_action(CTX, **said)
+        self.conductor.action_succeeded(CTX, **said, power_state=power_state)
+
+    # -- what the tables say ---------------------------------------------------------------------------------------
+
+    def instance(self, uuid: str) -> models.Instance:
+        with self.db.read() as session:
+            return session.scalars(select(models.Instance).where(models.Instance.uuid == uuid)).one()
+
+    def state(self, uuid: str) -> str:
+        row = self.instance(uuid)
+        return f"{row.vm_state}/{row.task_state} on {row.host}"
+
+    def task(self, uuid: str) -> models.Task | None:
+        with self.db.read() as session:
+            return session.scalar(select(models.Task).where(models.Task.instance_uuid == uuid))
+
+    def fault(self, uuid: str) -> str:
+        with self.db.read() as session:
+            model = models.InstanceFault
+            query = select(model).where(model.instance_uuid == uuid).order_by(model.id.desc())
+            row = session.scalars(query).first()
+            return f"{row.details}: {row.message}" if row is not None else ""
+
+    def diagnosis(self, uuid: str) -> Diagnosis:
+        with self.db.read() as session:
+            found = instances.last_diagnosis(session, uuid)
+            assert found is not None
+            return found.value
+
+    def actions(self, uuid: str) -> list[tuple[str, str | None]]:
+        with self.db.read() as session:
+            model = models.InstanceAction
+            query = select(model.action, model.result).where(model.instance_uuid == uuid).order_by(model.id)
+            return [(action, result) for action, result in session.execute(query)]
+
+    def action_id(self, uuid: str) -> int:
+        """Of the newest action."""
+        with self.db.read() as session:
+            model = models.InstanceAction
+            query = select(model.id).where(model.instance_uuid == uuid).order_by(model.id.desc())
+            return session.scalars(query).first() or 0
+
+    def events(self, action_id: int) -> list[tuple[str, str | None, str | None]]:
+        """(event, host, result) of each event of an action."""
+        with self.db.read() as session:
+            model = models.InstanceActionEvent
+            query = select(model.event, model.host, model.result).where(model.action_id == action_id)
+            return [(event, host, result) for event, host, result in session.execute(query.order_by(model.id))]
+
+    def outcome(self, uuid: str) -> str:
+        """Of the first action, as people see it."""
+        with self.db.read() as session:
+            model = models.InstanceAction
+            query = select(model.result, model.message).where(model.instance_uuid == uuid).order_by(model.id)
+            result, message = session.execute(query).first() or (None, None)
+            return f"{result}: {message}"
+
+    def allocated(self) -> dict[str, str]:
+        """{instance uuid: host it has resources of}."""
+        by_provider = {named(name): name for name in self.hosts}
+        with self.db.read() as session:
+            model, provider = models.Allocation, models.ResourceProvider
+            query = select(model.consumer_uuid, provider.uuid).join(provider, provider.id == model.provider_id)
+            return {consumer: by_provider[uuid] for consumer, uuid in session.execute(query)}
+
+    def used(self, host: str) -> dict[str, int]:
+        with self.db.read() as session:
+            model, provider = models.Inventory, models.ResourceProvider
+            query = select(model.resource_class, model.used).join(provider, provider.id == model.provider_id)
+            return {row[0]: row[1] for row in session.execute(query.where(provider.uuid == named(host)))}
+
+    def row(self, host: str) -> models.ComputeNode:
+        with self.db.read() as session:
+            return session.scalars(select(models.ComputeNode).where(models.ComputeNode.host == host)).one()
+
+    def count(self, model: Any) -> int:
+        with self.db.read() as session:
+            return len(session.scalars(select(model)).all())
+
+
+def request(count: int = 1, **more: Any) -> CreateServers:
+    return CreateServers(
+        **{"name": "web", "flavor": FLAVOR, "image": IMAGE, "min_count": count, "max_count": count, **more}
+    )
+
+
+def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
+    totals = {"VCPU": node.vcpus, "MEMORY_MB": node.memory_mb, "DISK_GB": node.local_gb}
+    return tuple(Inventory(resource_class=name, total=total, max_unit=total) for name, total in totals.items())

@@ -1,0 +1,35 @@
+"""A conductor with threads of its own, beside those of a ConductorHarness whose work waits for `settle`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from minova.cmd.conductor import make_manager
+from minova.conductor.manager import ConductorManager
+from minova.contracts.compute import ComputeApi
+from tests.functional.conductor.conductor_harness import ConductorHarness
+
+
+@contextmanager
+def threaded(
+    harness: ConductorHarness,
+    *,
+    host: str = "threaded",
+    scheduler: Any = None,
+    compute: Callable[[str], ComputeApi] | None = None,
+) -> Iterator[ConductorManager]:
+    """It has started, and is stopped at the end; its periodic tasks run only when the test calls them."""
+    made = make_manager(
+        harness.conf(),
+        harness.db,
+        scheduler or harness.scheduler,
+        compute or (lambda name: harness.hosts[name]),
+        host=host,
+        clock=lambda: harness.now,
+    )
+    made.init_host()
+    made.post_start_hook()
+    try:
+        yield made
+    finally:
+        made.stop()
