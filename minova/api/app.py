@@ -14,6 +14,7 @@ from minova.api.image.collaborators import Collaborators as ImageCollaborators
 from minova.api.image.definition import ImageDefinition
 from minova.api.image.store import ImageStore
 from minova.api.placement.app import make_app as make_placement
+from minova.api.policies.enforcer import Policy
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
@@ -88,16 +89,17 @@ def make_app(
 ) -> App:
     """`placement_writes` opens the database to which Placement writes; None: Placement is not served here.
 
-    Raises InvalidConfiguration if the options for authentication contradict each other, or a PCI alias is invalid.
+    Raises InvalidConfiguration if the options for authentication contradict each other, a policy cannot be used, or a PCI alias is invalid.
     """
     authenticate = authenticator(conf)
-    placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes)
+    policy = Policy(conf)
+    placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes, policy)
     require_aliases(conf.pci.alias)
     servers = ComputeCollaborators(conf=conf, db=db, conductor=conductor, compute=compute)
     images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=ImageStore(conf.api.images_path))
     return App(
-        http.make_app(ComputeDefinition(servers), authenticate),
-        http.make_app(ImageDefinition(images), authenticate),
+        http.make_app(ComputeDefinition(servers), authenticate, policy),
+        http.make_app(ImageDefinition(images), authenticate, policy),
         placement,
         images,
     )

@@ -20,8 +20,14 @@ OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "admin_users",
         default=["admin"],
-        help="Users of http_basic that are administrators. Other users see and change only the resources of the project "
-        "that bears the user's name.",
+        help="Users of http_basic with the role admin. Other users see and change only the resources of their project.",
+    ),
+    cfg.ListOpt(
+        "user_roles",
+        default=[],
+        help="Projects and roles of the users of http_basic: USER:PROJECT:ROLE, several as rita:demo:reader,bob:demo:member. "
+        "Roles that the policies know are admin, manager, member and reader; each has the rights of the next one. A user "
+        "without an entry is member of the project that bears the user's name.",
     ),
     cfg.ListOpt(
         "trusted_proxies",
@@ -52,13 +58,6 @@ OPTS: list[cfg.Opt] = [
         default=114688,
         min=1024,
         help="Most bytes of a request body; image data are not counted.",
-    ),
-    cfg.BoolOpt(
-        "allow_zero_disk_flavors",
-        default=False,
-        help="Whether everyone may create servers with a flavor whose disk is 0. Such a root disk is as large as the image, and "
-        "the scheduler does not count it. By default only administrators may, as with Nova's policy "
-        "os_compute_api:servers:create:zero_disk_flavor.",
     ),
     cfg.IntOpt("threads", default=16, min=1, help="Requests served at the same time."),
     cfg.StrOpt("images_path", default="$state_path/images", help="Folder of the image store."),

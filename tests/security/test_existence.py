@@ -141,10 +141,12 @@ def test_deleting_an_image_that_is_not_there_uses_no_id(users: Users) -> None:
 @pytest.mark.parametrize(
     ("user", "allowed", "status"), [("alice", False, 403), ("alice", True, 202), ("admin", False, 202)]
 )
-def test_zero_disk_flavor_is_for_administrators_unless_allowed(
-    users: Users, user: str, allowed: bool, status: int
+def test_zero_disk_flavor_is_for_administrators_unless_the_policy_says_otherwise(
+    tmp_path: Path, user: str, allowed: bool, status: int
 ) -> None:
-    users.cloud.conf.set_override("allow_zero_disk_flavors", allowed, group="api")
+    policies = tmp_path / "policy.yaml"
+    policies.write_text('"os_compute_api:servers:create:zero_disk_flavor": "role:member"\n' if allowed else "{}\n")
+    users = Users(with_users(tmp_path, policy_file=str(policies)))
     server = {"name": "vm", "flavorRef": users.flavor(disk=0), "imageRef": users.image(user)}
     assert users.ask(user, "POST", SERVERS, {"server": server})[0] == status
     dry_run, document = users.ask(user, "POST", f"{SERVERS}/dry-run", {"server": server})
@@ -152,3 +154,4 @@ def test_zero_disk_flavor_is_for_administrators_unless_allowed(
     if status == 403:
         message = "Only volume-backed servers are allowed for flavors with zero disk."
         assert document == {"forbidden": {"code": 403, "message": message}}
+    users.cloud.close()

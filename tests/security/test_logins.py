@@ -13,8 +13,9 @@ import pytest
 from minova import conf as configuration
 from minova import errors
 from minova.api.http import auth, throttle
-from minova.api.http.auth import HttpBasic, Identity, Unauthenticated, authenticator, printable
+from minova.api.http.auth import HttpBasic, Unauthenticated, authenticator, printable
 from minova.api.http.throttle import TooManyFailures, parse_networks
+from minova.api.policies.users import Identity, Users
 from tests.functional.api.conftest import Cloud
 from tests.security.identities import login, with_users
 from tests.unit.api.http.test_auth import AuthRequest
@@ -30,7 +31,7 @@ class Logins:
         self.file = folder / "htpasswd"
         lines = [f"{user}:{bcrypt.hashpw(b'secret', bcrypt.gensalt(cost)).decode()}\n" for user, cost in costs.items()]
         self.file.write_text("".join(lines))
-        self.check: Any = HttpBasic(self.file, frozenset({"admin"}), clock=lambda: self.now, **more)
+        self.check: Any = HttpBasic(self.file, Users(["admin"], []), clock=lambda: self.now, **more)
 
     def login(self, user: str, password: str = "secret", address: str = ADMIN, **more: str) -> Identity:
         identity: Identity = self.check(AuthRequest(user, password, address, **more))
@@ -107,11 +108,11 @@ def test_password_in_the_cache_cannot_be_guessed_faster(logins: Logins) -> None:
 
 def test_stranger_cannot_lock_an_administrator_out(logins: Logins) -> None:
     logins.block("admin", STRANGER)
-    assert logins.login("admin", address=ADMIN).is_admin
+    assert "admin" in logins.login("admin", address=ADMIN).roles
     logins.now += auth.CACHE_SECONDS + 1
     for number in range(300):
         logins.fail("admin", f"198.51.100.{number % 250}")
-    assert logins.login("admin", address=ADMIN).is_admin
+    assert "admin" in logins.login("admin", address=ADMIN).roles
 
 
 def test_user_logs_in_again_after_the_delay(logins: Logins) -> None:

@@ -142,6 +142,10 @@ _ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Collaborators, Call, int, Any]
 }
 
 
+# By the key of an action.
+POLICIES = {name: f"os_compute_api:os-aggregates:{name}" for name in _ACTIONS}
+
+
 def view(aggregate: Aggregate) -> AggregateView:
     return AggregateView(**_brief(aggregate), hosts=aggregate.hosts, metadata=aggregate.metadata)
 

@@ -8,11 +8,11 @@ import msgspec
 from minova import errors
 from minova.api.compute import versions
 from minova.api.compute.routes import ROUTES
-from minova.api.http.auth import Identity
 from minova.api.http.definition import ApiDefinition
 from minova.api.http.faults import Content, Fault
 from minova.api.http.microversions import Version
 from minova.api.http.structs import StructValidation
+from minova.api.policies.users import Identity
 
 # Nova's names; every other status is a computeFault.
 FAULT_NAMES = {

@@ -9,6 +9,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.http import names
 from minova.api.http.call import Call
 from minova.api.http.structs import Int64, page_size
+from minova.api.policies.enforcer import Target
 from minova.db.catalogue import server_groups
 from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
 
@@ -54,11 +55,11 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Of every project only for administrators; others get their own, as in Nova."""
+    """Of every project only where the policy permits that; others get their own, as in Nova."""
     query: GroupsQuery = call.query
     if query.offset < 0:
         raise errors.BadRequest(f"offset must not be negative, and is {query.offset}.")
-    every = query.all_projects is not None and call.ctx.is_admin
+    every = query.all_projects is not None and call.permits("os_compute_api:os-server-groups:index:all_projects")
     size = page_size(query.limit, api.conf.api.max_limit)
     with api.db.read() as session:
         groups = server_groups.all_of(session, None if every else call.ctx.project_id, query.offset, size)
@@ -104,6 +105,7 @@ def _find(api: Collaborators, call: Call) -> InstanceGroup:
         group = server_groups.find(session, wanted) if len(wanted) <= 36 else None
     if group is None or (group.project_id != call.ctx.project_id and not call.ctx.is_admin):
         raise errors.NotFound(f"Instance group {wanted[:255]} could not be found.")
+    call.require_for(Target(project_id=group.project_id, user_id=group.user_id))
     return group
 
 

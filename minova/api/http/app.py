@@ -12,15 +12,20 @@ from minova.api.http.call import Call
 from minova.api.http.definition import ApiDefinition, Route
 from minova.api.http.faults import RETRY_AFTER, drain
 from minova.api.http.middleware import Identify
+from minova.api.policies.enforcer import Policy
 from minova.log import bound_request
 
 Application: TypeAlias = falcon.App[Any, Any]
 Responder: TypeAlias = Callable[..., None]
 
 
-def make_app(definition: ApiDefinition, authenticate: Authenticator, before: Sequence[Any] = ()) -> Application:
+def make_app(
+    definition: ApiDefinition, authenticate: Authenticator, policy: Policy, before: Sequence[Any] = ()
+) -> Application:
     """`before`: middleware that runs before the caller is identified."""
-    app: Application = falcon.App(middleware=[*before, Identify(definition, authenticate)])
+    for route in definition.routes:
+        _check_policy(definition, route)
+    app: Application = falcon.App(middleware=[*before, Identify(definition, authenticate, policy)])
     app.resp_options.default_media_type = definition.default_media_type  # type: ignore[assignment]
     # falcon has handlers of its own for the second: the most specific one wins.
     for kind in (Exception, falcon.HTTPError):
@@ -31,6 +36,11 @@ def make_app(definition: ApiDefinition, authenticate: Authenticator, before: Seq
     for path, routes in paths.items():
         app.add_route(path, _Resource(definition, routes))
     return app
+
+
+def _check_policy(definition: ApiDefinition, route: Route) -> None:
+    if route.rule is None and not route.actions and route.path not in definition.public:
+        raise ValueError(f"{route.method} {route.path} has no policy: who may call it?")
 
 
 class _Resource:
@@ -62,7 +72,13 @@ def _responder(definition: ApiDefinition, routes: Sequence[Route], allowed: Sequ
         if route is None:
             raise falcon.HTTPMethodNotAllowed(allowed) if routes[0].absent == 405 else falcon.HTTPNotFound()
         call = definition.call_type(
-            ctx=request.context.ctx, version=version, path=path, request=request, response=response
+            ctx=request.context.ctx,
+            access=request.context.access,
+            rule=route.rule or "",
+            version=version,
+            path=path,
+            request=request,
+            response=response,
         )
         with bound_request(call.ctx):
             call = _validate(definition, route, call)
@@ -76,8 +92,8 @@ def _validate(definition: ApiDefinition, route: Route, call: Call) -> Call:
     """The call with its query and body."""
     request, validation = call.request, definition.validation
     definition.check_headers(request, route)
-    if route.admin:
-        call.require_admin(f"{route.method} {request.path}")
+    if call.rule:
+        call.require(call.rule)
     query = validation.query(request, route.query, call.version)
     if route.body is None:
         return msgspec.structs.replace(call, query=query)
@@ -86,7 +102,16 @@ def _validate(definition: ApiDefinition, route: Route, call: Call) -> Call:
     except errors.BadRequest:
         definition.invalid_body(call.path)
         raise
-    return msgspec.structs.replace(call, query=query, raw=body.raw, body=body.document)
+    call = msgspec.structs.replace(call, query=query, raw=body.raw, body=body.document)
+    return _of_action(call, route) if route.actions else call
+
+
+def _of_action(call: Call, route: Route) -> Call:
+    """The call with the policy of its action. The handler refuses a body without an action."""
+    names = [name for name in call.body if name in route.actions]
+    for name in names:
+        call.require(route.actions[name])
+    return msgspec.structs.replace(call, rule=route.actions[names[0]]) if names else call
 
 
 def _error_handler(definition: ApiDefinition) -> Callable[..., None]:

@@ -17,11 +17,11 @@ from typing import Protocol
 
 import bcrypt
 import falcon
-import msgspec
 from oslo_config import cfg
 
 from minova import errors
 from minova.api.http.throttle import Attempt, Network, Throttle, client_address, parse_networks
+from minova.api.policies.users import Identity, Users, with_implied
 
 CHALLENGE = 'Basic realm="minova", charset="UTF-8"'
 # Seconds that a valid password is cached: bcrypt takes 50 to 200 ms of a CPU for each request.
@@ -36,14 +36,6 @@ DEFAULT_COST = 12
 # `$2y$12$`, 22 characters of salt and 31 of hash, in canonical base64: bcrypt refuses any other without a calculation.
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 LOG = logging.getLogger(__name__)
-
-
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """`project_id` None: the path of the request may name one."""
-
-    user_id: str
-    project_id: str | None
-    is_admin: bool
 
 
 class Unauthenticated(errors.Unauthorized):
@@ -75,7 +67,8 @@ def placement_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
 
 def _http_basic(conf: cfg.ConfigOpts) -> Authenticator:
     trusted = parse_networks("[api] trusted_proxies", conf.api.trusted_proxies)
-    return HttpBasic(Path(conf.api.http_basic_auth_user_file), frozenset(conf.api.admin_users), trusted_proxies=trusted)
+    users = Users(conf.api.admin_users, conf.api.user_roles)
+    return HttpBasic(Path(conf.api.http_basic_auth_user_file), users, trusted_proxies=trusted)
 
 
 def _require_loopback(group: str, strategy: str, option: str, address: str) -> None:
@@ -98,7 +91,7 @@ def is_loopback(address: str) -> bool:
 def noauth(request: falcon.Request) -> Identity:
     """X-Auth-Token may be `user:project`, as for Nova's noauth2."""
     user, _, project = (request.get_header("X-Auth-Token") or "").partition(":")
-    return Identity(user_id=user or "admin", project_id=project or None, is_admin=True)
+    return Identity(user_id=user or "admin", project_id=project or None, roles=with_implied(["admin"]))
 
 
 def noauth2(request: falcon.Request) -> Identity:
@@ -107,11 +100,13 @@ def noauth2(request: falcon.Request) -> Identity:
     if not token:
         raise Unauthenticated("There is no X-Auth-Token.")
     user, _, project = token.partition(":")
-    return Identity(user_id=user, project_id=project or user, is_admin=user == "admin")
+    return Identity(
+        user_id=user, project_id=project or user, roles=with_implied(["admin" if user == "admin" else "member"])
+    )
 
 
 class HttpBasic:
-    """Users of an htpasswd file, each the only member of a project of the same name. Reloads the file when it changes.
+    """Users of an htpasswd file. Reloads the file when it changes.
 
     The time of a refusal is the same for all users and for names that are not in the file. Failures are logged, and throttled.
     """
@@ -119,7 +114,7 @@ class HttpBasic:
     def __init__(
         self,
         path: Path,
-        admins: frozenset[str],
+        users: Users,
         clock: Callable[[], float] = time.monotonic,
         trusted_proxies: Sequence[Network] = (),
     ) -> None:
@@ -128,7 +123,7 @@ class HttpBasic:
         self._throttle = Throttle(clock)
         # Checks under way. Requests with the same credentials share one: a client that begins with many at once makes one attempt.
         self._checks: dict[bytes, Future[bool]] = {}
-        self._admins = admins
+        self._users = users
         self._clock = clock
         self._secret = os.urandom(32)
         self._lock = threading.Lock()
@@ -145,7 +140,7 @@ class HttpBasic:
         address = client_address(request.remote_addr, forwarded_for, self._trusted_proxies)
         if not self._is_valid(user, password, address):
             raise Unauthenticated("The user name or the password is wrong.")
-        return Identity(user_id=user, project_id=user, is_admin=user in self._admins)
+        return self._users.identity(user)
 
     def _is_valid(self, user: str, password: bytes, address: str) -> bool:
         """Raises TooManyFailures while this user must wait at this address."""

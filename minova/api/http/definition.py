@@ -4,18 +4,18 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import falcon
 import msgspec
 
 from minova.api.http import faults
-from minova.api.http.auth import Identity
 from minova.api.http.body import JsonBody
 from minova.api.http.call import Call
 from minova.api.http.faults import Content, Fault
 from minova.api.http.microversions import HIGHEST, LOWEST, Version
+from minova.api.policies.users import Identity
 
 # Takes the collaborators of its API and the call.
 Handler = Callable[[Any, Any], Any]
@@ -24,8 +24,10 @@ Handler = Callable[[Any, Any], Any]
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """`query` and `body` are what the API's validation understands: structs, or JSON schemas by microversion.
 
-    `answer`: the struct of the answer, where it has one. `admin`: for administrators only. `since`, `until`: the
-    microversions that have the route; in others the status is `absent`. `accepts_json`: a client must accept JSON.
+    `rule`: the policy that is required; AUTHENTICATED: none but credentials. `actions`: the policy by the body's one key,
+    where that names an action. A route has one of both, or its path is public. `answer`: the struct of the answer, where it
+    has one. `since`, `until`: the microversions that have the route; in others the status is `absent`. `accepts_json`: a
+    client must accept JSON.
     """
 
     method: str
@@ -35,7 +37,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body: Any = None
     answer: Any = None
     status: int = 200
-    admin: bool = False
+    rule: str | None = None
+    actions: Mapping[str, str] = {}
     since: Version = LOWEST
     until: Version = HIGHEST
     absent: int = 404
@@ -54,7 +57,7 @@ class ApiDefinition(ABC):
     """`collaborators` go to every handler.
 
     `public`: paths that need no credentials. `automatic_options`: falcon answers OPTIONS itself; else it is a 405.
-    `default_media_type`: the Content-Type of answers without a body.
+    `default_media_type`: the Content-Type of answers without a body. `refusal`: the text of a 403, with {} for the policy's name.
     """
 
     routes: Sequence[Route]
@@ -63,6 +66,7 @@ class ApiDefinition(ABC):
     public: frozenset[str] = frozenset()
     automatic_options = True
     default_media_type: str | None = falcon.MEDIA_JSON
+    refusal = "Policy doesn't allow {} to be performed."
 
     def __init__(self, collaborators: Any) -> None:
         self.collaborators = collaborators

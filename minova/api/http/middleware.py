@@ -7,8 +7,10 @@ import falcon
 
 from minova import errors
 from minova.api.http.auth import CHALLENGE, Authenticator, Unauthenticated
+from minova.api.http.call import Access
 from minova.api.http.definition import ApiDefinition
 from minova.api.http.throttle import TooManyFailures
+from minova.api.policies.enforcer import Caller, Policy
 from minova.context import RequestContext, new_request_id
 
 # The limit that OpenStack's own servers have for a URL (`url_length_limit` of oslo.service).
@@ -20,10 +22,11 @@ class QueryTooLong(errors.MinovaError):
 
 
 class Identify:
-    """Puts `request_id`, `version` and `ctx` into the request's context. `version` is None until it is negotiated."""
+    """Puts `request_id`, `version`, `ctx` and `access` into the request's context. `version` is None until it is negotiated."""
 
-    def __init__(self, definition: ApiDefinition, authenticate: Authenticator) -> None:
+    def __init__(self, definition: ApiDefinition, authenticate: Authenticator, policy: Policy) -> None:
         self._definition = definition
+        self._policy = policy
         self._authenticate = authenticate
 
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -38,6 +41,7 @@ class Identify:
         request.context.version = self._definition.negotiate(request, response)
         if request.path in self._definition.public:
             request.context.ctx = RequestContext(request_id=request_id)
+            request.context.access = self._access(Caller(user_id="", project_id=""))
             return
         try:
             identity = self._authenticate(request)
@@ -47,13 +51,17 @@ class Identify:
         except TooManyFailures as error:
             response.set_header("Retry-After", str(error.retry_after))
             raise
+        project_id = self._definition.project_of(request, identity)
+        caller = Caller(user_id=identity.user_id, project_id=project_id, roles=identity.roles)
+        caller = self._policy.known(caller)
+        request.context.access = self._access(caller)
         request.context.ctx = RequestContext(
-            request_id=request_id,
-            user_id=identity.user_id,
-            project_id=self._definition.project_of(request, identity),
-            is_admin=identity.is_admin,
+            request_id=request_id, user_id=caller.user_id, project_id=project_id, is_admin=caller.is_admin
         )
         self._definition.check_request(request)
+
+    def _access(self, caller: Caller) -> Access:
+        return Access(policy=self._policy, caller=caller, refusal=self._definition.refusal)
 
 
 class Cors:

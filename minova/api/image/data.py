@@ -38,7 +38,8 @@ class OutOfRange(errors.MinovaError):
 
 def upload(api: Collaborators, call: Call) -> None:
     """queued -> saving -> active. After any error the image is queued again and no bytes are left."""
-    image = images.own(images.find(api, call), call)
+    image = images.find(api, call)
+    call.require_for(images.target_of(image))
     _check_ready(image, call)
     with api.store.begin(image.id) as coming:
         saving = msgspec.structs.replace(image, status="saving")
@@ -126,6 +127,7 @@ def chunks(request: falcon.Request) -> Iterator[bytes]:
 def download(api: Collaborators, call: Call) -> None:
     """Answers 204 while there are no bytes; with a Range header one part of them."""
     image = images.find(api, call)
+    call.require_for(images.target_of(image))
     response = call.response
     if image.status != "active":
         response.status = falcon.HTTP_204

@@ -14,6 +14,7 @@ class ImageDefinition(ApiDefinition):
     routes = ROUTES
     validation = StructValidation(ROUTES)
     public = frozenset({"/v2", "/image"})
+    refusal = "You are not authorized to complete {} action."
 
     def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:
         return LOWEST

@@ -13,6 +13,7 @@ from minova.api.http import links, names, times
 from minova.api.http.call import Call
 from minova.api.http.structs import Int64, Page, check_sort_keys, page_size
 from minova.api.image.collaborators import Collaborators
+from minova.api.policies.enforcer import Target
 from minova.codecs import Decoder
 from minova.db.api_queries import images
 from minova.objects.image import Image
@@ -96,7 +97,9 @@ def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    return view(find(api, call))
+    image = find(api, call)
+    call.require_for(target_of(image))
+    return view(image)
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -108,7 +111,8 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def delete(api: Collaborators, call: Call) -> None:
     """Deletes the record first: bytes without a record do no harm."""
-    image = own(find(api, call), call)
+    image = find(api, call)
+    call.require_for(target_of(image))
     if image.protected:
         raise errors.Forbidden(f"Image {image.id} is protected and cannot be deleted.")
     api.conductor.delete_image(call.ctx, image_id=image.id)
@@ -131,11 +135,8 @@ def visible(image: Image | None, call: Call) -> Image | None:
     return image if image.owner == call.ctx.project_id else None
 
 
-def own(image: Image, call: Call) -> Image:
-    """Raises Forbidden for a visible image of another project."""
-    if not call.ctx.is_admin and image.owner != call.ctx.project_id:
-        raise errors.Forbidden(f"Image {image.id} belongs to another project.")
-    return image
+def target_of(image: Image) -> Target:
+    return Target(project_id=image.owner or "", visibility=image.visibility)
 
 
 def order(query: ImagesQuery) -> list[tuple[str, bool]]:
@@ -210,9 +211,11 @@ def _new(call: Call) -> Image:
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Provided object does not match schema 'image': {error}") from None
     if record.visibility == "public":
-        call.require_admin("publicize_image")
+        call.require("publicize_image")
+    if record.visibility == "community":
+        call.require("communitize_image")
     if record.owner not in (None, call.ctx.project_id):
-        call.require_admin("making an image for another owner")
+        call.require_for(Target(project_id=record.owner))
     return Image(
         id=_new_id(record.id),
         name=None if record.name is None else names.checked("Image name", record.name),

@@ -10,14 +10,19 @@ from minova.api.http.auth import Authenticator
 from minova.api.http.middleware import Cors
 from minova.api.placement.call import Placement
 from minova.api.placement.definition import PlacementDefinition
+from minova.api.policies.enforcer import Policy
 from minova.db.engine import Database
 
 
 def make_app(
-    conf: cfg.ConfigOpts, authenticate: Authenticator, reads: Database, writes: Callable[[], Database]
+    conf: cfg.ConfigOpts,
+    authenticate: Authenticator,
+    reads: Database,
+    writes: Callable[[], Database],
+    policy: Policy | None = None,
 ) -> http.Application:
     """The first change calls `writes` for its database; later changes use the same one."""
     placement = Placement(conf=conf, reads=reads, writes=cache(writes))
     definition = PlacementDefinition(placement)
     cors = Cors(conf.cors.allowed_origin, conf.cors.allow_headers)
-    return http.make_app(definition, authenticate, before=[cors])
+    return http.make_app(definition, authenticate, policy or Policy(conf), before=[cors])

@@ -9,7 +9,6 @@ from oslo_config import cfg
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from minova import errors
 from minova.api.http import call
 from minova.db.engine import Database
 
@@ -46,10 +45,6 @@ class Call(call.Call, frozen=True, kw_only=True):
     def href(self, path: str) -> str:
         """The path as the client must ask for it, below the place where Placement is mounted."""
         return f"{self.request.root_path}{path}"
-
-    def require_admin(self, action: str) -> None:
-        if not self.ctx.is_admin:
-            raise errors.Forbidden(f"Policy does not allow {action} to be performed.")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

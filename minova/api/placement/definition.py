@@ -13,7 +13,6 @@ from sqlalchemy.exc import IntegrityError
 from minova import errors
 from minova.api.http import call as http
 from minova.api.http import faults
-from minova.api.http.auth import Identity
 from minova.api.http.body import UnsupportedMediaType, media_type
 from minova.api.http.definition import ApiDefinition, Route
 from minova.api.http.faults import Content, Fault
@@ -22,6 +21,7 @@ from minova.api.http.microversions import Version, text
 from minova.api.placement import versions
 from minova.api.placement.call import Answer, Call
 from minova.api.placement.routes import ROUTES
+from minova.api.policies.users import Identity
 from minova.placement.errors import CONCURRENT_UPDATE, UNDEFINED, Refused
 from minova.placement.providers import queries
 
@@ -49,6 +49,7 @@ class PlacementDefinition(ApiDefinition):
     public = frozenset({"/"})
     automatic_options = False
     default_media_type = None
+    refusal = "Policy does not allow {} to be performed."
 
     @property
     def max_body_size(self) -> int:

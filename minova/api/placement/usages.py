@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from minova import errors
 from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.policies.enforcer import Target
 from minova.placement.allocations import usages
 from minova.placement.providers import queries
 
@@ -18,8 +18,7 @@ def of_provider(placement: Placement, call: Call) -> Answer:
 def of_project(placement: Placement, call: Call) -> Answer:
     """A user may read the usages of the own project."""
     project_id, user_id = call.last_value("project_id") or "", call.last_value("user_id")
-    if not call.ctx.is_admin and call.ctx.project_id != project_id:
-        raise errors.Forbidden(f"Policy does not allow the usages of project {project_id} to be shown.")
+    call.require_for(Target(project_id=project_id))
     used: Any
     with placement.reads.read() as session:
         if call.version >= (1, 38):

@@ -45,13 +45,13 @@ class Consoles:
 
 
 class Cloud:
-    """`options` are overrides of [api]. Requests answer (status, document). `url`: of a database instead of a file."""
+    """`options` are overrides of [api], and policy_file. Requests answer (status, document). `url`: of a database instead of a file."""
 
     def __init__(self, folder: Path, *, url: str | None = None, **options: Any) -> None:
         self.conf = configuration.load([], "test", files=[])
         self.conf.set_override("state_path", str(folder))
         for name, value in options.items():
-            self.conf.set_override(name, value, group="api")
+            self.conf.set_override(name, value, group="oslo_policy" if name == "policy_file" else "api")
         url = url or f"sqlite:///{folder}/minova.sqlite"
         create_all(url)
         self.db = Database(url)

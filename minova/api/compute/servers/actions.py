@@ -24,6 +24,11 @@ class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 _CONSOLE_OUTPUT = Decoder(ConsoleOutput, strict=False)
 CONSOLE_OUTPUT = "os-getConsoleOutput"
+# By the key of an action.
+POLICIES = {
+    CONSOLE_OUTPUT: "os_compute_api:os-console-output",
+    **{action.key: f"os_compute_api:servers:{action.name}" for action in ACTIONS},
+}
 
 
 def act(api: Collaborators, call: Call) -> Any:

@@ -139,13 +139,10 @@ def request_of(
 def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool = False) -> dict[str, Any]:
     """What decides where it goes, checked: fields of ServerRequest. `any_image`: without imageRef it is of any."""
     place = place_of(server.availability_zone or server.availability_zone_old)
-    if place.forced and not call.ctx.is_admin:
-        raise errors.Forbidden(
-            "Policy does not allow os_compute_api:servers:create:forced_host to be performed: "
-            "only administrators may name a host in availability_zone."
-        )
+    if place.forced:
+        call.require("os_compute_api:servers:create:forced_host")
     flavor, image = _flavor_and_image(api, call, server, any_image)
-    _check_zero_disk(api, call, flavor)
+    _check_zero_disk(call, flavor)
     faults = unfit(image, flavor) if image is not None else ()
     if image is not None and faults:
         raise errors.BadRequest(
@@ -209,9 +206,9 @@ def _check_image(image: Image | None, image_id: str) -> None:
         raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
 
 
-def _check_zero_disk(api: Collaborators, call: Call, flavor: Flavor) -> None:
+def _check_zero_disk(call: Call, flavor: Flavor) -> None:
     """The root disk of such a flavor is as large as the image, and the scheduler does not count it. Raises Forbidden."""
-    if flavor.root_gb == 0 and not call.ctx.is_admin and not api.conf.api.allow_zero_disk_flavors:
+    if flavor.root_gb == 0 and not call.permits("os_compute_api:servers:create:zero_disk_flavor"):
         raise errors.Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
 
 

@@ -14,6 +14,7 @@ from minova.db.api_queries.instances import Attempt
 from minova.objects.diagnosis import Diagnosis, LostHost
 from minova.objects.redact import redact_hosts
 
+HOSTS = "minova:servers:diagnosis:hosts"
 # Replaces a host that only administrators may see, so that the count stays.
 _SOMEWHERE = LostHost(host="", node="", reason="")
 
@@ -33,7 +34,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def redact_for(call: Call, diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
     """Complete for administrators, without hosts and other servers for users."""
-    return diagnosis if call.ctx.is_admin else counts_only(diagnosis, own_uuid)
+    return diagnosis if call.permits(HOSTS) else counts_only(diagnosis, own_uuid)
 
 
 def counts_only(diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
@@ -49,7 +50,7 @@ def counts_only(diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
 
 
 def _attempt(call: Call, attempt: Attempt) -> dict[str, Any]:
-    admin = call.ctx.is_admin
+    admin = call.permits(HOSTS)
     reason = attempt.reason or ""
     return {
         "host": attempt.host if admin else "",

@@ -8,6 +8,7 @@ import msgspec
 from minova import errors
 from minova.api.compute.servers.view import STATUS
 from minova.api.http import times
+from minova.api.http.call import Call
 from minova.api.http.structs import Int64, Page, check_sort_keys
 from minova.db.api_queries.instances import SORT_KEYS, InstanceFilter
 from minova.objects.states import VmState
@@ -41,17 +42,35 @@ class ServersQuery(Page, frozen=True, kw_only=True):
     sort_dir: tuple[str, ...] = ()
 
 
+ALL_FILTERS = "os_compute_api:servers:allow_all_filters"
+
+
+class Rights(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller may list. `refusal`: why not the servers of all projects; None: it may."""
+
+    is_admin: bool
+    all_filters: bool
+    refusal: str | None = None
+
+
+def rights_of(call: Call) -> Rights:
+    rule = f"{call.rule}:get_all_tenants"
+    return Rights(
+        is_admin=call.ctx.is_admin,
+        all_filters=call.permits(ALL_FILTERS),
+        refusal=None if call.permits(rule) else call.access.refusal.format(rule),
+    )
+
+
 # Of these the database must know all of a row's host; people without the admin role do not see hosts, so may not ask.
 ADMIN_FIELDS = ("host", "node", "project_id", "tenant_id", "deleted", "availability_zone")
 
 
-def wanted(query: ServersQuery, project_id: str, *, is_admin: bool) -> InstanceFilter | None:
+def wanted(query: ServersQuery, project_id: str, rights: Rights) -> InstanceFilter | None:
     """What to look for; None: nothing can match. What is only for administrators is ignored for others, as in Nova."""
-    if not is_admin:
-        if boolean("all_tenants", query.all_tenants):
-            raise errors.Forbidden(
-                "Policy does not allow os_compute_api:servers:index:get_all_tenants to be performed."
-            )
+    if rights.refusal is not None and boolean("all_tenants", query.all_tenants):
+        raise errors.Forbidden(rights.refusal)
+    if not rights.all_filters:
         query = msgspec.structs.replace(query, **dict.fromkeys(ADMIN_FIELDS))
     states = _vm_states(query)
     if states == ():
@@ -59,7 +78,7 @@ def wanted(query: ServersQuery, project_id: str, *, is_admin: bool) -> InstanceF
     since = None if query.changes_since is None else times.parse(query.changes_since)
     deleted: bool | None = boolean("deleted", query.deleted) or False
     if states is not None and VmState.DELETED in states and not deleted:
-        if not is_admin:
+        if not rights.is_admin:
             raise errors.Forbidden("Only administrators may list deleted servers.")
         deleted = True if states == (VmState.DELETED,) else None
     elif since is not None and query.deleted is None:

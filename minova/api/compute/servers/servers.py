@@ -12,6 +12,7 @@ from minova.api.compute.servers.view import ServerView, brief, shows_fault, view
 from minova.api.http import links
 from minova.api.http.call import Call
 from minova.api.http.structs import page_size
+from minova.api.policies.enforcer import Target
 from minova.db import models
 from minova.db.api_queries import availability_zones, instances
 from minova.objects.redact import redact_hosts
@@ -43,13 +44,16 @@ def delete(api: Collaborators, call: Call) -> None:
 
 
 def find(call: Call, session: Session) -> models.Instance:
-    """The server in the path. Raises NotFound also for a server that the caller may not see."""
+    """The server in the path. Raises NotFound also for a server that the caller may not see, Forbidden if the policy of the
+    route does not permit it for this server.
+    """
     wanted = call.path["server_id"]
     row = None
     if len(wanted) <= 36:
         row = instances.instance(session, wanted, None if call.ctx.is_admin else call.ctx.project_id)
     if row is None:
         raise errors.NotFound(f"Instance {wanted[:255]} could not be found.")
+    call.require_for(Target(project_id=row.project_id, user_id=row.user_id))
     return row
 
 
@@ -57,7 +61,7 @@ def _rows(api: Collaborators, call: Call, session: Session) -> tuple[Sequence[mo
     """A page of rows, and whether more follow."""
     query: filters.ServersQuery = call.query
     size = page_size(query.limit, api.conf.api.max_limit)
-    wanted = filters.wanted(query, call.ctx.project_id, is_admin=call.ctx.is_admin)
+    wanted = filters.wanted(query, call.ctx.project_id, filters.rights_of(call))
     order = filters.order(query)
     if wanted is None or size == 0:
         return [], False

@@ -103,7 +103,7 @@ def view(call: Call, row: models.Instance, fault: models.InstanceFault | None, z
     """`zone` is that of its host; until it has one, the zone that was asked for is shown."""
     status = status_of(row)
     where: dict[str, Any] = {}
-    if call.ctx.is_admin:
+    if call.permits("os_compute_api:os-extended-server-attributes"):
         where = {"host": row.host, "node": row.node, "instance_name": f"instance-{row.uuid}"}
     return ServerView(
         id=row.uuid,

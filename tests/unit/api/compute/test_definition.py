@@ -4,11 +4,11 @@ import pytest
 
 from minova import errors
 from minova.api.compute.definition import project_of
-from minova.api.http import auth
+from minova.api.policies.users import Identity
 
 
-def identity(project_id: str | None) -> auth.Identity:
-    return auth.Identity(user_id="u", project_id=project_id, is_admin=False)
+def identity(project_id: str | None) -> Identity:
+    return Identity(user_id="u", project_id=project_id, roles=())
 
 
 def test_project_comes_from_credentials_or_path() -> None:

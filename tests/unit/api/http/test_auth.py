@@ -9,6 +9,7 @@ import pytest
 
 from minova import errors
 from minova.api.http import auth
+from minova.api.policies.users import Users
 
 # 22 characters of salt, 31 of hash.
 SALTED = "fbzJMUT0Vv/nk/4ATKtO8O" + "RSjcp7uegoOjGfTnSmzTQfLZuNm8D2W"
@@ -81,9 +82,9 @@ def test_checked_password_is_cached_until_the_file_changes(tmp_path: Path) -> No
     hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
     file.write_text(f"alice:{hashed}\nadmin:{hashed}\n")
     now = 0.0
-    check: Any = auth.HttpBasic(file, frozenset({"admin"}), clock=lambda: now)
-    assert check(AuthRequest("alice", "secret")) == auth.Identity(user_id="alice", project_id="alice", is_admin=False)
-    assert check(AuthRequest("admin", "secret")).is_admin
+    check: Any = auth.HttpBasic(file, Users(["admin"], []), clock=lambda: now)
+    assert check(AuthRequest("alice", "secret")) == Users([], []).identity("alice")
+    assert "admin" in check(AuthRequest("admin", "secret")).roles
     for user, password in (("alice", "Secret"), ("bob", "secret"), ("", "")):
         with pytest.raises(auth.Unauthenticated):
             check(AuthRequest(user, password))
@@ -97,4 +98,4 @@ def test_checked_password_is_cached_until_the_file_changes(tmp_path: Path) -> No
 
 def test_missing_htpasswd_file_is_refused_with_the_option(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidConfiguration, match="http_basic_auth_user_file"):
-        auth.HttpBasic(tmp_path / "none", frozenset())
+        auth.HttpBasic(tmp_path / "none", Users([], []))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minova import errors
-from minova.api.compute.servers.filters import ServersQuery, like, order, wanted
+from minova.api.compute.servers.filters import Rights, ServersQuery, like, order, wanted
 from minova.api.http.structs import to_struct
 from minova.codecs import Decoder
 from minova.db.api_queries.instances import InstanceFilter
@@ -51,9 +51,13 @@ def test_an_escaped_name_finds_just_itself(name: str) -> None:
     assert re.sub(r"\\(.)", r"\1", found) == name
 
 
+ADMIN = Rights(is_admin=True, all_filters=True)
+USER = Rights(is_admin=False, all_filters=False, refusal="no")
+
+
 def ask(query: dict[str, str], *, is_admin: bool = True) -> InstanceFilter | None:
     pairs = [(key.replace("changes_since", "changes-since"), value) for key, value in query.items()]
-    return wanted(to_struct(pairs, QUERY), "mine", is_admin=is_admin)
+    return wanted(to_struct(pairs, QUERY), "mine", ADMIN if is_admin else USER)
 
 
 MEANINGS: list[tuple[dict[str, str], dict[str, Any]]] = [

@@ -1,0 +1,68 @@
+"""What a policy is, and the policies that the others are made of. Names and defaults are OpenStack's."""
+
+import msgspec
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """`check`: an expression of oslo.policy. What matches it may do what `description` says."""
+
+    name: str
+    check: str
+    description: str
+
+
+ADMIN = "rule:context_is_admin"
+MEMBER = "rule:project_member_or_admin"
+READER = "rule:project_reader_or_admin"
+EVERY_USER = "@"
+# For a route that has no policy in OpenStack: each user who is known may call it.
+AUTHENTICATED = ""
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name="context_is_admin",
+        check="role:admin",
+        description="What is_admin:True means: sees the resources of every project.",
+    ),
+    Rule(name="admin_api", check="is_admin:True", description="The older name of context_is_admin."),
+    Rule(
+        name="project_manager_api",
+        check="role:manager and project_id:%(project_id)s",
+        description="Manages the own project.",
+    ),
+    Rule(
+        name="project_member_api",
+        check="role:member and project_id:%(project_id)s",
+        description="Changes the resources of the own project.",
+    ),
+    Rule(
+        name="project_reader_api",
+        check="role:reader and project_id:%(project_id)s",
+        description="Reads the resources of the own project.",
+    ),
+    Rule(
+        name="project_manager_or_admin",
+        check="rule:project_manager_api or rule:context_is_admin",
+        description="A manager of the project, or an administrator.",
+    ),
+    Rule(
+        name="project_member_or_admin",
+        check="rule:project_member_api or rule:context_is_admin",
+        description="A member of the project, or an administrator.",
+    ),
+    Rule(
+        name="project_reader_or_admin",
+        check="rule:project_reader_api or rule:context_is_admin",
+        description="A reader of the project, or an administrator.",
+    ),
+    Rule(
+        name="admin_or_service_api",
+        check="role:admin or role:service",
+        description="An administrator, or a service of OpenStack: most of Placement.",
+    ),
+)
+
+
+def rules(prefix: str, *entries: tuple[str, str, str]) -> tuple[Rule, ...]:
+    """Rules from (name behind the prefix, check, description)."""
+    return tuple(Rule(name=f"{prefix}{name}", check=check, description=said) for name, check, said in entries)

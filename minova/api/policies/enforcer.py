@@ -1,0 +1,217 @@
+"""Decides by oslo.policy's rules who may do what. The file of overrides is read again when it changes.
+
+oslo.policy looks for its files at every check, and inspects the signature of every part of a rule: that takes a few tenths of a
+millisecond. Here the rules of one state of the files are parsed once, and a decision is remembered while they stand.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+from oslo_policy import policy as oslo
+
+from minova import errors
+from minova.api.policies.base import Rule
+from minova.api.policies.registry import RULES
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at the files.
+LOOK_AGAIN = 1.0
+MOST_DECISIONS = 10_000
+DEFAULT_FILE = "policy.yaml"
+IS_ADMIN = "context_is_admin"
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose request it is. `roles` in the project, with those that they imply."""
+
+    user_id: str
+    project_id: str
+    roles: tuple[str, ...] = ()
+    is_admin: bool = False
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the request is about: whose it is, and an image's `visibility`."""
+
+    project_id: str
+    user_id: str = ""
+    visibility: str = ""
+
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+
+
+class Loaded:
+    """The rules of one state of the files."""
+
+    def __init__(self, enforcer: oslo.Enforcer, overrides: Mapping[str, str]) -> None:
+        self.enforcer = enforcer
+        self.overrides = overrides
+        self._decisions: dict[tuple[str, Caller, Target], bool] = {}
+        # A remote service may change its mind.
+        self._remembers = not any(
+            isinstance(part, oslo.Check) and part.kind in ("http", "https")
+            for check in enforcer.rules.values()
+            for part in parts_of(check)
+        )
+
+    def permits(self, rule: str, caller: Caller, target: Target) -> bool:
+        """Raises KeyError for a rule that is not registered."""
+        key = (rule, caller, target)
+        known = self._decisions.get(key)
+        if known is None:
+            known = self.evaluate(self._check(rule), caller, target)
+            if self._remembers:
+                if len(self._decisions) >= MOST_DECISIONS:
+                    self._decisions = {}
+                self._decisions[key] = known
+        return known
+
+    def evaluate(self, check: Any, caller: Caller, target: Target) -> bool:
+        credentials = msgspec.structs.asdict(caller) | {"roles": list(caller.roles)}
+        # An empty value must not equal another empty one.
+        about = {key: value for key, value in msgspec.structs.asdict(target).items() if value}
+        about["owner"] = about["tenant_id"] = target.project_id
+        return bool(self.enforcer.enforce(check, about, credentials))
+
+    def _check(self, rule: str) -> Any:
+        if rule not in self.enforcer.registered_rules:
+            raise KeyError(rule)
+        return self.enforcer.rules[rule]
+
+
+class Policy:
+    """Raises InvalidConfiguration if a file of overrides cannot be used. A later version of it that cannot be used is
+    logged, and the rules stay as they are.
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, rules: Sequence[Rule] = RULES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.rules = rules
+        self._conf = conf
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._look_at = clock() + LOOK_AGAIN
+        self._stamp = self._stamp_now()
+        self._loaded = self._load()
+
+    @property
+    def current(self) -> Loaded:
+        now = self._clock()
+        if now >= self._look_at and self._lock.acquire(blocking=False):
+            try:
+                self._look_at = now + LOOK_AGAIN
+                self._reload()
+            finally:
+                self._lock.release()
+        return self._loaded
+
+    def permits(self, rule: str, caller: Caller, target: Target) -> bool:
+        return self.current.permits(rule, caller, target)
+
+    def known(self, caller: Caller) -> Caller:
+        """The caller with `is_admin` as the policy says."""
+        own = Target(project_id=caller.project_id, user_id=caller.user_id)
+        return msgspec.structs.replace(caller, is_admin=self.permits(IS_ADMIN, caller, own))
+
+    def _reload(self) -> None:
+        stamp = self._stamp_now()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._loaded = self._load()
+        except errors.InvalidConfiguration as error:
+            LOG.error("The policies stay as they are, because the changed ones cannot be used: %s", error)
+            return
+        LOG.info("The policies were read again: %d overrides", len(self._loaded.overrides))
+
+    def _files(self) -> Iterator[Path]:
+        options = self._conf.oslo_policy
+        for name in (options.policy_file, *options.policy_dirs):
+            found = self._conf.find_file(name)
+            if found:
+                path = Path(found)
+                yield path
+                yield from sorted(path.iterdir()) if path.is_dir() else ()
+
+    def _stamp_now(self) -> Stamp:
+        stamps = []
+        try:
+            for path in self._files():
+                status = path.stat()
+                stamps.append((str(path), status.st_mtime_ns, status.st_size, status.st_ino))
+        except OSError:  # changes now; the next look sees how
+            return ()
+        return tuple(stamps)
+
+    def _load(self) -> Loaded:
+        name = self._conf.oslo_policy.policy_file
+        shown = f"[oslo_policy] policy_file = {name}"
+        if name != DEFAULT_FILE and not self._conf.find_file(name):
+            raise errors.InvalidConfiguration(f"{shown}: there is no such file.")
+        enforcer = oslo.Enforcer(self._conf)
+        enforcer.skip_undefined_check = True
+        for rule in self.rules:
+            default = oslo.RuleDefault(rule.name, rule.check, rule.description, scope_types=["project"])
+            enforcer.register_default(default)
+        try:
+            enforcer.load_rules(force_reload=True)
+        except (ValueError, TypeError, AttributeError, OSError) as error:
+            raise errors.InvalidConfiguration(f"{shown}: {error}") from None
+        # From here on the enforcer evaluates, and looks at no file.
+        enforcer.use_conf = False
+        overrides = {name: rule.check_str for name, rule in enforcer.file_rules.items()}
+        _check_expressions(shown, enforcer)
+        for rule in self.rules:
+            _check_references(shown, enforcer, rule.name, ())
+        unknown = sorted(overrides.keys() - {rule.name for rule in self.rules} - _referenced(enforcer, overrides))
+        if unknown:
+            LOG.warning("%s: minova has no policies %s", shown, ", ".join(unknown))
+        return Loaded(enforcer, overrides)
+
+
+def parts_of(check: Any) -> Iterator[Any]:
+    """The check and all below it, without those that it refers to by `rule:`."""
+    yield check
+    for part in children_of(check):
+        yield from parts_of(part)
+
+
+def children_of(check: Any) -> Sequence[Any]:
+    if isinstance(check, oslo.AndCheck | oslo.OrCheck):
+        return check.rules
+    return [check.rule] if isinstance(check, oslo.NotCheck) else []
+
+
+def _check_expressions(shown: str, enforcer: oslo.Enforcer) -> None:
+    """oslo.policy takes what it does not understand as `!`: nobody may."""
+    for name, rule in enforcer.file_rules.items():
+        if "!" not in str(rule.check_str) and "!" in map(str, parts_of(rule.check)):
+            raise errors.InvalidConfiguration(f'{shown}: "{name}": "{rule.check_str}" is not an expression.')
+
+
+def _check_references(shown: str, enforcer: oslo.Enforcer, name: str, above: tuple[str, ...]) -> None:
+    if name in above:
+        raise errors.InvalidConfiguration(f"{shown}: the rule {name} refers to itself.")
+    if name not in enforcer.rules:
+        raise errors.InvalidConfiguration(f"{shown}: {above[-1]} refers to the rule {name}, which there is not.")
+    for referred in _references(enforcer.rules[name]):
+        _check_references(shown, enforcer, referred, (*above, name))
+
+
+def _references(check: Any) -> list[str]:
+    return [part.match for part in parts_of(check) if isinstance(part, oslo.RuleCheck)]
+
+
+def _referenced(enforcer: oslo.Enforcer, overrides: Mapping[str, str]) -> set[str]:
+    """Rules that overrides refer to: names of the operator's own."""
+    return {referred for name in overrides for referred in _references(enforcer.rules[name])}

@@ -1,0 +1,57 @@
+"""Who a user is: the project, and the roles in it. An identity service will say so one day; until then the options do."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from minova import errors
+
+# Keystone's: who has a role has the next one, too.
+IMPLIED = {"admin": "manager", "manager": "member", "member": "reader"}
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """`project_id` None: the path of the request may name one. `roles`: in the project, with those that they imply."""
+
+    user_id: str
+    project_id: str | None
+    roles: tuple[str, ...]
+
+
+class Users:
+    """`admins` have the role admin. `assignments`: USER:PROJECT:ROLE; a user without one is member of the project of that name.
+
+    Raises InvalidConfiguration for an assignment of another form, and for a user in two projects.
+    """
+
+    def __init__(self, admins: Iterable[str], assignments: Sequence[str]) -> None:
+        self._projects: dict[str, str] = {}
+        self._roles: dict[str, list[str]] = {}
+        for assignment in assignments:
+            self._assign(assignment)
+        for user in admins:
+            self._roles.setdefault(user, []).append("admin")
+
+    def identity(self, user: str) -> Identity:
+        roles = with_implied(self._roles.get(user, ["member"]))
+        return Identity(user_id=user, project_id=self._projects.get(user, user), roles=roles)
+
+    def _assign(self, assignment: str) -> None:
+        user, project, role = (part.strip() for part in f"{assignment}::".split(":", 3)[:3])
+        if assignment.count(":") != 2 or not (user and project and role):
+            raise errors.InvalidConfiguration(f"[api] user_roles: '{assignment}' is not USER:PROJECT:ROLE.")
+        if self._projects.setdefault(user, project) != project:
+            raise errors.InvalidConfiguration(
+                f"[api] user_roles: {user} is in the projects {self._projects[user]} and {project}; a user is in one."
+            )
+        self._roles.setdefault(user, []).append(role.lower())
+
+
+def with_implied(roles: Iterable[str]) -> tuple[str, ...]:
+    result: dict[str, None] = {}
+    for role in roles:
+        name: str | None = role
+        while name is not None:
+            result[name] = None
+            name = IMPLIED.get(name)
+    return tuple(result)
