@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors, log, private_files, threads
-from minova.cmd import bench, host_rename, placement_audit, simulate
+from minova.cmd import bench, host_rename, placement_audit, policies, simulate
 from minova.db import schema
 from minova.db.engine import Database
 
@@ -52,6 +52,7 @@ def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
     _add_bench(subparsers)
     _add_placement(subparsers)
     _add_host(subparsers)
+    policies.add_commands(subparsers)
     said = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
     parser = subparsers.add_parser("simulate", help=said, description=said)
     parser.add_argument("scenario", metavar="SCENARIO.json", help="may be gzipped; - reads the standard input")
@@ -111,18 +112,18 @@ def _add_nouns(subparsers: "_SubParsersAction[Any]") -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exit code 0, or 1 with the reason on standard error."""
+    """Exit code 0, or 1 with the reason on standard error, or of a check whose answer is no."""
     command = cfg.SubCommandOpt("command", title="commands", handler=_add_commands)
     try:
         conf = configuration.load(arguments, PROG, cli=[command])
         # Standard output is for what was asked.
         conf.set_default("use_stderr", True)
         log.setup(conf)
-        conf.command.work(conf)
+        failed = conf.command.work(conf)
     except (errors.MinovaError, cfg.ConfigFilesNotFoundError, cfg.ConfigFileParseError) as error:
         print(f"{PROG}: {error}", file=sys.stderr)
         return 1
-    return 0
+    return 1 if failed is True else 0
 
 
 def main() -> None:

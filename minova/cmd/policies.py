@@ -1,0 +1,92 @@
+"""`minova-manage policy`: what the policies are, and whether and why one permits something."""
+
+import sys
+from argparse import ArgumentParser, Namespace, _SubParsersAction
+from typing import Any
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.api.policies.enforcer import Caller, Loaded, Policy, Target
+from minova.api.policies.explain import explain
+from minova.api.policies.users import Users, with_implied
+
+
+def list_policies(conf: cfg.ConfigOpts) -> None:
+    """A line of each policy, as policy.yaml has it; an override stands below its default."""
+    policy = Policy(conf)
+    overrides = policy.current.overrides
+    for rule in policy.rules:
+        if conf.command.overridden and rule.name not in overrides:
+            continue
+        print(f"# {rule.description}")
+        mark = "# " if rule.name in overrides else ""
+        print(f'{mark}"{rule.name}": "{rule.check}"')
+        if rule.name in overrides:
+            print(f'"{rule.name}": "{overrides[rule.name]}"  # override')
+
+
+def check_policy(conf: cfg.ConfigOpts) -> bool:
+    """Prints whether the policy permits it, and how each part of the rule came out. Returns whether it does not."""
+    policy = Policy(conf)
+    loaded, options = policy.current, conf.command
+    if options.rule not in {rule.name for rule in policy.rules}:
+        raise errors.NotFound(f"There is no policy {options.rule}; `minova-manage policy list` shows them.")
+    caller = policy.known(_caller(conf, options))
+    target = Target(
+        project_id=options.target_project or caller.project_id,
+        user_id=options.target_user or ("" if options.target_project else caller.user_id),
+        visibility=options.target_visibility or "",
+    )
+    permitted = loaded.permits(options.rule, caller, target)
+    roles = ", ".join(caller.roles) or "no role"
+    print(
+        f"{'permitted' if permitted else 'denied'}: {options.rule} for user {caller.user_id} "
+        f"({roles} in project {caller.project_id}) on project {target.project_id}"
+    )
+    _print_reasons(loaded, options.rule, caller, target)
+    return not permitted
+
+
+def _print_reasons(loaded: Loaded, rule: str, caller: Caller, target: Target) -> None:
+    source = "override" if rule in loaded.overrides else "default"
+    print(f'"{rule}": "{loaded.enforcer.rules[rule]}"  ({source})')
+    sys.stdout.writelines(f"{line}\n" for line in explain(loaded, rule, caller, target))
+
+
+def _caller(conf: cfg.ConfigOpts, options: Namespace) -> Caller:
+    """Project and roles are the configured ones, unless the command names others."""
+    identity = Users(conf.api.admin_users, conf.api.user_roles).identity(options.user)
+    roles = identity.roles if options.roles is None else with_implied(options.roles)
+    return Caller(user_id=options.user, project_id=options.project or identity.project_id or "", roles=roles)
+
+
+def add_commands(subparsers: "_SubParsersAction[Any]") -> None:
+    parser = subparsers.add_parser("policy", help="What users may do.")
+    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    said = "Print every policy with its default and its override, in the form of policy.yaml."
+    command = below.add_parser("list", help=said, description=said)
+    command.add_argument("--overridden", action="store_true", help="only those that policy.yaml changes")
+    command.set_defaults(work=list_policies)
+    said = "Whether a policy permits a user something, and why. Exit code 1 if it does not."
+    command = below.add_parser("check", help=said, description=said)
+    _add_caller(command)
+    command.set_defaults(work=check_policy)
+
+
+def _add_caller(command: ArgumentParser) -> None:
+    command.add_argument("rule", metavar="POLICY", help="such as os_compute_api:servers:delete")
+    command.add_argument("--user", required=True, metavar="USER")
+    command.add_argument("--project", metavar="PROJECT", help="the user's; without it the configured one")
+    command.add_argument(
+        "--role",
+        dest="roles",
+        action="append",
+        metavar="ROLE",
+        help="may be repeated; without it the configured roles of the user",
+    )
+    command.add_argument(
+        "--target-project", metavar="PROJECT", help="whose resource it is; without it the user's project"
+    )
+    command.add_argument("--target-user", metavar="USER", help="who made the resource")
+    command.add_argument("--target-visibility", metavar="VISIBILITY", help="of an image: public, shared, ...")
