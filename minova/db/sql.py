@@ -25,6 +25,10 @@ class _InList(FunctionElement[bool]):
     inherit_cache = True
     type = Boolean()
 
+    def self_group(self, against: Any = None) -> Any:
+        """Stands as a condition by itself. SQLAlchemy would compare a function with 1 on SQLite and MariaDB; a comparison uses no index."""
+        return self
+
 
 def in_list(column: Any, name: str = "some") -> ColumnElement[bool]:
     """The condition that the column's value is in the list that is bound to parameter `name`.

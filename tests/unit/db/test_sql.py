@@ -24,7 +24,21 @@ THINGS = Table("things", MetaData(), Column("id", Integer), Column("name", Strin
 )
 def test_its_spelling(dialect: Any, spelling: str) -> None:
     query = select(THINGS.c.id).where(in_list(THINGS.c.name))
-    assert spelling in str(query.compile(dialect=dialect))
+    assert str(query.compile(dialect=dialect)).endswith(f"WHERE {spelling}")
+    both = select(THINGS.c.id).where(in_list(THINGS.c.name), THINGS.c.id == THINGS.c.id)
+    assert str(both.compile(dialect=dialect)).endswith(f"WHERE {spelling} AND things.id = things.id")
+
+
+def test_bug_a_list_uses_no_index() -> None:
+    engine = create_engine("sqlite://")
+    hosts = Table("hosts", MetaData(), Column("uuid", String(36), primary_key=True), Column("memory", Integer))
+    hosts.create(engine)
+    query = select(hosts.c.memory).where(in_list(hosts.c.uuid), hosts.c.memory > 1)
+    with engine.connect() as connection:
+        text = str(query.params(some=["a"]).compile(engine, compile_kwargs={"render_postcompile": True}))
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", ("a", 1)).all()
+    engine.dispose()
+    assert [row.detail for row in plan] == ["SEARCH hosts USING INDEX sqlite_autoindex_hosts_1 (uuid=?)"]
 
 
 @pytest.mark.parametrize(("some", "found"), [([], []), ([2], [2]), ([3, 1, 9], [1, 3])])
