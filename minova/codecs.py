@@ -38,8 +38,8 @@ class Decoder(Generic[T]):
 
     def from_builtins(self, value: Any) -> T:
         """Raises msgspec.ValidationError with the place of the error."""
-        found: T = msgspec.convert(value, self.kind, strict=self._strict)
-        return found
+        converted: T = msgspec.convert(value, self.kind, strict=self._strict)
+        return converted
 
 
 def prepared() -> tuple[Any, ...]:

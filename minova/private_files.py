@@ -34,12 +34,12 @@ def close_to_others(paths: Iterable[Path]) -> None:
     """Take the rights of all other users from what an earlier release made. What belongs to another user is left alone."""
     for path in paths:
         try:
-            found = path.lstat()
-            if found.st_uid != os.geteuid() or not found.st_mode & _OTHERS:
+            status = path.lstat()
+            if status.st_uid != os.geteuid() or not status.st_mode & _OTHERS:
                 continue
             # A sticky folder, such as /tmp, is meant for all users; and a link has no rights of its own.
-            if not stat.S_ISLNK(found.st_mode) and not found.st_mode & stat.S_ISVTX:
-                path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+            if not stat.S_ISLNK(status.st_mode) and not status.st_mode & stat.S_ISVTX:
+                path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
                 LOG.info("Other users can no longer read %s", path)
         except FileNotFoundError:
             continue

@@ -197,9 +197,9 @@ def _as_ours(error: Exception) -> Exception:
     """
     kind = type(error).__name__
     name = kind.removesuffix(driver_common._REMOTE_POSTFIX)
-    ours = getattr(errors, name, None)
-    if ours is not None and isinstance(error, errors.MinovaError):
-        return typing.cast(Exception, ours(*error.args))
+    error_type = getattr(errors, name, None)
+    if error_type is not None and isinstance(error, errors.MinovaError):
+        return typing.cast(Exception, error_type(*error.args))
     if isinstance(error, oslo_messaging.RemoteError):
         return errors.MinovaError(f"{error.exc_type}: {error.value}")
     if name != kind:

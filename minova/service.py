@@ -119,8 +119,8 @@ class Service:
     @property
     def failure(self) -> str | None:
         """Why the manager has asked for the stop of the process; a manager without `failure` never does."""
-        found: str | None = getattr(self._manager, "failure", None)
-        return found
+        reason: str | None = getattr(self._manager, "failure", None)
+        return reason
 
     def _stop_server(self) -> None:
         self._server.stop()

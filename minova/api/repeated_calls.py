@@ -54,10 +54,10 @@ class RepeatingConductor:
         self._db = db
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        again = getattr(self._again, name)
+        repeat = getattr(self._again, name)
         if name not in _LOOKS:
-            return again  # type: ignore[no-any-return]
-        first = again if name in _SLOW else getattr(self._first, name)
+            return repeat  # type: ignore[no-any-return]
+        first = repeat if name in _SLOW else getattr(self._first, name)
 
         def send(ctx: RequestContext, **arguments: Any) -> Any:
             try:
@@ -65,7 +65,7 @@ class RepeatingConductor:
             except errors.NoAnswer as error:
                 LOG.warning("%s: %s The call is repeated", name, error)
             try:
-                return again(ctx, **arguments)
+                return repeat(ctx, **arguments)
             except (errors.NotFound, errors.Conflict) as error:
                 done = self._look(name, Repeated(ctx, arguments, error))
                 if done is None:

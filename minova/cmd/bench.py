@@ -71,15 +71,15 @@ def measure_decisions(conf: cfg.ConfigOpts, hosts: list[int], runs: int) -> Iter
 
 def times_of(table: HostTable, spec: RequestSpec, rules: Rules, runs: int) -> list[float]:
     """Of decisions on the same table, in ms. RuntimeError: one found no host, and so took too short a time."""
-    found = []
+    times = []
     for run in range(WARM_UP + runs):
         start = time.perf_counter()
         decision = decide(table, spec, (f"instance-{run}",), ALTERNATES, rules)
-        found.append((time.perf_counter() - start) * 1e3)
+        times.append((time.perf_counter() - start) * 1e3)
         table.restore()
         if decision.error is not None:
             raise RuntimeError(decision.error)
-    return found[WARM_UP:]
+    return times[WARM_UP:]
 
 
 def p99(taken: list[float]) -> float:

@@ -25,12 +25,12 @@ def db_version(conf: cfg.ConfigOpts) -> None:
     """Say which revision the tables have; an error when there are none."""
     database = Database(conf.database.connection)
     try:
-        found = schema.version(database)
+        revision = schema.version(database)
     finally:
         database.close()
-    if found is None:
+    if revision is None:
         raise errors.SchemaMismatch(f"The database has no tables of minova. Run: {schema.COMMAND}")
-    print(found)
+    print(revision)
 
 
 COMMANDS = {
@@ -53,8 +53,8 @@ def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
     _add_placement(subparsers)
     _add_host(subparsers)
     policies.add_commands(subparsers)
-    said = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
-    parser = subparsers.add_parser("simulate", help=said, description=said)
+    text = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
+    parser = subparsers.add_parser("simulate", help=text, description=text)
     parser.add_argument("scenario", metavar="SCENARIO.json", help="may be gzipped; - reads the standard input")
     parser.add_argument("--pretty", action="store_true", help="indent the answer")
     parser.set_defaults(work=simulate_scenario)
@@ -63,8 +63,8 @@ def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
 def _add_bench(subparsers: "_SubParsersAction[Any]") -> None:
     parser = subparsers.add_parser("bench", help="Measure this machine.")
     below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    said = "How long the scheduler takes to decide, with the configured chain and with Nova's twelve classic filters."
-    command = below.add_parser("scheduler", help=said, description=said)
+    text = "How long the scheduler takes to decide, with the configured chain and with Nova's twelve classic filters."
+    command = below.add_parser("scheduler", help=text, description=text)
     command.add_argument("--hosts", type=bench.sizes, default="100,1000,10000", help="numbers of hosts")
     command.add_argument("--runs", type=bench.at_least_one, default=9, help="decisions of each kind")
     command.add_argument("--json", action="store_true", help="rows as JSON")
@@ -74,8 +74,8 @@ def _add_bench(subparsers: "_SubParsersAction[Any]") -> None:
 def _add_placement(subparsers: "_SubParsersAction[Any]") -> None:
     parser = subparsers.add_parser("placement", help="What Placement counts.")
     below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    said = "Find allocations, counts and providers that do not agree with the instances. Changes nothing without --fix."
-    command = below.add_parser("audit", help=said, description=said)
+    text = "Find allocations, counts and providers that do not agree with the instances. Changes nothing without --fix."
+    command = below.add_parser("audit", help=text, description=text)
     command.add_argument("--fix", action="store_true", help="put right what can be; instances are never touched")
     command.add_argument("--json", action="store_true", help="the findings as JSON")
     command.set_defaults(work=placement_audit.run)
@@ -84,11 +84,11 @@ def _add_placement(subparsers: "_SubParsersAction[Any]") -> None:
 def _add_host(subparsers: "_SubParsersAction[Any]") -> None:
     parser = subparsers.add_parser("host", help="Compute hosts.")
     below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    said = (
+    text = (
         "Give a compute host another name, with its nodes, instances, migrations and aggregates. Stop its minova-compute first; "
         "then set [DEFAULT] host and start it again."
     )
-    command = below.add_parser("rename", help="Give a compute host, or its node, another name.", description=said)
+    command = below.add_parser("rename", help="Give a compute host, or its node, another name.", description=text)
     command.add_argument("old", metavar="OLD", help="the host's name in the service list")
     command.add_argument(
         "new", metavar="NEW", help="its [DEFAULT] host from now on; OLD again, if only the node's name changes"
@@ -105,10 +105,10 @@ def _add_nouns(subparsers: "_SubParsersAction[Any]") -> None:
     for noun, verbs in COMMANDS.items():
         parser = subparsers.add_parser(noun, help=str(verbs["help"]))
         below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-        for verb, found in verbs.items():
-            if isinstance(found, tuple):
-                work, said = found
-                below.add_parser(verb, help=said, description=said).set_defaults(work=work)
+        for verb, command in verbs.items():
+            if isinstance(command, tuple):
+                work, text = command
+                below.add_parser(verb, help=text, description=text).set_defaults(work=work)
 
 
 def run(arguments: Sequence[str]) -> int:

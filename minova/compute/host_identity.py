@@ -103,20 +103,20 @@ class LocalIdentity:
                 f"[DEFAULT] state_path = {self._state_path}: another minova-compute works there. Stop it, or give this one a "
                 "folder of its own."
             ) from None
-        found = os.fstat(handle)
+        status = os.fstat(handle)
         self._handle = handle
         # Another file, or the same one after a boot of this or of another machine, is another lock.
         with contextlib.suppress(OSError):
-            self._lock_name = f"{_BOOT_ID.read_text().strip()}/{found.st_dev}:{found.st_ino}"
+            self._lock_name = f"{_BOOT_ID.read_text().strip()}/{status.st_dev}:{status.st_ino}"
 
     def _read(self) -> str | None:
-        found = {str(path): value for path in self._files if (value := _read_uuid(path)) is not None}
-        if len(set(found.values())) > 1:
-            listed = ", ".join(f"{path}: {value}" for path, value in found.items())
+        uuids = {str(path): value for path in self._files if (value := _read_uuid(path)) is not None}
+        if len(set(uuids.values())) > 1:
+            listed = ", ".join(f"{path}: {value}" for path, value in uuids.items())
             raise InvalidConfiguration(
                 f"This host has more than one compute_id: {listed}. Remove those that are wrong."
             )
-        return next(iter(found.values()), None)
+        return next(iter(uuids.values()), None)
 
 
 class IdentifiedConductor:

@@ -392,8 +392,10 @@ class ComputeManager:
     def _adopt(self, ctx: RequestContext) -> None:
         known = self._conductor.instances_of_host(ctx, host=self.host)
         domains = self._driver.domains()
-        ours = {domain.uuid for domain in domains if domain.ours}
-        self._driver.own_disks(one.uuid for one in known.instances if one.task_state is None and one.uuid in ours)
+        own_uuids = {domain.uuid for domain in domains if domain.ours}
+        self._driver.own_disks(
+            instance.uuid for instance in known.instances if instance.task_state is None and instance.uuid in own_uuids
+        )
         adoption = adopt(known, domains)
         for message in adoption.finished:
             LOG.info("Adopting the running domain of instance %s", message.instance.uuid)
@@ -412,8 +414,8 @@ class ComputeManager:
 
     def _note_conflicts(self, failures: Sequence[Exception]) -> None:
         """While nodes are not what the rows say, the service is down, with the reason: no new work comes."""
-        found = [str(one) for one in failures if isinstance(one, errors.HostIdentityConflict)]
-        self._identity_conflict = found[0] if found else None
+        conflicts = [str(failure) for failure in failures if isinstance(failure, errors.HostIdentityConflict)]
+        self._identity_conflict = conflicts[0] if conflicts else None
 
     def _probe(self) -> str | None:
         """Why the hypervisor cannot be used now, or nothing."""

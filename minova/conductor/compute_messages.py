@@ -68,14 +68,14 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
     if not by_uuid:
         return []
     known = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
-    found = []
+    messages = []
     for instance in instances.by_uuids(session, by_uuid).values():
         try:
-            found.append(_build_of(by_uuid[instance.uuid], instance, known))
+            messages.append(_build_of(by_uuid[instance.uuid], instance, known))
         except (LookupError, msgspec.MsgspecError):
             # Of this task alone: it is given up when its time is over, and the others must not wait for that.
             LOG.exception("No build message can be made for instance %s", instance.uuid)
-    return found
+    return messages
 
 
 def _build_of(task: Task, instance: InstanceObject, specs: Specs) -> Build:

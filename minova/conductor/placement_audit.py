@@ -29,8 +29,8 @@ class PlacementAudit:
         if not findings:
             LOG.info("The audit of Placement found nothing wrong")
             return
-        said = ", ".join(f"{count} x {kind.value}" for kind, count in sorted(self.found.items()))
-        LOG.warning("The audit of Placement found %s. To put it right: minova-manage placement audit --fix", said)
+        counts = ", ".join(f"{count} x {kind.value}" for kind, count in sorted(self.found.items()))
+        LOG.warning("The audit of Placement found %s. To put it right: minova-manage placement audit --fix", counts)
         for finding in findings[:TOLD]:
             whose = finding.consumer_uuid or finding.provider_uuid
             LOG.warning("%s %s: %s", finding.kind.value.capitalize(), whose, finding.detail)

@@ -126,13 +126,13 @@ def override(conf: cfg.ConfigOpts, name: str, value: Any) -> None:
 def _placed(name: str) -> tuple[str | None, str]:
     wanted, _, option = name.rpartition(".")
     place = (wanted or DEFAULT, option)
-    options = [(module.GROUP, found) for module in MODULES for found in module.OPTS]
-    for group, found in options:
-        if place == (group or DEFAULT, found.dest):
-            return group, found.dest
-    for group, found in options:
-        if place in [(old.group or group or DEFAULT, old.name or found.dest) for old in found.deprecated_opts]:
-            return group, found.dest
+    options = [(module.GROUP, opt) for module in MODULES for opt in module.OPTS]
+    for group, opt in options:
+        if place == (group or DEFAULT, opt.dest):
+            return group, opt.dest
+    for group, opt in options:
+        if place in [(old.group or group or DEFAULT, old.name or opt.dest) for old in opt.deprecated_opts]:
+            return group, opt.dest
     raise errors.InvalidConfiguration(f"option {name}: there is none of this name")
 
 

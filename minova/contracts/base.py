@@ -126,8 +126,8 @@ def contract(described: C) -> C:
 
 def methods_of(described: Any) -> Mapping[str, Method]:
     """The marked methods of a contract, by name."""
-    found: Mapping[str, Method] = described.__rpc_methods__
-    return found
+    methods: Mapping[str, Method] = described.__rpc_methods__
+    return methods
 
 
 def _method(described: Any, name: str, function: Callable[..., Any]) -> Method:

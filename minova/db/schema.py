@@ -57,15 +57,15 @@ def _found(connection: Connection) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _note(connection: Connection, found: str | None) -> None:
+def _note(connection: Connection, revision: str | None) -> None:
     """Our own table, beginning where the first release's left off."""
     if not inspect(connection).has_table(TABLE):
         connection.execute(
             text(f"CREATE TABLE {TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY, oldest VARCHAR(32))")
         )
     # On an engine that commits each CREATE TABLE, the table may be there without its row.
-    if found is not None and connection.execute(text(f"SELECT version_num FROM {TABLE}")).scalar() is None:
-        connection.execute(text(f"INSERT INTO {TABLE} (version_num) VALUES (:found)"), {"found": found})
+    if revision is not None and connection.execute(text(f"SELECT version_num FROM {TABLE}")).scalar() is None:
+        connection.execute(text(f"INSERT INTO {TABLE} (version_num) VALUES (:found)"), {"found": revision})
 
 
 def _lock(connection: Connection, tables: list[str]) -> None:
@@ -109,17 +109,17 @@ def upgrade(url: str) -> str:
     db = Database(url)
     try:
         _make_folder(url)
-        found = _checked(db)
-        if found is not None and int(found) > int(head()):
-            return found
+        revision = _checked(db)
+        if revision is not None and int(revision) > int(head()):
+            return revision
 
         order = list(CHANGED)
 
         def work(session: Session) -> None:
             connection = session.connection()
-            if found not in (None, head()):
+            if revision not in (None, head()):
                 _lock(connection, order)
-            _note(connection, found)
+            _note(connection, revision)
             command.upgrade(_config(connection), "head")
             connection.execute(text(f"UPDATE {TABLE} SET oldest = :oldest"), {"oldest": LAST_RELEASE})
 
@@ -137,26 +137,28 @@ def upgrade(url: str) -> str:
 
 def require_schema(db: Database) -> None:
     """SchemaMismatch: no tables, or too old or too new ones; its text says what to do."""
-    found, wanted = _checked(db), head()
-    if found is None:
+    revision, wanted = _checked(db), head()
+    if revision is None:
         raise errors.SchemaMismatch(f"The database has no tables of minova. Run: {COMMAND}")
-    if int(found) < int(wanted):
-        raise errors.SchemaMismatch(f"The database has schema {found}; {wanted} is needed. Run: {COMMAND}")
+    if int(revision) < int(wanted):
+        raise errors.SchemaMismatch(f"The database has schema {revision}; {wanted} is needed. Run: {COMMAND}")
 
 
 def _checked(db: Database) -> str | None:
     """The revision. Raises SchemaMismatch if it is not minova's, or ahead of what this minova can work with."""
     with db.read() as session:
-        found, oldest = _found(session.connection())
-    if found is None:
+        revision, oldest = _found(session.connection())
+    if revision is None:
         return None
-    if not found.isdigit():
-        raise errors.SchemaMismatch(f"The database has schema {found!r}, which is not minova's: use another database.")
-    if int(found) > int(head()) and int(oldest or found) > int(head()):
+    if not revision.isdigit():
         raise errors.SchemaMismatch(
-            f"The database has schema {found}, and this minova knows {head()}: install a newer minova."
+            f"The database has schema {revision!r}, which is not minova's: use another database."
         )
-    return found
+    if int(revision) > int(head()) and int(oldest or revision) > int(head()):
+        raise errors.SchemaMismatch(
+            f"The database has schema {revision}, and this minova knows {head()}: install a newer minova."
+        )
+    return revision
 
 
 def _make_folder(url: str) -> None:

@@ -126,21 +126,21 @@ def _dedicated(flavor: Flavor) -> CPUs | None:
 
 def _by_resources(flavor: Flavor, cpus: str | None, emulator: str | None) -> str | None:
     """resources:PCPU and resources:VCPU are another way to say dedicated and shared."""
-    asked = {"VCPU": 0, "PCPU": 0}
+    amounts = {"VCPU": 0, "PCPU": 0}
     for key, value in flavor.extra_specs.items():
         if (match := _RESOURCE.fullmatch(key)) and value.strip().lstrip("+-").isdigit():
-            asked[match[1]] += int(value)
-    if not any(asked.values()):
+            amounts[match[1]] += int(value)
+    if not any(amounts.values()):
         return cpus
     if cpus:
         raise errors.InvalidRequest("resources:VCPU or resources:PCPU cannot stand beside hw:cpu_policy")
-    if all(asked.values()):
+    if all(amounts.values()):
         raise errors.InvalidRequest("resources:VCPU and resources:PCPU cannot stand together")
-    if asked["VCPU"]:
+    if amounts["VCPU"]:
         return "shared"
     needed = flavor.vcpus + (emulator == "isolate")
-    if asked["PCPU"] != needed:
-        raise errors.InvalidRequest(f"resources:PCPU={asked['PCPU']}: flavor and emulator threads need {needed}")
+    if amounts["PCPU"] != needed:
+        raise errors.InvalidRequest(f"resources:PCPU={amounts['PCPU']}: flavor and emulator threads need {needed}")
     return "dedicated"
 
 

@@ -117,12 +117,12 @@ def counts_of_cell(cell: NUMACell) -> CellCounts:
 
 def _cores_with(threads: int, free: list[int]) -> dict[int, int]:
     """How many cores have at least so many threads free, for each number up to `threads`."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     cores = 0
     for number in range(threads, 0, -1):
         cores += free.count(number)
-        found[number] = cores
-    return found
+        counts[number] = cores
+    return counts
 
 
 def free_cores(cell: NUMACell, free: CPUs) -> list[CPUs]:
@@ -252,9 +252,9 @@ def refusal(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> 
 def page_refusal(cell: CellCounts, need: Need) -> str:
     """Why the cell's memory does not do."""
     if need.pagesize:
-        asked = {SMALL: "small", LARGE: "large", ANY: "any"}.get(need.pagesize, f"{need.pagesize} KiB")
+        size_text = {SMALL: "small", LARGE: "large", ANY: "any"}.get(need.pagesize, f"{need.pagesize} KiB")
         free = ", ".join(f"{size} KiB: {free_kb // KIB} MB" for size, free_kb in cell.pages.items()) or "none"
-        return f"free pages ({free}) < requested {need.memory} MB of page size {asked}"
+        return f"free pages ({free}) < requested {need.memory} MB of page size {size_text}"
     room = cell.small_free_kb if need.pinned else cell.small_total_kb
     if room < need.memory * KIB:
         return f"memory {room // KIB} MB < requested {need.memory} MB"

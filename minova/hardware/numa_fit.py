@@ -173,9 +173,9 @@ class _Search(msgspec.Struct, kw_only=True, dict=True):
             bit = 1 << index
             if used & bit or used | bit in self.dead:
                 continue
-            found = self._beyond((*chosen, index), used | bit)
-            if found is not None:
-                return found
+            solution = self._beyond((*chosen, index), used | bit)
+            if solution is not None:
+                return solution
             self.dead.add(used | bit)
         return None
 
@@ -206,8 +206,8 @@ def fitted(host: NUMACell, counts: CellCounts, cell: InstanceNUMACell, need: Nee
 
 def _packed(cores: Sequence[CPUs], count: int, *, require: bool) -> list[int]:
     """`count` CPUs, as many threads of each core as will do (Nova's order: fullest use of a core first)."""
-    most = max(map(len, cores), default=0)
-    for threads in range(most, int(require), -1):
+    threads_per_core = max(map(len, cores), default=0)
+    for threads in range(threads_per_core, int(require), -1):
         usable = [sorted(core)[:threads] for core in cores if len(core) >= threads]
         if threads * len(usable) >= count:
             return [cpu for core in usable for cpu in core][:count]
@@ -216,8 +216,8 @@ def _packed(cores: Sequence[CPUs], count: int, *, require: bool) -> list[int]:
 
 def _isolated(cell: InstanceNUMACell, host: NUMACell, cores: Sequence[CPUs], reserved: int) -> InstanceNUMACell:
     """One CPU on each of as many whole cores; emulator threads on another free core, if there is one."""
-    most = max(map(len, host.siblings), default=1)
-    cpus = [min(core) for core in cores if len(core) == most][: len(cell.pcpuset)]
+    threads = max(map(len, host.siblings), default=1)
+    cpus = [min(core) for core in cores if len(core) == threads][: len(cell.pcpuset)]
     if not reserved:
         return _pinned(cell, cpus, ())
     left = [core for core in cores if core and min(core) not in cpus]

@@ -94,8 +94,8 @@ def requests_of(flavor: Flavor, aliases: Aliases, numa_policy: str | None = None
 
 def unmet(aliases: Aliases, pools: Pools) -> list[str]:
     """Names of aliases of which the pools have no device."""
-    asked = {name: InstancePCIRequest(count=1, spec=alias.specs) for name, alias in aliases.items()}
-    return [name for name, request in asked.items() if shortage(pools, [request]) is not None]
+    requests = {name: InstancePCIRequest(count=1, spec=alias.specs) for name, alias in aliases.items()}
+    return [name for name, request in requests.items() if shortage(pools, [request]) is not None]
 
 
 def _request(text: str, item: str, aliases: Aliases, numa_policy: str | None) -> InstancePCIRequest:
@@ -155,7 +155,7 @@ def _check_same(text: str, known: Alias, policy: str, spec: Pairs) -> None:
     """What the texts of one name must share."""
     if policy != known.numa_policy:
         raise _invalid(text, f"numa_policy={policy}, but another of that name has {known.numa_policy}")
-    kinds = [dict(one).get("dev_type") for one in (known.specs[0], spec)]
+    kinds = [dict(alias_spec).get("dev_type") for alias_spec in (known.specs[0], spec)]
     if None in kinds or kinds[0] != kinds[1]:
         raise _invalid(
             text, f"device_type={kinds[1]}, but another of that name has {kinds[0]}: both must have the same"

@@ -69,9 +69,9 @@ def claimed(devices: Sequence[PciDevice], instance_uuid: str, taken: Mapping[str
     """`taken`: {address: id of the request it serves}. ValueError: one of them is not available."""
     by_address = {device.address: device for device in devices}
     for address in taken:
-        found = by_address.get(address)
-        if found is None or found.status != AVAILABLE:
-            raise ValueError(f"PCI device {address} is {found.status if found else 'not there'}")
+        known = by_address.get(address)
+        if known is None or known.status != AVAILABLE:
+            raise ValueError(f"PCI device {address} is {known.status if known else 'not there'}")
     return settled(
         msgspec.structs.replace(device, status=CLAIMED, instance_uuid=instance_uuid, request_id=taken[device.address])
         if device.address in taken
@@ -120,7 +120,7 @@ def chosen(
             for device in like[: pool.count - left.get(_kind(pool), 0)]:
                 taken[device.address] = request.request_id
                 # Its relatives are no longer free for the next request.
-                free = [one for one in free if not related(one, device)]
+                free = [candidate for candidate in free if not related(candidate, device)]
     return taken
 
 
@@ -153,7 +153,7 @@ def _kind(pool: PciDevicePool) -> PciDevicePool:
 
 
 def _changed(devices: Sequence[PciDevice], instance_uuid: str, change: Callable[[PciDevice], PciDevice]) -> Devices:
-    return settled(change(one) if one.instance_uuid == instance_uuid else one for one in devices)
+    return settled(change(device) if device.instance_uuid == instance_uuid else device for device in devices)
 
 
 def _with_status(device: PciDevice, status: str) -> PciDevice:

@@ -50,10 +50,10 @@ def shortage(
     """Why the pools cannot meet the requests; nothing when they can."""
     left = _sorted(pools)
     for request in requests:
-        found = _matching(left, request, cells)
-        if isinstance(found, str):
-            return found
-        left = _taken(left, found, request.count)
+        matching = _matching(left, request, cells)
+        if isinstance(matching, str):
+            return matching
+        left = _taken(left, matching, request.count)
     return None
 
 
@@ -63,10 +63,10 @@ def consumed(
     """What is left of the pools; those that are used up are gone. PciDeviceRequestFailed: they are too small."""
     left = _sorted(pools)
     for request in requests:
-        found = _matching(left, request, cells)
-        if isinstance(found, str):
-            raise PciDeviceRequestFailed(found)
-        left = _taken(left, found, request.count)
+        matching = _matching(left, request, cells)
+        if isinstance(matching, str):
+            raise PciDeviceRequestFailed(matching)
+        left = _taken(left, matching, request.count)
     return left
 
 
@@ -75,10 +75,10 @@ def _sorted(pools: Iterable[PciDevicePool]) -> Pools:
     return tuple(sorted(pools, key=lambda pool: len(pool.tags)))
 
 
-def _taken(pools: Pools, found: Pools, count: int) -> Pools:
+def _taken(pools: Pools, matching: Pools, count: int) -> Pools:
     """The pools without `count` devices of the found ones, which are used up in their order."""
     left = list(pools)
-    for pool in found:
+    for pool in matching:
         taken = min(count, pool.count)
         index = left.index(pool)
         if taken < pool.count:
@@ -96,15 +96,15 @@ Step = tuple[str, Callable[[Pools, InstancePCIRequest, "GuestCells | None"], Poo
 
 def _matching(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools | str:
     """The pools to take the request from, in order; or what is short of it."""
-    found = pools
+    matching = pools
     for what, step in _STEPS:
-        found = step(found, request, cells)
-        have = sum(pool.count for pool in found)
+        matching = step(matching, request, cells)
+        have = sum(pool.count for pool in matching)
         if have < request.count:
             return f"PCI devices{_named(request)} {what} {have} < requested {request.count}"
-    if not found:
+    if not matching:
         return f"PCI devices{_named(request)}: none match"
-    return found
+    return matching
 
 
 def _named(request: InstancePCIRequest) -> str:
@@ -189,10 +189,10 @@ def _by_management(pools: Pools, request: InstancePCIRequest, cells: GuestCells 
 
 def _by_migration(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
     """Asked for `true` or `false` the pool must say the same; a pool that says nothing is neither."""
-    asked = {dict(spec).get("live_migratable") for spec in request.spec}
-    if asked not in ({"true"}, {"false"}):
+    wanted = {dict(spec).get("live_migratable") for spec in request.spec}
+    if wanted not in ({"true"}, {"false"}):
         return pools
-    return tuple(pool for pool in pools if dict(pool.tags).get("live_migratable") in asked)
+    return tuple(pool for pool in pools if dict(pool.tags).get("live_migratable") in wanted)
 
 
 _STEPS: tuple[Step, ...] = (

@@ -50,17 +50,17 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_specs(texts: Sequence[str]) -> tuple[DeviceSpec, ...]:
     """InvalidConfiguration names the entry and what is wrong with it. An entry may be a list of objects, as in Nova."""
-    found = []
+    specs = []
     for text in texts:
         try:
             value = json.loads(text)
         except ValueError as error:
             raise errors.InvalidConfiguration(f"{OPTION}: {text!r} is no JSON: {error}") from None
-        for one in value if isinstance(value, list) else [value]:
-            if not isinstance(one, dict):
+        for entry in value if isinstance(value, list) else [value]:
+            if not isinstance(entry, dict):
                 raise _wrong(text, "is no JSON object")
-            found.append(_spec(text, one))
-    return tuple(found)
+            specs.append(_spec(text, entry))
+    return tuple(specs)
 
 
 def _spec(text: str, fields: dict[str, Any]) -> DeviceSpec:
@@ -159,12 +159,12 @@ def assignable(specs: Sequence[DeviceSpec], devices: Sequence[tuple[PciDevice, s
     """Devices (each with the name of its network interface, if it has one) that an entry lets instances have: the
     first that matches gives its tags. ValueError: a device's address is none.
     """
-    found = []
+    devices_found = []
     for device, devname in devices:
         spec = next((spec for spec in specs if spec.matches(device, devname)), None)
         if spec is not None:
-            found.append(msgspec.structs.replace(device, tags=spec.tags))
-    return found
+            devices_found.append(msgspec.structs.replace(device, tags=spec.tags))
+    return devices_found
 
 
 def unmatched(specs: Sequence[DeviceSpec], devices: Sequence[tuple[PciDevice, str | None]]) -> list[str]:

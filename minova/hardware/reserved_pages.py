@@ -22,7 +22,7 @@ class ReservedPages(msgspec.Struct, frozen=True):
 
 def parse(entries: Iterable[Mapping[str, str]]) -> tuple[ReservedPages, ...]:
     """Each such as {"node": "0", "size": "2048", "count": "64"}; a size may have a unit. InvalidConfiguration."""
-    found = []
+    reserved = []
     for entry in entries:
         text = ",".join(f"{key}:{value}" for key, value in entry.items())
         if entry.keys() != {"node", "size", "count"}:
@@ -30,8 +30,8 @@ def parse(entries: Iterable[Mapping[str, str]]) -> tuple[ReservedPages, ...]:
         size = size_kib(entry["size"])
         if size is None or not entry["node"].isdigit() or not entry["count"].isdigit():
             raise InvalidConfiguration(f"{OPTION} = {text}: node and count are numbers, size a number of KiB or 2MB")
-        found.append(ReservedPages(int(entry["node"]), int(size), int(entry["count"])))
-    return tuple(found)
+        reserved.append(ReservedPages(int(entry["node"]), int(size), int(entry["count"])))
+    return tuple(reserved)
 
 
 def with_reserved(host: NUMATopology, reserved: Iterable[ReservedPages]) -> NUMATopology:
@@ -49,5 +49,5 @@ def with_reserved(host: NUMATopology, reserved: Iterable[ReservedPages]) -> NUMA
 
 
 def _reserved(cell: NUMACell, wanted: Mapping[tuple[int, int], int]) -> NUMACell:
-    pages = tuple(replace(one, reserved=wanted.get((cell.id, one.size_kb), 0)) for one in cell.mempages)
+    pages = tuple(replace(mempage, reserved=wanted.get((cell.id, mempage.size_kb), 0)) for mempage in cell.mempages)
     return replace(cell, mempages=pages)

@@ -24,4 +24,4 @@ class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
 
 def zone_of(host: str, aggregates: Iterable[Aggregate]) -> str | None:
     """The zone that a host is in by its aggregates; None: the default one."""
-    return next((one.zone for one in aggregates if one.zone and host in one.hosts), None)
+    return next((aggregate.zone for aggregate in aggregates if aggregate.zone and host in aggregate.hosts), None)

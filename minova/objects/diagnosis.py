@@ -26,8 +26,8 @@ class FilterStep(msgspec.Struct, frozen=True, kw_only=True):
     def summary(self) -> str:
         """`placement removed 3 (not enough free MEMORY_MB, not enough free VCPU: 1)`: what all lack has no number."""
         count = self.before - self.after
-        said = [what if many == count else f"{what}: {many}" for what, many in self.lacking.items()]
-        return f"{self.name} removed {count}" + (f" ({', '.join(said)})" if said else "")
+        reasons = [what if many == count else f"{what}: {many}" for what, many in self.lacking.items()]
+        return f"{self.name} removed {count}" + (f" ({', '.join(reasons)})" if reasons else "")
 
 
 class WeighedHost(msgspec.Struct, frozen=True, kw_only=True):

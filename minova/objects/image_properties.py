@@ -114,13 +114,13 @@ def choice(text: str) -> Reader:
 
 def predicates(text: str) -> list[tuple[str, Version]]:
     """(operator, version) of each part of `>=6.0, <10`. ValueError: it is no such list."""
-    found = []
+    checks = []
     for part in text.split(","):
         match = PREDICATE.fullmatch(part)
         if match is None:
             raise ValueError("it is no list such as '>=6.0, <10'")
-        found.append((match[1], Version(match[2])))
-    return found
+        checks.append((match[1], Version(match[2])))
+    return checks
 
 
 def version_range(text: str) -> str:
@@ -181,13 +181,15 @@ def typed(properties: Mapping[str, str]) -> dict[str, Any]:
     `hw_numa_mem.N`, `hw_numa_cpus.N` and `trait:NAME` become lists: `hw_numa_mem`, `hw_numa_cpus`, `traits_required`.
     """
     adapter = properties.get("vmware_adaptertype")
-    found: dict[str, Any] = {}
+    typed_values: dict[str, Any] = {}
     if adapter == "ide":
-        found["hw_disk_bus"] = "ide"
+        typed_values["hw_disk_bus"] = "ide"
     elif adapter:
-        found.update(hw_disk_bus="scsi", hw_scsi_model=read("hw_scsi_model", adapter))
-    found.update({new: read(new, properties[old]) for old, new in OLDER_NAMES.items() if old in properties})
-    found.update({name: read(name, text) for name, text in properties.items() if name in FIELDS and name not in LISTS})
+        typed_values.update(hw_disk_bus="scsi", hw_scsi_model=read("hw_scsi_model", adapter))
+    typed_values.update({new: read(new, properties[old]) for old, new in OLDER_NAMES.items() if old in properties})
+    typed_values.update(
+        {name: read(name, text) for name, text in properties.items() if name in FIELDS and name not in LISTS}
+    )
     lists = {
         "hw_numa_mem": [read("hw_numa_nodes", text) for text in numbered(properties, "hw_numa_mem")],
         "hw_numa_cpus": numbered(properties, "hw_numa_cpus"),
@@ -195,7 +197,7 @@ def typed(properties: Mapping[str, str]) -> dict[str, Any]:
             name[6:] for name, text in properties.items() if name.startswith("trait:") and text == "required"
         ],
     }
-    return {**found, **{name: values for name, values in lists.items() if values}}
+    return {**typed_values, **{name: values for name, values in lists.items() if values}}
 
 
 def read(name: str, text: str) -> Any:
@@ -208,7 +210,7 @@ def read(name: str, text: str) -> Any:
 
 def numbered(properties: Mapping[str, str], name: str) -> list[str]:
     """`name.0`, `name.1` and so on, to the first that is not there."""
-    found: list[str] = []
-    while f"{name}.{len(found)}" in properties:
-        found.append(properties[f"{name}.{len(found)}"])
-    return found
+    values: list[str] = []
+    while f"{name}.{len(values)}" in properties:
+        values.append(properties[f"{name}.{len(values)}"])
+    return values

@@ -41,24 +41,24 @@ NOVA_ORDER = (
 def load_filters(conf: Any) -> list[Filter]:
     """Those of `[filter_scheduler] enabled_filters`, in that order. InvalidConfiguration names option and value."""
     known = available_filters(conf.filter_scheduler.available_filters)
-    found = []
+    filters = []
     for name in conf.filter_scheduler.enabled_filters:
         made = _named(known, name, "[filter_scheduler] enabled_filters")
-        found.append(made(conf) if issubclass(made, Filter) else PerHostFilter(_written_for_nova(made, conf)))
-    return found
+        filters.append(made(conf) if issubclass(made, Filter) else PerHostFilter(_written_for_nova(made, conf)))
+    return filters
 
 
 def available_filters(names: Iterable[str]) -> Mapping[str, Any]:
     """By the names that `enabled_filters` may use: entry points, and classes by their own names."""
     known = _known(FILTERS)
-    found: dict[str, Any] = {}
+    filters: dict[str, Any] = {}
     for name in names:
         if name in ALL:
-            found.update(known)
+            filters.update(known)
         else:
             made = _named(known, name, "[filter_scheduler] available_filters")
-            found[made.__name__] = made
-    return found
+            filters[made.__name__] = made
+    return filters
 
 
 def load_weighers(conf: Any) -> list[Weigher]:
@@ -100,16 +100,16 @@ def _named(known: Mapping[str, Any], name: str, option: str) -> Any:
 
 
 def _known(group: str) -> dict[str, Any]:
-    found: Any = ExtensionManager(group)
-    return {extension.name: extension.plugin for extension in found}
+    manager: Any = ExtensionManager(group)
+    return {extension.name: extension.plugin for extension in manager}
 
 
 def _by_path(path: str, option: str) -> Any:
     module, _, name = path.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        extension = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise errors.InvalidConfiguration(f"{option}: {path!r} cannot be loaded: {error}") from error
-    if not isinstance(found, type):
+    if not isinstance(extension, type):
         raise errors.InvalidConfiguration(f"{option}: {path!r} is no class.")
-    return found
+    return extension

@@ -19,9 +19,9 @@ EVERYWHERE = PlacementFilter(resources={})
 INSTANCE_HINTS = ("same_host", "different_host")
 
 
-def request_spec(asked: Asked, aliases: Callable[[], Aliases]) -> RequestSpec:
+def request_spec(described: Asked, aliases: Callable[[], Aliases]) -> RequestSpec:
     """The errors of `minova.hardware` and of image properties say what is wrong with it."""
-    size = asked.flavor
+    size = described.flavor
     flavor = Flavor(
         flavorid=size.name,
         name=size.name,
@@ -33,45 +33,45 @@ def request_spec(asked: Asked, aliases: Callable[[], Aliases]) -> RequestSpec:
         extra_specs={key: str(value) for key, value in size.extra_specs.items()},
     )
     image = Image(
-        id=uuid_of(asked.image_id) if asked.image_id else "",
-        properties={key: str(value) for key, value in (asked.image or {}).items()},
+        id=uuid_of(described.image_id) if described.image_id else "",
+        properties={key: str(value) for key, value in (described.image or {}).items()},
     )
     typed(image.properties)
     return RequestSpec(
         flavor=flavor,
-        instance_uuid=uuid_of(asked.instance_uuid or asked.id),
+        instance_uuid=uuid_of(described.instance_uuid or described.id),
         image=image,
-        project_id=asked.project_id or "project",
-        availability_zone=asked.availability_zone,
-        ignore_hosts=tuple(asked.ignore_hosts or ()),
-        force_hosts=tuple(asked.force_hosts or ()),
-        force_nodes=tuple(asked.force_nodes or ()),
-        retry=Retry(num_attempts=len(asked.retry_hosts or ()), hosts=tuple(asked.retry_hosts or ())),
-        scheduler_hints=_hints(asked.hints or {}),
-        instance_group=_group(asked.group) if asked.group else None,
+        project_id=described.project_id or "project",
+        availability_zone=described.availability_zone,
+        ignore_hosts=tuple(described.ignore_hosts or ()),
+        force_hosts=tuple(described.force_hosts or ()),
+        force_nodes=tuple(described.force_nodes or ()),
+        retry=Retry(num_attempts=len(described.retry_hosts or ()), hosts=tuple(described.retry_hosts or ())),
+        scheduler_hints=_hints(described.hints or {}),
+        instance_group=_group(described.group) if described.group else None,
         numa_topology=numa_constraints(flavor, image.properties),
-        pci_requests=(*_of_flavor(flavor, image, aliases), *_of_ports(asked.pci_requests or ())),
-        requested_destination=_destination(asked.requested_destination),
+        pci_requests=(*_of_flavor(flavor, image, aliases), *_of_ports(described.pci_requests or ())),
+        requested_destination=_destination(described.requested_destination),
         placement=EVERYWHERE,
     )
 
 
 def _hints(hints: Mapping[str, Any]) -> dict[str, Any]:
     """Lists, as the API makes them; a server may be told by a name."""
-    found = {key: value if isinstance(value, list) else [value] for key, value in hints.items()}
+    lists = {key: value if isinstance(value, list) else [value] for key, value in hints.items()}
     for key in INSTANCE_HINTS:
-        if key in found:
-            found[key] = [uuid_of(name) if isinstance(name, str) else name for name in found[key]]
-    return found
+        if key in lists:
+            lists[key] = [uuid_of(name) if isinstance(name, str) else name for name in lists[key]]
+    return lists
 
 
 def _group(group: Group) -> InstanceGroup:
-    most = group.rules.get("max_server_per_host")
+    limit = group.rules.get("max_server_per_host")
     return InstanceGroup(
         uuid=uuid_of(group.uuid or "group"),
         name=group.name,
         policy=group.policy,
-        max_server_per_host=None if most is None else int(most),
+        max_server_per_host=None if limit is None else int(limit),
         members=tuple(uuid_of(name) for name in group.members),
         hosts=tuple(group.hosts),
     )
@@ -84,10 +84,12 @@ def _of_flavor(flavor: Flavor, image: Image, aliases: Callable[[], Aliases]) -> 
     return requests_of(flavor, aliases(), policy)
 
 
-def _of_ports(asked: Sequence[PciAsked]) -> tuple[InstancePCIRequest, ...]:
+def _of_ports(ports: Sequence[PciAsked]) -> tuple[InstancePCIRequest, ...]:
     return tuple(
-        InstancePCIRequest(count=one.count, spec=tuple(pairs(spec) for spec in one.spec), numa_policy=one.numa_policy)
-        for one in asked
+        InstancePCIRequest(
+            count=port.count, spec=tuple(pairs(spec) for spec in port.spec), numa_policy=port.numa_policy
+        )
+        for port in ports
     )
 
 

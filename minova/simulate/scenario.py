@@ -177,10 +177,10 @@ def read(data: bytes) -> Scenario:
 def _without_twins(scenario: Scenario) -> Scenario:
     """Answers are by host: of two alike one would hide the other."""
     seen: set[tuple[str, str]] = set()
-    for number, one in enumerate(scenario.hosts):
-        place = (one.host, one.node or one.host)
+    for number, host in enumerate(scenario.hosts):
+        place = (host.host, host.node or host.host)
         if place in seen:
-            raise errors.BadRequest(f"hosts[{number}].host: {one.host} (node {place[1]}) stands there twice")
+            raise errors.BadRequest(f"hosts[{number}].host: {host.host} (node {place[1]}) stands there twice")
         seen.add(place)
     return scenario
 
@@ -196,8 +196,8 @@ def uuid_of(name: str) -> str:
 
 def _placed(text: str) -> str:
     """`Expected `int`, got `str` - at `$.hosts[3].vcpus`` as `hosts[3].vcpus: expected int, got str`."""
-    said, _, place = text.replace("`", "").partition(" - at ")
-    said = said.replace("Object contains unknown field", "unknown key")
-    said = said.replace("Object missing required field", "missing key")
+    text_of_error, _, place = text.replace("`", "").partition(" - at ")
+    text_of_error = text_of_error.replace("Object contains unknown field", "unknown key")
+    text_of_error = text_of_error.replace("Object missing required field", "missing key")
     at = re.sub(r"^(key in )?\$\.?", r"\1", place) or "scenario"
-    return f"{at}: {said[:1].lower()}{said[1:]}"
+    return f"{at}: {text_of_error[:1].lower()}{text_of_error[1:]}"

@@ -42,7 +42,7 @@ def simulate(scenario: Scenario, settings: Settings) -> Json:
     return {
         "filters": [host_filter.name for host_filter in settings.filters],
         "weighers": [weigher.name for weigher in settings.weighers],
-        "requests": [cloud.answer(asked) for asked in scenario.requests],
+        "requests": [cloud.answer(described) for described in scenario.requests],
     }
 
 
@@ -68,28 +68,28 @@ class Cloud:
         # Many hosts are alike, and so are many requests.
         self._fits: dict[Any, dict[Any, HardwareFit]] = {}
 
-    def answer(self, asked: Asked) -> Json:
+    def answer(self, described: Asked) -> Json:
         try:
-            spec = request_spec(asked, self._settings.aliases)
+            spec = request_spec(described, self._settings.aliases)
         except errors.MinovaError as error:
-            return {"id": asked.id, "error": error_text(error)}
+            return {"id": described.id, "error": error_text(error)}
         spec = self._with_group(spec)
-        found: Json = {"id": asked.id, "error": None, "numa_constraints": topology_json(spec.numa_topology)}
-        found.update(self._individual(spec), **self._hardware(spec))
-        found.update(chain=[], selected=[], weights={}, order=[], consumed=None)
+        result: Json = {"id": described.id, "error": None, "numa_constraints": topology_json(spec.numa_topology)}
+        result.update(self._individual(spec), **self._hardware(spec))
+        result.update(chain=[], selected=[], weights={}, order=[], consumed=None)
         run = ChainRun(self._table, self._rules)
         try:
             rows = run.candidates(spec).nonzero()[0]
-            found["selected"] = self._hosts(rows)
-            found["weights"], total = self._weights(rows, spec)
+            result["selected"] = self._hosts(rows)
+            result["weights"], total = self._weights(rows, spec)
         except Exception as error:  # noqa: BLE001  - whatever a filter or weigher raises is the answer
-            return {**found, "error": error_text(error), "chain": self._chain(spec, run.steps)}
+            return {**result, "error": error_text(error), "chain": self._chain(spec, run.steps)}
         best = best_first(total, len(rows))
-        found["order"] = list(zip(self._names[rows[best]].tolist(), total[best].tolist(), strict=True))
-        found["chain"] = self._chain(spec, run.steps)
-        if asked.consume and len(best):
-            found["consumed"] = self._consume(int(rows[best[0]]), spec)
-        return found
+        result["order"] = list(zip(self._names[rows[best]].tolist(), total[best].tolist(), strict=True))
+        result["chain"] = self._chain(spec, run.steps)
+        if described.consume and len(best):
+            result["consumed"] = self._consume(int(rows[best[0]]), spec)
+        return result
 
     def _hosts(self, chosen: Mask | Rows) -> list[str]:
         return self._names[chosen].tolist()  # type: ignore[no-any-return]
@@ -141,21 +141,21 @@ class Cloud:
         if len(rows) <= 1:
             return {}, total
         names = self._hosts(rows)
-        found: Json = {}
+        weights: Json = {}
         for weigher in self._settings.weighers:
             values, normal, multipliers = parts(weigher, self._table, rows, spec)
             total += normal * multipliers
             of_hosts = [np.broadcast_to(column, len(rows)).tolist() for column in (values, normal, multipliers)]
             by = zip(("raw", "norm", "mult"), of_hosts, strict=True)
-            found[weigher.name] = {part: dict(zip(names, numbers, strict=True)) for part, numbers in by}
-        return found, total
+            weights[weigher.name] = {part: dict(zip(names, numbers, strict=True)) for part, numbers in by}
+        return weights, total
 
     # -- NUMA, PCI and claims -------------------------------------------------------------------------------------------
 
     def _hardware(self, spec: RequestSpec) -> Json:
-        found: Json = {}
+        results: Json = {}
         if spec.numa_topology is None and not spec.pci_requests:
-            return found
+            return results
         memory = self._fits.setdefault((spec.numa_topology, spec.pci_requests), {})
         fits = {}
         for row, (name, kind) in enumerate(zip(self._names, self._kinds(), strict=True)):
@@ -163,11 +163,11 @@ class Cloud:
                 memory[kind] = self._fit(row, spec)
             fits[name] = memory[kind]
         if spec.numa_topology is not None:
-            found["numa_fit"] = {name: topology_json(fit.numa_topology) for name, fit in fits.items()}
+            results["numa_fit"] = {name: topology_json(fit.numa_topology) for name, fit in fits.items()}
         if spec.pci_requests:
-            found["pci_ok"] = {name: not _lacks_devices(fit) for name, fit in fits.items()}
-        found["claims"] = {name: _claim_told(fit) for name, fit in fits.items()}
-        return found
+            results["pci_ok"] = {name: not _lacks_devices(fit) for name, fit in fits.items()}
+        results["claims"] = {name: _claim_told(fit) for name, fit in fits.items()}
+        return results
 
     def _kinds(self) -> Iterable[tuple[Any, ...]]:
         """For each host what tells whether a guest fits on another just so."""

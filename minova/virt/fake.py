@@ -122,13 +122,13 @@ class FakeDriver:
             self._begin("host_view")
             if node not in self.nodes:
                 raise errors.NotFound(f"Node {node} is not one of {', '.join(self.nodes)}")
-            here = [domain for domain in self._domains.values() if self._is_on(domain, node)]
-        disk = sum(domain.disk_gb for domain in here)
+            on_node = [domain for domain in self._domains.values() if self._is_on(domain, node)]
+        disk = sum(domain.disk_gb for domain in on_node)
         return HypervisorView(
             node=node,
             vcpus=self._vcpus,
             memory_mb=self._memory_mb,
-            memory_mb_used=sum(domain.memory_mb for domain in here),
+            memory_mb_used=sum(domain.memory_mb for domain in on_node),
             local_gb=self._local_gb,
             local_gb_used=disk,
             disk_available_least=self._local_gb - disk,
@@ -138,7 +138,7 @@ class FakeDriver:
             supported_instances=(("x86_64", "fake", "hvm"),),
             numa_topology=self._cells,
             pcpus=self._pcpus,
-            domains=tuple(domain.view for domain in here),
+            domains=tuple(domain.view for domain in on_node),
         )
 
     def domains(self) -> tuple[DomainView, ...]:
@@ -218,13 +218,13 @@ class FakeDriver:
         with self._lock:
             self._begin("cpu_times")
             running = [
-                one
-                for one in self._domains.values()
-                if self._is_on(one, node) and one.power_state is PowerState.RUNNING
+                domain
+                for domain in self._domains.values()
+                if self._is_on(domain, node) and domain.power_state is PowerState.RUNNING
             ]
             before, kept = self._cpu_times.get(node, (self._started, _IDLE))
             now = time.monotonic_ns()
-            passed, busy = now - before, min(sum(one.vcpus for one in running), self._vcpus)
+            passed, busy = now - before, min(sum(domain.vcpus for domain in running), self._vcpus)
             times = CpuTimes(
                 user=kept.user + passed * busy * 3 // 4,
                 kernel=kept.kernel + passed * busy // 4,

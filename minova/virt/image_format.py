@@ -59,13 +59,13 @@ def inspect(path: Path, declared: str | None) -> ImageFacts:
             raise ImageUnacceptable("the image file is empty")
         head = file.read(_HEAD)
         inspector = _detect(head)
-        found = _other_format(head) or "raw" if inspector.NAME in _RAW else inspector.NAME
-        if found != declared:
-            raise ImageUnacceptable(f"declared as {declared}, but the file is {_NAMES.get(found, found)}")
-        if found == "raw":
-            return ImageFacts(disk_format=found, virtual_size=size)
+        actual = _other_format(head) or "raw" if inspector.NAME in _RAW else inspector.NAME
+        if actual != declared:
+            raise ImageUnacceptable(f"declared as {declared}, but the file is {_NAMES.get(actual, actual)}")
+        if actual == "raw":
+            return ImageFacts(disk_format=actual, virtual_size=size)
         _refuse_unsafe(inspector)
-        return ImageFacts(disk_format=found, virtual_size=qcow2_tables.virtual_size(file, size))
+        return ImageFacts(disk_format=actual, virtual_size=qcow2_tables.virtual_size(file, size))
 
 
 def format_refused(disk_format: str | None, container_format: str | None = "bare") -> str | None:
@@ -107,17 +107,17 @@ def _detect(head: bytes) -> format_inspector.FileInspector:
         pass
     wrapper.close()
     try:
-        found = wrapper.format
+        detected = wrapper.format
     except format_inspector.ImageFormatError as error:
         raise ImageUnacceptable(f"the file may be read as more than one format: {error}") from error
-    if found is None:
+    if detected is None:
         raise ImageUnacceptable("the file's format cannot be told")
-    return found
+    return detected
 
 
-def _refuse_unsafe(found: format_inspector.FileInspector) -> None:
+def _refuse_unsafe(inspector: format_inspector.FileInspector) -> None:
     try:
-        found.safety_check()
+        inspector.safety_check()
     except format_inspector.SafetyCheckFailed as error:
         raise ImageUnacceptable(", ".join(f"{name}: {why}" for name, why in error.failures.items())) from error
     except format_inspector.ImageFormatError as error:

@@ -44,5 +44,5 @@ def _keep(key: _Key, facts: ImageFacts) -> None:
 
 
 def _key(path: Path) -> _Key:
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -74,10 +74,10 @@ def list_aggregates(api: Collaborators, call: Call) -> dict[str, Any]:
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
     wanted = _id(call)
     with api.db.read() as session:
-        found = aggregates.all_of(session).get(wanted)
-    if found is None:
+        aggregate = aggregates.all_of(session).get(wanted)
+    if aggregate is None:
         raise errors.NotFound(f"Aggregate {wanted} could not be found.")
-    return {"aggregate": view(found)}
+    return {"aggregate": view(aggregate)}
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:

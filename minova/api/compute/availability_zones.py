@@ -54,11 +54,11 @@ def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
             "active": True,
             "updated_at": None if seen is None else times.microseconds(datetime.fromtimestamp(seen, UTC)),
         }
-    gone = {*zones.values()} - hosts.keys()
+    empty_zones = {*zones.values()} - hosts.keys()
     return {
         "availabilityZoneInfo": [
             *(ZoneView(name=name, state=State(available=True), hosts=hosts[name]) for name in sorted(hosts)),
-            *(ZoneView(name=name, state=State(available=False)) for name in sorted(gone)),
+            *(ZoneView(name=name, state=State(available=False)) for name in sorted(empty_zones)),
         ]
     }
 

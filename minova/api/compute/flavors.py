@@ -131,18 +131,18 @@ def _flavorid(requested: str | int | None) -> str:
 def _page(api: Collaborators, call: Call, *, detailed: bool) -> dict[str, Any]:
     query: FlavorsQuery = call.query
     with api.db.read() as session:
-        found = [one for one in flavors.flavors(session) if _matches(one, call)]
-    found.sort(key=_sort_key(query), reverse=query.sort_dir == "desc")
+        matching = [flavor for flavor in flavors.flavors(session) if _matches(flavor, call)]
+    matching.sort(key=_sort_key(query), reverse=query.sort_dir == "desc")
     if query.marker is not None:
-        ids = [one.flavorid for one in found]
+        ids = [flavor.flavorid for flavor in matching]
         if query.marker not in ids:
             raise errors.BadRequest(f"marker [{query.marker}] not found")
-        found = found[ids.index(query.marker) + 1 :]
+        matching = matching[ids.index(query.marker) + 1 :]
     size = page_size(query.limit, api.conf.api.max_limit)
     show_one = view if detailed else brief
-    answer: dict[str, Any] = {"flavors": [show_one(call, one) for one in found[:size]]}
-    if 0 < size < len(found):
-        answer["flavors_links"] = links.next_page(call, found[size - 1].flavorid)
+    answer: dict[str, Any] = {"flavors": [show_one(call, flavor) for flavor in matching[:size]]}
+    if 0 < size < len(matching):
+        answer["flavors_links"] = links.next_page(call, matching[size - 1].flavorid)
     return answer
 
 

@@ -138,17 +138,17 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
 
     What stands left of that, a client may have written itself.
     """
-    found = _parse(peer)
-    if found is None:
+    address = _parse(peer)
+    if address is None:
         return peer
     for part in reversed(forwarded_for.split(",")):
-        if not any(found in network for network in trusted):
+        if not any(address in network for network in trusted):
             break
         parsed = _parse(part.strip())
         if parsed is None:
             break
-        found = parsed
-    return str(found)
+        address = parsed
+    return str(address)
 
 
 def parse_networks(option: str, values: Sequence[str]) -> tuple[Network, ...]:

@@ -22,18 +22,18 @@ _MAPPINGS = (1, 34)
 def list_candidates(placement: Placement, call: Call) -> Answer:
     request = query.parse(call.query, call.version)
     with placement.reads.read() as session:
-        found = search.search(session, request)
-    return Answer(body=body(found, request, call.version), changed=latest([]))
+        result = search.search(session, request)
+    return Answer(body=body(result, request, call.version), changed=latest([]))
 
 
-def body(found: Found, request: CandidateRequest, version: Version) -> dict[str, Any]:
+def body(result: Found, request: CandidateRequest, version: Version) -> dict[str, Any]:
     """To be encoded as JSON. Up to 1.26 only the classes that were asked for are summed up."""
     classes = None if version >= _ALL_CLASSES else request.resource_classes()
     # Many providers have the same traits: they share one list.
-    lists = {traits: in_order(traits) for traits in {node.traits for node in found.nodes}}
+    lists = {traits: in_order(traits) for traits in {node.traits for node in result.nodes}}
     return {
-        "allocation_requests": [_request(candidate, version) for candidate in found.candidates],
-        "provider_summaries": {node.uuid: _summary(node, classes, lists, version) for node in found.nodes},
+        "allocation_requests": [_request(candidate, version) for candidate in result.candidates],
+        "provider_summaries": {node.uuid: _summary(node, classes, lists, version) for node in result.nodes},
     }
 
 

@@ -86,13 +86,15 @@ def audit_node(
 ) -> Finding:
     """`new_uuid` is the node's if it has no row yet; `overhead` answers for a flavor what the hypervisor adds."""
     held = [
-        TrackedInstance(instance=one, usage=usage.usage_of(one.flavor, overhead(one.flavor), one.numa_topology))
-        for one in inputs.instances
-        if holds_resources(one, settings.host, view.hypervisor_hostname)
+        TrackedInstance(
+            instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), instance.numa_topology)
+        )
+        for instance in inputs.instances
+        if holds_resources(instance, settings.host, view.hypervisor_hostname)
     ]
-    moved = {one.uuid: one for one in inputs.moved}
+    moved = {instance.uuid: instance for instance in inputs.moved}
     sides = sides_held(inputs.migrations, moved, settings.host, view.hypervisor_hostname)
-    expected = {one.instance.uuid for one in held} | {message.instance.uuid for message in inputs.attempts}
+    expected = {tracked.instance.uuid for tracked in held} | {message.instance.uuid for message in inputs.attempts}
     expected |= {side.migration.instance_uuid for side in sides.values()}
     orphans = {domain.uuid: domain.memory_mb for domain in view.domains if domain.uuid not in expected}
     known = inputs.node.pci_devices if inputs.node is not None else ()
@@ -107,7 +109,7 @@ def audit_node(
     )
     return Finding(
         node_usage=opened,
-        conflicts=(*pinned_twice, *inputs.conflicts, *oversized((one.instance for one in held), view.domains)),
+        conflicts=(*pinned_twice, *inputs.conflicts, *oversized((tracked.instance for tracked in held), view.domains)),
         restored=inputs.restored,
         inventories=inventories_of(view, opened.node, settings.reserved, settings.ratios),
         unexpected_domains=tuple(
@@ -120,8 +122,8 @@ def audit_node(
         ),
         purged=tuple(domain for domain in view.domains if domain.ours and domain.uuid in inputs.purged),
         attempts=inputs.attempts,
-        power_states=differing((one.instance for one in held), view.domains),
-        to_stop=to_stop((one.instance for one in held), view.domains),
+        power_states=differing((tracked.instance for tracked in held), view.domains),
+        to_stop=to_stop((tracked.instance for tracked in held), view.domains),
     )
 
 
@@ -136,12 +138,12 @@ def _add_all(
 ) -> tuple[NodeUsage, tuple[str, ...]]:
     """Add them all. One whose CPUs another has too counts without its cells: an audit must come to an end."""
     conflicts = []
-    for one in held:
+    for tracked in held:
         try:
-            opened = node_usage.with_instance(opened, one)
+            opened = node_usage.with_instance(opened, tracked)
         except _PINNING as error:
-            conflicts.append(f"instance {one.instance.uuid} has what another has: {error}")
-            opened = node_usage.with_instance(opened, replace(one, usage=replace(one.usage, numa=None)))
+            conflicts.append(f"instance {tracked.instance.uuid} has what another has: {error}")
+            opened = node_usage.with_instance(opened, replace(tracked, usage=replace(tracked.usage, numa=None)))
     for side in sides:
         try:
             opened = node_usage.with_migration(opened, side)
@@ -163,13 +165,13 @@ def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> d
 
 def to_stop(instances: Iterable[Instance], domains: Iterable[DomainView]) -> tuple[tuple[DomainView, VmState], ...]:
     """Domains of idle instances that this host must stop, with the states of their rows."""
-    ours = {domain.uuid: domain for domain in domains if domain.ours}
+    own_domains = {domain.uuid: domain for domain in domains if domain.ours}
     return tuple(
-        (ours[one.uuid], one.vm_state)
-        for one in instances
-        if one.task_state is None
-        and one.uuid in ours
-        and must_stop(one.vm_state, PowerState(ours[one.uuid].power_state))
+        (own_domains[instance.uuid], instance.vm_state)
+        for instance in instances
+        if instance.task_state is None
+        and instance.uuid in own_domains
+        and must_stop(instance.vm_state, PowerState(own_domains[instance.uuid].power_state))
     )
 
 
@@ -177,9 +179,9 @@ def oversized(instances: Iterable[Instance], domains: Iterable[DomainView]) -> l
     """Idle instances whose domain has more memory than their row counts: what others may claim is not free."""
     has = {domain.uuid: domain.memory_mb for domain in domains}
     return [
-        f"the domain of instance {one.uuid} has {has[one.uuid]} MB, its flavor {one.flavor.memory_mb} MB"
-        for one in instances
-        if one.task_state is None and has.get(one.uuid, 0) > one.flavor.memory_mb
+        f"the domain of instance {instance.uuid} has {has[instance.uuid]} MB, its flavor {instance.flavor.memory_mb} MB"
+        for instance in instances
+        if instance.task_state is None and has.get(instance.uuid, 0) > instance.flavor.memory_mb
     ]
 
 

@@ -30,7 +30,7 @@ def edited(written: ComputeNode | None, row: ComputeNode | None, found: ComputeN
         return ()
     if row is None:
         return (Drift(figure="row", kept="none", found=found.hypervisor_hostname),)
-    was, now, then = (_figures(one, FIGURES + TOTALS) for one in (row, found, written))
+    was, now, then = (_figures(node, FIGURES + TOTALS) for node in (row, found, written))
     return tuple(
         Drift(figure=f"row's {name}", kept=was[name], found=now[name]) for name in was if was[name] != then[name]
     )

@@ -116,20 +116,20 @@ def after_migration_step(
     overhead: Callable[[Flavor], Overhead],
 ) -> NodeUsage:
     """The usage of the node `place` (host, node) after a step of a migration, or its end."""
-    here = holds_resources(instance, *place)
+    is_here = holds_resources(instance, *place)
     # Both at once: what was the side's a moment ago may be the instance's now, down to the CPU.
     node_usage = without_migration(without_instance(node_usage, instance.uuid), migration.uuid)
-    if here:
+    if is_here:
         numa = instance.numa_topology
         tracked = TrackedInstance(
             instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), numa)
         )
         node_usage = with_instance(node_usage, tracked)
     moving = migration.in_progress and not instance.deleted and is_moving(instance, migration)
-    side = side_of(migration, here, *place) if moving else None
+    side = side_of(migration, is_here, *place) if moving else None
     if side is not None:
         node_usage = with_migration(node_usage, tracked_migration(side, overhead))
-    return _devices_after_step(node_usage, instance.uuid, migration, place, here=here, moving=moving)
+    return _devices_after_step(node_usage, instance.uuid, migration, place, here=is_here, moving=moving)
 
 
 def tracked_migration(side: MigrationSide, overhead: Callable[[Flavor], Overhead]) -> TrackedMigration:

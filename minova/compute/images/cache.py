@@ -57,8 +57,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     refused: str | None = None
 
     def is_of(self, path: Path) -> bool:
-        found = path.stat()
-        return (found.st_size, found.st_mtime_ns) == (self.size, self.mtime_ns)
+        status = path.stat()
+        return (status.st_size, status.st_mtime_ns) == (self.size, self.mtime_ns)
 
     def facts(self, declared: str | None) -> ImageFacts | None:
         """What an inspection by the same rules has found; None: the file is to be inspected."""
@@ -238,8 +238,10 @@ class ImageCache:
         try:
             return _inspected(part, image)
         except errors.ImageUnacceptable as error:
-            found, declared = part.stat(), image.disk_format or ""
-            mark = Mark(size=found.st_size, mtime_ns=found.st_mtime_ns, rules=image_format.RULES, disk_format=declared)
+            status, declared = part.stat(), image.disk_format or ""
+            mark = Mark(
+                size=status.st_size, mtime_ns=status.st_mtime_ns, rules=image_format.RULES, disk_format=declared
+            )
             with contextlib.suppress(OSError):  # a full disk: it is fetched and refused again
                 _save_mark(path, msgspec.structs.replace(mark, refused=str(error.__cause__ or error)))
             raise
@@ -268,11 +270,11 @@ class ImageCache:
         with self._get(f"{self._url}/v2/images/{image.id}/file") as response, part.open("wb") as file:
             _refuse_status(response.status, image)
             _room_for(file, image)
-            found = _save(response, file, image, fetch.require_wanted)
+            digest = _save(response, file, image, fetch.require_wanted)
             file.flush()
             os.fsync(file.fileno())
-        if found != image.os_hash_value:
-            raise Mismatch(f"{image.os_hash_algo} expected {image.os_hash_value}, got {found}")
+        if digest != image.os_hash_value:
+            raise Mismatch(f"{image.os_hash_algo} expected {image.os_hash_value}, got {digest}")
 
     @contextlib.contextmanager
     def _get(self, url: str) -> Iterator[urllib3.BaseHTTPResponse]:
@@ -363,10 +365,10 @@ def _read_mark(path: Path) -> Mark | None:
 
 
 def _write_mark(path: Path, facts: ImageFacts) -> None:
-    found = path.stat()
+    status = path.stat()
     mark = Mark(
-        size=found.st_size,
-        mtime_ns=found.st_mtime_ns,
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
         rules=image_format.RULES,
         disk_format=facts.disk_format,
         virtual_size=facts.virtual_size,

@@ -136,11 +136,11 @@ class InstanceActions:
 
 def shutdown_timeout(instance: Instance, default: float) -> float:
     """Seconds that the guest has to shut itself down: as its image says, else as configured."""
-    told = instance.image.properties.get("os_shutdown_timeout") if instance.image is not None else None
-    if told is None:
+    from_image = instance.image.properties.get("os_shutdown_timeout") if instance.image is not None else None
+    if from_image is None:
         return float(default)
     try:
-        return max(0.0, float(int(told)))
+        return max(0.0, float(int(from_image)))
     except ValueError:
-        LOG.warning("os_shutdown_timeout of image %s is no number: %r", instance.image_ref, told)
+        LOG.warning("os_shutdown_timeout of image %s is no number: %r", instance.image_ref, from_image)
         return float(default)

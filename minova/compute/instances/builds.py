@@ -266,19 +266,19 @@ class Builder:
 
     def _row(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
         try:
-            found = self._conductor.hosts_of_instances(ctx, instance_uuids=(instance_uuid,))
+            hosts = self._conductor.hosts_of_instances(ctx, instance_uuids=(instance_uuid,))
         except errors.MinovaError as error:  # an older conductor cannot be asked at all
             LOG.warning("Which host instance %s is on could not be asked: %s", instance_uuid, error)
             return RowHost(known=False)
-        return RowHost(host=found.get(instance_uuid))
+        return RowHost(host=hosts.get(instance_uuid))
 
     def _row_of_removal(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
         """The conductor has asked this host. Where others share the disks, that may have been long ago."""
-        here = RowHost(host=self._host)
+        this_host = RowHost(host=self._host)
         if not self._driver.shares_disks():
-            return here
+            return this_host
         row = self._row(ctx, instance_uuid)
-        return row if row.host is not None else here
+        return row if row.host is not None else this_host
 
     def stop_unexpected(self, domain: DomainView) -> None:
         """Stop a domain that must not run here and keep its disks, unless a later attempt has begun here meanwhile."""
@@ -292,7 +292,14 @@ class Builder:
             if self.attempts.newer(domain.uuid, domain.attempt):
                 return
             known = self._conductor.instances_of_host(ctx, host=self._host)
-            row = next((one for one in known.instances if one.uuid == domain.uuid and one.task_state is None), None)
+            row = next(
+                (
+                    instance
+                    for instance in known.instances
+                    if instance.uuid == domain.uuid and instance.task_state is None
+                ),
+                None,
+            )
             state = self._driver.power_state(domain.uuid)
             if row is not None and state is not None and must_stop(row.vm_state, state):
                 self._driver.power_off(domain.uuid)

@@ -20,11 +20,11 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 def adopt(known: HostInstances, domains: Iterable[DomainView]) -> Adoption:
     """Which open attempts of this host ended before its restart. Domains of no open attempt are the audit's."""
-    found = {domain.uuid: domain for domain in domains}
+    by_uuid = {domain.uuid: domain for domain in domains}
     finished = []
     half_built = []
     for message in known.attempts:
-        domain = found.get(message.instance.uuid)
+        domain = by_uuid.get(message.instance.uuid)
         if domain is None:
             continue
         if domain.attempt == message.attempt and domain.power_state == PowerState.RUNNING:

@@ -85,7 +85,7 @@ class Auditor:
             except Exception as error:  # noqa: BLE001  - it is logged, and no other node's
                 audit.failed(error, exc_info=True)
                 failures.append(error)
-        self._outlived = {name: found for name, found in self._outlived.items() if name in available}
+        self._outlived = {name: domains for name, domains in self._outlived.items() if name in available}
         try:
             self._nodes.drop_vanished(ctx, available, in_rows)
             self._dropping_nodes.worked()
@@ -115,14 +115,14 @@ class Auditor:
 
     def outlived(self) -> Outlived:
         """Domains of deleted instances as the last audits found them, and for how many seconds those were deleted then."""
-        return tuple(one for of_node in list(self._outlived.values()) for one in of_node)
+        return tuple(domain for of_node in list(self._outlived.values()) for domain in of_node)
 
     def purged(self) -> Outlived:
         """Domains of purged instances as the last audits found them, and for how many seconds this host has known of each."""
         now = self._ticks()
-        found = {domain.uuid: domain for of_node in list(self._purged.values()) for domain in of_node}
-        self._purged_since = {uuid: self._purged_since.get(uuid, now) for uuid in found}
-        return tuple((domain, now - self._purged_since[uuid]) for uuid, domain in found.items())
+        by_uuid = {domain.uuid: domain for of_node in list(self._purged.values()) for domain in of_node}
+        self._purged_since = {uuid: self._purged_since.get(uuid, now) for uuid in by_uuid}
+        return tuple((domain, now - self._purged_since[uuid]) for uuid, domain in by_uuid.items())
 
     def _audit(self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()) -> Audited:
         audited = self._nodes.tracker(nodename).update_available_resource(ctx, available)
@@ -140,9 +140,9 @@ class Auditor:
         self.stop_domains(ctx, finding.to_stop)
         return audited
 
-    def stop_domains(self, ctx: RequestContext, found: Iterable[tuple[DomainView, VmState]]) -> None:
+    def stop_domains(self, ctx: RequestContext, domains: Iterable[tuple[DomainView, VmState]]) -> None:
         """Stop domains that run though their instances are stopped; what was seen is looked at again just before."""
-        for domain, vm_state in found:
+        for domain, vm_state in domains:
             LOG.warning("Instance %s is %s and its domain is not: stopping it", domain.uuid, vm_state)
             self._in_background(
                 ctx,

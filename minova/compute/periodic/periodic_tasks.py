@@ -80,13 +80,13 @@ class PeriodicTasks:
         ctx = service_context()
         known = self._conductor.instances_of_host(ctx, host=self._host)
         domains = self._driver.domains()
-        ours = sum(domain.ours for domain in domains)
-        if ours != len(known.instances):
+        own_domains = sum(domain.ours for domain in domains)
+        if own_domains != len(known.instances):
             LOG.warning(
                 "While synchronizing instance power states, found %d instances in the database and %d instances on the "
                 "hypervisor.",
                 len(known.instances),
-                ours,
+                own_domains,
             )
         self._power_states.compare(differing(known.instances, domains), self._driver.power_state)
         self._auditor.stop_domains(ctx, to_stop(known.instances, domains))

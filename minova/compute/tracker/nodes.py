@@ -145,12 +145,12 @@ class Nodes:
         """
         remaining = set(available)
         with self._lock:
-            gone = (set(self._trackers) | set(in_rows)) - remaining
-        if not gone:
+            vanished = (set(self._trackers) | set(in_rows)) - remaining
+        if not vanished:
             return
-        for nodename in sorted(gone):
+        for nodename in sorted(vanished):
             LOG.info("Deleting orphan compute node %s of host %s", nodename, self._settings.host)
-        self._conductor.delete_compute_nodes(ctx, host=self._settings.host, nodes=tuple(sorted(gone)))
+        self._conductor.delete_compute_nodes(ctx, host=self._settings.host, nodes=tuple(sorted(vanished)))
         with self._lock:
-            for nodename in gone:
+            for nodename in vanished:
                 self._trackers.pop(nodename, None)

@@ -170,10 +170,10 @@ class ResourceTracker:
         ComputeResourcesUnavailable: it does not fit. StaleAttempt: this attempt is no longer this host's.
         ServiceUnavailable: no conductor answers. After each of these errors the usage is as it was.
         """
-        asked = _Asked(ctx=ctx, instance=instance, attempt=attempt, limits=limits, step=step)
+        request = _Asked(ctx=ctx, instance=instance, attempt=attempt, limits=limits, step=step)
         if not self._driver.reports_resources:
-            return NopClaim(self, ctx, self._write_claim(asked, instance, self._untracked()))
-        return Claim(self, ctx, self._claims.ask(asked))
+            return NopClaim(self, ctx, self._write_claim(request, instance, self._untracked()))
+        return Claim(self, ctx, self._claims.ask(request))
 
     def _serve_claims(self, tickets: Sequence[Ticket[_Asked, Instance]]) -> None:
         with self._lock:
@@ -222,21 +222,21 @@ class ResourceTracker:
             ticket.served(refused)
         return True
 
-    def _write_claim(self, asked: _Asked, claimed: Instance, node: ComputeNode) -> Instance:
+    def _write_claim(self, request: _Asked, claimed: Instance, node: ComputeNode) -> Instance:
         def write(step: str | None) -> Instance:
             return self._conductor.claim_instance(
-                asked.ctx,
+                request.ctx,
                 instance_uuid=claimed.uuid,
-                attempt=asked.attempt,
+                attempt=request.attempt,
                 node=node,
                 numa_topology=claimed.numa_topology,
                 step=step,
             )
 
         try:
-            return self._repeat("claim_instance", lambda: write(_step_argument(asked.step)))
+            return self._repeat("claim_instance", lambda: write(_step_argument(request.step)))
         except errors.PeerTooOld:
-            if _step_argument(asked.step) is None:
+            if _step_argument(request.step) is None:
                 raise
             return self._repeat("claim_instance", lambda: write(None))
 
@@ -247,9 +247,9 @@ class ResourceTracker:
         self._node_usage = steps.with_updated_instance(self._node_usage, made)
         return made
 
-    def _with_claim(self, node_usage: NodeUsage, asked: _Asked) -> tuple[NodeUsage, Instance]:
+    def _with_claim(self, node_usage: NodeUsage, request: _Asked) -> tuple[NodeUsage, Instance]:
         """The usage with the claim, and the claimed instance. Raises ComputeResourcesUnavailable if it does not fit."""
-        instance = asked.instance
+        instance = request.instance
         # A build begun again after a restart is counted already: its new claim replaces that one.
         free = steps.with_freed(steps.without_instance(node_usage, instance.uuid), instance.uuid)
         demand = Demand(
@@ -257,7 +257,7 @@ class ResourceTracker:
             numa_topology=instance.numa_topology,
             pci_requests=instance.pci_requests,
         )
-        fit = check_claim(free.node, instance.uuid, demand, asked.limits, packing=self._settings.packing)
+        fit = check_claim(free.node, instance.uuid, demand, request.limits, packing=self._settings.packing)
         if instance.host or instance.node:
             LOG.warning(
                 "Instance %s already has host %s and node %s when it is claimed",
@@ -271,7 +271,7 @@ class ResourceTracker:
             host=self._settings.host,
             node=self.nodename,
             vm_state=VmState.BUILDING,
-            task_state=asked.step,
+            task_state=request.step,
             numa_topology=fit.numa_topology,
         )
         held = TrackedInstance(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))

@@ -64,12 +64,12 @@ def log_finding(nodename: str, finding: Finding, before: NodeUsage | None) -> No
     for conflict in finding.conflicts:
         LOG.error("Node %s: %s", nodename, conflict)
     # The first audit of a process corrects nothing: it had kept nothing yet.
-    for one in finding.drift if before is not None else ():
-        metrics.DRIFT.labels(one.figure).inc()
-        LOG.warning("The audit of node %s corrected %s", nodename, one)
-    for one in finding.restored:
-        metrics.DRIFT.labels(one.figure).inc()
-        LOG.warning("The audit of node %s restored %s: %s: %s", nodename, one.figure, one.kept, one.found)
+    for drift in finding.drift if before is not None else ():
+        metrics.DRIFT.labels(drift.figure).inc()
+        LOG.warning("The audit of node %s corrected %s", nodename, drift)
+    for drift in finding.restored:
+        metrics.DRIFT.labels(drift.figure).inc()
+        LOG.warning("The audit of node %s restored %s: %s: %s", nodename, drift.figure, drift.kept, drift.found)
     for instance_uuid, state in finding.power_states.items():
         LOG.info("Instance %s on node %s is no longer %s, as its row says", instance_uuid, nodename, state.name)
 
@@ -77,5 +77,7 @@ def log_finding(nodename: str, finding: Finding, before: NodeUsage | None) -> No
 def _removed(node_usage: NodeUsage) -> set[tuple[str, str | None]]:
     """Devices that the host no longer has, with the instances that use them."""
     return {
-        (one.address, one.instance_uuid) for one in node_usage.node.pci_devices if one.status == pci_devices.REMOVED
+        (device.address, device.instance_uuid)
+        for device in node_usage.node.pci_devices
+        if device.status == pci_devices.REMOVED
     }

@@ -56,10 +56,10 @@ class Aggregates:
         """BadRequest: it has hosts."""
 
         def work(session: Session) -> None:
-            found = _found(aggregates.all_of(session, lock=True), aggregate_id)
-            if found.hosts:
+            aggregate = _found(aggregates.all_of(session, lock=True), aggregate_id)
+            if aggregate.hosts:
                 raise errors.BadRequest(
-                    f"Cannot remove aggregate {aggregate_id}: it is not empty, and has {', '.join(found.hosts[:10])}."
+                    f"Cannot remove aggregate {aggregate_id}: it is not empty, and has {', '.join(aggregate.hosts[:10])}."
                 )
             aggregates.remove(session, aggregate_id)
 
@@ -70,17 +70,17 @@ class Aggregates:
 
         def work(session: Session) -> Aggregate:
             known = aggregates.all_of(session, lock=True)
-            found = _found(known, aggregate_id)
+            aggregate = _found(known, aggregate_id)
             if services.find(session, host, COMPUTE) is None:
                 raise errors.NotFound(f"Compute host {host} could not be found.")
-            if host in found.hosts:
+            if host in aggregate.hosts:
                 raise errors.Conflict(f"Aggregate {aggregate_id} already has host {host}.")
-            fault = entry_fault(found, host, known.values(), lambda: instances.count_on(session, [host]))
+            fault = entry_fault(aggregate, host, known.values(), lambda: instances.count_on(session, [host]))
             if fault:
                 raise errors.Conflict(f"Cannot add host to aggregate {aggregate_id}: {fault}.")
             aggregates.add_host(session, aggregate_id, host)
-            provider_aggregates.join(session, self._announce(session, [host]), [found.uuid])
-            return msgspec.structs.replace(found, hosts=tuple(sorted({*found.hosts, host})))
+            provider_aggregates.join(session, self._announce(session, [host]), [aggregate.uuid])
+            return msgspec.structs.replace(aggregate, hosts=tuple(sorted({*aggregate.hosts, host})))
 
         return self._worker.run(work)
 
@@ -89,18 +89,24 @@ class Aggregates:
 
         def work(session: Session) -> Aggregate:
             known = aggregates.all_of(session, lock=True)
-            found = _found(known, aggregate_id)
-            if host not in found.hosts:
+            aggregate = _found(known, aggregate_id)
+            if host not in aggregate.hosts:
                 raise errors.NotFound(f"Cannot remove host {host} from aggregate {aggregate_id}: it is not in it.")
             others = [one for one in known.values() if one.id != aggregate_id]
-            if found.zone and zone_of(host, others) != found.zone and (count := instances.count_on(session, [host])):
+            if (
+                aggregate.zone
+                and zone_of(host, others) != aggregate.zone
+                and (count := instances.count_on(session, [host]))
+            ):
                 raise errors.Conflict(
                     f"Cannot remove host from aggregate {aggregate_id}: "
-                    f"{_moving(host, count, found.zone, zone_of(host, others))}."
+                    f"{_moving(host, count, aggregate.zone, zone_of(host, others))}."
                 )
             aggregates.remove_host(session, aggregate_id, host)
-            provider_aggregates.leave(session, self._announce(session, [host]), found.uuid)
-            return msgspec.structs.replace(found, hosts=tuple(one for one in found.hosts if one != host))
+            provider_aggregates.leave(session, self._announce(session, [host]), aggregate.uuid)
+            return msgspec.structs.replace(
+                aggregate, hosts=tuple(member for member in aggregate.hosts if member != host)
+            )
 
         return self._worker.run(work)
 
@@ -130,7 +136,7 @@ def zone_change_fault(
         return None
     if not after.zone:
         return "its availability_zone cannot be taken away or be empty"
-    others = [one for one in known if one.id != before.id]
+    others = [other for other in known if other.id != before.id]
     taken = {zone for host in before.hosts if (zone := zone_of(host, others)) and zone != after.zone}
     if taken:
         return f"one or more of its hosts are already in availability zone {', '.join(sorted(taken))}"

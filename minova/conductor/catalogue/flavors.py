@@ -38,14 +38,14 @@ class Flavors:
         """NotFound: no such flavor, or none such of it to be unset."""
 
         def work(session: Session) -> Flavor:
-            found = flavors.locked(session, flavorid)
-            if found is None:
+            flavor = flavors.locked(session, flavorid)
+            if flavor is None:
                 raise errors.NotFound(f"Flavor {flavorid} could not be found.")
             for key, value in changes.items():
-                if value is None and key not in found.extra_specs:
+                if value is None and key not in flavor.extra_specs:
                     raise errors.NotFound(f"Flavor {flavorid} has no extra specs with key {key}.")
-            kept = {key: value for key, value in {**found.extra_specs, **changes}.items() if value is not None}
-            made = msgspec.structs.replace(found, extra_specs=kept)
+            kept = {key: value for key, value in {**flavor.extra_specs, **changes}.items() if value is not None}
+            made = msgspec.structs.replace(flavor, extra_specs=kept)
             flavors.replace(session, made)
             return made
 

@@ -67,8 +67,8 @@ class Groups:
         if not spec.get_scheduler_hint(HINT):
             return spec
         with self._worker.db.read() as session:
-            found = server_groups.of_instance(session, instance_uuid)
-        return self._served(spec, found)
+            group = server_groups.of_instance(session, instance_uuid)
+        return self._served(spec, group)
 
     def read_for_dry_run(self, spec: RequestSpec) -> RequestSpec:
         """The same for a request that makes no instances. BadRequest: no such group."""
@@ -76,10 +76,10 @@ class Groups:
         if not wanted:
             return spec
         with self._worker.db.read() as session:
-            found = server_groups.as_it_is(session, wanted)
-        if found is None:
+            group = server_groups.as_it_is(session, wanted)
+        if group is None:
             raise errors.BadRequest(f"Server group {wanted} could not be found.")
-        return self._served(spec, found)
+        return self._served(spec, group)
 
     def _served(self, spec: RequestSpec, group: InstanceGroup | None) -> RequestSpec:
         if group is not None:
@@ -92,7 +92,7 @@ def require_served(policy: str, options: Any) -> None:
     if policy not in _SERVED_BY:
         raise errors.UnsupportedPolicyException(f"Server group policy {policy!r} is not supported.")
     option, name = _SERVED_BY[policy]
-    configured = {one.rpartition(".")[2].rpartition(":")[2] for one in getattr(options, option)}
+    configured = {path.rpartition(".")[2].rpartition(":")[2] for path in getattr(options, option)}
     every = option == "weight_classes" and not configured.isdisjoint(word.rpartition(".")[2] for word in _ALL)
     if name not in configured and not every:
         raise errors.UnsupportedPolicyException(

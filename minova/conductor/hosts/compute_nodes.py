@@ -70,7 +70,7 @@ class Computes:
             open_builds = tasks.builds_on(session, host, nodename)
             moving = migrations.in_progress_on(session, host, nodename)
             amiss = unexpected(session, host, view.domains)
-            gone, at = instances.deleted_at(session, amiss.unexpected_domains), self._worker.at()
+            deleted_at, at = instances.deleted_at(session, amiss.unexpected_domains), self._worker.at()
             held = tuple(instances.holding(session, host, nodename))
             no_row = instances.without_row(session, _unheld(view, held))
             suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
@@ -78,12 +78,12 @@ class Computes:
                 node=self._known_node(session, row) if row is not None else None,
                 instances=held,
                 migrations=moving,
-                moved=tuple(instances.by_uuids(session, [one.instance_uuid for one in moving]).values())
+                moved=tuple(instances.by_uuids(session, [migration.instance_uuid for migration in moving]).values())
                 if moving
                 else (),
                 attempts=tuple(build.message for build in builds_of(session, open_builds)),
                 unexpected_domains=amiss.unexpected_domains,
-                deleted={uuid: (at - since).total_seconds() for uuid, since in gone.items()},
+                deleted={uuid: (at - since).total_seconds() for uuid, since in deleted_at.items()},
                 host_nodes=compute_nodes.names_of(session, host),
                 purged=tuple(uuid for uuid, purged in no_row.items() if purged),
                 conflicts=tuple(
@@ -114,13 +114,13 @@ class Computes:
     def _restored(self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str]) -> AuditInputs:
         """After what the instances hold of the node was put right, and what of that could not be."""
         done, left = node_audit.restore(self._worker.run, self._worker.now(), node.uuid, suspects)
-        for one in done:
-            LOG.warning("Node %s: %s", node.hypervisor_hostname, one)
+        for drift in done:
+            LOG.warning("Node %s: %s", node.hypervisor_hostname, drift)
         return msgspec.structs.replace(inputs, restored=done, conflicts=(*inputs.conflicts, *left))
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def finish_audit(self, node: ComputeNode, found: Sequence[Inventory], traits: Sequence[str]) -> ComputeNode:
+    def finish_audit(self, node: ComputeNode, inventories: Sequence[Inventory], traits: Sequence[str]) -> ComputeNode:
         """Write node and inventories where they changed; free what instances held that are gone."""
         split = self._all_know_children()
 
@@ -144,7 +144,7 @@ class Computes:
                 provider_aggregates.join(session, [row.uuid], joined)
             # Consumers before inventories: the lock order of claims.
             self._free_gone(session, row)
-            children.publish(session, (root_id, row.uuid), node.hypervisor_hostname, found, now, split=split)
+            children.publish(session, (root_id, row.uuid), node.hypervisor_hostname, inventories, now, split=split)
             published_traits.publish(session, row.uuid, traits)
             return compute_nodes.as_written(node, row)
 
@@ -158,10 +158,10 @@ class Computes:
 
     def _free_gone(self, session: Session, row: NodeRow) -> None:
         # What others hold, by Placement's own API, is theirs.
-        gone = node_audit.holders_gone(session, row.uuid)
-        if gone:
-            LOG.info("Freeing on node %s what instances held that are gone: %s", row.hypervisor_hostname, gone)
-            claims.release(session, gone, self._worker.now())
+        holders = node_audit.holders_gone(session, row.uuid)
+        if holders:
+            LOG.info("Freeing on node %s what instances held that are gone: %s", row.hypervisor_hostname, holders)
+            claims.release(session, holders, self._worker.now())
 
     def save_compute_node(self, node: ComputeNode) -> ComputeNode:
         """NotFound: the node has no row; an audit makes it. One that comes after a later write changes nothing."""
@@ -214,21 +214,21 @@ class Computes:
     def _stop_by_itself(
         self, session: Session, ctx: RequestContext, host: str, off: Sequence[str], at: datetime
     ) -> None:
-        found = instances.idle_in(session, host, off, STOPS_BY_ITSELF) if off else []
-        if not found:
+        idle = instances.idle_in(session, host, off, STOPS_BY_ITSELF) if off else []
+        if not idle:
             return
-        uuids = [uuid for uuid, _, _ in found]
+        uuids = [uuid for uuid, _, _ in idle]
         LOG.warning("Stopped, because their guests on %s have shut themselves down: %s", host, ", ".join(uuids))
         before = [(state, None) for state in STOPS_BY_ITSELF]
         instances.transition(session, uuids, before, (VmState.STOPPED, None), updated_at=at)
         action: dict[str, Any] = {"action": "stop", "request_id": ctx.request_id, "start_time": at}
         rows = [
             {"instance_uuid": uuid, "project_id": project_id, "user_id": user_id, **action}
-            for uuid, project_id, user_id in found
+            for uuid, project_id, user_id in idle
         ]
         actions.end(session, list(actions.begin(session, rows).values()), at, event=False)
 
 
 def _unheld(view: HypervisorView, held: Sequence[Instance]) -> set[str]:
     """Domains with the mark of their host that no row places there."""
-    return {domain.uuid for domain in view.domains if domain.ours} - {one.uuid for one in held}
+    return {domain.uuid for domain in view.domains if domain.ours} - {instance.uuid for instance in held}

@@ -45,14 +45,14 @@ def identity_refusal(
     """Why this identity is not the host's. `known_id`: the identity that the host has; `nodes`: {name: uuid} of its rows;
     `owner`: another host that has this identity.
     """
-    given = identity.compute_id
-    if given is not None and owner is not None:
+    compute_id = identity.compute_id
+    if compute_id is not None and owner is not None:
         return (
-            f"The compute_id {given} of this machine belongs to host {owner}, and [DEFAULT] host is now {host}. "
+            f"The compute_id {compute_id} of this machine belongs to host {owner}, and [DEFAULT] host is now {host}. "
             f"Set [DEFAULT] host = {owner} again, or stop minova-compute and run on a controller: {RENAME} {owner} {host}. "
             f"If this machine was copied from {owner}, remove the file compute_id here."
         )
-    if given is None:
+    if compute_id is None:
         if known_id is None:
             return None
         return (
@@ -60,15 +60,15 @@ def identity_refusal(
             f"write {known_id} into the file compute_id in its [DEFAULT] state_path; if it replaces {host}, delete the service of {host} first "
             "(minova service delete); else give it another [DEFAULT] host."
         )
-    if known_id is not None and known_id != given:
+    if known_id is not None and known_id != compute_id:
         return (
-            f"Host {host} has the compute_id {known_id}, and this machine's is {given}. Give this machine another [DEFAULT] "
+            f"Host {host} has the compute_id {known_id}, and this machine's is {compute_id}. Give this machine another [DEFAULT] "
             f"host; if it replaces {host}, delete the service of {host} first (minova service delete)."
         )
-    if known_id is None and len(nodes) == 1 and given not in nodes.values():
+    if known_id is None and len(nodes) == 1 and compute_id not in nodes.values():
         (node_uuid,) = nodes.values()
         return (
-            f"The node of host {host} is {node_uuid}, and this machine's compute_id is {given}. If it is the same machine, "
+            f"The node of host {host} is {node_uuid}, and this machine's compute_id is {compute_id}. If it is the same machine, "
             f"write {node_uuid} into the file compute_id in its [DEFAULT] state_path; else give this machine another [DEFAULT] host."
         )
     return None

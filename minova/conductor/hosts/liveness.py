@@ -51,7 +51,7 @@ class Liveness:
             self._until = self._clock() + FRESH
 
     def _read(self, session: Session) -> tuple[frozenset[str], frozenset[str]]:
-        found = services.services(session, self._down_time, self._db)
-        computes = [row for row in found.rows if row.binary == COMPUTE]
-        down = frozenset(row.host for row in computes if not found.is_up(row))
+        services_read = services.services(session, self._down_time, self._db)
+        computes = [row for row in services_read.rows if row.binary == COMPUTE]
+        down = frozenset(row.host for row in computes if not services_read.is_up(row))
         return frozenset(row.host for row in computes), down

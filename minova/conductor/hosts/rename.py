@@ -42,21 +42,21 @@ class Renaming(msgspec.Struct, frozen=True, kw_only=True):
         return self.new, self.nodes.get(node, node) if node is not None else None
 
 
-def node_names(old: str, new: str, nodes: list[str], given: str | None) -> dict[str, str]:
-    """How the nodes of a renamed host are called. `given`: the name of its only node.
+def node_names(old: str, new: str, nodes: list[str], new_node: str | None) -> dict[str, str]:
+    """How the nodes of a renamed host are called. `new_node`: the name of its only node.
 
     A node that was named as its host follows it, with its domain if it has one; others keep their names.
     BadRequest: a name is given for one of several nodes.
     """
-    if given is not None:
+    if new_node is not None:
         if len(nodes) != 1:
             raise errors.BadRequest(f"--node: host {old} has {len(nodes)} nodes; it is for hosts with one.")
-        return {nodes[0]: given}
-    found = {}
+        return {nodes[0]: new_node}
+    names = {}
     for name in nodes:
         short, dot, domain = name.partition(".")
-        found[name] = new if name == old else f"{new}{dot}{domain}" if short == old and dot else name
-    return found
+        names[name] = new if name == old else f"{new}{dot}{domain}" if short == old and dot else name
+    return names
 
 
 def rename(
@@ -178,9 +178,9 @@ def _rename_tasks(session: Session, renaming: Renaming) -> None:
 
 def _renamed_plan(plan: BuildPlan, renaming: Renaming) -> BuildPlan:
     alternates = []
-    for one in plan.alternates:
-        host, node = renaming.place(one.host, one.node)
-        alternates.append(replace(one, host=host or "", node=node or ""))
+    for alternate in plan.alternates:
+        host, node = renaming.place(alternate.host, alternate.node)
+        alternates.append(replace(alternate, host=host or "", node=node or ""))
     tried = tuple(renaming.place(host, node) for host, node in plan.tried)
     return replace(plan, alternates=tuple(alternates), tried=tuple((host or "", node or "") for host, node in tried))
 

@@ -203,8 +203,8 @@ class Services:
         """Whether more than its beat says that somebody lives."""
         now, revived = self._worker.now(), False
         superseded = self._processes.superseded(session)
-        told = [key for key in heard if key[1] != COMPUTE or key[0] not in superseded]
-        ids = {self._known[key][0] for key in told if self._look_up(session, key)}
+        to_write = [key for key in heard if key[1] != COMPUTE or key[0] not in superseded]
+        ids = {self._known[key][0] for key in to_write if self._look_up(session, key)}
         if own_turn or self._clock() - self._wrote_at > self._longest_pause:
             revived = self._skip_pause(session, now)
         if own_turn:
@@ -257,9 +257,9 @@ class Services:
     def _ensure(self, session: Session, service: objects.Service) -> Service:
         at = self._worker.at()
         row = services.ensure(session, service, at, self._worker.now())
-        told = {"topic": service.topic, "version": service.version, "down_reason": service.down_reason}
-        if any(getattr(row, name) != value for name, value in told.items()):
-            services.change(session, row.id, updated_at=at, **told)
+        values = {"topic": service.topic, "version": service.version, "down_reason": service.down_reason}
+        if any(getattr(row, name) != value for name, value in values.items()):
+            services.change(session, row.id, updated_at=at, **values)
         # The host's nodes may have been left out of host tables for want of a service.
         self._announce(session, row.host)
         return row

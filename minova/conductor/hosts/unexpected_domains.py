@@ -59,25 +59,25 @@ class _Row(msgspec.Struct, frozen=True):
 
 def _elsewhere(session: Session, host: str, uuids: Iterable[str]) -> dict[str, _Row]:
     """The rows of these that do not say this host."""
-    model, found = Instance, {}
+    model, rows = Instance, {}
     columns = (model.uuid, model.host, model.attempt, model.vm_state, model.task_state, model.deleted_at)
     for chunk in chunked(list(uuids)):
-        for uuid, at, attempt, vm_state, task_state, gone in session.execute(
+        for uuid, at, attempt, vm_state, task_state, deleted_at in session.execute(
             select(*columns).where(model.uuid.in_(chunk))
         ):
-            settled = gone is None and task_state is None and vm_state not in _UNBUILT
-            if gone is not None or at != host:
-                found[uuid] = _Row(at, attempt, settled)
-    return found
+            settled = deleted_at is None and task_state is None and vm_state not in _UNBUILT
+            if deleted_at is not None or at != host:
+                rows[uuid] = _Row(at, attempt, settled)
+    return rows
 
 
 def _left(session: Session, host: str, uuids: Iterable[str]) -> set[str]:
     """Those that a move, which has ended, took from this host or did not bring to it."""
-    found: set[str] = set()
+    uuids_left: set[str] = set()
     model = Migration
     for chunk in chunked(list(uuids)):
         query = select(model.instance_uuid).where(
             model.instance_uuid.in_(chunk), (model.source_compute == host) | (model.dest_compute == host)
         )
-        found.update(session.scalars(query))
-    return found
+        uuids_left.update(session.scalars(query))
+    return uuids_left

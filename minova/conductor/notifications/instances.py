@@ -79,10 +79,10 @@ class Notifications:
 
     def _made(self, session: NotifiedSession) -> Iterator[Notice]:
         changes, notes = session.state_changes, session.notes
-        uuids = {change.uuid for change in changes} | {one.uuid for one in notes}
+        uuids = {change.uuid for change in changes} | {note.uuid for note in notes}
         known = instances.by_uuids(session, uuids)
-        for one in notes:
-            yield from self._guarded(one.uuid, lambda one=one: [self._noted(session, one, known[one.uuid])])  # type: ignore[misc]
+        for note in notes:
+            yield from self._guarded(note.uuid, lambda one=note: [self._noted(session, one, known[one.uuid])])  # type: ignore[misc]
         for change in changes:
             yield from self._guarded(change.uuid, lambda change=change: self._changed(change, known[change.uuid]))  # type: ignore[misc]
 
@@ -96,15 +96,15 @@ class Notifications:
             LOG.exception("A notification of instance %s cannot be made", uuid)
             return []
 
-    def _noted(self, session: Session, one: Note, instance: objects.Instance) -> Notice:
-        if one.event == BUILD_FAILED:
+    def _noted(self, session: Session, note: Note, instance: objects.Instance) -> Notice:
+        if note.event == BUILD_FAILED:
             spec, _ = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
-            payload = scheduling_failed(instance, spec, one.event, one.reason)
+            payload = scheduling_failed(instance, spec, note.event, note.reason)
             return self._notice(f"compute_task.{self._host}", "compute_task.build_instances", payload, "error")
         info = instance_info(instance, self._images_url)
-        if one.event == CREATE_ERROR:
-            return self._of_instance(one.event, one.host, info | fault(one.kind, one.reason), "error")
-        return self._of_instance(one.event, one.host, info | {"image_name": image_name(instance)})
+        if note.event == CREATE_ERROR:
+            return self._of_instance(note.event, note.host, info | fault(note.kind, note.reason), "error")
+        return self._of_instance(note.event, note.host, info | {"image_name": image_name(instance)})
 
     def _changed(self, change: StateChange, instance: objects.Instance) -> Iterator[Notice]:
         info = instance_info(instance, self._images_url)

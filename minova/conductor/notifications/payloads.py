@@ -90,10 +90,10 @@ def scheduling_failed(instance: Instance, spec: RequestSpec, method: str, reason
 def _image_meta(image_ref: str, image: Image | None) -> dict[str, str]:
     if image is None:
         return {"base_image_ref": image_ref}
-    told = {name: getattr(image, name) for name in ("container_format", "disk_format", "min_ram", "min_disk")}
+    meta = {name: getattr(image, name) for name in ("container_format", "disk_format", "min_ram", "min_disk")}
     return {
         **image.properties,
-        **{name: str(value) for name, value in told.items() if value is not None},
+        **{name: str(value) for name, value in meta.items() if value is not None},
         "base_image_ref": image_ref,
     }
 

@@ -183,9 +183,13 @@ class ServerActions:
         if tasks.lock(session, [instance_uuid]):
             raise errors.Conflict(f"Cannot '{action.name}' instance {instance_uuid} while another task is in progress")
         at, now = self._worker.at(), self._worker.now()
-        asked: dict[str, Any] = {"instance_uuid": instance_uuid, "action": action.name, "request_id": ctx.request_id}
-        asked |= {"user_id": ctx.user_id, "project_id": ctx.project_id, "start_time": at}
-        action_id = actions.begin(session, [asked])[instance_uuid]
+        action_row: dict[str, Any] = {
+            "instance_uuid": instance_uuid,
+            "action": action.name,
+            "request_id": ctx.request_id,
+        }
+        action_row |= {"user_id": ctx.user_id, "project_id": ctx.project_id, "start_time": at}
+        action_id = actions.begin(session, [action_row])[instance_uuid]
         actions.begin_events(
             session, [{"action_id": action_id, "host": instance.host, "start_time": at}], event=action.event
         )

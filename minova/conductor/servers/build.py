@@ -84,11 +84,11 @@ class BuildInstances:
         if raised is not None:
             self.schedule(ctx, raised)
 
-    def schedule(self, ctx: RequestContext, asked: Reservation) -> None:
+    def schedule(self, ctx: RequestContext, reservation: Reservation) -> None:
         """Ask the scheduler, under a claim number that is committed; write what it says; cast."""
-        assert asked.spec is not None
-        spec = msgspec.structs.replace(asked.spec, num_instances=len(asked.epochs))
-        uuids = tuple(asked.epochs)
+        assert reservation.spec is not None
+        spec = msgspec.structs.replace(reservation.spec, num_instances=len(reservation.epochs))
+        uuids = tuple(reservation.epochs)
         LOG.debug("Scheduling instances: %s", list(uuids))
         try:
             spec = self._groups.read_into(spec, uuids[0])
@@ -96,26 +96,28 @@ class BuildInstances:
                 ctx,
                 spec=spec,
                 instance_uuids=uuids,
-                claim_number=asked.claim_number,
+                claim_number=reservation.claim_number,
                 alternates=retries(spec, self._conf.scheduler.max_attempts),
             )
         except (errors.ServiceUnavailable, errors.StaleClaim) as error:
-            LOG.warning("Scheduling of %s is tried again: %s", asked.id, error)
-            self._persist(lambda session: self._postpone(session, asked))
+            LOG.warning("Scheduling of %s is tried again: %s", reservation.id, error)
+            self._persist(lambda session: self._postpone(session, reservation))
             return
         except Exception as error:
-            LOG.exception("Scheduling of %s failed", asked.id)
+            LOG.exception("Scheduling of %s failed", reservation.id)
             kind, reason = type(error).__name__, f"Scheduling failed: {error}"
             broke = Diagnosis(request_id=ctx.request_id, instance_uuids=uuids, hosts=0, error=reason)
-            self._persist(lambda session: self._fail(session, asked, kind, reason, broke))
+            self._persist(lambda session: self._fail(session, reservation, kind, reason, broke))
             return
         if answer.selections:
-            scheduled = Scheduled(ctx, asked, answer)
+            scheduled = Scheduled(ctx, reservation, answer)
             builds = self._worker.repeat(RESULT, lambda: self._commits.run(scheduled), SCHEDULE_WAIT)
             self._computes.build(ctx, builds)
         else:
-            said = answer.diagnosis
-            self._persist(lambda session: self._fail(session, asked, "NoValidHost", said.summary(), said))
+            diagnosis = answer.diagnosis
+            self._persist(
+                lambda session: self._fail(session, reservation, "NoValidHost", diagnosis.summary(), diagnosis)
+            )
 
     def expire(self, epochs: Mapping[str, int], reason: str) -> None:
         """Give up tasks that are past their deadline."""
@@ -138,11 +140,13 @@ class BuildInstances:
         """
         return self._mine(instances.lock(session, epochs), tasks.lock(session, epochs), epochs, claim_number)
 
-    def _hold_each(self, session: Session, asked: Sequence[Reservation]) -> list[LockedTasks]:
+    def _hold_each(self, session: Session, reservations: Sequence[Reservation]) -> list[LockedTasks]:
         """As `_hold`, of each."""
-        uuids = [uuid for one in asked for uuid in one.epochs]
+        uuids = [uuid for reservation in reservations for uuid in reservation.epochs]
         standings, locked = instances.lock(session, uuids), tasks.lock(session, uuids)
-        return [self._mine(standings, locked, one.epochs, one.claim_number) for one in asked]
+        return [
+            self._mine(standings, locked, reservation.epochs, reservation.claim_number) for reservation in reservations
+        ]
 
     def _mine(
         self,
@@ -151,14 +155,14 @@ class BuildInstances:
         epochs: Mapping[str, int],
         claim_number: int | None,
     ) -> LockedTasks:
-        mine = {
+        own_tasks = {
             uuid: task
             for uuid, task in locked.items()
             if uuid in epochs
             and (task.worker_id, task.epoch, task.step) == (self._worker.id, epochs[uuid], "schedule")
             and claim_number in (None, task.claim_number)
         }
-        return LockedTasks({uuid: standing for uuid, standing in standings.items() if uuid in epochs}, mine)
+        return LockedTasks({uuid: standing for uuid, standing in standings.items() if uuid in epochs}, own_tasks)
 
     def _raise_claim_number(
         self, session: Session, reservation_id: str, epochs: Mapping[str, int]
@@ -182,14 +186,14 @@ class BuildInstances:
             carried=carried,
         )
 
-    def _postpone(self, session: Session, asked: Reservation) -> None:
-        held = self._hold(session, asked.epochs, asked.claim_number)
+    def _postpone(self, session: Session, reservation: Reservation) -> None:
+        held = self._hold(session, reservation.epochs, reservation.claim_number)
         changes = [(task, {"step": task.step}) for task in held.tasks.values()]
-        pause = min(SCHEDULE_AGAIN * 2 ** min(asked.claim_number - 1, 10), LONGEST_SCHEDULE_AGAIN)
+        pause = min(SCHEDULE_AGAIN * 2 ** min(reservation.claim_number - 1, 10), LONGEST_SCHEDULE_AGAIN)
         tasks.change(session, changes, pause, self._worker.now())
 
-    def _fail(self, session: Session, asked: Reservation, kind: str, reason: str, diagnosis: Diagnosis) -> None:
-        self._end(session, self._hold(session, asked.epochs, asked.claim_number), kind, reason, diagnosis)
+    def _fail(self, session: Session, reservation: Reservation, kind: str, reason: str, diagnosis: Diagnosis) -> None:
+        self._end(session, self._hold(session, reservation.epochs, reservation.claim_number), kind, reason, diagnosis)
 
     def _end(self, session: Session, held: LockedTasks, kind: str, reason: str, diagnosis: Diagnosis | None) -> None:
         ended = [*held.tasks.values()]
@@ -205,23 +209,31 @@ class BuildInstances:
 
         Idempotent: when the connection broke at the commit, it may have been written before.
         """
-        helds = self._hold_each(session, [one.asked for one in scheduled])
+        helds = self._hold_each(session, [result.asked for result in scheduled])
         chosen: dict[str, tuple[Selection, ...]] = {}
-        again: list[Task] = []
-        for one, held in zip(scheduled, helds, strict=True):
-            self._give_back(session, one.asked, held)
-            answered = zip(one.asked.epochs, one.answer.selections, strict=True)
+        changed_meanwhile: list[Task] = []
+        for result, held in zip(scheduled, helds, strict=True):
+            self._give_back(session, result.asked, held)
+            answered = zip(result.asked.epochs, result.answer.selections, strict=True)
             chosen |= {uuid: selections for uuid, selections in answered if uuid in held.tasks}
             if not held.tasks:
-                again += self._committed(session, one.asked)
+                changed_meanwhile += self._committed(session, result.asked)
         new = {uuid: task for held in helds for uuid, task in held.tasks.items()}
         if new:
             self._write_intents(session, new, chosen)
-            diagnosed = [(one.answer.diagnosis, [*held.tasks]) for one, held in zip(scheduled, helds, strict=True)]
+            diagnosed = [
+                (result.answer.diagnosis, [*held.tasks]) for result, held in zip(scheduled, helds, strict=True)
+            ]
             request_specs.add_diagnoses(session, diagnosed, self._worker.at())
-        specs = {one.asked.id: (one.asked.spec, one.asked.carried) for one in scheduled if one.asked.spec is not None}
-        builds = builds_of(session, [*new.values(), *again], specs)
-        return [[build for build in builds if build.message.instance.uuid in one.asked.epochs] for one in scheduled]
+        specs = {
+            result.asked.id: (result.asked.spec, result.asked.carried)
+            for result in scheduled
+            if result.asked.spec is not None
+        }
+        builds = builds_of(session, [*new.values(), *changed_meanwhile], specs)
+        return [
+            [build for build in builds if build.message.instance.uuid in result.asked.epochs] for result in scheduled
+        ]
 
     def _write_intents(
         self, session: Session, new: Mapping[str, Task], chosen: Mapping[str, Sequence[Selection]]
@@ -239,25 +251,25 @@ class BuildInstances:
         ]
         actions.begin_events(session, started)
 
-    def _committed(self, session: Session, asked: Reservation) -> list[Task]:
+    def _committed(self, session: Session, reservation: Reservation) -> list[Task]:
         """Tasks whose first attempt was committed before, under this very question."""
-        wanted = (self._worker.id, "build", 1, asked.claim_number)
+        wanted = (self._worker.id, "build", 1, reservation.claim_number)
         return [
             task
-            for uuid, task in tasks.lock(session, asked.epochs).items()
+            for uuid, task in tasks.lock(session, reservation.epochs).items()
             if (task.worker_id, task.step, task.attempt, task.claim_number) == wanted
-            and task.epoch == asked.epochs[uuid]
+            and task.epoch == reservation.epochs[uuid]
         ]
 
-    def _give_back(self, session: Session, asked: Reservation, held: LockedTasks) -> None:
+    def _give_back(self, session: Session, reservation: Reservation, held: LockedTasks) -> None:
         """What was claimed for instances that were deleted meanwhile. Those whose task another conductor has are its."""
-        gone = [
+        ended = [
             uuid
-            for uuid in asked.epochs
+            for uuid in reservation.epochs
             if uuid not in held.tasks and (uuid not in held.standings or held.standings[uuid].deleted)
         ]
-        if gone:
-            claims.release(session, gone, self._worker.now(), claim_number=asked.claim_number)
+        if ended:
+            claims.release(session, ended, self._worker.now(), claim_number=reservation.claim_number)
 
 
 def intent(selections: Sequence[Selection], attempt: int, tried: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:

@@ -136,53 +136,55 @@ class BuildReports:
         step: str | None = None,
     ) -> objects.Instance:
         """Place and topology to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
-        one = InstanceClaim(
+        outcome = InstanceClaim(
             ctx=bound_context(),
             instance_uuid=instance_uuid,
             attempt=attempt,
             numa_topology=numa_topology,
             step=step,
         )
-        return self._claims.run(claim_report(one, node))
+        return self._claims.run(claim_report(outcome, node))
 
     def claim_instances(self, claims: Sequence[InstanceClaim], node: ComputeNode) -> tuple[ReportAnswer, ...]:
         """See the contract."""
-        outcomes = self._claims.run_all([claim_report(one, node) for one in claims])
+        outcomes = self._claims.run_all([claim_report(claim, node) for claim in claims])
         return tuple(answer_of(outcome) for outcome in outcomes)
 
     def begin_attempt(self, instance_uuid: str, attempt: int, host: str, step: str) -> None:
         """Note the step. StaleAttempt: the attempt is no longer that host's. BadRequest: there is no such step."""
-        one = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, step=step)
-        self._progress.run(progress_report(one, host))
+        outcome = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, step=step)
+        self._progress.run(progress_report(outcome, host))
 
     def build_succeeded(
         self, instance_uuid: str, attempt: int, host: str, power_state: int, node: ComputeNode | None = None
     ) -> None:
         """ACTIVE, and the task has ended. Idempotent."""
-        one = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, power_state=power_state)
-        count_active(self._progress.run(progress_report(one, host, (node,) if node is not None else ())))
+        outcome = BuildReport(
+            ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, power_state=power_state
+        )
+        count_active(self._progress.run(progress_report(outcome, host, (node,) if node is not None else ())))
 
     def report_builds(
         self, reports: Sequence[BuildReport], host: str, nodes: tuple[ComputeNode, ...] = ()
     ) -> tuple[ReportAnswer, ...]:
         """See the contract."""
-        outcomes = self._progress.run_all([progress_report(one, host, nodes) for one in reports])
+        outcomes = self._progress.run_all([progress_report(report, host, nodes) for report in reports])
         count_active(sum(outcome is True for outcome in outcomes))
         return tuple(answer_of(outcome) for outcome in outcomes)
 
     def _claim(self, session: Session, reports: Sequence[AttemptReport]) -> list[objects.Instance]:
         at = self._worker.at()
         apply_all(session, _CLAIM, reports, at)
-        claimed = instances.by_uuids(session, [one.instance_uuid for one in reports])
+        claimed = instances.by_uuids(session, [report.instance_uuid for report in reports])
         self._write_nodes(session, reports, at)
-        return [claimed[one.instance_uuid] for one in reports]
+        return [claimed[report.instance_uuid] for report in reports]
 
     def _write_nodes(self, session: Session, reports: Sequence[AttemptReport], at: datetime) -> None:
         """The usage that comes with reports; the later of two of one node stands."""
         # A node without an id is not tracked: its driver reports no resources.
         # Reports that a host made at once share a node.
         nodes = sorted(
-            {id(node): node for one in reports for node in one.nodes if node.id}.values(),
+            {id(node): node for report in reports for node in report.nodes if node.id}.values(),
             key=attrgetter("id", "write_number"),
         )
         written = [node.id for node in nodes if compute_nodes.write_usage(session, node, at)]
@@ -198,11 +200,11 @@ class BuildReports:
             if only.step is None and heard_before(session, only.instance_uuid, only.attempt, only.host):
                 return [False]
             raise
-        succeeded = [one.instance_uuid for one in reports if one.step is None]
+        succeeded = [report.instance_uuid for report in reports if report.step is None]
         if succeeded:
             actions.end(session, tasks.remove(session, succeeded), at)
-            self._write_nodes(session, [one for one in reports if one.step is None], at)
-        return [one.step is None for one in reports]
+            self._write_nodes(session, [report for report in reports if report.step is None], at)
+        return [report.step is None for report in reports]
 
     # -- when it has failed ----------------------------------------------------------------------------------------
 
@@ -252,7 +254,7 @@ class BuildReports:
     def _next(self, session: Session, standing: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:
         """Move allocation and intent to the first alternate that is alive and has room; none: []."""
         plan = build_plan_of(task)
-        left = [one for one in plan.alternates if one.host not in down]
+        left = [alternate for alternate in plan.alternates if alternate.host not in down]
         claim_number = task.claim_number + 1
         while left and not self._claimed(session, standing, left[0], claim_number):
             left.pop(0)
@@ -327,28 +329,28 @@ def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) 
     return row is not None and row.vm_state != VmState.BUILDING and (row.attempt, row.host) == (attempt, host)
 
 
-def claim_report(one: InstanceClaim, node: ComputeNode) -> AttemptReport:
+def claim_report(claim: InstanceClaim, node: ComputeNode) -> AttemptReport:
     """BadRequest: there is no such step."""
-    step = step_of("claim_instance", one.step or TaskState.BLOCK_DEVICE_MAPPING, BUILD_STEPS)
+    step = step_of("claim_instance", claim.step or TaskState.BLOCK_DEVICE_MAPPING, BUILD_STEPS)
     return AttemptReport(
-        ctx=one.ctx,
-        instance_uuid=one.instance_uuid,
-        attempt=one.attempt,
+        ctx=claim.ctx,
+        instance_uuid=claim.instance_uuid,
+        attempt=claim.attempt,
         host=node.host,
         step=step,
         nodes=(node,),
-        values={"b_node": node.hypervisor_hostname, "b_numa_topology": one.numa_topology},
+        values={"b_node": node.hypervisor_hostname, "b_numa_topology": claim.numa_topology},
     )
 
 
-def progress_report(one: BuildReport, host: str, nodes: tuple[ComputeNode, ...] = ()) -> AttemptReport:
+def progress_report(report: BuildReport, host: str, nodes: tuple[ComputeNode, ...] = ()) -> AttemptReport:
     """BadRequest: there is no such step."""
-    step = step_of("begin_attempt", one.step, BEGUN) if one.step is not None else None
-    values = {"b_power_state": int(PowerState(one.power_state))} if step is None else {}
+    step = step_of("begin_attempt", report.step, BEGUN) if report.step is not None else None
+    values = {"b_power_state": int(PowerState(report.power_state))} if step is None else {}
     return AttemptReport(
-        ctx=one.ctx,
-        instance_uuid=one.instance_uuid,
-        attempt=one.attempt,
+        ctx=report.ctx,
+        instance_uuid=report.instance_uuid,
+        attempt=report.attempt,
         host=host,
         step=step,
         nodes=nodes if step is None else (),
@@ -376,10 +378,10 @@ def answer_of(outcome: object) -> ReportAnswer:
 
 def step_of(method: str, step: str, known: Collection[TaskState]) -> TaskState:
     """BadRequest: `step` is none of these."""
-    found = next((one for one in known if one.value == step), None)
-    if found is None:
+    build_step = next((candidate for candidate in known if candidate.value == step), None)
+    if build_step is None:
         raise errors.BadRequest(f"{method}: there is no step {step!r}")
-    return found
+    return build_step
 
 
 def apply_all(
@@ -390,9 +392,9 @@ def apply_all(
 ) -> None:
     """Each report's transition, by its step. StaleAttempt: the only report is stale. Mixed: at least one of several is."""
     by_step: dict[Any, list[AttemptReport]] = defaultdict(list)
-    for one in sorted(reports, key=lambda one: one.instance_uuid):
-        by_step[one.step].append(one)
-    moved = sum(transitions[step].apply(session, [one.row(at) for one in some]) for step, some in by_step.items())
+    for report in sorted(reports, key=lambda one: one.instance_uuid):
+        by_step[report.step].append(report)
+    moved = sum(transitions[step].apply(session, [report.row(at) for report in some]) for step, some in by_step.items())
     if moved != len(reports):
         raise reports[0].stale() if len(reports) == 1 else Mixed
 

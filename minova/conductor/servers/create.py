@@ -89,30 +89,34 @@ class Servers:
 
     def _write(self, session: Session, creations: Sequence[Creation]) -> list[Made]:
         """Requests that come together, in as many statements as one."""
-        answers = [repeated(session, one.ctx, one.request) for one in creations]
-        new = [one for one, answer in zip(creations, answers, strict=True) if answer is None]
+        answers = [repeated(session, creation.ctx, creation.request) for creation in creations]
+        new = [creation for creation, answer in zip(creations, answers, strict=True) if answer is None]
         if new:
             self._insert(session, new)
         return [
             Made(
-                answer or CreatedServers(reservation_id=one.made.id, instance_uuids=tuple(one.made.epochs)),
+                answer or CreatedServers(reservation_id=creation.made.id, instance_uuids=tuple(creation.made.epochs)),
                 new=answer is None,
             )
-            for one, answer in zip(creations, answers, strict=True)
+            for creation, answer in zip(creations, answers, strict=True)
         ]
 
     def _insert(self, session: Session, new: Sequence[Creation]) -> None:
         at = self._worker.at()
-        request_specs.add(session, [(one.made.id, one.made.spec, one.made.carried) for one in new], at)
-        instances.insert_rows(session, [row for one in new for row in instance_rows(one, at)])
-        for one in new:
-            self._join_group(session, one.made)
-        action_ids = actions.begin(session, [row for one in new for row in action_rows(one, at)])
-        rows = [row for one in new for row in self._task_rows(one, action_ids, at)]
+        request_specs.add(
+            session, [(creation.made.id, creation.made.spec, creation.made.carried) for creation in new], at
+        )
+        instances.insert_rows(session, [row for creation in new for row in instance_rows(creation, at)])
+        for creation in new:
+            self._join_group(session, creation.made)
+        action_ids = actions.begin(session, [row for creation in new for row in action_rows(creation, at)])
+        rows = [row for creation in new for row in self._task_rows(creation, action_ids, at)]
         tasks.insert_rows(session, rows, self._worker.now())
-        asked = [create_request_row(one, at) for one in new if one.request.request_uuid is not None]
-        if asked:
-            request_specs.add_create_requests(session, asked)
+        request_rows = [
+            create_request_row(creation, at) for creation in new if creation.request.request_uuid is not None
+        ]
+        if request_rows:
+            request_specs.add_create_requests(session, request_rows)
 
     def _join_group(self, session: Session, made: Reservation) -> None:
         assert made.spec is not None
@@ -120,51 +124,51 @@ class Servers:
         if group and not server_groups.join(session, group, made.epochs):
             raise errors.BadRequest(f"Server group {group} could not be found.")
 
-    def _task_rows(self, one: Creation, action_ids: Mapping[str, int], at: datetime) -> list[dict[str, Any]]:
+    def _task_rows(self, creation: Creation, action_ids: Mapping[str, int], at: datetime) -> list[dict[str, Any]]:
         task = {
             "kind": "build",
-            "reservation_id": one.made.id,
+            "reservation_id": creation.made.id,
             "worker_id": self._worker.id,
             "epoch": 1,
             "step": "schedule",
             "attempt": 0,
             "claim_number": FIRST_CLAIM,
             "payload": {},
-            "request_id": one.ctx.request_id,
+            "request_id": creation.ctx.request_id,
             "wake_at": SCHEDULE_WAIT,
             "deadline": float(self._conf.conductor.schedule_timeout),
             "created_at": at,
         }
-        return [{"instance_uuid": uuid, "action_id": action_ids[uuid], **task} for uuid in one.made.epochs]
+        return [{"instance_uuid": uuid, "action_id": action_ids[uuid], **task} for uuid in creation.made.epochs]
 
 
-def instance_rows(one: Creation, at: datetime) -> list[dict[str, Any]]:
-    assert one.made.spec is not None
-    columns: dict[str, Any] = {"created_at": at, "numa_topology": one.made.spec.numa_topology}
+def instance_rows(creation: Creation, at: datetime) -> list[dict[str, Any]]:
+    assert creation.made.spec is not None
+    columns: dict[str, Any] = {"created_at": at, "numa_topology": creation.made.spec.numa_topology}
     return [
-        instance_row(one.ctx, one.request, one.made.id, instance_uuid, number) | columns
-        for number, instance_uuid in enumerate(one.made.epochs)
+        instance_row(creation.ctx, creation.request, creation.made.id, instance_uuid, number) | columns
+        for number, instance_uuid in enumerate(creation.made.epochs)
     ]
 
 
-def action_rows(one: Creation, at: datetime) -> list[dict[str, Any]]:
-    asked = {
+def action_rows(creation: Creation, at: datetime) -> list[dict[str, Any]]:
+    common = {
         "action": "create",
-        "request_id": one.ctx.request_id,
-        "user_id": one.ctx.user_id,
-        "project_id": one.ctx.project_id,
+        "request_id": creation.ctx.request_id,
+        "user_id": creation.ctx.user_id,
+        "project_id": creation.ctx.project_id,
         "start_time": at,
     }
-    return [{"instance_uuid": instance_uuid, **asked} for instance_uuid in one.made.epochs]
+    return [{"instance_uuid": instance_uuid, **common} for instance_uuid in creation.made.epochs]
 
 
-def create_request_row(one: Creation, at: datetime) -> dict[str, Any]:
+def create_request_row(creation: Creation, at: datetime) -> dict[str, Any]:
     return {
-        "request_uuid": one.request.request_uuid,
-        "project_id": one.ctx.project_id,
-        "body_hash": one.request.body_hash,
-        "reservation_id": one.made.id,
-        "instance_uuids": [*one.made.epochs],
+        "request_uuid": creation.request.request_uuid,
+        "project_id": creation.ctx.project_id,
+        "body_hash": creation.request.body_hash,
+        "reservation_id": creation.made.id,
+        "instance_uuids": [*creation.made.epochs],
         "created_at": at,
     }
 
@@ -196,7 +200,9 @@ def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] 
         force_nodes=(request.force_node,) if request.force_node else (),
         scheduler_hints=request.scheduler_hints,
         numa_topology=demands.numa_topology,
-        pci_requests=tuple(msgspec.structs.replace(one, request_id=str(uuid.uuid4())) for one in demands.pci_requests),
+        pci_requests=tuple(
+            msgspec.structs.replace(pci_request, request_id=str(uuid.uuid4())) for pci_request in demands.pci_requests
+        ),
     )
 
 

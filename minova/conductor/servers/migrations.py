@@ -161,8 +161,8 @@ class Migrations:
         One whose guest may be under way already is left to people: which of two domains is the right one only they can see.
         """
         with self._worker.db.read() as session:
-            found = migrations.forsaken(session, self._worker.now() - after, _MOST)
-        for migration in found:
+            rows = migrations.forsaken(session, self._worker.now() - after, _MOST)
+        for migration in rows:
             LOG.warning(
                 "Migration %s of instance %s is %s and nobody goes on with it: it ends in error",
                 migration.uuid,
@@ -247,8 +247,8 @@ class Migrations:
         instances.transition(session, [standing.uuid], [standing.state], after, updated_at=self._worker.at(), **values)
 
     def _instance(self, session: Session, instance_uuid: str) -> Instance:
-        (found,) = instances.load(session, Row.uuid == instance_uuid)
-        return found
+        (instance,) = instances.load(session, Row.uuid == instance_uuid)
+        return instance
 
     def _moved(self, session: Session, migration: Migration) -> Moved:
         return Moved(migration=migration, instance=self._instance(session, migration.instance_uuid))

@@ -128,10 +128,10 @@ class Terminate:
         if known.asks and tasks.past_deadline(session, [task.instance_uuid], now):
             self._give_up(session, standing, task, known)
             return None
-        asked = msgspec.structs.replace(known, asks=known.asks + 1)
+        counted = msgspec.structs.replace(known, asks=known.asks + 1)
         fresh = None if known.asks else self._timeout
-        payload = {"payload": msgspec.to_builtins(asked)}
-        tasks.change(session, [(task, payload)], pause_after(asked.asks), now, deadline_in=fresh)
+        payload = {"payload": msgspec.to_builtins(counted)}
+        tasks.change(session, [(task, payload)], pause_after(counted.asks), now, deadline_in=fresh)
         return Ask(str(task.host), task.node)
 
     def _give_up(self, session: Session, standing: LockedInstance, task: Task, known: Removal) -> None:
@@ -159,7 +159,7 @@ class Terminate:
         if not standing.deleting:
             # From here on every report of a build is stale.
             instances.transition(session, [instance_uuid], [standing.state], deleting, updated_at=at)
-        asked = {
+        action_row = {
             "instance_uuid": instance_uuid,
             "action": "delete",
             "request_id": ctx.request_id,
@@ -167,7 +167,7 @@ class Terminate:
             "project_id": ctx.project_id,
             "start_time": at,
         }
-        action_id = actions.begin(session, [asked])[instance_uuid]
+        action_id = actions.begin(session, [action_row])[instance_uuid]
         if task is not None and task.action_id is not None:
             actions.end(session, [task.action_id], at, error=_interrupted(task))
         host, node = standing.host, standing.node

@@ -37,13 +37,13 @@ def shown(session: Session, zone: str, default: str) -> ColumnElement[bool]:
     """The condition that an instance shows this zone: its host is in it, or it has no host and was asked for there."""
     zones = _zones(session)
     hosts = select(AggregateHost.host)
-    here: ColumnElement[bool] = Instance.host.in_(
+    in_zone: ColumnElement[bool] = Instance.host.in_(
         hosts.where(AggregateHost.aggregate_id.in_([k for k, name in zones.items() if name == zone]))
     )
     if zone == default:
         elsewhere = Instance.host.not_in(hosts.where(AggregateHost.aggregate_id.in_(zones)))
-        here = or_(here, and_(Instance.host.is_not(None), elsewhere))
-    return or_(here, and_(Instance.host.is_(None), Instance.availability_zone == zone))
+        in_zone = or_(in_zone, and_(Instance.host.is_not(None), elsewhere))
+    return or_(in_zone, and_(Instance.host.is_(None), Instance.availability_zone == zone))
 
 
 def _zones(session: Session) -> dict[int, str]:

@@ -65,8 +65,8 @@ def node(session: Session, node_id: int) -> ComputeNode | None:
 
 def servers_on(session: Session, host: str, nodename: str) -> Sequence[Instance]:
     """Those of all projects, by age."""
-    here = (Instance.host == host, Instance.node == nodename, Instance.deleted_at.is_(None))
-    return session.scalars(select(Instance).where(*here).order_by(Instance.id)).all()
+    on_node = (Instance.host == host, Instance.node == nodename, Instance.deleted_at.is_(None))
+    return session.scalars(select(Instance).where(*on_node).order_by(Instance.id)).all()
 
 
 SUMS = (

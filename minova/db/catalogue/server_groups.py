@@ -30,7 +30,7 @@ def join(session: Session, uuid: str, instance_uuids: Collection[str]) -> bool:
     group_id = session.scalar(select(Row.id).where(Row.uuid == uuid).with_for_update(read=True, key_share=True))
     if group_id is None:
         return False
-    rows = [{"instance_uuid": one, "group_id": group_id} for one in instance_uuids]
+    rows = [{"instance_uuid": instance_uuid, "group_id": group_id} for instance_uuid in instance_uuids]
     session.connection().execute(insert(Member), rows)
     return True
 

@@ -310,7 +310,11 @@ def load(session: Session, *conditions: ColumnElement[bool]) -> list[objects.Ins
 
 def by_uuids(session: Session, uuids: Iterable[str]) -> dict[str, objects.Instance]:
     """Those that have a row, by uuid: as `load`."""
-    return {one.uuid: one for chunk in chunked(sorted(uuids)) for one in _loaded(session, _BY_UUID, {"some": chunk})}
+    return {
+        instance.uuid: instance
+        for chunk in chunked(sorted(uuids))
+        for instance in _loaded(session, _BY_UUID, {"some": chunk})
+    }
 
 
 def holding(session: Session, host: str, node: str | None = None) -> list[objects.Instance]:
@@ -322,9 +326,10 @@ def holding(session: Session, host: str, node: str | None = None) -> list[object
 
 def _loaded(session: Session, query: Select[Any], values: Mapping[str, Any]) -> list[objects.Instance]:
     instances = [to_object(row._mapping) for row in session.execute(query, values)]
-    devices = pci_devices.of_instances(session, [one.uuid for one in instances if one.pci_requests])
+    devices = pci_devices.of_instances(session, [instance.uuid for instance in instances if instance.pci_requests])
     return [
-        msgspec.structs.replace(one, pci_devices=devices.get(one.uuid, ())) if devices else one for one in instances
+        msgspec.structs.replace(instance, pci_devices=devices.get(instance.uuid, ())) if devices else instance
+        for instance in instances
     ]
 
 

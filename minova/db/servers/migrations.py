@@ -72,7 +72,9 @@ def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str,
     newest: dict[str, MigrationObject] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         query = select(Migration.value).where(Migration.instance_uuid.in_(chunk), _IN_PROGRESS)
-        newest.update({one.instance_uuid: one for one in session.scalars(query.order_by(Migration.id))})
+        newest.update(
+            {migration.instance_uuid: migration for migration in session.scalars(query.order_by(Migration.id))}
+        )
     return newest
 
 

@@ -184,14 +184,14 @@ def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] 
     builds that it has not claimed, deletions and server actions.
     """
     waiting = select(Instance.uuid).where(Instance.uuid == Task.instance_uuid, Instance.host.is_(None)).exists()
-    mine = select(Task).where(
+    own_tasks = select(Task).where(
         Task.worker_id == worker_id, Task.step.in_(_UNTIL_REPORTED) | ((Task.step == TaskStep.BUILD) & waiting)
     )
     if instance_uuids is None:
-        return session.scalars(mine.order_by(Task.id)).all()
+        return session.scalars(own_tasks.order_by(Task.id)).all()
     unclaimed_tasks: list[Task] = []
     for chunk in chunked(sorted(instance_uuids)):
-        unclaimed_tasks += session.scalars(mine.where(Task.instance_uuid.in_(chunk)).order_by(Task.id))
+        unclaimed_tasks += session.scalars(own_tasks.where(Task.instance_uuid.in_(chunk)).order_by(Task.id))
     return unclaimed_tasks
 
 

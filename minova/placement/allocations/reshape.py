@@ -23,8 +23,8 @@ def reshape(session: Session, inventories: Inventories, wanted: Sequence[Wanted]
     """
     writes.lock(session, wanted)
     # All at once, in the order of all writers: one after the other would be that of their uuids.
-    uuids = {*inventories, *(uuid for one in wanted for uuid in one.allocations)}
-    rows.lock_inventories(session, [found.id for found in rows.providers_by_uuid(session, uuids).values()])
+    uuids = {*inventories, *(uuid for change in wanted for uuid in change.allocations)}
+    rows.lock_inventories(session, [provider.id for provider in rows.providers_by_uuid(session, uuids).values()])
     for uuid, (generation, numbers) in sorted(inventories.items()):
         _widen(session, uuid, generation, numbers)
     writes.replace(session, wanted)

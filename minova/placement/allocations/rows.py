@@ -198,12 +198,12 @@ def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Ke
     }
 
 
-def change_used(session: Session, taken: Holding, given: Holding) -> None:
+def change_used(session: Session, taken: Holding, freed: Holding) -> None:
     """Change `used`; what grows does so under the condition that it fits, although the rows are locked and counted.
 
     Conflict: the condition failed, so something is wrong with the locks.
     """
-    deltas = {key: taken[key] - given[key] for key in {*taken, *given} if taken[key] != given[key]}
+    deltas = {key: taken[key] - freed[key] for key in {*taken, *freed} if taken[key] != freed[key]}
     rows = [{"b_provider": p, "b_class": c, "b_n": n} for (p, c), n in sorted(deltas.items())]
     if not rows:
         return

@@ -83,7 +83,7 @@ def replace(session: Session, wanted: Sequence[Wanted], now: Any = None) -> None
     seen = lock(session, wanted)
     before = rows.holdings(session, seen)
     _check_generations(wanted, seen, before)
-    provider_uuids = {uuid for one in wanted for uuid in one.allocations}
+    provider_uuids = {uuid for change in wanted for uuid in change.allocations}
     providers = rows.providers_by_uuid(session, provider_uuids)
     _check_names(session, wanted, providers)
     left = rows.providers_in(before.values())
@@ -134,26 +134,28 @@ def lock(session: Session, wanted: Sequence[Wanted]) -> dict[str, _Seen]:
 
 
 def _check_generations(wanted: Sequence[Wanted], seen: Mapping[str, _Seen], before: Mapping[str, Holding]) -> None:
-    for one in wanted:
-        known = seen[one.consumer_uuid].generation if one.consumer_uuid in before else None
-        if one.generation is not ... and one.generation != known:
+    for change in wanted:
+        known = seen[change.consumer_uuid].generation if change.consumer_uuid in before else None
+        if change.generation is not ... and change.generation != known:
             expected = "null" if known is None else known
-            got = "null" if one.generation is None else one.generation
+            got = "null" if change.generation is None else change.generation
             raise errors.Conflict(
-                f"consumer generation conflict - expected {expected} but got {got} for consumer {one.consumer_uuid}",
+                f"consumer generation conflict - expected {expected} but got {got} for consumer {change.consumer_uuid}",
                 errors.CONCURRENT_UPDATE,
             )
 
 
 def _check_names(session: Session, wanted: Sequence[Wanted], providers: Mapping[str, Provider]) -> None:
-    for one in wanted:
-        for uuid in one.allocations:
+    for change in wanted:
+        for uuid in change.allocations:
             if uuid not in providers:
                 raise errors.BadRequest(f"Allocation for resource provider '{uuid}' that does not exist.")
         try:
-            resource_classes.require(session, {name for of in one.allocations.values() for name in of})
+            resource_classes.require(session, {name for of in change.allocations.values() for name in of})
         except errors.NotFound as error:
-            raise errors.BadRequest(f"Unable to allocate inventory for consumer {one.consumer_uuid}: {error}") from None
+            raise errors.BadRequest(
+                f"Unable to allocate inventory for consumer {change.consumer_uuid}: {error}"
+            ) from None
 
 
 # -- deciding ----------------------------------------------------------------------------------------------------------
@@ -166,35 +168,35 @@ def _decide(
     inventories: Mapping[Key, InventoryUsage],
 ) -> dict[str, Holding]:
     """What each consumer shall hold. They give back first, so that two may change places. Conflict: it does not fit."""
-    given = rows.total(before.values())
+    freed = rows.total(before.values())
     after: dict[str, Holding] = {}
     taken: Holding = Counter()
-    for one in wanted:
+    for change in wanted:
         new: Holding = Counter()
-        for uuid, resources in one.allocations.items():
+        for uuid, resources in change.allocations.items():
             for name, amount in resources.items():
                 key = (providers[uuid].id, name)
                 new[key] = amount
                 taken[key] += amount
-                _check_free(uuid, name, inventories.get(key), amount, taken[key], given[key])
+                _check_free(uuid, name, inventories.get(key), amount, taken[key], freed[key])
         if new:
-            after[one.consumer_uuid] = new
+            after[change.consumer_uuid] = new
     return after
 
 
-def _check_free(uuid: str, name: str, inventory: InventoryUsage | None, asked: int, taken: int, given: int) -> None:
-    """`asked` by one consumer, `taken` by all so far, which gave back `given`: that much they may take again at least."""
+def _check_free(uuid: str, name: str, inventory: InventoryUsage | None, amount: int, taken: int, freed: int) -> None:
+    """`amount` for one consumer, `taken` by all so far, which gave back `freed`: that much they may take again at least."""
     if inventory is None:
         raise errors.Conflict(
             f"Unable to allocate inventory: Inventory for '{name}' on resource provider '{uuid}' invalid: "
             f"it has no inventory of {name}."
         )
-    _, *units = capacity_checks(name, inventory, asked)
+    _, *units = capacity_checks(name, inventory, amount)
     reasons = [check.reason() for check in units if not check.passed]
     if reasons:
         raise _refused(uuid, name, "violate inventory constraints", reasons)
-    free, *_ = capacity_checks(name, inventory, taken, given)
-    if not free.passed and taken > given:
+    free, *_ = capacity_checks(name, inventory, taken, freed)
+    if not free.passed and taken > freed:
         raise _refused(uuid, name, "exceed the capacity", [free.reason()])
 
 
@@ -218,7 +220,7 @@ def _write(
     connection = session.connection()
     # Before the foreign keys of the new rows lock the providers: a lock that is widened later can be a deadlock.
     touched = rows.providers_in(
-        after.get(one.consumer_uuid, before.get(one.consumer_uuid, Counter())) for one in wanted
+        after.get(change.consumer_uuid, before.get(change.consumer_uuid, Counter())) for change in wanted
     )
     if touched:
         connection.execute(_RAISE, [{"b_id": provider_id} for provider_id in sorted(touched)])
@@ -227,17 +229,17 @@ def _write(
     rows.insert_allocations(session, after)
     holding = [
         {
-            "b_uuid": one.consumer_uuid,
-            "b_generation": (seen[one.consumer_uuid].generation if one.consumer_uuid in before else 0) + 1,
-            "b_project_id": one.project_id,
-            "b_user_id": one.user_id,
-            "b_type": one.consumer_type or seen[one.consumer_uuid].consumer_type,
+            "b_uuid": change.consumer_uuid,
+            "b_generation": (seen[change.consumer_uuid].generation if change.consumer_uuid in before else 0) + 1,
+            "b_project_id": change.project_id,
+            "b_user_id": change.user_id,
+            "b_type": change.consumer_type or seen[change.consumer_uuid].consumer_type,
         }
-        for one in wanted
-        if one.consumer_uuid in after
+        for change in wanted
+        if change.consumer_uuid in after
     ]
     if holding:
         connection.execute(_CHANGE, holding)
-    gone = sorted(uuid for uuid in seen if uuid not in after)
-    if gone:
-        connection.execute(_FORGET, {"some": gone})
+    emptied = sorted(uuid for uuid in seen if uuid not in after)
+    if emptied:
+        connection.execute(_FORGET, {"some": emptied})

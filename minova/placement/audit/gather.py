@@ -118,9 +118,9 @@ def consumers(session: Session, uuids: Sequence[str]) -> list[audit.Consumer]:
     busy = set(session.scalars(select(Consumer.uuid).where(Consumer.uuid.in_(uuids), _busy(Consumer.uuid))))
     busy |= set(session.scalars(select(Instance.uuid).where(Instance.uuid.in_(uuids), _busy(Instance.uuid))))
     holdings = _holdings(session, uuids)
-    found = _instances(session, uuids)
+    instances = _instances(session, uuids)
     return [
-        audit.Consumer(uuid=uuid, holdings=holdings.get(uuid, []), instance=found.get(uuid), busy=uuid in busy)
+        audit.Consumer(uuid=uuid, holdings=holdings.get(uuid, []), instance=instances.get(uuid), busy=uuid in busy)
         for uuid in uuids
     ]
 
@@ -144,13 +144,13 @@ def _holdings(session: Session, uuids: Sequence[str]) -> dict[str, list[audit.Ho
     resources: dict[tuple[Any, ...], dict[str, int]] = {}
     for *of, name, amount in session.execute(query):
         resources.setdefault(tuple(of), {})[name] = amount
-    found: dict[str, list[audit.Holding]] = {}
+    holdings: dict[str, list[audit.Holding]] = {}
     for (consumer, uuid, name, root_uuid, is_of_node), held in resources.items():
-        one = audit.Holding(
+        row = audit.Holding(
             provider_uuid=uuid, provider_name=name, root_uuid=root_uuid, of_node=bool(is_of_node), resources=held
         )
-        found.setdefault(consumer, []).append(one)
-    return found
+        holdings.setdefault(consumer, []).append(row)
+    return holdings
 
 
 def _instances(session: Session, uuids: Sequence[str]) -> dict[str, audit.Instance]:
@@ -192,10 +192,10 @@ def _trees(session: Session, root_uuids: Collection[str]) -> dict[str, list[audi
     free: dict[tuple[str, str], dict[str, int]] = {}
     for root_uuid, uuid, name, amount in session.execute(query):
         free.setdefault((root_uuid, uuid), {})[name] = amount
-    found: dict[str, list[audit.Offer]] = {}
+    trees: dict[str, list[audit.Offer]] = {}
     for (root_uuid, uuid), amounts in free.items():
-        found.setdefault(root_uuid, []).append(audit.Offer(provider_uuid=uuid, free=amounts))
-    return found
+        trees.setdefault(root_uuid, []).append(audit.Offer(provider_uuid=uuid, free=amounts))
+    return trees
 
 
 # -- inventories and providers -----------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Findi
         .where(of, Inventory.provider_id.is_(None))
     )
     rows: Iterable[Any] = [*session.execute(miscounted), *session.execute(without)]
-    found = [
+    problems = [
         judge_used(
             audit.UsedAmount(
                 provider_uuid=uuid,
@@ -236,7 +236,7 @@ def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Findi
         )
         for uuid, name, resource_class, used, total in sorted(rows, key=lambda row: (row[1], row[2]))
     ]
-    return [finding for finding in found if finding is not None]
+    return [finding for finding in problems if finding is not None]
 
 
 def lost_providers(session: Session) -> list[Finding]:

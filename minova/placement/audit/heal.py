@@ -31,8 +31,8 @@ def fix(db: Database) -> Iterator[Healed]:
     """First wrong `used` amounts, on which the other decisions depend; providers last, when they may have lost their consumers."""
     for gather in _SEVERAL:
         with db.read() as session:
-            found = gather(session)
-        for finding in found:
+            gathered = gather(session)
+        for finding in gathered:
             yield Healed(finding, _heal(db, finding))
 
 
@@ -105,7 +105,10 @@ def _delete_provider(session: Session, provider_uuid: str) -> None:
     tree = session.scalars(select(model.id).where(or_(model.id == root_id, model.root_provider_id == root_id))).all()
     # A claim on it waits for these locks, and then finds no provider.
     rows.lock_inventories(session, tree)
-    finding = next((one for one in audit_gather.lost_providers(session) if one.provider_uuid == provider_uuid), None)
+    finding = next(
+        (candidate for candidate in audit_gather.lost_providers(session) if candidate.provider_uuid == provider_uuid),
+        None,
+    )
     if finding is None:
         return
     if session.scalar(select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(tree)).limit(1)) is not None:

@@ -117,8 +117,10 @@ def judge(consumer: Consumer) -> Verdict | None:
         return _nothing_to_hold(consumer) if consumer.holdings else None
     if instance.provider_uuid is None:
         return None
-    wrong = [one for one in consumer.holdings if one.of_node and one.root_uuid != instance.provider_uuid]
-    right = [one for one in consumer.holdings if one.root_uuid == instance.provider_uuid]
+    wrong = [
+        holding for holding in consumer.holdings if holding.of_node and holding.root_uuid != instance.provider_uuid
+    ]
+    right = [holding for holding in consumer.holdings if holding.root_uuid == instance.provider_uuid]
     if wrong:
         return _wrong_provider(consumer, instance, wrong, moves=not right)
     return _wrong_amount(consumer, instance, right) if right else _without_allocation(consumer, instance)
@@ -138,9 +140,9 @@ def _nothing_to_hold(consumer: Consumer) -> Verdict:
 
 
 def _wrong_provider(consumer: Consumer, instance: Instance, wrong: Sequence[Holding], *, moves: bool) -> Verdict:
-    kept = {one.provider_uuid: dict(one.resources) for one in consumer.holdings if one not in wrong}
+    kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings if holding not in wrong}
     if moves:
-        for name, amount in _sum(one.resources for one in wrong).items():
+        for name, amount in _sum(holding.resources for holding in wrong).items():
             _set_amount(kept, instance, (), name, amount)
     finding = Finding(
         kind=Kind.WRONG_PROVIDER,
@@ -154,7 +156,7 @@ def _wrong_provider(consumer: Consumer, instance: Instance, wrong: Sequence[Hold
 
 def _wrong_amount(consumer: Consumer, instance: Instance, right: Sequence[Holding]) -> Verdict | None:
     """Only classes that an alternative names are judged: others are held for another reason."""
-    held = _sum(one.resources for one in right)
+    held = _sum(holding.resources for holding in right)
     if not instance.alternatives or claimed_as(held, instance.alternatives):
         return None
     wanted = _nearest(held, instance)
@@ -165,7 +167,7 @@ def _wrong_amount(consumer: Consumer, instance: Instance, right: Sequence[Holdin
         detail=f"holds {said(right)}, but its flavor takes {' or '.join(map(_resources, instance.alternatives))}",
         remedy=f"hold {_resources(wanted)}",
     )
-    kept = {one.provider_uuid: dict(one.resources) for one in consumer.holdings}
+    kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
     for name in {name for resources in instance.alternatives for name in resources}:
         if held.get(name, 0) != wanted.get(name, 0):
             _set_amount(kept, instance, right, name, wanted.get(name, 0))
@@ -183,7 +185,7 @@ def _without_allocation(consumer: Consumer, instance: Instance) -> Verdict | Non
         detail=f"{instance.state} on {instance.provider_name}, of which it holds nothing",
         remedy=f"allocate {_resources(wanted)} on {instance.provider_name}",
     )
-    kept = {one.provider_uuid: dict(one.resources) for one in consumer.holdings}
+    kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
     for name, amount in wanted.items():
         _set_amount(kept, instance, (), name, amount)
     return Verdict(finding, kept)
@@ -203,7 +205,7 @@ def _nearest(held: Mapping[str, int], instance: Instance) -> Mapping[str, int]:
 
 def _offering(instance: Instance, name: str, amount: int) -> str | None:
     """The provider of the node's tree that has `amount` free of the class: the root, else the one with the most."""
-    able = [one for one in instance.tree if one.free.get(name, 0) >= amount]
+    able = [offer for offer in instance.tree if offer.free.get(name, 0) >= amount]
     if not able:
         return None
     return max(able, key=lambda one: (one.provider_uuid == instance.provider_uuid, one.free[name])).provider_uuid
@@ -214,7 +216,7 @@ def _set_amount(
 ) -> None:
     """Of one class; where several providers of the tree gave it, the one that gave most does from now on."""
     holders = sorted(right, key=lambda one: -one.resources.get(name, 0))
-    giving = [one.provider_uuid for one in holders if one.resources.get(name, 0)]
+    giving = [holding.provider_uuid for holding in holders if holding.resources.get(name, 0)]
     for provider in giving:
         kept[provider].pop(name, None)
     if amount:
@@ -254,7 +256,7 @@ def judge_provider(provider: Provider) -> Finding:
 
 
 def said(holdings: Iterable[Holding]) -> str:
-    return ", ".join(f"{_resources(one.resources)} on {one.provider_name}" for one in holdings)
+    return ", ".join(f"{_resources(holding.resources)} on {holding.provider_name}" for holding in holdings)
 
 
 def _resources(resources: Mapping[str, int]) -> str:

@@ -56,8 +56,8 @@ def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.I
     for uuid, provider_id, name, amount in session.execute(_BOOKS, {"of": provider_uuid}):
         held.setdefault(uuid, {})[provider_id, name] = amount
     used = {key: amount for key, amount in held.pop("", {}).items() if amount}
-    found = tuple(sorted(_differing(held, instances)))
-    return found if found or used != _total(held) else None
+    differing = tuple(sorted(_differing(held, instances)))
+    return differing if differing or used != _total(held) else None
 
 
 def holders_gone(session: Session, provider_uuid: str) -> list[str]:
@@ -75,11 +75,11 @@ def _total(held: Held) -> dict[tuple[int, str], int]:
 def _differing(held: Held, instances: Iterable[objects.Instance]) -> Iterable[str]:
     for instance in instances:
         if instance.task_state is None:
-            mine: Counter[str] = Counter()
+            own: Counter[str] = Counter()
             for (_, name), amount in held.get(instance.uuid, {}).items():
-                mine[name] += amount
+                own[name] += amount
             alternatives = known_alternatives(instance.flavor, instance.numa_topology)
-            if alternatives and not claimed_as(mine, alternatives):
+            if alternatives and not claimed_as(own, alternatives):
                 yield instance.uuid
 
 
@@ -90,9 +90,9 @@ def restore(
     restored: list[Drift] = []
     left: list[str] = []
     # What is counted wrongly first: on it is decided whether there is room.
-    found = run(lambda session: gather.wrong_used(session, provider_uuid))
-    found += [one for uuid in instance_uuids for one in _finding(run, uuid)]
-    for finding in found:
+    findings = run(lambda session: gather.wrong_used(session, provider_uuid))
+    findings += [one for uuid in instance_uuids for one in _finding(run, uuid)]
+    for finding in findings:
         reason = _heal(run, now, finding)
         whose = f"{finding.consumer_uuid} {finding.detail}" if finding.consumer_uuid else finding.detail
         if reason is None:

@@ -57,8 +57,8 @@ class Combiner:
     def __init__(self, request: CandidateRequest, in_trees: Mapping[str, int]) -> None:
         self._request = request
         self._in_trees = in_trees
-        asked = [name for group in request.groups for name in group.resources]
-        self._contended = request.isolate or len(asked) > len(set(asked))
+        names = [name for group in request.groups for name in group.resources]
+        self._contended = request.isolate or len(names) > len(set(names))
         # Whether the choice for one slot restricts the choice for another.
         self._independent = (
             not self._contended
@@ -192,11 +192,11 @@ class _AssignmentSearch:
     def _ancestors_of(self, node_id: int) -> frozenset[int]:
         """The node itself among them."""
         if node_id not in self._ancestors:
-            found, at = {node_id}, self._parents.get(node_id)
-            while at is not None and at not in found:
-                found.add(at)
+            ancestors, at = {node_id}, self._parents.get(node_id)
+            while at is not None and at not in ancestors:
+                ancestors.add(at)
                 at = self._parents.get(at)
-            self._ancestors[node_id] = frozenset(found)
+            self._ancestors[node_id] = frozenset(ancestors)
         return self._ancestors[node_id]
 
     def _traits_hold(self) -> bool:

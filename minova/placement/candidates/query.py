@@ -79,10 +79,10 @@ def _patterns(version: Version) -> list[str]:
 def _known(key: str, version: Version) -> bool:
     if key in _WIDE_KEYS:
         return version >= _WIDE_KEYS[key]
-    found = _pattern(version).fullmatch(key)
-    if found is None or (found[2] and version < _GROUPS):
+    match = _pattern(version).fullmatch(key)
+    if match is None or (match[2] and version < _GROUPS):
         return False
-    return version >= _GROUP_KEYS[found[1]]
+    return version >= _GROUP_KEYS[match[1]]
 
 
 def _pattern(version: Version) -> re.Pattern[str]:
@@ -110,10 +110,10 @@ def _policy(pairs: Pairs) -> str | None:
 
 
 def _same_subtrees(pairs: Pairs) -> tuple[frozenset[str], ...]:
-    found = [frozenset(part.strip() for part in value.split(",")) for value in _values(pairs, "same_subtree")]
-    if any("" in suffixes for suffixes in found):
+    subtrees = [frozenset(part.strip() for part in value.split(",")) for value in _values(pairs, "same_subtree")]
+    if any("" in suffixes for suffixes in subtrees):
         raise BadRequest("Empty string (unsuffixed group) can not be specified in `same_subtree`.", BAD_VALUE)
-    return tuple(found)
+    return tuple(subtrees)
 
 
 def _root_traits(pairs: Pairs, version: Version) -> tuple[frozenset[str], frozenset[str]]:
@@ -137,9 +137,9 @@ def _groups(pairs: Pairs, version: Version) -> tuple[Group, ...]:
     """In the order in which their first keys stand."""
     keys: dict[str, None] = {}
     for key, _ in pairs:
-        found = _pattern(version).fullmatch(key) if key not in _WIDE_KEYS else None
-        if found is not None:
-            keys[found[2] or ""] = None
+        match = _pattern(version).fullmatch(key) if key not in _WIDE_KEYS else None
+        if match is not None:
+            keys[match[2] or ""] = None
     return tuple(_group(pairs, suffix, version) for suffix in keys)
 
 

@@ -82,7 +82,7 @@ def _in_turns(each: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
             break
 
 
-def _distinct(candidates: Iterable[Candidate], most: int) -> Iterator[Candidate]:
+def _distinct(candidates: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
     """What sharing providers serve alone comes once for each tree that they share with."""
     seen: set[frozenset[tuple[str, tuple[str, ...], int]]] = set()
     count = 0
@@ -94,7 +94,7 @@ def _distinct(candidates: Iterable[Candidate], most: int) -> Iterator[Candidate]
             seen.add(key)
         yield candidate
         count += 1
-        if count == most:
+        if count == limit:
             return
 
 
@@ -118,17 +118,17 @@ class _Trees:
         return rows.read_trees(self._session, list(root_ids), nested=self._nested, aggregates=aggregates)
 
     def batches(self, limit: int | None) -> Iterator[list[Tree]]:
-        most = _BATCH if limit is None else min(max(limit, _FEWEST), _BATCH)
+        size = _BATCH if limit is None else min(max(limit, _FEWEST), _BATCH)
         after = 0
         while True:
-            parameters = {"after": after, "most": most}
+            parameters = {"after": after, "limit": size}
             root_ids = list(self._session.connection().scalars(self._statement, parameters))
             if not root_ids:
                 return
             yield self._make(root_ids)
-            if len(root_ids) < most:
+            if len(root_ids) < size:
                 return
-            after, most = root_ids[-1], _BATCH
+            after, size = root_ids[-1], _BATCH
 
     def _make(self, root_ids: list[int]) -> list[Tree]:
         fresh = self._read_trees(
@@ -142,9 +142,9 @@ class _Trees:
         root = next(node for node in nodes if node.id == root_id)
         return Tree(root, nodes, sharing_with(nodes, self._sharing) if self._sharing else (), self._parents)
 
-    def summed_up(self, found: Iterable[Candidate]) -> list[Node]:
+    def summed_up(self, candidates: Iterable[Candidate]) -> list[Node]:
         """Old clients, which know of no trees, are shown the providers that serve and no others."""
-        serving = {node for candidate in found for node in candidate.holders()}
+        serving = {node for candidate in candidates for node in candidate.holders()}
         root_ids = sorted({node.root_id for node in serving})
         nodes = [node for root_id in root_ids for node in self._read[root_id]]
         return nodes if self._request.nested else [node for node in nodes if node in serving]

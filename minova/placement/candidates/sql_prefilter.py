@@ -25,7 +25,7 @@ Need: TypeAlias = Callable[[Any], Condition]
 def roots(
     request: CandidateRequest, *, nested: bool, sharing: Collection[Node], in_trees: Mapping[str, int]
 ) -> Select[Any]:
-    """Ids of roots in their order, from above the parameter `after`, at most `most`.
+    """Ids of roots in their order, from above the parameter `after`, at most `limit`.
 
     `nested`: there are children at all; `sharing`: all nodes that share; `in_trees`: {suffix: root id}.
     """
@@ -39,7 +39,7 @@ def roots(
         select(Root.id)
         .where(Root.parent_provider_id.is_(None), Root.id > bindparam("after"), *conditions)
         .order_by(Root.id)
-        .limit(bindparam("most"))
+        .limit(bindparam("limit"))
     )
 
 

@@ -69,10 +69,10 @@ def slots_of(tree: Tree, request: CandidateRequest, in_trees: Mapping[str, int])
     slots: list[Slot] = []
     for group in request.groups:
         root_id = in_trees.get(group.suffix)
-        found = [_granular(tree, group, root_id)] if group.granular else _spread(tree, group, root_id)
-        if any(not slot.options for slot in found):
+        slots_of_group = [_granular(tree, group, root_id)] if group.granular else _spread(tree, group, root_id)
+        if any(not slot.options for slot in slots_of_group):
             return None
-        slots += found
+        slots += slots_of_group
     return slots
 
 

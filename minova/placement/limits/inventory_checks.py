@@ -48,33 +48,35 @@ class InventoryUsage(msgspec.Struct, gc=False):
         )
 
 
-def capacity_checks(resource_class: str, inventory: InventoryNumbers, asked: int, held: int = 0) -> Iterator[Check]:
-    """What must hold for a consumer that holds `held` of this class here to hold `asked` instead."""
+def capacity_checks(resource_class: str, inventory: InventoryNumbers, amount: int, held: int = 0) -> Iterator[Check]:
+    """What must hold for a consumer that holds `held` of this class here to hold `amount` instead."""
     used = inventory.used - held if held else inventory.used
-    yield enough_free(resource_class, inventory.capacity - used, asked, capacity=inventory.capacity, used=used)
-    yield at_least(f"max_unit of {resource_class}", have=inventory.max_unit, need=asked)
+    yield enough_free(resource_class, inventory.capacity - used, amount, capacity=inventory.capacity, used=used)
+    yield at_least(f"max_unit of {resource_class}", have=inventory.max_unit, need=amount)
     yield Check(
-        asked >= inventory.min_unit, f"requested {resource_class}", asked, "<", "min_unit", inventory.min_unit, ""
+        amount >= inventory.min_unit, f"requested {resource_class}", amount, "<", "min_unit", inventory.min_unit, ""
     )
     step = inventory.step_size + (inventory.step_size == 0)
-    yield Check(asked % step == 0, f"requested {resource_class}", asked, "is no multiple of", "step_size", step, "")
+    yield Check(amount % step == 0, f"requested {resource_class}", amount, "is no multiple of", "step_size", step, "")
 
 
 def refusals(
-    inventories: Mapping[str, InventoryNumbers], asked: Mapping[str, int], held: Mapping[str, int]
+    inventories: Mapping[str, InventoryNumbers], amounts: Mapping[str, int], held: Mapping[str, int]
 ) -> list[str]:
-    """Why one provider cannot give `asked` to a consumer that already holds `held` of it; empty when it can.
+    """Why one provider cannot give `amounts` to a consumer that already holds `held` of it; empty when it can.
 
     What a consumer keeps unchanged is never refused, also when the inventory has shrunk below what is used.
     """
     reasons = []
-    for name in sorted(asked):
-        if asked[name] == held.get(name, 0):
+    for name in sorted(amounts):
+        if amounts[name] == held.get(name, 0):
             continue
         if name not in inventories:
             reasons.append(f"no inventory of {name}")
             continue
         reasons += [
-            c.reason() for c in capacity_checks(name, inventories[name], asked[name], held.get(name, 0)) if not c.passed
+            c.reason()
+            for c in capacity_checks(name, inventories[name], amounts[name], held.get(name, 0))
+            if not c.passed
         ]
     return reasons

@@ -19,17 +19,17 @@ def read_resources(value: str) -> dict[str, int]:
     form = "Expected resources query string parameter in form: ?resources=VCPU:2,MEMORY_MB:1024."
     if not value.strip():
         raise BadRequest(f"Badly formed resources parameter. {form} Got: empty string.")
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for part in value.split(","):
         name, colon, amount = part.partition(":")
         if not colon or ":" in amount:
             raise BadRequest(f"Badly formed resources parameter. {form} Got: {part}.")
         if not _AMOUNT.fullmatch(amount.strip()):
             raise BadRequest(f"Requested resource {name} expected positive integer amount. Got: {amount}.")
-        found[name] = int(amount)
-        if found[name] < 1:
+        amounts[name] = int(amount)
+        if amounts[name] < 1:
             raise BadRequest(f"Requested resource {name} requires amount >= 1. Got: {amount}.")
-    return found
+    return amounts
 
 
 def read_traits(key: str, value: str, version: tuple[int, int]) -> tuple[list[frozenset[str]], frozenset[str]]:
@@ -94,21 +94,21 @@ def _aggregates(value: str) -> tuple[bool, frozenset[str]]:
 
 
 def _aggregate(name: str) -> str:
-    found = _uuid(name)
-    if found is None:
+    uuid = _uuid(name)
+    if uuid is None:
         raise BadRequest(
             f"Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: {name}"
         )
-    return found
+    return uuid
 
 
 def read_uuid(key: str, value: str) -> str:
-    found = _uuid(value)
-    if found is None:
+    uuid = _uuid(value)
+    if uuid is None:
         raise BadRequest(
             f"Invalid query string parameters: Expected '{key}' parameter to be a format of uuid. Got: {value}"
         )
-    return found
+    return uuid
 
 
 def _uuid(text: str) -> str | None:

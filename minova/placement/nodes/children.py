@@ -52,10 +52,10 @@ def publish(
     root_id, root_uuid = root
     known = _children(session, root_id, root_uuid)
     if not split and not known:
-        offered = [replace(one, children=()) for one in offered]
-    if known or any(one.children for one in offered):
+        offered = [replace(inventory, children=()) for inventory in offered]
+    if known or any(inventory.children for inventory in offered):
         _publish_children(session, root_id, root_uuid, node, offered, known, now)
-    inventories.set_inventories(session, root_uuid, [one for one in offered if not one.children])
+    inventories.set_inventories(session, root_uuid, [inventory for inventory in offered if not inventory.children])
 
 
 def _publish_children(
@@ -68,12 +68,12 @@ def _publish_children(
     now: Any,
 ) -> None:
     by_card: dict[str, list[Inventory]] = {card: [] for card in known}
-    for one in offered:
-        for card, total in one.children:
-            part = Inventory(resource_class=one.resource_class, total=total, max_unit=total)
+    for inventory in offered:
+        for card, total in inventory.children:
+            part = Inventory(resource_class=inventory.resource_class, total=total, max_unit=total)
             by_card.setdefault(card, []).append(part)
     ids = {card: _ensure(session, root_id, child_uuid(root_uuid, card), f"{node}_{card}") for card in sorted(by_card)}
-    moving = {one.resource_class for one in offered if one.children}
+    moving = {inventory.resource_class for inventory in offered if inventory.children}
     movers = _holders(session, root_id, moving)
     rows.lock_consumers(session, movers)
     rows.lock_inventories(session, [root_id, *ids.values()])
@@ -132,7 +132,7 @@ def _move_down(
     """What consumers hold of the root's is theirs of a child's from now on; what fits in no child stays where it is."""
     inventories = rows.lock_inventories(session, [root_id, *child_ids])
     held = rows.holdings(session, consumers)
-    taken, given, moved = Counter[Key](), Counter[Key](), set()
+    taken, freed, moved = Counter[Key](), Counter[Key](), set()
     for uuid in consumers:
         for name in sorted(classes & {kind for provider_id, kind in held.get(uuid, {}) if provider_id == root_id}):
             amount = held[uuid][root_id, name]
@@ -142,23 +142,23 @@ def _move_down(
                 continue
             inventories[child, name].used += amount
             taken[child, name] += amount
-            given[root_id, name] += amount
+            freed[root_id, name] += amount
             moved.add(uuid)
             _move(session, uuid, root_id, child, name)
-    rows.change_used(session, taken, given)
+    rows.change_used(session, taken, freed)
     rows.raise_generations(session, moved)
     changes.append(session, rows.node_ids_of(session, [root_id]), now)
     LOG.info("Node %s: allocations of %d consumers moved to the providers of its cards", node, len(moved))
 
 
 def _child_with_space(
-    inventories: Mapping[Key, InventoryUsage], mine: Holding, child_ids: Sequence[int], name: str, amount: int
+    inventories: Mapping[Key, InventoryUsage], own: Holding, child_ids: Sequence[int], name: str, amount: int
 ) -> int | None:
     """The child with the most room, of which the consumer has none of the class yet."""
     able = {
         child: inventories[child, name].capacity - inventories[child, name].used
         for child in child_ids
-        if (child, name) in inventories and (child, name) not in mine
+        if (child, name) in inventories and (child, name) not in own
     }
     fitting = [child for child, free in able.items() if free >= amount]
     return max(fitting, key=lambda child: able[child]) if fitting else None

@@ -46,8 +46,10 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
         raise errors.NotFound(f"No resource provider {provider_uuid}.")
     known = {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}
     wanted = {
-        one.resource_class: {name: getattr(one, name) for name in _FIELDS}
-        for one in (_with_known_ratio(one, known.get(one.resource_class)) for one in inventories)
+        inventory.resource_class: {name: getattr(inventory, name) for name in _FIELDS}
+        for inventory in (
+            _with_known_ratio(inventory, known.get(inventory.resource_class)) for inventory in inventories
+        )
     }
     for resource_class, (used, values) in known.items():
         if resource_class not in wanted and used:

@@ -22,7 +22,7 @@ def publish(session: Session, provider_uuid: str, names: Collection[str]) -> Non
         return
     # Read again after the generation: a trait that is set in between is not removed unseen.
     provider = queries.find(session, provider_uuid)
-    before = {one.name for one in traits.of_provider(session, provider.id)}
+    before = {trait.name for trait in traits.of_provider(session, provider.id)}
     traits.set_traits(session, provider, _wanted(before, names))
 
 

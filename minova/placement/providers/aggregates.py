@@ -26,8 +26,8 @@ def set_aggregates(session: Session, provider: Record, uuids: Collection[str], *
     before = set(of_provider(session, provider.id))
     connection = session.connection()
     if before - wanted:
-        gone = sorted(before - wanted)
-        connection.execute(delete(model).where(model.provider_id == provider.id, model.aggregate_uuid.in_(gone)))
+        removed = sorted(before - wanted)
+        connection.execute(delete(model).where(model.provider_id == provider.id, model.aggregate_uuid.in_(removed)))
     if wanted - before:
         rows = [{"provider_id": provider.id, "aggregate_uuid": uuid} for uuid in sorted(wanted - before)]
         connection.execute(insert(model), rows)

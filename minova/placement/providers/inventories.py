@@ -112,8 +112,8 @@ def _apply(
         )
     model, connection = models.Inventory, session.connection()
     if going:
-        gone = model.resource_class.in_(sorted(going))
-        connection.execute(delete(model).where(model.provider_id == provider.id, gone))
+        removed = model.resource_class.in_(sorted(going))
+        connection.execute(delete(model).where(model.provider_id == provider.id, removed))
     for name in sorted(wanted):
         connection.execute(_statement(provider.id, name, wanted[name], new=name not in known))
     changes.append_providers(session, [provider.uuid])

@@ -137,20 +137,20 @@ def _lock_trees(session: Session, roots: Sequence[int]) -> dict[int, int | None]
     )
     parents: dict[int, int | None] = {}
     while True:
-        found = {row[0]: row[1] for row in session.execute(query)}
-        if found.keys() == parents.keys():
-            return found
-        parents = found
+        root_of = {row[0]: row[1] for row in session.execute(query)}
+        if root_of.keys() == parents.keys():
+            return root_of
+        parents = root_of
 
 
 def _below(parents: dict[int, int | None], top: int) -> set[int]:
     """`top` and all that stand under it."""
-    found = {top}
+    below = {top}
     while True:
-        more = {child for child, parent in parents.items() if parent in found} - found
+        more = {child for child, parent in parents.items() if parent in below} - below
         if not more:
-            return found
-        found |= more
+            return below
+        below |= more
 
 
 def _set(session: Session, provider_id: int, **values: Any) -> None:

@@ -111,10 +111,10 @@ def _within(counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: 
 
 
 def _by_host(table: HostTable, counts: NDArray[np.int64], stops: Mapping[int, Stop]) -> tuple[HostCapacity, ...]:
-    found = []
+    by_host = []
     for row in np.argsort(-counts, kind="stable").tolist():
         record, stop = table.records[row], stops.get(row)
-        found.append(
+        by_host.append(
             HostCapacity(
                 host=record.host,
                 node=record.node,
@@ -123,7 +123,7 @@ def _by_host(table: HostTable, counts: NDArray[np.int64], stops: Mapping[int, St
                 reason=stop.reason if stop else None,
             )
         )
-    return tuple(found)
+    return tuple(by_host)
 
 
 def _summary(counts: NDArray[np.int64], stops: Mapping[int, Stop]) -> tuple[Stopped, ...]:

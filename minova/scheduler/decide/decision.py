@@ -99,10 +99,10 @@ def with_group_member(spec: RequestSpec, host: str, uuid: str) -> RequestSpec:
     return msgspec.structs.replace(spec, instance_group=msgspec.structs.replace(group, members=members, hosts=hosts))
 
 
-def _error(hosts: int, found: int, count: int) -> str:
+def _error(hosts: int, selected: int, count: int) -> str:
     if not hosts:
         return "No compute host is known."
-    return "No host is left for it." if count == 1 else f"There are hosts for {found} of {count} instances."
+    return "No host is left for it." if count == 1 else f"There are hosts for {selected} of {count} instances."
 
 
 def _log_weighed(table: HostTable, rows: Rows, best: Rows, weights: Weighed, rules: Rules) -> None:
@@ -115,13 +115,13 @@ def _log_weighed(table: HostTable, rows: Rows, best: Rows, weights: Weighed, rul
 # -- choose ------------------------------------------------------------------------------------------------------------
 
 
-def best_first(total: Floats, most: int) -> Rows:
-    """Indices of the `most` largest, descending; equal ones keep their order, as in Nova's stable sort."""
-    if len(total) <= most:
+def best_first(total: Floats, limit: int) -> Rows:
+    """Indices of the `limit` largest, descending; equal ones keep their order, as in Nova's stable sort."""
+    if len(total) <= limit:
         return np.argsort(-total, kind="stable")
-    threshold = np.partition(total, len(total) - most)[len(total) - most]
+    threshold = np.partition(total, len(total) - limit)[len(total) - limit]
     above = (total > threshold).nonzero()[0]
-    equal = (total == threshold).nonzero()[0][: most - len(above)]
+    equal = (total == threshold).nonzero()[0][: limit - len(above)]
     return np.concatenate([above[np.argsort(-total[above], kind="stable")], equal])
 
 
@@ -148,8 +148,8 @@ def _selections(
     table: HostTable, spec: RequestSpec, chosen: Sequence[Chosen], alternates: int, rules: Rules
 ) -> tuple[tuple[Selection, ...], ...]:
     """Alternates are the next best. Those that the request fills itself come last, for they have less room."""
-    taken = {one.choice.row for one in chosen}
-    made = {one.choice.row: one.selection for one in chosen}
+    taken = {entry.choice.row for entry in chosen}
+    made = {entry.choice.row: entry.selection for entry in chosen}
     selections = []
     for choice, selection in chosen:
         others = sorted(choice.others, key=lambda row: row in taken)[:alternates]

@@ -26,8 +26,8 @@ def filter_steps(table: HostTable, steps: Sequence[Step], limit: int) -> tuple[F
             if id(mask) not in counts:
                 counts[id(mask)] = int(np.count_nonzero(mask))
         known = recorded.get(step.name)
-        found = _filter_step(table, step, counts, limit - (len(known.lost) if known else 0))
-        recorded[step.name] = found if known is None else _merged(known, found)
+        step_of_filter = _filter_step(table, step, counts, limit - (len(known.lost) if known else 0))
+        recorded[step.name] = step_of_filter if known is None else _merged(known, step_of_filter)
     return tuple(recorded.values())
 
 

@@ -115,7 +115,9 @@ def _fallback_query(spec: RequestSpec, fallback: PlacementFilter) -> PlacementQu
 
 
 def _inventory_checks(hosts: Any, resources: Mapping[str, int]) -> list[Check]:
-    return [check for name, asked in resources.items() for check in capacity_checks(name, hosts.inventory(name), asked)]
+    return [
+        check for name, amount in resources.items() for check in capacity_checks(name, hosts.inventory(name), amount)
+    ]
 
 
 def _query_verdict(table: HostTable, query: PlacementQuery) -> Verdict:
@@ -160,11 +162,11 @@ def _mask_by_values(table: HostTable, names: Sequence[str], refusal: Callable[..
 
 
 def _values(columns: Sequence[ClassColumn], combination: int) -> list[Any]:
-    found = []
+    values = []
     for column in reversed(columns):
         combination, number = divmod(combination, len(column.values))
-        found.append(column.values[number])
-    return found[::-1]
+        values.append(column.values[number])
+    return values[::-1]
 
 
 class Failure(NamedTuple):
@@ -218,7 +220,7 @@ def _trait_refusal(traits: frozenset[str], required: frozenset[str], forbidden: 
 def _membership_refusal(
     placement: PlacementFilter, aggregates: Iterable[AggregateFacts], provider_aggregates: frozenset[str]
 ) -> str | None:
-    member = provider_aggregates.union(one.uuid for one in aggregates)
+    member = provider_aggregates.union(aggregate.uuid for aggregate in aggregates)
     for any_of in placement.member_of:
         if not member.intersection(any_of):
             return f"in none of the required aggregates {', '.join(any_of)}"
@@ -247,10 +249,10 @@ def _requested_destination(table: HostTable, destination: Destination, log: Log 
 
 
 def _ignored(table: HostTable, names: Iterable[str], log: Log | None) -> PreselectionStep:
-    found = [name for name in names if table.rows_of_host(name.lower())]
-    passed = ~_hosts_named(table, found)
+    known = [name for name in names if table.rows_of_host(name.lower())]
+    passed = ~_hosts_named(table, known)
     if log:
-        log(f"Host filter ignoring hosts: {', '.join(found)}")
+        log(f"Host filter ignoring hosts: {', '.join(known)}")
     return PreselectionStep("ignore_hosts", _one_reason(passed, "ignored"))
 
 
@@ -268,11 +270,11 @@ def _forced_nodes(table: HostTable, names: Iterable[str], log: Log | None) -> Pr
     return PreselectionStep("force_nodes", _one_reason(passed, f"not one of the forced nodes {', '.join(names)}"))
 
 
-def _log_forced(log: Log | None, what: str, names: Iterable[str], found: list[str]) -> None:
+def _log_forced(log: Log | None, what: str, names: Iterable[str], known: list[str]) -> None:
     if log:
         log(
-            f"Host filter forcing available {what}s to {', '.join(found)}"
-            if found
+            f"Host filter forcing available {what}s to {', '.join(known)}"
+            if known
             else f"No {what}s matched due to not matching 'force_{what}s' value of '{', '.join(names)}'"
         )
 

@@ -15,12 +15,12 @@ OPTION = "[scheduler] driver"
 def make_driver(conf: Any, db: Database, clock: Callable[[], float]) -> Driver:
     """InvalidConfiguration: there is none of that name, or the class is no driver; the known ones are listed."""
     name = conf.scheduler.driver
-    found: Any = find(DRIVERS, name, OPTION)
-    if issubclass(found, Scheduler):
-        return NovaDriver(conf, db, found, clock=clock)
-    if not issubclass(found, Driver):
+    driver_class: Any = find(DRIVERS, name, OPTION)
+    if issubclass(driver_class, Scheduler):
+        return NovaDriver(conf, db, driver_class, clock=clock)
+    if not issubclass(driver_class, Driver):
         raise errors.InvalidConfiguration(
             f"{OPTION}: {name!r} derives neither from {Driver.__module__}.Driver nor from {Scheduler.__module__}.Scheduler."
         )
-    driver: Driver = found(conf, db, clock=clock)
+    driver: Driver = driver_class(conf, db, clock=clock)
     return driver

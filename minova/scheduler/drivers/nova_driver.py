@@ -99,7 +99,7 @@ class HostManager:
 
     def _refused(self, row: int, spec: RequestSpec) -> bool:
         state = self._table.host(row)
-        return any(one.refusal_reason(state, spec) is not None for one in self._rules.filters)
+        return any(host_filter.refusal_reason(state, spec) is not None for host_filter in self._rules.filters)
 
     def get_weighed_hosts(self, hosts: Iterable[Any], spec_obj: RequestSpec) -> list[WeighedHost]:
         """The best first, by the configured weighers."""
@@ -161,14 +161,14 @@ class NovaDriver(Driver):
             answered = self._ask(table, rows, request)
         except errors.NoValidHost as error:
             return Chosen(error=str(error))
-        found = [_selections(table, one, request) for one in answered]
-        if len(found) < len(request.instance_uuids) or not all(found):
-            return Chosen(tuple(filter(None, found)), f"{type(self._driver).__name__} found too few hosts.")
+        selections = [_selections(table, one, request) for one in answered]
+        if len(selections) < len(request.instance_uuids) or not all(selections):
+            return Chosen(tuple(filter(None, selections)), f"{type(self._driver).__name__} found too few hosts.")
         if taken == sum(len(uuids) for uuids in table.consumed.values()):
-            for one, uuid in zip(found, request.instance_uuids, strict=False):
+            for one, uuid in zip(selections, request.instance_uuids, strict=False):
                 row = _row(table, one[0].host, one[0].node)
                 table.consume(row, request.spec, uuid, resources=one[0].allocation)
-        return Chosen(tuple(found))
+        return Chosen(tuple(selections))
 
     def _ask(self, table: HostTable, rows: Sequence[int], request: Request) -> Sequence[Sequence[Any]]:
         spec = request.spec
@@ -213,15 +213,15 @@ def _summary(table: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]
 
 def _selections(table: HostTable, answered: Sequence[Any], request: Request) -> tuple[Selection, ...]:
     """The driver's word for one instance: at most as many alternates as were asked for."""
-    return tuple(_selection(table, one, request.spec) for one in list(answered)[: request.alternates + 1])
+    return tuple(_selection(table, answer, request.spec) for answer in list(answered)[: request.alternates + 1])
 
 
-def _selection(table: HostTable, said: Any, spec: RequestSpec) -> Selection:
-    host = getattr(said, "service_host", None) or said.host
-    node = getattr(said, "nodename", None) or said.node
+def _selection(table: HostTable, answer: Any, spec: RequestSpec) -> Selection:
+    host = getattr(answer, "service_host", None) or answer.host
+    node = getattr(answer, "nodename", None) or answer.node
     row = _row(table, host, node)
     record = table.records[row]
-    limits = getattr(said, "limits", None)
+    limits = getattr(answer, "limits", None)
     return Selection(
         host=record.host,
         node=record.node,

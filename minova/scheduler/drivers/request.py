@@ -21,9 +21,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 def schedule_answer(request: Request, decision: Decision, clashes: tuple[LostHost, ...] = ()) -> ScheduleAnswer:
     """All selections or none, and always the Diagnosis. `clashes`: of claims of this request that were refused before."""
-    found = decision.error is None
+    succeeded = decision.error is None
     return ScheduleAnswer(
-        selections=decision.selections if found else (),
+        selections=decision.selections if succeeded else (),
         diagnosis=Diagnosis(
             request_id=request.request_id,
             instance_uuids=request.instance_uuids,
@@ -31,7 +31,7 @@ def schedule_answer(request: Request, decision: Decision, clashes: tuple[LostHos
             found=decision.found,
             steps=decision.steps,
             weighed=decision.weighed,
-            selected=tuple((s[0].host, s[0].node) for s in decision.selections) if found else (),
+            selected=tuple((s[0].host, s[0].node) for s in decision.selections) if succeeded else (),
             error=decision.error,
             conflicts=clashes,
         ),

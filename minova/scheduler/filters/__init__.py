@@ -243,14 +243,14 @@ def _failures(
 
 def _tally(checks: Sequence[Check], lost: Mask) -> dict[str, int]:
     """Counts each resource that a host has too little of; other checks only for hosts that lack none."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     unexplained = lost.copy()
     for check in sorted(checks, key=lambda check: not check.compares_free):
         failed = (lost if check.compares_free else unexplained) & ~np.broadcast_to(check.passed, len(lost))
         if failed.any():
-            found[check.what] = int(np.count_nonzero(failed))
+            counts[check.what] = int(np.count_nonzero(failed))
             unexplained = unexplained & ~failed
-    return found
+    return counts
 
 
 @lru_cache(maxsize=8)

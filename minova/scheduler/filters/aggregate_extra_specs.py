@@ -17,9 +17,9 @@ class AggregateInstanceExtraSpecsFilter(ClassFilter):
         wanted = own_keys(spec.flavor.extra_specs)
         metadata = words(value) if wanted else {}
         for key, requirement in wanted:
-            found = sorted(metadata.get(key, ()))
-            if not any(compare(key, one, requirement) for one in found):
-                return f"aggregate metadata {key} {', '.join(found) or 'absent'}, flavor needs {requirement!r}"
+            values = sorted(metadata.get(key, ()))
+            if not any(compare(key, one, requirement) for one in values):
+                return f"aggregate metadata {key} {', '.join(values) or 'absent'}, flavor needs {requirement!r}"
         return None
 
 

@@ -45,15 +45,15 @@ class ComputeCapabilitiesFilter(EquivalentHostsFilter):
 
 def needs(extra_specs: dict[str, str]) -> list[Need]:
     """In their order; the width of addresses comes last, as in Nova."""
-    found = []
+    requirements = []
     for key, requirement in extra_specs.items():
         scope, *path = key.split(":")
         if not path or scope == SCOPE:
-            found.append(Need(key, path or [scope], bool(path), requirement))
+            requirements.append(Need(key, path or [scope], bool(path), requirement))
     bits = extra_specs.get(ADDRESS_BITS)
     if bits is not None:
-        found.append(Need(ADDRESS_BITS, ["cpu_info", "maxphysaddr", "bits"], True, f">= {bits}"))
-    return found
+        requirements.append(Need(ADDRESS_BITS, ["cpu_info", "maxphysaddr", "bits"], True, f">= {bits}"))
+    return requirements
 
 
 def look_up(host: HostState, path: list[str]) -> Any:

@@ -118,5 +118,5 @@ def _bad(query: Any, error: Exception) -> InvalidFilterInput:
 
 
 def _values(query: Any, host: HostState) -> list[str]:
-    found = {name: look_up(name, host) for name in variables(query)}
-    return [f"{name} {'unknown' if value is None else repr(value)}" for name, value in found.items()]
+    values = {name: look_up(name, host) for name in variables(query)}
+    return [f"{name} {'unknown' if value is None else repr(value)}" for name, value in values.items()]

@@ -110,12 +110,12 @@ class EquivalentHostsFilter(Filter):
         if names is None:
             return all_of([], len(hosts))
         rows = left.nonzero()[0]
-        said: dict[Any, str | None] = {}
+        reasons: dict[Any, str | None] = {}
         passed, why = left.copy(), {}
         for row, key in zip(rows.tolist(), _equivalence_keys(hosts, rows, sorted(set(names))), strict=True):
-            if key not in said:
-                said[key] = self.refusal_reason(hosts.host(row), spec)
-            why[row] = said[key]
+            if key not in reasons:
+                reasons[key] = self.refusal_reason(hosts.host(row), spec)
+            why[row] = reasons[key]
             passed[row] = why[row] is None
         return Verdict(passed, lambda lost: [why[row] or "" for row in lost.tolist()])
 

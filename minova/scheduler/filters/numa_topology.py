@@ -67,8 +67,8 @@ def misfit(topology: NUMATopology, spec: RequestSpec, limits: NUMATopologyLimits
     """Why the guest does not fit, or None. Which order the cells are tried in is of no account here."""
     assert spec.numa_topology is not None
     pci = PciNeeds(pools=pools, requests=spec.pci_requests)
-    found = cells_for(topology, counts_of(topology), needs_of(spec.numa_topology), limits=limits, pci=pci)
-    return found.reason if isinstance(found, NoFit) else None
+    cells = cells_for(topology, counts_of(topology), needs_of(spec.numa_topology), limits=limits, pci=pci)
+    return cells.reason if isinstance(cells, NoFit) else None
 
 
 def wants_threads(spec: RequestSpec) -> bool:

@@ -12,12 +12,12 @@ KEY = "resources:VGPU"
 
 class VGPUFilter(NumericFilter):
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
-        asked = spec.flavor.extra_specs.get(KEY)
-        if asked is None:
+        amount = spec.flavor.extra_specs.get(KEY)
+        if amount is None:
             return
-        if not asked.isdecimal():
-            raise errors.BadRequest(f"Extra spec {KEY}: {asked!r} is no number.")
+        if not amount.isdecimal():
+            raise errors.BadRequest(f"Extra spec {KEY}: {amount!r} is no number.")
         inventory = hosts.inventory("VGPU")
         yield enough_free(
-            "VGPU", inventory.capacity - inventory.used, int(asked), limit=inventory.capacity, used=inventory.used
+            "VGPU", inventory.capacity - inventory.used, int(amount), limit=inventory.capacity, used=inventory.used
         )

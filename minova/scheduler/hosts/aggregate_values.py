@@ -19,11 +19,11 @@ Aggregates = Sequence[AggregateFacts]
 
 def words(aggregates: Aggregates) -> dict[str, set[str]]:
     """Every key of these aggregates with all its values, split at commas."""
-    found: dict[str, set[str]] = defaultdict(set)
+    values: dict[str, set[str]] = defaultdict(set)
     for aggregate in aggregates:
         for key, value in aggregate.metadata:
-            found[key].update(part.strip() for part in value.split(","))
-    return found
+            values[key].update(part.strip() for part in value.split(","))
+    return values
 
 
 def texts(aggregates: Aggregates, key: str) -> set[str]:
@@ -33,9 +33,9 @@ def texts(aggregates: Aggregates, key: str) -> set[str]:
 
 def least(aggregates: Aggregates, key: str, cast: Callable[[str], float]) -> float | None:
     """The least number under the key; None if there is none, or if any of the values is not a number."""
-    found = texts(aggregates, key)
+    values = texts(aggregates, key)
     try:
-        return min((float(cast(text)) for text in found), default=None)
+        return min((float(cast(text)) for text in values), default=None)
     except ValueError as error:
         LOG.warning("Could not decode %s: '%s'", key, error)
         return None

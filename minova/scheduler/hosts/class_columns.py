@@ -33,11 +33,11 @@ class DistinctValues:
         self._numbers: dict[Any, int] = {}
 
     def number(self, value: Any) -> int:
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = len(self.values)
+        known = self._numbers.get(value)
+        if known is None:
+            known = self._numbers[value] = len(self.values)
             self.values.append(value)
-        return found
+        return known
 
     def numbers(self, number: Callable[[Any], float]) -> ClassNumbers:
         """`number` of each value, computed once per value: it must depend on the value alone."""

@@ -55,7 +55,9 @@ class NovaHostState(HostState):
     @property
     def aggregates(self) -> list[NovaAggregate]:
         facts: tuple[AggregateFacts, ...] = self._table.value(self.row, "aggregates")
-        return [NovaAggregate(one.id, one.uuid, one.name, dict(one.metadata)) for one in facts]
+        return [
+            NovaAggregate(aggregate.id, aggregate.uuid, aggregate.name, dict(aggregate.metadata)) for aggregate in facts
+        ]
 
     @property
     def service(self) -> dict[str, Any]:
@@ -64,12 +66,14 @@ class NovaHostState(HostState):
 
     @property
     def supported_instances(self) -> list[list[str]]:
-        return [list(one) for one in self._table.value(self.row, "supported_instances")]
+        return [list(supported) for supported in self._table.value(self.row, "supported_instances")]
 
     @property
     def metrics(self) -> list[Any]:
         """With whole numbers, as Nova has them."""
-        return [msgspec.structs.replace(one, value=one.whole) for one in self._table.value(self.row, "metrics")]
+        return [
+            msgspec.structs.replace(metric, value=metric.whole) for metric in self._table.value(self.row, "metrics")
+        ]
 
     @property
     def pci_stats(self) -> PciStats:

@@ -60,11 +60,11 @@ class NumaColumns:
             array[:, rows[1:]] = array[:, [rows[0]]]
 
     def copy(self) -> "NumaColumns":
-        found = NumaColumns()
-        found._size, found.exists = self._size, self.exists.copy()
-        found._numbers = {name: array.copy() for name, array in self._numbers.items()}
-        found._pages = {size: array.copy() for size, array in self._pages.items()}
-        return found
+        copied = NumaColumns()
+        copied._size, copied.exists = self._size, self.exists.copy()
+        copied._numbers = {name: array.copy() for name, array in self._numbers.items()}
+        copied._pages = {size: array.copy() for size, array in self._pages.items()}
+        return copied
 
     def fitting(self, needs: Sequence[Need], limits: NUMATopologyLimits | None) -> tuple[NDArray[np.bool_], bool]:
         """Which hosts have the cells, by numbers alone, and whether that is exact but for PCI devices.
@@ -85,8 +85,8 @@ class NumaColumns:
 
     def _accepting(self, need: Need, limits: NUMATopologyLimits | None) -> NDArray[np.bool_]:
         cells = CellCounts(**self._numbers, pages=self._pages)
-        found: NDArray[np.bool_] = self.exists & accepts(cells, need, limits)
-        return found
+        accepting: NDArray[np.bool_] = self.exists & accepts(cells, need, limits)
+        return accepting
 
     def _widen(self, cells: int, sizes: set[int]) -> None:
         if cells > len(self.exists):

@@ -215,14 +215,14 @@ def free_disk_mb(free_disk_gb: int, disk_available_least: int | None, unreported
 
 def cpu_inventory(inventories: Mapping[str, InventoryFacts]) -> InventoryFacts | None:
     """Shared and dedicated CPUs together, as a node counts them."""
-    found = [inventories[name] for name in ("VCPU", "PCPU") if name in inventories]
-    if len(found) < 2:
-        return found[0] if found else None
+    present = [inventories[name] for name in ("VCPU", "PCPU") if name in inventories]
+    if len(present) < 2:
+        return present[0] if present else None
     return msgspec.structs.replace(
-        found[0],
-        used=sum(inventory.used for inventory in found),
-        reserved=sum(inventory.reserved for inventory in found),
-        pending=sum(inventory.pending for inventory in found),
+        present[0],
+        used=sum(inventory.used for inventory in present),
+        reserved=sum(inventory.reserved for inventory in present),
+        pending=sum(inventory.pending for inventory in present),
     )
 
 

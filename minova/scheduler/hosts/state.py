@@ -89,8 +89,8 @@ class HostState(Hosts):
         """By uuid, those included that the table has consumed."""
         record = self._table.records[self.row]
         images = record.instance_images or ((),) * len(record.instances)
-        found = {uuid: InstanceFacts(uuid, image) for uuid, image in zip(record.instances, images, strict=True)}
-        return found | {uuid: InstanceFacts(uuid) for uuid in self._table.joined(self.row)}
+        facts = {uuid: InstanceFacts(uuid, image) for uuid, image in zip(record.instances, images, strict=True)}
+        return facts | {uuid: InstanceFacts(uuid) for uuid in self._table.joined(self.row)}
 
     def number_of_each(self, name: str, number: Any) -> float:
         return number(getattr(self, name))  # type: ignore[no-any-return]

@@ -161,7 +161,7 @@ class HostTable(Hosts):
 
     def apply(self, changes: Mapping[int, HostRecord | None]) -> None:
         """Write records by node id; None removes the host."""
-        gone = [
+        removed = [
             self.row_of[node_id] for node_id, record in changes.items() if record is None and node_id in self.row_of
         ]
         fresh = [record for node_id, record in changes.items() if record is not None and node_id not in self.row_of]
@@ -169,8 +169,8 @@ class HostTable(Hosts):
             if node_id in self.row_of:
                 row = self.row_of[node_id]
                 self._instance_index.drop(node_id, (*self.records[row].instances, *self.joined(row)))
-        if gone or fresh:
-            self._reshape(gone, fresh)
+        if removed or fresh:
+            self._reshape(removed, fresh)
             self._rows_of_hosts.forget()
         for node_id, record in changes.items():
             if record is not None:
@@ -194,9 +194,9 @@ class HostTable(Hosts):
                     self._columns["service"][row] = self._values["service"].number(self._service(record))
             self._compact()
 
-    def _reshape(self, gone: Sequence[int], fresh: Sequence[HostRecord]) -> None:
+    def _reshape(self, removed: Sequence[int], fresh: Sequence[HostRecord]) -> None:
         keep = np.ones(len(self.records), bool)
-        keep[list(gone)] = False
+        keep[list(removed)] = False
         records = [record for record, kept in zip(self.records, keep, strict=True) if kept] + list(fresh)
         order = np.argsort([record.id for record in records], kind="stable")
         for name, column in self._columns.items():

@@ -27,21 +27,21 @@ class NodeValues:
         self._decoded: dict[tuple[Any, str], Any] = {}
 
     def numa_topology(self, text: str | None) -> NUMATopology | None:
-        found: NUMATopology | None = self._once(text, _TOPOLOGY, None, self._topology)
-        return found
+        topology: NUMATopology | None = self._once(text, _TOPOLOGY, None, self._topology)
+        return topology
 
     def pci_pools(self, text: str | None) -> tuple[PciDevicePool, ...]:
-        found: tuple[PciDevicePool, ...] = self._once(text, _POOLS, (), lambda pools: self._each(pools or ()))
-        return found
+        pools_read: tuple[PciDevicePool, ...] = self._once(text, _POOLS, (), lambda pools: self._each(pools or ()))
+        return pools_read
 
     def metrics(self, text: str | None) -> tuple[Metric, ...]:
-        found: tuple[Metric, ...] = self._once(text, _METRICS, (), lambda metrics: metrics or ())
-        return found
+        values: tuple[Metric, ...] = self._once(text, _METRICS, (), lambda metrics: metrics or ())
+        return values
 
     def stats(self, text: str | None) -> dict[str, Any]:
-        found: dict[str, Any] = parse_json(text) if text else {}
+        values: dict[str, Any] = parse_json(text) if text else {}
         return {
-            self._interner.intern(key): _interned_text(self._interner, value) for key, value in (found or {}).items()
+            self._interner.intern(key): _interned_text(self._interner, value) for key, value in (values or {}).items()
         }
 
     def image_support(self, hypervisor_type: str, version: int, text: str | None) -> ImageSupport:
@@ -58,8 +58,8 @@ class NodeValues:
             self._decoded[key] = self._interner.intern(made(decoder.from_json(text)))
         return self._decoded[key]
 
-    def _topology(self, found: NUMATopology | None) -> NUMATopology | None:
-        return None if found is None else NUMATopology(tuple(self._cell(cell) for cell in found.cells))
+    def _topology(self, topology: NUMATopology | None) -> NUMATopology | None:
+        return None if topology is None else NUMATopology(tuple(self._cell(cell) for cell in topology.cells))
 
     def _cell(self, cell: NUMACell) -> NUMACell:
         intern = self._interner.intern

@@ -99,8 +99,8 @@ class HostSource:
         self._interner = Interner()
         records = read_hosts(session, None, self._interner)
         self.rows_read += len(records)
-        gone = dict.fromkeys(self.table.row_of.keys() - records.keys())
-        self.table.apply({**gone, **records})
+        removed = dict.fromkeys(self.table.row_of.keys() - records.keys())
+        self.table.apply({**removed, **records})
         self._dirty = set()
         self._compared_at = now
         self._last_seen = {}
@@ -114,8 +114,8 @@ class HostSource:
         self.rows_read += len(records)
         for node_id, record in records.items():
             if record is None and node_id in self.table.row_of:
-                gone = self.table.host(self.table.row_of[node_id])
-                LOG.info("Compute node %s of host %s is gone", gone.node, gone.host)
+                removed = self.table.host(self.table.row_of[node_id])
+                LOG.info("Compute node %s of host %s is gone", removed.node, removed.host)
         self.table.apply(records)
         services = {record.service_id for record in records.values() if record is not None}
         # A new service, whose heartbeat was not read yet, must not count as silent.
@@ -125,8 +125,8 @@ class HostSource:
     def _compare(self, session: Session, now: float) -> None:
         """Once a minute: mark nodes that have changed without a row in the feed."""
         stored = read_signatures(session)
-        mine = {record.id: signature(record) for record in self.table.records}
-        differing = {key for key in {*stored, *mine} if stored.get(key) != mine.get(key)} - self._dirty
+        own = {record.id: signature(record) for record in self.table.records}
+        differing = {key for key in {*stored, *own} if stored.get(key) != own.get(key)} - self._dirty
         if differing:
             LOG.info("%d hosts had changed without a word in the feed", len(differing))
         self._dirty |= differing

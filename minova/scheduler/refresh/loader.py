@@ -63,10 +63,10 @@ def read_hosts(
     if node_ids is None:
         return reader.read(None)
     wanted = sorted(node_ids)
-    found: dict[int, HostRecord | None] = dict.fromkeys(wanted)
+    records: dict[int, HostRecord | None] = dict.fromkeys(wanted)
     for start in range(0, len(wanted), queries.CHUNK):
-        found.update(reader.read(wanted[start : start + queries.CHUNK]))
-    return found
+        records.update(reader.read(wanted[start : start + queries.CHUNK]))
+    return records
 
 
 def read_signatures(session: Session) -> dict[int, Signature]:
@@ -96,19 +96,19 @@ class Reader:
         nodes = queries.NODES.rows(self._session, node_ids).all()
         hosts = None if node_ids is None else sorted({row.host for row in nodes})
         gathered = self._gather(node_ids, hosts)
-        found: dict[int, HostRecord | None] = {}
+        records: dict[int, HostRecord | None] = {}
         for row in nodes:
             name = row.hypervisor_hostname
             if row.service_id is None:
                 LOG.warning("No compute service known for host %s: node %s is left out", row.host, name)
                 continue
             try:
-                found[row.id] = self._record(row, gathered)
+                records[row.id] = self._record(row, gathered)
             except (msgspec.MsgspecError, ValueError) as error:
                 LOG.error(
                     "Node %s of host %s is left out, because its report makes no sense: %s", name, row.host, error
                 )
-        return found
+        return records
 
     def _gather(self, node_ids: list[int] | None, hosts: list[str] | None) -> "Gathered":
         session, interner = self._session, self._interner
@@ -123,9 +123,9 @@ class Reader:
             inventories=inventories,
             provider_ids=provider_ids,
             pending={key: tuple(ones) for key, ones in pending.items()},
-            wanted=self._wanted({one.reservation_id for ones in pending.values() for one in ones}),
+            wanted=self._wanted({instance.reservation_id for ones in pending.values() for instance in ones}),
             instances=self._instances(hosts),
-            aggregates={host: interner.intern(tuple(found)) for host, found in self._aggregates(hosts).items()},
+            aggregates={host: interner.intern(tuple(facts)) for host, facts in self._aggregates(hosts).items()},
             traits=self._sets((provider_id, trait) for provider_id, trait, _ in labels if trait),
             memberships=self._sets((provider_id, uuid) for provider_id, _, uuid in labels if uuid),
         )
@@ -134,11 +134,11 @@ class Reader:
         node, values, interner = row._mapping, self._values, self._interner
         provider_id = gathered.provider_ids.get(row.uuid, 0)
         pending = gathered.pending.get(provider_id, ())
-        here = gathered.instances.get((row.host, row.hypervisor_hostname), ())
-        images = tuple(self._images.get(image_ref, ()) for _, image_ref in here) + ((),) * len(pending)
+        on_node = gathered.instances.get((row.host, row.hypervisor_hostname), ())
+        images = tuple(self._images.get(image_ref, ()) for _, image_ref in on_node) + ((),) * len(pending)
         topology, pools = values.numa_topology(row.numa_topology), values.pci_pools(row.pci_device_pools)
-        for one in pending:
-            wanted = gathered.wanted.get(one.reservation_id)
+        for pending_instance in pending:
+            wanted = gathered.wanted.get(pending_instance.reservation_id)
             if wanted is not None:
                 topology, pools = after_instance(topology, pools, wanted.numa_topology, wanted.pci_requests)
         return host_record(
@@ -149,7 +149,7 @@ class Reader:
             service=interner.intern(_service(row[len(queries.COLUMNS) + 1 :])),
             image_support=values.image_support(row.hypervisor_type, row.hypervisor_version, row.supported_instances),
             cpu_info=interner.intern(row.cpu_info or ""),
-            instances=(*(uuid for uuid, _ in here), *(one.uuid for one in pending)),
+            instances=(*(uuid for uuid, _ in on_node), *(pending_instance.uuid for pending_instance in pending)),
             instance_images=interner.intern(images) if any(images) else (),
             aggregates=gathered.aggregates.get(row.host, ()),
             metrics=values.metrics(row.metrics),
@@ -183,7 +183,7 @@ class Reader:
             inventories[uuid][intern(name)] = intern(
                 inventory if known is None else merge_inventories(known, inventory)
             )
-        return {uuid: self._interner.intern_mapping(found) for uuid, found in inventories.items()}, ids
+        return {uuid: self._interner.intern_mapping(by_class) for uuid, by_class in inventories.items()}, ids
 
     def _wanted(self, reservation_ids: Collection[str]) -> dict[str, HardwareRequest]:
         return {
@@ -198,9 +198,9 @@ class Reader:
         for host, node, uuid, image_ref, deleted_at in queries.INSTANCES.rows(self._session, hosts):
             if deleted_at is None:
                 grouped[host, node].append((uuid, image_ref))
-        for found in grouped.values():
-            found.sort()
-        self._read_images({image_ref for found in grouped.values() for _, image_ref in found})
+        for of_node in grouped.values():
+            of_node.sort()
+        self._read_images({image_ref for of_node in grouped.values() for _, image_ref in of_node})
         return grouped
 
     def _read_images(self, image_refs: Collection[str]) -> None:
@@ -211,19 +211,19 @@ class Reader:
 
     def _aggregates(self, hosts: list[str] | None) -> dict[str, list[AggregateFacts]]:
         known: dict[int, AggregateFacts] = {}
-        found: dict[str, list[AggregateFacts]] = defaultdict(list)
+        facts: dict[str, list[AggregateFacts]] = defaultdict(list)
         for host, aggregate_id, name, metadata, uuid in queries.AGGREGATES.rows(self._session, hosts):
             if aggregate_id not in known:
                 pairs = tuple(sorted((key, str(value)) for key, value in metadata.items()))
                 known[aggregate_id] = self._interner.intern(AggregateFacts(aggregate_id, name, pairs, uuid))
-            found[host].append(known[aggregate_id])
-        return found
+            facts[host].append(known[aggregate_id])
+        return facts
 
     def _sets(self, rows: Iterable[Any]) -> dict[int, frozenset[str]]:
-        found: dict[int, set[str]] = defaultdict(set)
+        sets: dict[int, set[str]] = defaultdict(set)
         for provider_id, value in rows:
-            found[provider_id].add(self._interner.intern(value))
-        return {provider_id: self._interner.intern(frozenset(values)) for provider_id, values in found.items()}
+            sets[provider_id].add(self._interner.intern(value))
+        return {provider_id: self._interner.intern(frozenset(values)) for provider_id, values in sets.items()}
 
 
 class Gathered(NamedTuple):

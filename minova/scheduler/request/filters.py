@@ -62,13 +62,13 @@ def apply_request_filters(spec: RequestSpec, aggregates: Sequence[AggregateFacts
     required |= required_of_image(spec.image)
     isolated = _isolated(aggregates, required) if options.enable_isolated_aggregate_filtering else ()
     required |= {*_image_type(spec, options), *_image_features(spec, options)}
-    given = spec.placement
+    placement = spec.placement
     common = PlacementFilter(
-        required_traits=tuple(sorted({*given.required_traits, *required})),
+        required_traits=tuple(sorted({*placement.required_traits, *required})),
         # Nodes of disabled services, where their computes say so.
-        forbidden_traits=tuple(sorted({*given.forbidden_traits, *forbidden, os_traits.COMPUTE_STATUS_DISABLED})),
-        member_of=(*given.member_of, *_tenant(spec, aggregates, options), *_zone(spec, aggregates)),
-        forbidden_aggregates=tuple(sorted({*given.forbidden_aggregates, *isolated})),
+        forbidden_traits=tuple(sorted({*placement.forbidden_traits, *forbidden, os_traits.COMPUTE_STATUS_DISABLED})),
+        member_of=(*placement.member_of, *_tenant(spec, aggregates, options), *_zone(spec, aggregates)),
+        forbidden_aggregates=tuple(sorted({*placement.forbidden_aggregates, *isolated})),
     )
     first, fallback = with_resources(common, spec, fall_back=not options.disable_fallback_pcpu_query)
     return msgspec.structs.replace(spec, placement=first, fallback=fallback)
@@ -81,9 +81,9 @@ def _tenant(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Op
     """The aggregates with the project in a key such as filter_tenant_id or filter_tenant_id2."""
     if not options.limit_tenants_to_placement_aggregate:
         return
-    mine = _uuids(aggregates, lambda key, value: key.startswith(TENANT_KEY) and value == spec.project_id)
-    if mine:
-        yield mine
+    own = _uuids(aggregates, lambda key, value: key.startswith(TENANT_KEY) and value == spec.project_id)
+    if own:
+        yield own
     elif options.placement_aggregate_required_for_tenants:
         raise errors.NoValidHost(f"No hosts available for tenant {spec.project_id}: no aggregate names it.")
 
@@ -99,15 +99,17 @@ def _zone(spec: RequestSpec, aggregates: Sequence[AggregateFacts]) -> Iterator[t
 
 def _isolated(aggregates: Sequence[AggregateFacts], required: set[str]) -> tuple[str, ...]:
     """Aggregates that want a trait which the flavor and the image do not require."""
-    mine = {TRAIT_PREFIX + trait for trait in required}
+    own = {TRAIT_PREFIX + trait for trait in required}
     return _uuids(
-        aggregates, lambda key, value: key.startswith(TRAIT_PREFIX) and value == "required" and key not in mine
+        aggregates, lambda key, value: key.startswith(TRAIT_PREFIX) and value == "required" and key not in own
     )
 
 
 def _uuids(aggregates: Sequence[AggregateFacts], wanted: Any) -> tuple[str, ...]:
     """Of those with any metadata pair that is `wanted`."""
-    return tuple(one.uuid for one in aggregates if any(wanted(key, value) for key, value in one.metadata))
+    return tuple(
+        aggregate.uuid for aggregate in aggregates if any(wanted(key, value) for key, value in aggregate.metadata)
+    )
 
 
 # -- the image ---------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class OptionsFile:
 
 def _state(path: Path) -> Seen:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

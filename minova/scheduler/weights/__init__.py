@@ -73,8 +73,10 @@ class BaseHostWeigher:
 
     def weigh_objects(self, weighed_obj_list: Any, weight_properties: Any) -> Any:
         """Weights within the bounds. As in Nova, a class that overrides this must clamp them itself."""
-        found = np.array([self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list], np.float64)
-        return _bounded(found, self.minval, self.maxval)
+        weights = np.array(
+            [self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list], np.float64
+        )
+        return _bounded(weights, self.minval, self.maxval)
 
 
 class PerHostWeigher(Weigher):

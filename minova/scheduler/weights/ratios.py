@@ -8,7 +8,7 @@ LOG = logging.getLogger(__name__)
 
 def ratios(texts: Sequence[str], option: str) -> list[tuple[str, float]]:
     """In their order. Those that are none are left out with a warning, as in Nova."""
-    found, bad = [], []
+    values, bad = [], []
     for text in texts:
         name, _, ratio = text.partition("=")
         try:
@@ -16,9 +16,9 @@ def ratios(texts: Sequence[str], option: str) -> list[tuple[str, float]]:
         except ValueError:
             name = ""
         if name:
-            found.append((name, value))
+            values.append((name, value))
         else:
             bad.append(text)
     if bad:
         LOG.warning("Ignoring the invalid elements of the option %s: %s", option, ", ".join(bad))
-    return found
+    return values

@@ -65,7 +65,7 @@ def parse(xml: str) -> Capabilities:
     odd: list[str] = []
     listed = host.findall("topology/cells/cell")
     _without_offline(listed)
-    cells = sorted((one for cell in listed if (one := _cell(cell, odd)) is not None), key=lambda cell: cell.id)
+    cells = sorted((element for cell in listed if (element := _cell(cell, odd)) is not None), key=lambda cell: cell.id)
     cpu = host.find("cpu")
     if cpu is None:
         odd.append("the host has no cpu")
@@ -82,13 +82,13 @@ def parse(xml: str) -> Capabilities:
     )
 
 
-def with_features(found: Capabilities, features: Iterable[str]) -> Capabilities:
+def with_features(capabilities: Capabilities, features: Iterable[str]) -> Capabilities:
     """With all of the CPU's features in `cpu_info`, as Nova has them: those that its model stands for, too."""
-    if not found.cpu_info:
-        return found
-    info = json.loads(found.cpu_info)
+    if not capabilities.cpu_info:
+        return capabilities
+    info = json.loads(capabilities.cpu_info)
     info["features"] = sorted({*info["features"], *features})
-    return msgspec.structs.replace(found, cpu_info=json.dumps(info, sort_keys=True))
+    return msgspec.structs.replace(capabilities, cpu_info=json.dumps(info, sort_keys=True))
 
 
 def canonical_arch(name: str) -> str:
@@ -150,9 +150,9 @@ def _cell(cell: ET.Element, odd: list[str]) -> NUMACell | None:
     number = _number(cell, "id", odd)
     if number is None:
         return None
-    cpus = {cpu: one for one in cell.findall("cpus/cpu") if (cpu := _number(one, "id", odd)) is not None}
-    siblings = {core for one in cpus.values() if (core := _siblings(one, odd).intersection(cpus))}
-    sockets = {one.get("socket_id", "") for one in cpus.values()}
+    cpus = {cpu: element for element in cell.findall("cpus/cpu") if (cpu := _number(element, "id", odd)) is not None}
+    siblings = {core for element in cpus.values() if (core := _siblings(element, odd).intersection(cpus))}
+    sockets = {element.get("socket_id", "") for element in cpus.values()}
     socket = sockets.pop() if len(sockets) == 1 else ""
     return NUMACell(
         id=number,
@@ -160,7 +160,7 @@ def _cell(cell: ET.Element, odd: list[str]) -> NUMACell | None:
         pcpuset=frozenset(cpus),
         memory=_memory_mb(cell, number, odd),
         siblings=tuple(sorted(siblings, key=sorted)),
-        mempages=tuple(pages for one in cell.findall("pages") if (pages := _pages(one, odd)) is not None),
+        mempages=tuple(pages for element in cell.findall("pages") if (pages := _pages(element, odd)) is not None),
         socket=int(socket) if socket.isdecimal() else None,
     )
 

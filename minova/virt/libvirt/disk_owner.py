@@ -81,8 +81,8 @@ class OwnerFile:
 
 def _made(folder: Path, owner: DiskOwner) -> bool:
     """Whether the root disk that is there now is the one that the owner made."""
-    found = inode(folder / ROOT_DISK)
-    return owner.disk is None or found is None or found == owner.disk
+    root_inode = inode(folder / ROOT_DISK)
+    return owner.disk is None or root_inode is None or root_inode == owner.disk
 
 
 def written_formats(folder: Path) -> dict[str, str]:

@@ -116,9 +116,9 @@ class Disks:
     def require_owner(self, instance_uuid: str, host: str) -> None:
         """StaleAttempt: on shared storage another host has made these disks since."""
         with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
-            found = owner.read()
-            if found is not None and found.host != host:
-                raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {found.host}")
+            entry = owner.read()
+            if entry is not None and entry.host != host:
+                raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {entry.host}")
 
     def remove(self, instance_uuid: str, host: str, row: RowHost) -> None:
         """Remove the folder with all in it, if it belongs to this host. What is not there is fine.
@@ -141,19 +141,19 @@ class Disks:
 
     def _kept(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
         """Why the files must stay; None if they may go. Raises HypervisorUnavailable if that is unknown now."""
-        found, ours = owner.read(), owner.is_of(host)
+        entry, own = owner.read(), owner.is_of(host)
         if row.known and row.host == host:
             return None
         if row.known and row.host is not None:
-            if not ours:
+            if not own:
                 return f"instance {instance_uuid} is on host {row.host}, and host {host} has not made them"
             shared = row.host in disk_owner.other_hosts(self.path, host)
             return f"instance {instance_uuid} is on host {row.host}, which shares this folder" if shared else None
-        if ours or (found is None and row.known):
+        if own or (entry is None and row.known):
             return None
-        if found is None:
+        if entry is None:
             raise HypervisorUnavailable(f"Whether the disks of instance {instance_uuid} may go is not known yet")
-        return f"host {found.host} has made them"
+        return f"host {entry.host} has made them"
 
     def own(self, instance_uuid: str, host: str, formats: Callable[[], dict[str, str]] = dict) -> None:
         """Put the host's name to disks that are known to be its own, and of which no owner file says so.
@@ -162,13 +162,13 @@ class Disks:
         """
         folder = self.folder(instance_uuid)
         with suppress(FileNotFoundError), disk_owner.locked(folder) as owner:
-            found, ours = owner.read(), owner.is_of(host)
-            if ours and found is not None and found.formats:
+            entry, own = owner.read(), owner.is_of(host)
+            if own and entry is not None and entry.formats:
                 return
             known = formats()
-            if ours and not known:
+            if own and not known:
                 return
-            attempt = found.attempt if found is not None else 0
+            attempt = entry.attempt if entry is not None else 0
             disk = disk_owner.inode(folder / disk_owner.ROOT_DISK)
             owner.write(DiskOwner(host=host, attempt=attempt, disk=disk, formats=known))
 
@@ -182,8 +182,8 @@ class Disks:
                 if log.stat().st_size <= limit:
                     continue
                 with disk_owner.locked(log.parent) as owner:
-                    found = owner.read()
-                    if (found is None or found.host == host) and console_logs.bound(log, limit):
+                    entry = owner.read()
+                    if (entry is None or entry.host == host) and console_logs.bound(log, limit):
                         LOG.info("Console log %s had more than %d bytes and was emptied", log, limit)
             except FileNotFoundError:  # removed meanwhile
                 continue
@@ -204,8 +204,8 @@ class Disks:
     def usage(self) -> tuple[int, int, int]:
         """(total, used, free) of the file system, bytes; free is what is not kept for root."""
         make_folder(self.path)
-        found = shutil.disk_usage(self.path)
-        return found.total, found.used, found.free
+        space = shutil.disk_usage(self.path)
+        return space.total, space.used, space.free
 
     def growth(self) -> int:
         """Bytes that the thin disks here may still grow by."""

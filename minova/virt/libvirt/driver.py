@@ -74,11 +74,11 @@ class LibvirtDriver:
         self._disks.check()
         with self._host.asked("Reading the capabilities") as connection:
             self._reader.check(connection)
-            found = self._reader.capabilities(connection)
-            cpus = cpus_of(connection, found)
-        self._settings = settings_from(self._conf, host, found, cpus, direct_io=self._disks.direct_io())
+            offered = self._reader.capabilities(connection)
+            cpus = cpus_of(connection, offered)
+        self._settings = settings_from(self._conf, host, offered, cpus, direct_io=self._disks.direct_io())
         if self._real:
-            self._disks.let_in(found.qemu_user, Path(self._conf.state_path))
+            self._disks.let_in(offered.qemu_user, Path(self._conf.state_path))
             disk_owner.register_host(self._disks.path, host)
 
     def recognise(self, former_hosts: tuple[str, ...]) -> None:
@@ -103,27 +103,27 @@ class LibvirtDriver:
             raise errors.NotFound(f"Node {node} is not one of {', '.join(self.available_nodes())}")
         with self._host.asked("Reading the host's resources") as connection:
             domains = self._views(connection)
-            found = self._reader.read(connection, domains)
-        vcpus, pcpus = found.sets.counted
+            facts = self._reader.read(connection, domains)
+        vcpus, pcpus = facts.sets.counted
         total, used, free = self._disks.usage()
         return HypervisorView(
             node=node,
             vcpus=vcpus,
             pcpus=pcpus,
-            gpus=found.gpus,
-            traits=found.traits,
-            memory_mb=found.memory_mb,
-            memory_mb_used=found.memory_mb_used,
+            gpus=facts.gpus,
+            traits=facts.traits,
+            memory_mb=facts.memory_mb,
+            memory_mb_used=facts.memory_mb_used,
             local_gb=total // GB,
             local_gb_used=used // GB,
             disk_available_least=clamped((free - self._disks.growth()) // GB),
-            hypervisor_type=found.hypervisor_type,
-            hypervisor_version=found.hypervisor_version,
+            hypervisor_type=facts.hypervisor_type,
+            hypervisor_version=facts.hypervisor_version,
             hypervisor_hostname=node,
-            cpu_info=found.capabilities.cpu_info,
-            supported_instances=found.capabilities.supported_instances,
-            numa_topology=found.numa_topology,
-            pci_devices=found.pci_devices,
+            cpu_info=facts.capabilities.cpu_info,
+            supported_instances=facts.capabilities.supported_instances,
+            numa_topology=facts.numa_topology,
+            pci_devices=facts.pci_devices,
             domains=domains,
         )
 
@@ -134,12 +134,12 @@ class LibvirtDriver:
     def cpu_times(self, node: str) -> CpuTimes | None:
         with self._host.asked("Reading the CPU times") as connection:
             try:
-                found = connection.getCPUStats(libvirt.VIR_NODE_CPU_STATS_ALL_CPUS)
+                nanoseconds = connection.getCPUStats(libvirt.VIR_NODE_CPU_STATS_ALL_CPUS)
             except libvirt.libvirtError as error:
                 if error.get_error_code() in {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG}:
                     return None
                 raise
-            times = {name: int(found.get(name, 0)) for name in ("user", "kernel", "idle", "iowait")}
+            times = {name: int(nanoseconds.get(name, 0)) for name in ("user", "kernel", "idle", "iowait")}
             return CpuTimes(frequency=int(connection.getInfo()[3]), **times)
 
     def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
@@ -324,14 +324,14 @@ class LibvirtDriver:
             domain.undefine()
 
     def _views(self, connection: Any) -> tuple[DomainView, ...]:
-        found = []
+        views = []
         for domain in connection.listAllDomains():
             try:
-                found.append(self._view(domain))
+                views.append(self._view(domain))
             except libvirt.libvirtError as error:
                 if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
                     raise errors.HypervisorUnavailable(f"Reading of domain {domain.name()}: {error}") from error
-        return tuple(found)
+        return tuple(views)
 
     def _view(self, domain: Any) -> DomainView:
         state, memory_kib, _, vcpus, _ = domain.info()

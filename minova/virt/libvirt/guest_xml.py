@@ -222,8 +222,8 @@ def _mark_element(mark: Mark) -> ET.Element:
 def _os(domain: ET.Element, arch: str, machine: str | None, *, smbios: bool) -> None:
     element = ET.SubElement(domain, "os")
     # Without one libvirt takes the host's, and its own machine.
-    asked = {"arch": arch, "machine": machine}
-    _text(element, "type", "hvm", **{name: value for name, value in asked.items() if value})
+    attributes = {"arch": arch, "machine": machine}
+    _text(element, "type", "hvm", **{name: value for name, value in attributes.items() if value})
     ET.SubElement(element, "boot", dev="hd")
     if smbios:
         ET.SubElement(element, "smbios", mode="sysinfo")

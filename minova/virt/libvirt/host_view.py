@@ -57,9 +57,9 @@ class HostReader:
         """InvalidConfiguration: an option does not fit this host. An alias or a type of mediated device may be meant for
         other hosts, so that this one only says in the log that it has none.
         """
-        found = self.capabilities(connection)
-        cpu_sets_of(self._conf, cpus_of(connection, found))
-        self._cells(found)
+        offered = self.capabilities(connection)
+        cpu_sets_of(self._conf, cpus_of(connection, offered))
+        self._cells(offered)
         devices = self._devices(connection)
         for text in pci_spec.unmatched(self._specs, devices.devices):
             raise InvalidConfiguration(f"{pci_spec.OPTION}: {text} matches no PCI device of this host")
@@ -75,20 +75,20 @@ class HostReader:
     def capabilities(self, connection: Any) -> Capabilities:
         """Raises HypervisorUnavailable if libvirt's answer does not describe a host. Logs each oddity once."""
         try:
-            found = capabilities.parse(connection.getCapabilities())
+            offered = capabilities.parse(connection.getCapabilities())
         except ValueError as error:
             raise HypervisorUnavailable(f"The host of {connection.getURI()} is not known: {error}") from error
-        self._tell(found.odd)
-        return found
+        self._tell(offered.odd)
+        return offered
 
     def read(self, connection: Any, domains: tuple[DomainView, ...]) -> HostFacts:
-        found = self.capabilities(connection)
-        features = _features(connection, found.cpu)
-        sets = cpu_sets_of(self._conf, cpus_of(connection, found))
-        cells = self._cells(found)
+        offered = self.capabilities(connection)
+        features = _features(connection, offered.cpu)
+        sets = cpu_sets_of(self._conf, cpus_of(connection, offered))
+        cells = self._cells(offered)
         devices = self._devices(connection)
         return HostFacts(
-            capabilities=capabilities.with_features(found, features),
+            capabilities=capabilities.with_features(offered, features),
             hypervisor_type=str(connection.getType()),
             hypervisor_version=int(connection.getVersion()),
             memory_mb=int(connection.getInfo()[1]),
@@ -97,25 +97,25 @@ class HostReader:
             numa_topology=cells if cells is None else capabilities.with_cpus(cells, sets.shared, sets.dedicated),
             pci_devices=tuple(pci_spec.assignable(self._specs, devices.devices)),
             gpus=_offered(devices.mdev_types, self._mdev_types),
-            traits=traits_of(found.arch, features, cells),
+            traits=traits_of(offered.arch, features, cells),
         )
 
-    def _cells(self, found: Capabilities) -> NUMATopology | None:
+    def _cells(self, offered: Capabilities) -> NUMATopology | None:
         """A host without NUMA cells has no pages to reserve."""
-        cells = reserved_pages.with_reserved(found.numa_topology or NUMATopology(), self._pages)
+        cells = reserved_pages.with_reserved(offered.numa_topology or NUMATopology(), self._pages)
         return cells if cells.cells else None
 
     def _devices(self, connection: Any) -> node_devices.Found:
         """Nothing is asked where no option wants any."""
         if not self._specs and not self._mdev_types:
             return node_devices.Found([], {}, [])
-        found = node_devices.parse(_texts(connection))
-        self._tell(found.odd)
-        return found
+        devices = node_devices.parse(_texts(connection))
+        self._tell(devices.odd)
+        return devices
 
     def _tell(self, odd: Sequence[str]) -> None:
         """Each once, as an audit comes every minute."""
-        new = [one for one in dict.fromkeys(odd) if one not in self._told]
+        new = [text for text in dict.fromkeys(odd) if text not in self._told]
         if new:
             LOG.warning("libvirt says too little of its host, these are left out: %s", "; ".join(new))
         self._told |= {*new}
@@ -127,8 +127,8 @@ def _offered(by_card: Mapping[str, Mapping[str, int]], kinds: Sequence[str]) -> 
     return {card: amount for card, amount in offered.items() if amount}
 
 
-def cpus_of(connection: Any, found: Capabilities) -> frozenset[int]:
-    return found.cpus or frozenset(range(connection.getInfo()[2]))
+def cpus_of(connection: Any, offered: Capabilities) -> frozenset[int]:
+    return offered.cpus or frozenset(range(connection.getInfo()[2]))
 
 
 def _texts(connection: Any) -> Iterator[str]:

@@ -25,23 +25,23 @@ class Found(NamedTuple):
 
 def parse(texts: Iterable[str]) -> Found:
     """Every node device of a host, in any order: interfaces and vDPA devices name the PCI device above them."""
-    found = _Reading({}, {}, set(), defaultdict(Counter), [])
+    reading = _Reading({}, {}, set(), defaultdict(Counter), [])
     for text in texts:
         try:
             root = ET.fromstring(text)
         except ET.ParseError as error:
-            found.odd.append(f"a device whose XML cannot be read ({error})")
+            reading.odd.append(f"a device whose XML cannot be read ({error})")
             continue
         for capability in root.findall("capability"):
             try:
-                found.take(root.findtext("name", ""), root.findtext("parent", ""), capability)
+                reading.take(root.findtext("name", ""), root.findtext("parent", ""), capability)
             except (KeyError, ValueError):
-                found.odd.append(root.findtext("name", "a device without a name"))
+                reading.odd.append(root.findtext("name", "a device without a name"))
     devices = [
-        (_as_vdpa(device) if name in found.vdpa else device, found.interfaces.get(name))
-        for name, device in sorted(found.pci.items())
+        (_as_vdpa(device) if name in reading.vdpa else device, reading.interfaces.get(name))
+        for name, device in sorted(reading.pci.items())
     ]
-    return Found(devices, {card: dict(types) for card, types in sorted(found.mdev_types.items())}, found.odd)
+    return Found(devices, {card: dict(types) for card, types in sorted(reading.mdev_types.items())}, reading.odd)
 
 
 class _Reading(NamedTuple):
@@ -72,7 +72,14 @@ class _Reading(NamedTuple):
 def _device(name: str, capability: ET.Element) -> PciDevice:
     """KeyError, ValueError: what makes a PCI device is missing."""
     numbers = [int(_text(capability, part), 0) for part in PARTS]
-    inner = next((one for one in capability.findall("capability") if one.get("type") in TYPES), None)
+    inner = next(
+        (
+            inner_capability
+            for inner_capability in capability.findall("capability")
+            if inner_capability.get("type") in TYPES
+        ),
+        None,
+    )
     numa = capability.find("numa")
     dev_type = "type-PCI" if inner is None else TYPES[inner.attrib["type"]]
     above = inner.find("address") if inner is not None and dev_type == "type-VF" else None
@@ -101,10 +108,10 @@ def _id(capability: ET.Element, tag: str) -> str:
 
 
 def _found(element: ET.Element, tag: str) -> ET.Element:
-    found = element.find(tag)
-    if found is None:
+    child = element.find(tag)
+    if child is None:
         raise KeyError(tag)
-    return found
+    return child
 
 
 def _as_vdpa(device: PciDevice) -> PciDevice:

@@ -23,13 +23,13 @@ def cpu_sets_of(conf: cfg.ConfigOpts, of_host: CPUs) -> CpuSets:
     return cpu_sets(conf.vcpu_pin_set, conf.compute.cpu_shared_set, conf.compute.cpu_dedicated_set, of_host)
 
 
-def cells_of(found: NUMATopology | None, sets: CpuSets) -> HostCells:
+def cells_of(topology: NUMATopology | None, sets: CpuSets) -> HostCells:
     """What domains are made from."""
-    if found is None:
+    if topology is None:
         return HostCells()
-    sizes = [pages.size_kb for cell in found.cells for pages in cell.mempages]
+    sizes = [pages.size_kb for cell in topology.cells for pages in cell.mempages]
     return HostCells(
-        cpus={cell.id: cell.cpuset & sets.shared for cell in found.cells},
+        cpus={cell.id: cell.cpuset & sets.shared for cell in topology.cells},
         small_page_kb=min(sizes, default=4),
         shared=sets.emulator,
     )
@@ -76,8 +76,8 @@ def _cache_mode(conf: cfg.ConfigOpts, direct_io: bool) -> str:
 def _pairs(option: str, items: list[str]) -> dict[str, str]:
     pairs = {}
     for item in items:
-        key, found, value = item.partition("=")
-        if not (key.strip() and found and value.strip()):
+        key, separator, value = item.partition("=")
+        if not (key.strip() and separator and value.strip()):
             raise InvalidConfiguration(f"[libvirt] {option} = {item}: it must be NAME=VALUE")
         pairs[key.strip()] = value.strip()
     return pairs

@@ -23,13 +23,13 @@ _ARCHES = {"x86_64": "X86", "i686": "X86", "aarch64": "AARCH64", "ppc64le": "PPC
 
 def traits_of(arch: str, features: Iterable[str], topology: NUMATopology | None) -> tuple[str, ...]:
     """`features`: the CPU's, by libvirt's names (avx512-vnni, sse4.2...). Those without a standard trait are left out."""
-    found = {*ALWAYS, f"HW_ARCH_{arch.upper()}"}
+    traits = {*ALWAYS, f"HW_ARCH_{arch.upper()}"}
     family = _ARCHES.get(arch)
     if family is not None:
-        found |= {name for feature in features for name in _names(family, feature)}
+        traits |= {name for feature in features for name in _names(family, feature)}
     if topology is not None and any(len(core) > 1 for cell in topology.cells for core in cell.siblings):
-        found.add("HW_CPU_HYPERTHREADING")
-    return tuple(sorted(found & _standard()))
+        traits.add("HW_CPU_HYPERTHREADING")
+    return tuple(sorted(traits & _standard()))
 
 
 def _names(family: str, feature: str) -> Iterable[str]:

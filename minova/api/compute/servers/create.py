@@ -100,13 +100,13 @@ def _identity(call: Call) -> tuple[str | None, str]:
     """The client's UUID of the request, and a hash of the body that distinguishes a repetition from another request. The order of keys does not matter."""
     canonical = msgspec.json.encode(parse_json(call.raw), order="deterministic")
     body_hash = hashlib.sha256(canonical).hexdigest()
-    given = call.request.get_header(REQUEST_UUID)
-    if not given:
+    request_uuid = call.request.get_header(REQUEST_UUID)
+    if not request_uuid:
         return None, body_hash
     try:
-        return str(uuid.UUID(given)), body_hash
+        return str(uuid.UUID(request_uuid)), body_hash
     except ValueError:
-        raise errors.BadRequest(f"{REQUEST_UUID}: '{given[:64]}' is not a UUID.") from None
+        raise errors.BadRequest(f"{REQUEST_UUID}: '{request_uuid[:64]}' is not a UUID.") from None
 
 
 def _made_before(api: Collaborators, call: Call, request_uuid: str, body_hash: str) -> CreatedServers | None:

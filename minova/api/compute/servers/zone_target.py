@@ -17,12 +17,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return self.host is not None or self.node is not None
 
 
-def place_of(asked: str | None) -> Place:
+def place_of(zone_text: str | None) -> Place:
     """`zone`, `zone:host`, `zone:host:node` or `zone::node`. BadRequest: anything else."""
-    if not asked:
+    if not zone_text:
         return Place()
-    parts = asked.split(":")
-    if len(parts) > 3 or len(asked) > 255 or not asked.isprintable():
+    parts = zone_text.split(":")
+    if len(parts) > 3 or len(zone_text) > 255 or not zone_text.isprintable():
         raise errors.BadRequest(
             "Invalid availability_zone: it must look like ZONE, ZONE:HOST, ZONE:HOST:NODE or ZONE::NODE."
         )

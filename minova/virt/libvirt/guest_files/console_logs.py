@@ -26,11 +26,11 @@ def bound(log: Path, limit: int) -> bool:
     """
     handle = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size <= limit:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size <= limit:
             return False
         try:
-            _keep_end(handle, log.with_name(PREVIOUS), found.st_size, limit)
+            _keep_end(handle, log.with_name(PREVIOUS), status.st_size, limit)
         except OSError as error:
             LOG.warning("The end of %s cannot be kept: %s", log, error)
         os.ftruncate(handle, 0)

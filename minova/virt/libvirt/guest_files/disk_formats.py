@@ -29,12 +29,12 @@ def growth(path: Path, written_format: str | None) -> int:
     the file is not opened.
     """
     try:
-        found = path.stat()
+        status = path.stat()
         header = _read_header(path) if written_format == QCOW2 else None
     except OSError:
         return 0
-    size = found.st_size if header is None else min(header.virtual_size, _LARGEST)
-    return max(0, size - found.st_blocks * 512)
+    size = status.st_size if header is None else min(header.virtual_size, _LARGEST)
+    return max(0, size - status.st_blocks * 512)
 
 
 def backing_file(path: Path, written_format: str) -> str | None:

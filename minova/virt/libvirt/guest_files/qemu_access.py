@@ -70,18 +70,18 @@ class QemuAccess:
     def _share(self, path: Path, mode: int) -> None:
         if self._group is None:
             return
-        found = path.lstat()
-        if stat.S_ISLNK(found.st_mode):
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
             path = path.resolve()
-            found = path.stat()
-        if found.st_gid != self._group:
+            status = path.stat()
+        if status.st_gid != self._group:
             os.chown(path, -1, self._group)
         # A base image may belong to QEMU's user by now, and only an owner may change a mode.
-        if stat.S_IMODE(found.st_mode) != mode and (os.geteuid() in {0, found.st_uid} or mode & ~found.st_mode):
+        if stat.S_IMODE(status.st_mode) != mode and (os.geteuid() in {0, status.st_uid} or mode & ~status.st_mode):
             path.chmod(mode)
 
 
 def folders_above(instances: Path, state: Path) -> list[Path]:
     """The folders of minova that lead to the files of guests: from the state folder down, if the instances are in it."""
-    found = [folder for folder in (instances, *instances.parents) if folder == state or state in folder.parents]
-    return [*reversed(found or [instances])]
+    folders = [folder for folder in (instances, *instances.parents) if folder == state or state in folder.parents]
+    return [*reversed(folders or [instances])]
