@@ -13,14 +13,15 @@ from pathlib import Path
 from sqlalchemy import delete, insert
 from sqlalchemy.engine import make_url
 
-from minova.db import models, schema
+from minova.db import models
 from minova.db.engine import Database
 from minova.db.models.clock import ROW, Clock, EpochNow
+from minova.db.upgrade import upgrade
 
 
 def make_tables(url: str, now: float | None = None) -> None:
     """As `minova-manage db upgrade` makes them. `now`: what the cloud clock of a SQLite database shows, instead of the time."""
-    _make(url, schema.upgrade, now)
+    _make(url, upgrade, now)
 
 
 def create_all(url: str) -> None:

@@ -1,6 +1,5 @@
 """`minova-manage bench scheduler`: how long a decision takes on this machine, by number of hosts, request and chain."""
 
-import argparse
 import random
 import time
 from collections.abc import Iterator
@@ -24,18 +23,6 @@ ALTERNATES = 2
 WARM_UP = 3
 
 Row = dict[str, Any]
-
-
-def sizes(text: str) -> list[int]:
-    """`100,1000`: as an argument of a command."""
-    return [at_least_one(part) for part in text.split(",")]
-
-
-def at_least_one(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
-    return number
 
 
 def scheduler(conf: cfg.ConfigOpts) -> None:

@@ -1,28 +1,33 @@
-"""minova-manage: the operator's tool for the database."""
+"""minova-manage: the operator's tool for the database. A command's module is imported when it is run: most of a short command's
+time is imports.
+"""
 
+import argparse
 import sys
-from argparse import _SubParsersAction
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors, log, private_files, threads
-from minova.cmd import bench, host_rename, placement_audit, policies, simulate
-from minova.db import schema
-from minova.db.engine import Database
 
 PROG = "minova-manage"
 
 
 def db_upgrade(conf: cfg.ConfigOpts) -> None:
     """Make or update the tables; say which revision they have now."""
-    print(schema.upgrade(conf.database.connection))
+    from minova.db.upgrade import upgrade  # noqa: PLC0415 - see the module's first line
+
+    print(upgrade(conf.database.connection))
 
 
 def db_version(conf: cfg.ConfigOpts) -> None:
     """Say which revision the tables have; an error when there are none."""
+    from minova.db import schema  # noqa: PLC0415 - see the module's first line
+    from minova.db.engine import Database  # noqa: PLC0415 - the same
+
     database = Database(conf.database.connection)
     try:
         revision = schema.version(database)
@@ -44,15 +49,38 @@ COMMANDS = {
 
 def simulate_scenario(conf: cfg.ConfigOpts) -> None:
     """Say what the scheduler would answer to the requests of a scenario file."""
+    from minova.cmd import simulate  # noqa: PLC0415 - see the module's first line
+
     simulate.run(conf.command.scenario, pretty=conf.command.pretty)
 
 
-def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
+def _in_module(name: str, function: str) -> Callable[[cfg.ConfigOpts], object]:
+    """A function of a module of `minova.cmd`, which is imported when it is called. True: the answer to a check is no."""
+
+    def call(conf: cfg.ConfigOpts) -> object:
+        return getattr(import_module(f"minova.cmd.{name}"), function)(conf)
+
+    return call
+
+
+def sizes(text: str) -> list[int]:
+    """`100,1000`: as an argument of a command."""
+    return [at_least_one(part) for part in text.split(",")]
+
+
+def at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
+    return number
+
+
+def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     _add_nouns(subparsers)
     _add_bench(subparsers)
     _add_placement(subparsers)
     _add_host(subparsers)
-    policies.add_commands(subparsers)
+    _add_policies(subparsers)
     text = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
     parser = subparsers.add_parser("simulate", help=text, description=text)
     parser.add_argument("scenario", metavar="SCENARIO.json", help="may be gzipped; - reads the standard input")
@@ -60,28 +88,28 @@ def _add_commands(subparsers: "_SubParsersAction[Any]") -> None:
     parser.set_defaults(work=simulate_scenario)
 
 
-def _add_bench(subparsers: "_SubParsersAction[Any]") -> None:
+def _add_bench(subparsers: "argparse._SubParsersAction[Any]") -> None:
     parser = subparsers.add_parser("bench", help="Measure this machine.")
     below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     text = "How long the scheduler takes to decide, with the configured chain and with Nova's twelve classic filters."
     command = below.add_parser("scheduler", help=text, description=text)
-    command.add_argument("--hosts", type=bench.sizes, default="100,1000,10000", help="numbers of hosts")
-    command.add_argument("--runs", type=bench.at_least_one, default=9, help="decisions of each kind")
+    command.add_argument("--hosts", type=sizes, default="100,1000,10000", help="numbers of hosts")
+    command.add_argument("--runs", type=at_least_one, default=9, help="decisions of each kind")
     command.add_argument("--json", action="store_true", help="rows as JSON")
-    command.set_defaults(work=bench.scheduler)
+    command.set_defaults(work=_in_module("bench", "scheduler"))
 
 
-def _add_placement(subparsers: "_SubParsersAction[Any]") -> None:
+def _add_placement(subparsers: "argparse._SubParsersAction[Any]") -> None:
     parser = subparsers.add_parser("placement", help="What Placement counts.")
     below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     text = "Find allocations, counts and providers that do not agree with the instances. Changes nothing without --fix."
     command = below.add_parser("audit", help=text, description=text)
     command.add_argument("--fix", action="store_true", help="put right what can be; instances are never touched")
     command.add_argument("--json", action="store_true", help="the findings as JSON")
-    command.set_defaults(work=placement_audit.run)
+    command.set_defaults(work=_in_module("placement_audit", "run"))
 
 
-def _add_host(subparsers: "_SubParsersAction[Any]") -> None:
+def _add_host(subparsers: "argparse._SubParsersAction[Any]") -> None:
     parser = subparsers.add_parser("host", help="Compute hosts.")
     below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     text = (
@@ -98,10 +126,41 @@ def _add_host(subparsers: "_SubParsersAction[Any]") -> None:
         metavar="NAME",
         help="what the hypervisor calls itself from now on; without it a node that was named as its host follows it",
     )
-    command.set_defaults(work=host_rename.run)
+    command.set_defaults(work=_in_module("host_rename", "run"))
 
 
-def _add_nouns(subparsers: "_SubParsersAction[Any]") -> None:
+def _add_policies(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    parser = subparsers.add_parser("policy", help="What users may do.")
+    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    text = "Print every policy with its default and its override, in the form of policy.yaml."
+    command = below.add_parser("list", help=text, description=text)
+    command.add_argument("--overridden", action="store_true", help="only those that policy.yaml changes")
+    command.set_defaults(work=_in_module("policies", "list_policies"))
+    text = "Whether a policy permits a user something, and why. Exit code 1 if it does not."
+    command = below.add_parser("check", help=text, description=text)
+    _add_caller(command)
+    command.set_defaults(work=_in_module("policies", "check_policy"))
+
+
+def _add_caller(command: argparse.ArgumentParser) -> None:
+    command.add_argument("rule", metavar="POLICY", help="such as os_compute_api:servers:delete")
+    command.add_argument("--user", required=True, metavar="USER")
+    command.add_argument("--project", metavar="PROJECT", help="the user's; without it the configured one")
+    command.add_argument(
+        "--role",
+        dest="roles",
+        action="append",
+        metavar="ROLE",
+        help="may be repeated; without it the configured roles of the user",
+    )
+    command.add_argument(
+        "--target-project", metavar="PROJECT", help="whose resource it is; without it the user's project"
+    )
+    command.add_argument("--target-user", metavar="USER", help="who made the resource")
+    command.add_argument("--target-visibility", metavar="VISIBILITY", help="of an image: public, shared, ...")
+
+
+def _add_nouns(subparsers: "argparse._SubParsersAction[Any]") -> None:
     for noun, verbs in COMMANDS.items():
         parser = subparsers.add_parser(noun, help=str(verbs["help"]))
         below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)

@@ -20,7 +20,7 @@ from minova.api.http.service import HttpService, Listen
 from minova.api.placement.app import make_app
 from minova.cmd import database
 from minova.cmd.launch import launch
-from minova.db import schema
+from minova.db.upgrade import upgrade
 from minova.service import Running
 
 PROG = "minova-placement-api"
@@ -54,7 +54,7 @@ def prepare(conf: cfg.ConfigOpts) -> "tempfile.TemporaryDirectory[str]":
     conf.set_override("connection", f"sqlite:///{Path(folder.name) / 'placement.sqlite'}", group="database")
     conf.set_override("auth_strategy", "noauth2", group="placement")
     conf.set_override("listen", "127.0.0.1", group="placement")
-    schema.upgrade(conf.database.connection)
+    upgrade(conf.database.connection)
     return folder
 
 

@@ -1,8 +1,7 @@
 """`minova-manage policy`: what the policies are, and whether and why one permits something."""
 
 import sys
-from argparse import ArgumentParser, Namespace, _SubParsersAction
-from typing import Any
+from argparse import Namespace
 
 from oslo_config import cfg
 
@@ -59,34 +58,3 @@ def _caller(conf: cfg.ConfigOpts, options: Namespace) -> Caller:
     identity = Users(conf.api.admin_users, conf.api.user_roles).identity(options.user)
     roles = identity.roles if options.roles is None else with_implied(options.roles)
     return Caller(user_id=options.user, project_id=options.project or identity.project_id or "", roles=roles)
-
-
-def add_commands(subparsers: "_SubParsersAction[Any]") -> None:
-    parser = subparsers.add_parser("policy", help="What users may do.")
-    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    said = "Print every policy with its default and its override, in the form of policy.yaml."
-    command = below.add_parser("list", help=said, description=said)
-    command.add_argument("--overridden", action="store_true", help="only those that policy.yaml changes")
-    command.set_defaults(work=list_policies)
-    said = "Whether a policy permits a user something, and why. Exit code 1 if it does not."
-    command = below.add_parser("check", help=said, description=said)
-    _add_caller(command)
-    command.set_defaults(work=check_policy)
-
-
-def _add_caller(command: ArgumentParser) -> None:
-    command.add_argument("rule", metavar="POLICY", help="such as os_compute_api:servers:delete")
-    command.add_argument("--user", required=True, metavar="USER")
-    command.add_argument("--project", metavar="PROJECT", help="the user's; without it the configured one")
-    command.add_argument(
-        "--role",
-        dest="roles",
-        action="append",
-        metavar="ROLE",
-        help="may be repeated; without it the configured roles of the user",
-    )
-    command.add_argument(
-        "--target-project", metavar="PROJECT", help="whose resource it is; without it the user's project"
-    )
-    command.add_argument("--target-user", metavar="USER", help="who made the resource")
-    command.add_argument("--target-visibility", metavar="VISIBILITY", help="of an image: public, shared, ...")

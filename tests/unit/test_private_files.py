@@ -54,9 +54,9 @@ def test_a_folder_for_all_users_and_the_target_of_a_link_keep_their_modes(tmp_pa
 @pytest.mark.parametrize("program", ["minova-standalone", "minova-manage"])
 def test_a_plain_start_makes_private_files_under_any_umask(program: str, tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from minova.cmd import manage, standalone\n"
-        "from minova.db import schema\n"
-        "schema.upgrade = lambda url: Path('made').touch() or sys.exit(0)\n"
+        "import os, sys; from pathlib import Path; from minova.db import upgrade\n"
+        "upgrade.upgrade = lambda url: Path('made').touch() or sys.exit(0)\n"
+        "from minova.cmd import manage, standalone\n"
         f"{program.removeprefix('minova-')}.main()\n"
     )
     words = ["--state-dir", str(tmp_path)] if program == "minova-standalone" else ["db", "upgrade"]

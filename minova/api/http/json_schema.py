@@ -1,14 +1,16 @@
-"""Validation by JSON schemas, one for each range of microversions. Clients know jsonschema's sentences from Placement."""
+"""Validation by JSON schemas, one for each range of microversions. Clients know jsonschema's sentences from Placement.
+
+jsonschema is imported with the first check: that takes a tenth of a second, and far longer with all that it can check formats with.
+"""
 
 import math
+from functools import cache
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 from uuid import UUID
 
 import falcon
-import jsonschema
 import msgspec
-from jsonschema.exceptions import best_match
 
 from minova import errors
 from minova.api.http.body import JsonBody, check_values, read_bytes
@@ -21,7 +23,6 @@ VersionedSchemas: TypeAlias = tuple[tuple[Version, Schema], ...]
 MAX_FIELDS = 1000
 # Up to which every whole number is the same number as a float.
 _EXACT = 2**53
-_FORMATS = jsonschema.FormatChecker(formats=())
 # By the identity of the schema, which is a constant: making a validator takes longer than a check.
 _VALIDATORS: dict[int, Any] = {}
 
@@ -60,8 +61,11 @@ def newest(schemas: VersionedSchemas, version: Version) -> Schema:
 
 def check(document: Any, schema: Schema, what: str = "JSON does not validate") -> None:
     """Raises InvalidDocument with the most telling error."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - see the module's first line
+    from jsonschema.exceptions import best_match  # noqa: PLC0415 - the same
+
     if id(schema) not in _VALIDATORS:
-        _VALIDATORS[id(schema)] = jsonschema.Draft202012Validator(schema, format_checker=_FORMATS)
+        _VALIDATORS[id(schema)] = Draft202012Validator(schema, format_checker=_formats())
     try:
         error = best_match(_VALIDATORS[id(schema)].iter_errors(document))
         reason = "" if error is None else str(error)
@@ -86,4 +90,10 @@ def _is_uuid(value: object) -> bool:
     return not isinstance(value, str) or bool(UUID(value))
 
 
-_FORMATS.checks("uuid", raises=ValueError)(_is_uuid)
+@cache
+def _formats() -> Any:
+    from jsonschema import FormatChecker  # noqa: PLC0415 - see the module's first line
+
+    formats = FormatChecker(formats=())
+    formats.checks("uuid", raises=ValueError)(_is_uuid)
+    return formats

@@ -21,8 +21,8 @@ from minova.cmd.conductor import make_manager
 from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
 from minova.context import service_context
-from minova.db import schema
 from minova.db.engine import Database
+from minova.db.upgrade import upgrade
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.server_request import CreateServers
@@ -60,7 +60,7 @@ class Node:
     def __init__(self, folder: Path, libvirt: bool) -> None:
         conf = configure(folder, host=HOST, **RATIOS)
         url = f"sqlite:///{folder}/minova.sqlite"
-        schema.upgrade(url)
+        upgrade(url)
         self.db = Database(url)
         self._waiting: list[Callable[[], None]] = []
         scheduler = SchedulerManager(conf, self.db, None, host="s")

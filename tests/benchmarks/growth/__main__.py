@@ -9,9 +9,9 @@ import time
 
 from sqlalchemy import text
 
-from minova.db import schema
 from minova.db.engine import Database
 from minova.db.models import Base
+from minova.db.upgrade import upgrade
 from minova.simulate.bench_cloud import host_records
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import fill as fill_hosts
@@ -52,8 +52,8 @@ def main() -> None:
     servers = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     with PostgreSQL() as server:
         url, hosts_url = server.fresh_url(), server.fresh_url()
-        schema.upgrade(url)
-        schema.upgrade(hosts_url)
+        upgrade(url)
+        upgrade(hosts_url)
         harness = ConductorHarness(url)
         fill(harness, servers)
         harness.close()

@@ -27,8 +27,9 @@ from sqlalchemy import insert
 from minova import conf as configuration
 from minova.api.http.auth import placement_authenticator
 from minova.api.placement.app import make_app
-from minova.db import models, schema
+from minova.db import models
 from minova.db.engine import Database
+from minova.db.upgrade import upgrade
 from tests.cluster import wait_for
 from tests.servers.private_server import free_ports
 
@@ -44,7 +45,7 @@ Call = Callable[[str, str, Any], int]
 
 
 def fill(url: str, providers: int) -> None:
-    schema.upgrade(url)
+    upgrade(url)
     db = Database(url)
     ids = range(1, providers + 1)
     with db.write() as session:

@@ -26,7 +26,8 @@ import msgspec
 from sqlalchemy import insert
 
 from minova import conf as configuration
-from minova.cmd.bench import measure_decisions, p99, sizes
+from minova.cmd.bench import measure_decisions, p99
+from minova.cmd.manage import sizes
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database

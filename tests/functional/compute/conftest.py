@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.db import schema
+from minova.db.upgrade import upgrade
 from tests.functional.compute.migration_world import World
 
 
@@ -11,7 +11,7 @@ from tests.functional.compute.migration_world import World
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database without rows, for each world to copy: to make one takes longer than most tests."""
     path: Path = tmp_path_factory.mktemp("tables") / "empty.sqlite"
-    schema.upgrade(f"sqlite:///{path}")
+    upgrade(f"sqlite:///{path}")
     return path
 
 

@@ -15,6 +15,7 @@ from alembic import command
 from sqlalchemy import text
 
 from minova.db import schema
+from minova.db import upgrade as upgrades
 from minova.db.engine import Database
 from tests.cluster import wait_for
 
@@ -55,8 +56,8 @@ def service(url: str, threads: ThreadPoolExecutor) -> Iterator[Any]:
 def upgrade(url: str, revision: str) -> None:
     db = Database(url)
     with db.write() as session:
-        schema._note(session.connection(), None)
-        command.upgrade(schema._config(session.connection()), revision)
+        upgrades._note(session.connection(), None)
+        command.upgrade(upgrades._config(session.connection()), revision)
     db.close()
 
 
@@ -72,7 +73,7 @@ def test_the_upgrade_gives_way_to_a_service_that_holds_what_it_needs(
     service.execute(SLOW_INDEX)
     service.commit()
     service.execute(f"SELECT count(*) FROM {first}")  # held until the commit
-    upgraded: Future[str] = threads.submit(schema.upgrade, url)
+    upgraded: Future[str] = threads.submit(upgrades.upgrade, url)
     wait_for(
         "the upgrade to ask for a lock", lambda: any(mode not in OF_STATEMENTS for _, mode in locks_of_others(url)), 30
     )
@@ -86,7 +87,7 @@ def test_the_upgrade_waits_for_a_transaction_that_takes_seconds(
     url: str, service: Any, threads: ThreadPoolExecutor
 ) -> None:
     service.execute("SELECT count(*) FROM tasks")
-    upgraded = threads.submit(schema.upgrade, url)
+    upgraded = threads.submit(upgrades.upgrade, url)
     time.sleep(2.0)
     assert not upgraded.done()
     service.commit()
@@ -99,7 +100,7 @@ def test_all_tables_that_the_revisions_change_are_locked_first(url: str) -> None
     with db.read() as session:
         there = set(session.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars())
     with db.write() as session:
-        command.upgrade(schema._config(session.connection()), "head")
+        command.upgrade(upgrades._config(session.connection()), "head")
         changed = {table for table, mode in locks_of_others(url) if mode not in OF_STATEMENTS and table in there}
     db.close()
     assert changed == set(schema.CHANGED)

@@ -8,10 +8,11 @@ from sqlalchemy import select, text
 
 from minova.cmd.conductor import make_manager
 from minova.conductor.manager import ConductorManager
-from minova.db import clock, models, schema
+from minova.db import clock, models
 from minova.db.api_queries import services
 from minova.db.engine import Database
 from minova.db.servers import tasks
+from minova.db.upgrade import upgrade
 from minova.objects.service import Service
 from tests.cluster import configure
 from tests.functional.conductor.conductor_harness import CTX
@@ -34,7 +35,7 @@ def steps(tmp_path: Path) -> SteppedClock:
 @pytest.fixture(params=[PostgreSQL, MariaDB])
 def db(request: pytest.FixtureRequest, steps: SteppedClock) -> Iterator[Database]:
     with request.param(environment={**steps.environment, **ZONE}) as server:
-        schema.upgrade(server.url)
+        upgrade(server.url)
         database = Database(server.url)
         yield database
         database.close()

@@ -12,6 +12,7 @@ from minova import errors
 from minova.db import schema
 from minova.db.engine import Database
 from minova.db.models import Base
+from minova.db.upgrade import upgrade
 
 
 @pytest.fixture(params=["sqlite", "fresh_postgresql_url", "fresh_mariadb_url"])
@@ -31,7 +32,7 @@ def db(url: str) -> Iterator[Database]:
 
 
 def test_migrated_tables_are_those_of_the_models(url: str, db: Database) -> None:
-    schema.upgrade(url)
+    upgrade(url)
     with db.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "version_table": schema.TABLE})
         assert compare_metadata(context, Base.metadata) == []
@@ -39,13 +40,13 @@ def test_migrated_tables_are_those_of_the_models(url: str, db: Database) -> None
 
 def test_an_upgrade_twice_is_harmless(url: str, db: Database) -> None:
     assert schema.version(db) is None
-    assert schema.upgrade(url) == schema.upgrade(url) == schema.head() == schema.version(db)
+    assert upgrade(url) == upgrade(url) == schema.head() == schema.version(db)
 
 
 def test_no_tables_and_too_old_ones_are_refused_with_the_command_to_run(url: str, db: Database) -> None:
     with pytest.raises(errors.SchemaMismatch, match=r"no tables of minova. Run: minova-manage db upgrade"):
         schema.require_schema(db)
-    schema.upgrade(url)
+    upgrade(url)
     schema.require_schema(db)
     pretend(db, "0000")
     with pytest.raises(
@@ -55,39 +56,39 @@ def test_no_tables_and_too_old_ones_are_refused_with_the_command_to_run(url: str
 
 
 def test_newer_tables_are_accepted_if_this_release_can_work_with_them(url: str, db: Database) -> None:
-    schema.upgrade(url)
+    upgrade(url)
     ahead = int(schema.head())
     pretend(db, f"{ahead + 7:04}", oldest=schema.head())
     schema.require_schema(db)
-    assert schema.upgrade(url) == schema.version(db)
+    assert upgrade(url) == schema.version(db)
     pretend(db, f"{ahead + 7:04}", oldest=f"{ahead + 1:04}")
-    for refuses in (lambda: schema.require_schema(db), lambda: schema.upgrade(url)):
+    for refuses in (lambda: schema.require_schema(db), lambda: upgrade(url)):
         with pytest.raises(errors.SchemaMismatch, match="install a newer minova"):
             refuses()
 
 
 def test_bug_rolling_upgrade_the_last_release_can_start_on_these_tables(url: str, db: Database) -> None:
     """It reads alembic_version, and accepts there at most one revision more than its own."""
-    schema.upgrade(url)
+    upgrade(url)
     with db.write() as session:  # as that release made them
         session.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
         session.execute(text("INSERT INTO alembic_version VALUES (:r)"), {"r": schema.LAST_RELEASE})
         session.execute(text(f"UPDATE {schema.TABLE} SET oldest = NULL"))
-    assert schema.upgrade(url) == schema.head() == schema.version(db)
+    assert upgrade(url) == schema.head() == schema.version(db)
     with db.read() as session:
         assert session.execute(text("SELECT version_num FROM alembic_version")).scalar() == schema.LAST_RELEASE
         assert session.execute(text(f"SELECT oldest FROM {schema.TABLE}")).scalar() == schema.LAST_RELEASE
 
 
 def test_somebody_elses_tables_are_left_alone(url: str, db: Database) -> None:
-    schema.upgrade(url)
+    upgrade(url)
     pretend(db, "ae1027a6acf")
     with pytest.raises(errors.SchemaMismatch, match="not minova's"):
-        schema.upgrade(url)
+        upgrade(url)
 
 
 def test_names_that_differ_by_case_or_blanks_are_different(url: str, db: Database) -> None:
-    schema.upgrade(url)
+    upgrade(url)
     insert = text(
         "INSERT INTO flavors (flavorid, name, value, created_at) VALUES (:i, :n, '{}', '2026-01-01 00:00:00')"
     )

@@ -9,16 +9,17 @@ from alembic.config import Config
 from sqlalchemy.exc import OperationalError
 
 from minova.db import schema
+from minova.db.upgrade import upgrade
 
 
 def test_an_upgrade_that_meets_a_deadlock_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    upgrade, deadlocks = command.upgrade, [psycopg.errors.DeadlockDetected("deadlock detected")]
+    of_alembic, deadlocks = command.upgrade, [psycopg.errors.DeadlockDetected("deadlock detected")]
 
     def upgrade_beside_services(config: Config, revision: str) -> None:
-        upgrade(config, revision)
+        of_alembic(config, revision)
         if deadlocks:
             raise OperationalError("ALTER TABLE tasks", {}, deadlocks.pop())
 
     monkeypatch.setattr(command, "upgrade", upgrade_beside_services)
-    assert schema.upgrade(f"sqlite:///{tmp_path}/minova.sqlite") == schema.head()
+    assert upgrade(f"sqlite:///{tmp_path}/minova.sqlite") == schema.head()
     assert deadlocks == []
