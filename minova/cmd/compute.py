@@ -1,28 +1,41 @@
 """minova-compute: the one that has no database."""
 
 import threading
-from collections.abc import Sequence
-from typing import NoReturn
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn, cast
 
 from oslo_config import cfg
 
 from minova import virt
 from minova.cmd import clients
 from minova.cmd.launch import launch
-from minova.compute.host_identity import LocalIdentity
+from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
-from minova.compute.manager import ComputeManager
+from minova.compute.instances.abandonment import Gate
+from minova.compute.instances.actions import InstanceActions
+from minova.compute.instances.background import Background
+from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
+from minova.compute.instances.power_states import PowerStates
+from minova.compute.instances.workers import Spawn, Workers
+from minova.compute.manager import Collaborators, ComputeManager
+from minova.compute.periodic.auditor import Auditor
+from minova.compute.periodic.periodic_tasks import PeriodicTasks
+from minova.compute.tracker.monitors import Monitors
+from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.contracts.compute import ComputeApi
+from minova.contracts.conductor import ConductorApi
 from minova.rpc import Rpc
 from minova.service import Running, Service
+from minova.virt.driver import Driver
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
-    conductor = clients.conductor(rpc)
-    manager = ComputeManager(
+    manager = make_manager(
         conf,
         virt.load(conf),
-        conductor,
+        clients.conductor(rpc),
         host=conf.host,
         images=ImageCache(conf),
         stopping=stopping,
@@ -30,6 +43,94 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         learn_levels=rpc.levels.learn,
     )
     return Service("minova-compute", manager, lambda: rpc.server(ComputeApi, manager, host=conf.host), stopping)
+
+
+def make_manager(
+    conf: cfg.ConfigOpts,
+    driver: Driver,
+    conductor: ConductorApi,
+    *,
+    host: str,
+    images: Images,
+    clock: Callable[[], float] | None = None,
+    ticks: Callable[[], float] | None = None,
+    spawn: Spawn | None = None,
+    stopping: threading.Event | None = None,
+    identity: LocalIdentity | None = None,
+    learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
+    fresh_claim: float = FRESH_CLAIM,
+) -> ComputeManager:
+    """A compute with all that it delegates to.
+
+    `spawn`: runs work in the background; None: the compute has threads of its own, bounded by `max_concurrent_builds`.
+    `clock`: this host's wall clock; `ticks`: its monotonic one, for durations; None uses `clock` where that is given, for
+    tests. `identity`, `stopping` and `learn_levels`: as ComputeManager has them. `fresh_claim`: as Builder has it.
+    """
+    ticks = ticks or clock or time.monotonic
+    clock = clock or time.time
+    stopping = stopping or threading.Event()
+    if identity is not None:
+        conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity))
+    gate = Gate()
+    guarded, guarded_conductor = gate.guard(driver), gate.guard(conductor)
+    workers = Workers(conf.max_concurrent_builds, spawn)
+    repeat = ConductorRetry(_pause_of(stopping))
+    monitors = Monitors(conf.compute_monitors, guarded, source=conf.compute_driver, clock=clock)
+    nodes = Nodes(settings_from(conf, host), guarded, guarded_conductor, monitors.metrics, repeat)
+    power_states = PowerStates(host, guarded_conductor, guarded.power_state)
+    builder = Builder(
+        host,
+        guarded,
+        guarded_conductor,
+        images,
+        nodes,
+        clock=ticks,
+        check=gate.check,
+        repeat=repeat,
+        fresh_claim=fresh_claim,
+    )
+    background = Background(workers, builder)
+    auditor = Auditor(
+        guarded,
+        nodes,
+        builder,
+        power_states,
+        background=background,
+        ticks=ticks,
+    )
+    collaborators = Collaborators(
+        gate=gate,
+        driver=guarded,
+        conductor=guarded_conductor,
+        own_driver=driver,
+        own_conductor=conductor,
+        workers=workers,
+        background=background,
+        nodes=nodes,
+        power_states=power_states,
+        builder=builder,
+        actions=InstanceActions(
+            conf, host, guarded, guarded_conductor, nodes, builder.domains, power_states, repeat=repeat
+        ),
+        auditor=auditor,
+        periodic_tasks=PeriodicTasks(
+            conf, guarded, guarded_conductor, builder, auditor, power_states, host=host, background=background
+        ),
+    )
+    return ComputeManager(
+        conf, collaborators, host=host, stopping=stopping, identity=identity, learn_levels=learn_levels
+    )
+
+
+def _pause_of(stopping: threading.Event) -> Callable[[float], bool]:
+    """Between repeated calls. A stop does not end them, for what runs has its time to end; the gate does."""
+
+    def pause(seconds: float) -> bool:
+        if stopping.wait(seconds):
+            time.sleep(seconds)
+        return False
+
+    return pause
 
 
 def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:

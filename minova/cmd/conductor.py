@@ -131,7 +131,6 @@ def make_manager(
         audit_results=Audits(worker),
         servers=Servers(conf, worker, builds),
         dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
-        builds=builds,
         build_reports=reports,
         terminate=terminate,
         actions=actions,

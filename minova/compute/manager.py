@@ -3,31 +3,29 @@
 import logging
 import math
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
+import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.conductor_retry import ConductorRetry
-from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
+from minova.compute.host_identity import LocalIdentity
 from minova.compute.instances.abandonment import Abandoned, Gate
 from minova.compute.instances.actions import InstanceActions
 from minova.compute.instances.attempts import End, Outcome
-from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
+from minova.compute.instances.background import Background
+from minova.compute.instances.builds import Builder
 from minova.compute.instances.init_host import adopt
 from minova.compute.instances.power_states import PowerStates
-from minova.compute.instances.workers import Spawn, Workers
-from minova.compute.periodic.auditor import Auditor, What
+from minova.compute.instances.workers import Workers
+from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
-from minova.compute.tracker.monitors import Monitors
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.context import RequestContext, service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
-from minova.log import bound_request
 from minova.objects.build import BuildMessage
 from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
@@ -45,48 +43,50 @@ AUDIT_INTERVAL = 60.0
 REPORT_INTERVAL = 3.0
 
 
-class ComputeManager:
-    """Implements `contracts.compute.ComputeApi` and `service.Manager`.
+class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
+    """What the methods of a compute delegate to. `driver` and `conductor` pass through `gate`: once it is closed, work that
+    did not end in time reaches neither. `own_driver` and `own_conductor` do not: what is left to do then goes by them.
+    """
 
-    `spawn` runs work in the background; without it the manager has threads of its own, bounded by
-    `max_concurrent_builds`. `stopping` ends the waits of the start. `identity` None: the host has none, and its processes
-    are not told apart. `learn_levels` takes what the conductor says of
-    versions. `clock`: this host's wall clock; `ticks`: its monotonic one, for durations; None uses `clock` where that is
-    given, for tests.
+    gate: Gate
+    driver: Driver
+    conductor: ConductorApi
+    own_driver: Driver
+    own_conductor: ConductorApi
+    workers: Workers
+    background: Background
+    nodes: Nodes
+    power_states: PowerStates
+    builder: Builder
+    actions: InstanceActions
+    auditor: Auditor
+    periodic_tasks: PeriodicTasks
+
+
+class ComputeManager:
+    """Implements `contracts.compute.ComputeApi` and `service.Manager`. `cmd.compute.make_manager` makes one.
+
+    `stopping` ends the waits of the start. `identity` None: the host has none, and its processes are not told apart.
+    `learn_levels` takes the versions of other services from the conductor.
     """
 
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        driver: Driver,
-        conductor: ConductorApi,
+        collaborators: Collaborators,
         *,
         host: str,
-        images: Images,
-        clock: Callable[[], float] | None = None,
-        ticks: Callable[[], float] | None = None,
-        spawn: Spawn | None = None,
-        stopping: threading.Event | None = None,
+        stopping: threading.Event,
         identity: LocalIdentity | None = None,
         learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
-        fresh_claim: float = FRESH_CLAIM,
     ) -> None:
         self.host = host
-        ticks = ticks or clock or time.monotonic
-        clock = clock or time.time
+        self.collaborators = collaborators
         self._identity = identity
-        if identity is not None:
-            conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity))
         self._node_names: tuple[str, ...] = ()
         self._identity_conflict: str | None = None
         self._superseded: str | None = None
-        self._gate = Gate()
-        # What is left to do once the gate is closed goes by these.
-        self._own_driver, self._own_conductor = driver, conductor
-        self._driver = driver = self._gate.guard(driver)
-        self._conductor = conductor = self._gate.guard(conductor)
-        self._stopping = stopping or threading.Event()
-        self._workers = Workers(conf.max_concurrent_builds, spawn)
+        self._stopping = stopping
         self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
         self._graceful_shutdown_timeout = float(conf.graceful_shutdown_timeout) or math.inf
         self._heartbeat_interval = float(conf.report_interval)
@@ -94,51 +94,16 @@ class ComputeManager:
         self._learn_levels = learn_levels
         self._down_reason: str | None = None
         self._audit_due = False
-        monitors = Monitors(conf.compute_monitors, driver, source=conf.compute_driver, clock=clock)
-        repeat = ConductorRetry(self._pause)
-        self._nodes = Nodes(settings_from(conf, host), driver, conductor, monitors.metrics, repeat)
-        self._power_states = PowerStates(host, conductor, driver.power_state)
-        self._builder = Builder(
-            host,
-            driver,
-            conductor,
-            images,
-            self._nodes,
-            clock=ticks,
-            check=self._gate.check,
-            repeat=repeat,
-            fresh_claim=fresh_claim,
-        )
-        self._actions = InstanceActions(
-            conf, host, driver, conductor, self._nodes, self._builder.domains, self._power_states, repeat=repeat
-        )
-        self._auditor = Auditor(
-            driver,
-            self._nodes,
-            self._builder,
-            self._power_states,
-            build=self.build_and_run_instance,
-            in_background=self._remove,
-            ticks=ticks,
-        )
-        self._upkeep = PeriodicTasks(
-            conf,
-            driver,
-            conductor,
-            self._builder,
-            self._auditor,
-            self._power_states,
-            host=host,
-            in_background=self._remove,
-        )
-
+        self._driver = collaborators.driver
+        self._conductor = collaborators.conductor
+        self._workers = collaborators.workers
+        self._background = collaborators.background
+        self._nodes = collaborators.nodes
+        self._power_states = collaborators.power_states
+        self._builder = collaborators.builder
+        self._actions = collaborators.actions
+        self._auditor = collaborators.auditor
         conf.register_mutate_hook(self._reconfigure)
-
-    def _pause(self, seconds: float) -> bool:
-        """Between repeated calls. A stop does not end them, for what runs has its time to end; the gate does."""
-        if self._stopping.wait(seconds):
-            time.sleep(seconds)
-        return False
 
     def _reconfigure(self, conf: cfg.ConfigOpts, changed: object) -> None:
         """The configuration was read again. The next audits publish what it says now."""
@@ -151,16 +116,7 @@ class ComputeManager:
 
     def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
         """Begin the build, unless this or a later attempt has begun here."""
-        if not self._builder.attempts.begin(build.instance.uuid, build.attempt, build.node):
-            LOG.debug("Attempt %d of instance %s has been seen here", build.attempt, build.instance.uuid)
-            return
-        work = self._builder.build
-        try:
-            self._workers.build(build.instance.uuid, lambda: _in_request(ctx, lambda own: work(own, build)))
-        except RuntimeError as error:  # no thread is available; an audit reports it to the conductor
-            failed = Outcome(end=End.FAILED, reason=f"The build could not begin: {error}")
-            self._builder.attempts.end(build.instance.uuid, build.attempt, build.node, failed)
-            raise
+        self._background.build(ctx, build)
 
     def build_and_run_instances(self, ctx: RequestContext, builds: tuple[BuildMessage, ...]) -> None:
         for build in builds:
@@ -174,7 +130,7 @@ class ComputeManager:
         self._builder.cancel(instance_uuid)
         self._actions.cancel(instance_uuid)
         self._workers.hurry(instance_uuid)
-        self._remove(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid))
+        self._background.run(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid))
 
     def stop_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
         self._act(ctx, STOP, instance, action_id)
@@ -185,7 +141,7 @@ class ComputeManager:
     def _act(self, ctx: RequestContext, action: ServerAction, instance: Instance, action_id: int) -> None:
         """In the background; the same action is in progress once at a time."""
         work = lambda: self._actions.run(ctx, action, instance, action_id)  # noqa: E731
-        self._remove(ctx, (f"action {action_id}", instance.uuid), work)
+        self._background.run(ctx, (f"action {action_id}", instance.uuid), work)
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         return self._driver.console_output(instance_uuid, tail_length)
@@ -212,9 +168,6 @@ class ComputeManager:
             self._conductor.delete_failed(ctx, instance_uuid=instance_uuid, host=self.host, reason=reason)
         except errors.MinovaError as error:  # an older conductor knows no such report
             LOG.warning("No conductor heard why instance %s is not removed: %s", instance_uuid, error)
-
-    def _remove(self, ctx: RequestContext, what: What, work: Callable[[], None]) -> None:
-        self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
 
     # -- the life of the service -----------------------------------------------------------------------------------
 
@@ -244,7 +197,7 @@ class ComputeManager:
         if self._audit_interval > 0:
             work = self.update_available_resource
             tasks.append(PeriodicTask(name="update_available_resource", interval=self._audit_interval, work=work))
-        return [*tasks, *self._upkeep.periodic_tasks()]
+        return [*tasks, *self.collaborators.periodic_tasks.periodic_tasks()]
 
     def stop(self) -> None:
         """Builds and removals that run may end, for `graceful_shutdown_timeout`. The next start resumes all others."""
@@ -253,7 +206,7 @@ class ComputeManager:
         threading.Thread(target=self._beat_until, args=(ended,), name="heartbeat", daemon=True).start()
         still = self._workers.stop(self._graceful_shutdown_timeout)
         ended.set()
-        self._gate.close()
+        self.collaborators.gate.close()
         if still:
             # To close the driver now would only make calls fail that may yet end well.
             LOG.warning(
@@ -262,7 +215,7 @@ class ComputeManager:
                 self._graceful_shutdown_timeout,
             )
         else:
-            self._own_driver.close()
+            self.collaborators.own_driver.close()
         if self._identity is not None:
             self._leave(self._identity)
 
@@ -280,7 +233,7 @@ class ComputeManager:
         """Another process may serve this host from now on. When no conductor hears it, it finds out by the lock."""
         identity.release()
         try:
-            self._own_conductor.service_stopped(
+            self.collaborators.own_conductor.service_stopped(
                 service_context(), host=self.host, binary=BINARY, process=identity.process
             )
         except Exception as error:  # noqa: BLE001  - an older conductor, or none: nothing is lost
@@ -424,8 +377,3 @@ class ComputeManager:
         except errors.HypervisorUnavailable as error:
             return str(error)
         return self._identity_conflict
-
-
-def _in_request(ctx: RequestContext, work: Callable[[RequestContext], None]) -> None:
-    with bound_request(ctx):
-        work(ctx)

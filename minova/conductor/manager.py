@@ -19,7 +19,6 @@ from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers.actions import ServerActions
-from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.create import Servers
 from minova.conductor.servers.dry_run import DryRuns
@@ -61,7 +60,6 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     audit_results: Audits
     servers: Servers
     dry_runs: DryRuns
-    builds: BuildInstances
     build_reports: BuildReports
     terminate: Terminate
     actions: ServerActions

@@ -11,6 +11,7 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.manager import ComputeManager
 from minova.context import service_context
 from minova.objects.flavor import Flavor
@@ -92,7 +93,7 @@ class Compute:
         self.manager = self._manager()
 
     def _manager(self) -> ComputeManager:
-        return ComputeManager(
+        return make_compute_manager(
             self.conf,
             self.hypervisor,
             self.conductor,  # type: ignore[arg-type]  # the API's part is not there

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any, cast
 
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.instances.builds import Images
-from minova.compute.manager import ComputeManager
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure
 
@@ -53,7 +53,7 @@ class IdentifiedCompute:
         self.driver = FakeDriver(conf)
         self.identity = LocalIdentity(machine.folder)
         self.stopping = StopAtOnce()
-        self.manager = ComputeManager(
+        self.manager = make_compute_manager(
             conf,
             self.driver,
             machine.conductor,

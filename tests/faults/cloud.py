@@ -11,6 +11,7 @@ from oslo_config import cfg
 from sqlalchemy import select
 
 from minova import errors
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.instances.builds import Images
@@ -109,7 +110,7 @@ class Cloud:
     def _compute(self, process: Process) -> ComputeManager:
         identity = LocalIdentity(self.folder / self.machines[process.name])
         process.at_death.append(identity.release)
-        return ComputeManager(
+        return make_compute_manager(
             self._conf(process.name),
             cast(Driver, MortalDriver(self.drivers[process.name], process)),
             self._client(ConductorApi, process, "conductor"),

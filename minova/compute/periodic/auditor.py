@@ -7,12 +7,12 @@ from functools import partial
 from minova import errors
 from minova.compute.accounting.audit import Finding
 from minova.compute.instances.attempts import End
+from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
 from minova.compute.tracker.resource_tracker import Audited
 from minova.context import RequestContext
-from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
 from minova.objects.node_audit import NodeAudit
 from minova.objects.states import VmState
@@ -22,15 +22,11 @@ from minova.virt.driver import Driver
 LOG = logging.getLogger(__name__)
 
 Outlived = tuple[tuple[DomainView, float], ...]
-Build = Callable[[RequestContext, BuildMessage], None]
-# The kind of work and its instance; the same is under way once at a time.
-What = tuple[str, str]
-InBackground = Callable[[RequestContext, What, Callable[[], None]], None]
 
 
 class Auditor:
-    """`build` takes a build message as if it came by cast; `in_background` runs what may wait for an instance's lock,
-    each thing once at a time. `ticks`: this host's monotonic clock.
+    """`background` runs what may wait for an instance's lock, and builds whose messages were lost. `ticks`: this host's
+    monotonic clock.
     """
 
     def __init__(
@@ -40,16 +36,14 @@ class Auditor:
         builder: Builder,
         power_states: PowerStates,
         *,
-        build: Build,
-        in_background: InBackground,
+        background: Background,
         ticks: Callable[[], float],
     ) -> None:
         self._driver = driver
         self._nodes = nodes
         self._builder = builder
         self._power_states = power_states
-        self._build = build
-        self._in_background = in_background
+        self._background = background
         self._ticks = ticks
         # What goes wrong is logged once, and not at each audit.
         self._finding_nodes = FailureLog("Finding nodes", "Resources cannot be updated")
@@ -93,7 +87,7 @@ class Auditor:
             self._dropping_nodes.failed(error, level=logging.ERROR)
             failures.append(error)
         for instance_uuid in self._builder.domains.left():
-            self._in_background(
+            self._background.run(
                 ctx,
                 ("left", instance_uuid),
                 partial(self._builder.remove_left, ctx, instance_uuid),
@@ -131,7 +125,7 @@ class Auditor:
         self._purged[nodename] = finding.purged
         self._heal_attempts(ctx, nodename, finding)
         for domain in finding.unexpected_domains:
-            self._in_background(
+            self._background.run(
                 ctx,
                 (f"unexpected {domain.attempt}", domain.uuid),
                 partial(self._builder.remove_unexpected, ctx, domain.uuid, domain.attempt),
@@ -144,7 +138,7 @@ class Auditor:
         """Stop domains that run though their instances are stopped; what was seen is looked at again just before."""
         for domain, vm_state in domains:
             LOG.warning("Instance %s is %s and its domain is not: stopping it", domain.uuid, vm_state)
-            self._in_background(
+            self._background.run(
                 ctx,
                 ("stop", domain.uuid),
                 partial(self._builder.stop_again, ctx, domain),
@@ -157,9 +151,9 @@ class Auditor:
         for message in finding.attempts:
             outcome = attempts.outcome(message.instance.uuid, message.attempt)
             if outcome is None:
-                self._build(ctx, message)
+                self._background.build(ctx, message)
             elif outcome.end in {End.SUCCEEDED, End.FAILED}:
-                self._in_background(
+                self._background.run(
                     ctx,
                     (f"report {message.attempt}", message.instance.uuid),
                     partial(self._builder.report, ctx, message),

@@ -10,9 +10,10 @@ from oslo_config import cfg
 from minova import errors, metrics
 from minova.compute.accounting.audit import differing, to_stop
 from minova.compute.images.sweep import sweep, time_in
+from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.power_states import PowerStates
-from minova.compute.periodic.auditor import Auditor, InBackground
+from minova.compute.periodic.auditor import Auditor
 from minova.compute.tracker.nodes import running_deleted_from
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
@@ -28,7 +29,7 @@ CONSOLE_LOG_INTERVAL = 10.0
 
 
 class PeriodicTasks:
-    """Options that may change while it runs are read each time. `in_background` runs what may wait for an instance's lock."""
+    """Options that may change while it runs are read each time. `background` runs what may wait for an instance's lock."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class PeriodicTasks:
         power_states: PowerStates,
         *,
         host: str,
-        in_background: InBackground,
+        background: Background,
     ) -> None:
         self._conf = conf
         self._driver = driver
@@ -49,7 +50,7 @@ class PeriodicTasks:
         self._auditor = auditor
         self._power_states = power_states
         self._host = host
-        self._in_background = in_background
+        self._background = background
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """Those that the options switch on."""
@@ -108,7 +109,7 @@ class PeriodicTasks:
             metrics.OUTLIVED.labels(action).inc()
             LOG.warning("Instance %s is deleted, and its domain %s is still here: %s", domain.uuid, domain.name, action)
             if action == "shutdown":
-                self._in_background(ctx, ("stop", domain.uuid), partial(self._builder.stop_unexpected, domain))
+                self._background.run(ctx, ("stop", domain.uuid), partial(self._builder.stop_unexpected, domain))
 
     def _clean_up_purged(self, domain: DomainView, action: str | None) -> None:
         if action is None:
@@ -117,9 +118,9 @@ class PeriodicTasks:
         LOG.warning("Instance %s was purged, and its domain %s is still here: %s", domain.uuid, domain.name, action)
         ctx = service_context()
         if action == "shutdown":
-            self._in_background(ctx, ("stop", domain.uuid), partial(self._builder.stop_unexpected, domain))
+            self._background.run(ctx, ("stop", domain.uuid), partial(self._builder.stop_unexpected, domain))
         elif action == "reap":
-            self._in_background(ctx, ("purged", domain.uuid), lambda: self._builder.remove_purged(ctx, domain))
+            self._background.run(ctx, ("purged", domain.uuid), lambda: self._builder.remove_purged(ctx, domain))
 
     # -- the image cache -------------------------------------------------------------------------------------------
 

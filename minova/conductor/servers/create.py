@@ -49,7 +49,7 @@ class Servers:
         require_aliases(conf.pci.alias)
         self._conf = conf
         self._worker = worker
-        self._builds = builds
+        self.builds = builds
         self._creations: GroupCommit[Creation, Made] = GroupCommit(worker, self._write)
 
     def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
@@ -70,11 +70,11 @@ class Servers:
         except errors.ServiceUnavailable:
             # It may be written all the same, when the connection broke at the commit.
             self._in_background(
-                ctx, reservation, lambda: self._builds.reschedule(ctx, reservation.id, reservation.epochs)
+                ctx, reservation, lambda: self.builds.reschedule(ctx, reservation.id, reservation.epochs)
             )
             raise
         if made.new:
-            self._in_background(ctx, reservation, lambda: self._builds.schedule(ctx, reservation))
+            self._in_background(ctx, reservation, lambda: self.builds.schedule(ctx, reservation))
         return made.answer
 
     def _in_background(self, ctx: RequestContext, reservation: Reservation, work: Callable[[], None]) -> None:

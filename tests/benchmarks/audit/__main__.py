@@ -17,9 +17,9 @@ from statistics import median
 from typing import Any, cast
 
 from minova import virt
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
 from minova.compute.instances.builds import Images
-from minova.compute.manager import ComputeManager
 from minova.context import service_context
 from minova.db.engine import Database
 from minova.db.upgrade import upgrade
@@ -79,7 +79,7 @@ class Node:
             conf.set_override("connection_uri", "test:///default", group="libvirt")
         self.driver: Any = virt.load(conf) if libvirt else Hypervisor(HOST)
         self.counted = Counted(self._conductor)
-        self.compute = ComputeManager(
+        self.compute = make_compute_manager(
             conf,
             self.driver,
             cast(Any, self.counted),

@@ -14,6 +14,7 @@ import msgspec
 from sqlalchemy import func, select
 
 from minova import errors
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
 from minova.compute.accounting.audit import audit_node
 from minova.compute.instances.builds import Images
@@ -144,7 +145,7 @@ class World:
 
     def start(self, host: str) -> None:
         """A compute begins, as after a crash: all it knew is gone, its domains are there."""
-        self.computes[host] = ComputeManager(
+        self.computes[host] = make_compute_manager(
             self._conf(host),
             cast(Any, self.machines[host]),
             cast(Any, self.conductor),

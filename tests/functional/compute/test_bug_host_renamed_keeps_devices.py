@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from minova import errors
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
@@ -22,7 +23,7 @@ LONG = "a.example.com"
 def start(world: World, machine: str, host: str, folder: Path) -> ComputeManager:
     """A compute with an identity on its disk, on the hypervisor of a machine."""
     identity = LocalIdentity(folder)
-    world.computes[host] = made = ComputeManager(
+    world.computes[host] = made = make_compute_manager(
         options_of(host, folder.parent),
         cast(Any, world.machines[machine]),
         cast(Any, world.conductor),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from minova import errors
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.images.sweep import GRACE, sweep, time_in
 from minova.compute.manager import ComputeManager
 from minova.objects.build import BuildMessage
@@ -74,7 +75,7 @@ class Cloud:
         self.computes = {host: self.start(host) for host in "ab"}
 
     def start(self, host: str) -> ComputeManager:
-        made = ComputeManager(
+        made = make_compute_manager(
             configured(),
             self.machines[host],
             self.conductor,  # type: ignore[arg-type]  # the API's part is not there

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.compute.manager import ComputeManager
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.objects.flavor import Flavor
 from minova.objects.request_spec import HostLimits
 from minova.objects.states import PowerState, VmState
@@ -29,7 +29,7 @@ class Host:
             fake_persistent=True,
         )
         self.driver = FakeDriver(conf)
-        self.manager = ComputeManager(
+        self.manager = make_compute_manager(
             conf,
             self.driver,
             conductor,  # type: ignore[arg-type]  # the API's part is not there

@@ -166,7 +166,7 @@ class GroupCommitCases:
             )
             scheduled.append(Scheduled(CTX, one.made, answer))
         builds: list[Any] = []
-        commit: Any = harness.conductor.collaborators.builds._commits.run_all
+        commit: Any = harness.conductor.collaborators.servers.builds._commits.run_all
         assert commits_of(harness, lambda: builds.extend(commit(scheduled))) == 1
         assert [{b.message.instance.uuid for b in some} for some in builds] == [set(one.made.epochs) for one in wanted]
         # Repeated, as after a connection that broke at the commit.

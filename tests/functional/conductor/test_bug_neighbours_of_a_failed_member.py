@@ -108,7 +108,7 @@ def test_builds_past_their_deadline_end_beside_one_that_cannot(
             raise RuntimeError("boom")
 
     monkeypatch.setattr(build_instances, "fail_builds", failing)
-    harness.conductor.collaborators.builds.expire(epochs, "too late")
+    harness.conductor.collaborators.servers.builds.expire(epochs, "too late")
     assert [harness.instance(uuid).vm_state for uuid in uuids] == ["error", "building", "error"]
 
 

@@ -9,7 +9,7 @@ def ask_again(harness: ConductorHarness, uuid: str) -> None:
     """As if nobody knew that the first asking is still under way."""
     task = harness.task(uuid)
     assert task is not None
-    harness.conductor.collaborators.builds.reschedule(CTX, task.reservation_id, {uuid: task.epoch})
+    harness.conductor.collaborators.servers.builds.reschedule(CTX, task.reservation_id, {uuid: task.epoch})
 
 
 def test_the_answer_to_an_older_asking_is_void(harness: ConductorHarness) -> None:

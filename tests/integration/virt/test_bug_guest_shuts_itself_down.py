@@ -5,7 +5,7 @@ from pathlib import Path
 
 import libvirt
 
-from minova.compute.manager import ComputeManager
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState, VmState
 from tests.cluster import wait_for
@@ -21,7 +21,7 @@ def test_a_guest_that_goes_off_by_itself(guest_image: Path, tmp_path: Path) -> N
         images.path = guest_image
         (node,) = driver.available_nodes()
         queue: list[Callable[[], None]] = []
-        manager = ComputeManager(
+        manager = make_compute_manager(
             configured(),
             driver,
             conductor,  # type: ignore[arg-type]  # the API's part is not there

@@ -60,7 +60,9 @@ def test_a_build_behind_a_stuck_removal_of_its_own_instance_holds_no_thread(neve
         boot(manager, conductor, "i")
         wait_until(lambda: conductor.instances["i"].vm_state is VmState.ACTIVE)
         hypervisor.on_call = stuck(never)
-        manager._remove(CTX, ("unexpected 1", "i"), lambda: manager._builder.remove_unexpected(CTX, "i", 1))
+        manager.collaborators.background.run(
+            CTX, ("unexpected 1", "i"), lambda: manager._builder.remove_unexpected(CTX, "i", 1)
+        )
         wait_until(lambda: "destroy" in hypervisor.calls)
         boot(manager, conductor, "i", "new")
         wait_until(lambda: conductor.instances["new"].vm_state is VmState.ACTIVE)

@@ -10,6 +10,7 @@ import pytest
 
 from minova import conf as configuration
 from minova import errors
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.instances.builds import failed
 from minova.compute.manager import ComputeManager
 from minova.context import RequestContext
@@ -482,7 +483,7 @@ class Waits:
 
 
 def manager_that_waits(compute: Compute, waits: Waits) -> ComputeManager:
-    return ComputeManager(
+    return make_compute_manager(
         compute.conf,
         compute.hypervisor,
         compute.conductor,  # type: ignore[arg-type]

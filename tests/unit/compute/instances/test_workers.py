@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.instances.workers import Workers
 from minova.compute.manager import ComputeManager
 from minova.objects.request_spec import HostLimits
@@ -42,7 +43,7 @@ class Gate:
 @contextmanager
 def threaded(**options: object) -> Iterator[tuple[ComputeManager, FakeConductor, Hypervisor]]:
     conductor, hypervisor = FakeConductor(), Hypervisor(NODE)
-    manager = ComputeManager(
+    manager = make_compute_manager(
         configured(**options),
         hypervisor,
         conductor,  # type: ignore[arg-type]  # the API's part is not there

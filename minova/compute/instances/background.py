@@ -1,0 +1,46 @@
+"""What a compute does in the background, in the context of the request that it belongs to."""
+
+import logging
+from collections.abc import Callable
+
+from minova.compute.instances.attempts import End, Outcome
+from minova.compute.instances.builds import Builder
+from minova.compute.instances.workers import Workers
+from minova.context import RequestContext
+from minova.log import bound_request
+from minova.objects.build import BuildMessage
+
+LOG = logging.getLogger(__name__)
+# The kind of work, and the uuid of the instance.
+What = tuple[str, str]
+
+
+class Background:
+    """Begins builds and other work in the threads of `workers`."""
+
+    def __init__(self, workers: Workers, builder: Builder) -> None:
+        self._workers = workers
+        self._builder = builder
+
+    def build(self, ctx: RequestContext, build: BuildMessage) -> None:
+        """Begin the build, unless this or a later attempt has begun here."""
+        attempts = self._builder.attempts
+        if not attempts.begin(build.instance.uuid, build.attempt, build.node):
+            LOG.debug("Attempt %d of instance %s has been seen here", build.attempt, build.instance.uuid)
+            return
+        work = self._builder.build
+        try:
+            self._workers.build(build.instance.uuid, lambda: _in_request(ctx, lambda own: work(own, build)))
+        except RuntimeError as error:  # no thread is available; an audit reports it to the conductor
+            failed = Outcome(end=End.FAILED, reason=f"The build could not begin: {error}")
+            attempts.end(build.instance.uuid, build.attempt, build.node, failed)
+            raise
+
+    def run(self, ctx: RequestContext, what: What, work: Callable[[], None]) -> None:
+        """Removals and actions: the same work is in progress once at a time."""
+        self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
+
+
+def _in_request(ctx: RequestContext, work: Callable[[RequestContext], None]) -> None:
+    with bound_request(ctx):
+        work(ctx)
