@@ -13,11 +13,13 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 
-class Ticket(Generic[A, B]):
-    """The request of one caller, and its answer or error."""
+class QueuedRequest(Generic[A, B]):
+    """The request of one caller, and its answer or error. More than a concurrent.futures.Future: its caller is also woken to
+    serve the queue, before there is an answer.
+    """
 
-    def __init__(self, asked: A) -> None:
-        self.asked = asked
+    def __init__(self, request: A) -> None:
+        self.request = request
         self.answer: B | None = None
         self.error: BaseException | None = None
         self.done = False
@@ -50,66 +52,92 @@ class Ticket(Generic[A, B]):
             self._gate.release()
 
 
-class BatchQueue(Generic[A, B]):
-    """One thread at a time calls `work`, with at most `most` tickets. `work` serves every ticket that it gets."""
+def serve_together(
+    queued: Sequence[QueuedRequest[A, B]],
+    together: Callable[[Sequence[QueuedRequest[A, B]]], None],
+    alone: Callable[[A], B],
+    *,
+    stop_at: tuple[type[Exception], ...] = (),
+) -> None:
+    """Serve several requests in one piece of work, then each of those that are not served in one of its own, so that a
+    request never fails its neighbours.
 
-    def __init__(self, work: Callable[[Sequence[Ticket[A, B]]], None], most: int) -> None:
+    `together` serves all that it can. The error of `alone` is its caller's answer, but one of `stop_at` is raised: it is for
+    all that are not served yet.
+    """
+    if len(queued) > 1:
+        together(queued)
+    for entry in queued:
+        if entry.done:
+            continue
+        try:
+            entry.served(alone(entry.request))
+        except stop_at:
+            raise
+        except Exception as error:  # noqa: BLE001  - its caller gets it
+            entry.served(error)
+
+
+class BatchQueue(Generic[A, B]):
+    """One thread at a time calls `work`, with at most `limit` requests. `work` serves each of them."""
+
+    def __init__(self, work: Callable[[Sequence[QueuedRequest[A, B]]], None], limit: int) -> None:
         self._work = work
-        self._most = most
-        self._waiting: list[Ticket[A, B]] = []
+        self._limit = limit
+        self._waiting: list[QueuedRequest[A, B]] = []
         self._headed = False  # whether a caller works, or was woken to work
         self._entry = threading.Lock()
         self._turn = threading.Lock()
 
-    def ask(self, asked: A) -> B:
+    def ask(self, request: A) -> B:
         """The answer. Raises what `work` raised or set for this request."""
-        ticket: Ticket[A, B] = Ticket(asked)
-        if not self._enter([ticket]):
-            ticket.wait()
-        if not ticket.done:
+        entry: QueuedRequest[A, B] = QueuedRequest(request)
+        if not self._enter([entry]):
+            entry.wait()
+        if not entry.done:
             self._serve_waiting()
-        outcome = ticket.outcome()
+        outcome = entry.outcome()
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    def ask_all(self, asked: Sequence[A]) -> list[B | Exception]:
+    def ask_all(self, requests: Sequence[A]) -> list[B | Exception]:
         """Answer or error of each of one caller's requests, in their order."""
-        tickets: list[Ticket[A, B]] = [Ticket(one) for one in asked]
-        if not tickets:
+        queued: list[QueuedRequest[A, B]] = [QueuedRequest(request) for request in requests]
+        if not queued:
             return []
-        first_serves = self._enter(tickets)
-        for number, ticket in enumerate(tickets):
+        first_serves = self._enter(queued)
+        for number, entry in enumerate(queued):
             if number or not first_serves:
-                ticket.wait()
-            if not ticket.done:
+                entry.wait()
+            if not entry.done:
                 self._serve_waiting()
-        return [ticket.outcome() for ticket in tickets]
+        return [entry.outcome() for entry in queued]
 
     def alone(self, work: Callable[[], C]) -> C:
         """Run other work while the queue's own work does not run."""
         with self._turn:
             return work()
 
-    def _enter(self, tickets: Sequence[Ticket[A, B]]) -> bool:
-        """Whether the caller serves the queue; else it waits for its tickets."""
+    def _enter(self, queued: Sequence[QueuedRequest[A, B]]) -> bool:
+        """Whether the caller serves the queue; else it waits for its answers."""
         with self._entry:
-            self._waiting += tickets
+            self._waiting += queued
             serves, self._headed = not self._headed, True
         return serves
 
     def _serve_waiting(self) -> None:
         """Serve all that wait; then wake the first of those that have come meanwhile."""
-        batch: list[Ticket[A, B]] = []
+        batch: list[QueuedRequest[A, B]] = []
         try:
             with self._turn:
                 with self._entry:
-                    batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                    batch, self._waiting = self._waiting[: self._limit], self._waiting[self._limit :]
                 self._work(batch)
         except BaseException as error:
-            for ticket in batch:
-                if not ticket.done:
-                    ticket.served(error)
+            for entry in batch:
+                if not entry.done:
+                    entry.served(error)
             if not isinstance(error, Exception):
                 raise
         finally:

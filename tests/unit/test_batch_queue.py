@@ -5,18 +5,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from minova.batch_queue import BatchQueue, Ticket
+from minova.batch_queue import BatchQueue, QueuedRequest, serve_together
 
-Asked = Ticket[int, int]
+Asked = QueuedRequest[int, int]
 
 
 def test_one_caller_is_served_at_once_in_its_own_thread() -> None:
     served_by = []
 
-    def work(tickets: Sequence[Asked]) -> None:
+    def work(queued: Sequence[Asked]) -> None:
         served_by.append(threading.current_thread())
-        for ticket in tickets:
-            ticket.served(ticket.asked * 2)
+        for entry in queued:
+            entry.served(entry.request * 2)
 
     assert BatchQueue(work, 8).ask(21) == 42
     assert served_by == [threading.current_thread()]
@@ -26,12 +26,12 @@ def test_those_who_wait_are_served_together_but_never_more_than_the_bound() -> N
     sizes: list[int] = []
     first_is_in, may_go = threading.Event(), threading.Event()
 
-    def work(tickets: Sequence[Asked]) -> None:
-        sizes.append(len(tickets))
+    def work(queued: Sequence[Asked]) -> None:
+        sizes.append(len(queued))
         first_is_in.set()
         assert may_go.wait(10)
-        for ticket in tickets:
-            ticket.served(ticket.asked * 2)
+        for entry in queued:
+            entry.served(entry.request * 2)
 
     line = BatchQueue(work, 4)
     answers: dict[int, int] = {}
@@ -50,7 +50,7 @@ def test_those_who_wait_are_served_together_but_never_more_than_the_bound() -> N
 
 
 def test_an_error_of_the_work_goes_to_those_who_have_no_answer_yet() -> None:
-    def work(tickets: Sequence[Asked]) -> None:
+    def work(queued: Sequence[Asked]) -> None:
         raise KeyError("lost")
 
     line = BatchQueue(work, 4)
@@ -60,9 +60,9 @@ def test_an_error_of_the_work_goes_to_those_who_have_no_answer_yet() -> None:
 
 
 def test_each_caller_may_get_an_error_of_its_own() -> None:
-    def work(tickets: Sequence[Asked]) -> None:
-        for ticket in tickets:
-            ticket.served(ValueError(ticket.asked))
+    def work(queued: Sequence[Asked]) -> None:
+        for entry in queued:
+            entry.served(ValueError(entry.request))
 
     with pytest.raises(ValueError, match="7"):
         BatchQueue(work, 4).ask(7)
@@ -71,10 +71,10 @@ def test_each_caller_may_get_an_error_of_its_own() -> None:
 def test_the_requests_of_one_caller_are_served_in_batches_and_answered_in_order() -> None:
     sizes: list[int] = []
 
-    def work(tickets: Sequence[Asked]) -> None:
-        sizes.append(len(tickets))
-        for ticket in tickets:
-            ticket.served(ValueError(ticket.asked) if ticket.asked == 5 else ticket.asked * 2)
+    def work(queued: Sequence[Asked]) -> None:
+        sizes.append(len(queued))
+        for entry in queued:
+            entry.served(ValueError(entry.request) if entry.request == 5 else entry.request * 2)
 
     queue = BatchQueue(work, 4)
     answers = queue.ask_all(range(9))
@@ -82,3 +82,33 @@ def test_the_requests_of_one_caller_are_served_in_batches_and_answered_in_order(
     assert [one if isinstance(one, int) else str(one) for one in answers] == [0, 2, 4, 6, 8, "5", 12, 14, 16]
     assert queue.ask_all([]) == []
     assert queue.ask(1) == 2
+
+
+def queued_requests(*numbers: int) -> list[Asked]:
+    return [Asked(number) for number in numbers]
+
+
+def doubled(number: int) -> int:
+    if number < 0:
+        raise ValueError(number)
+    return number * 2
+
+
+def test_requests_that_are_not_served_together_are_served_alone() -> None:
+    queued = queued_requests(1, -2, 3)
+    serve_together(queued, lambda several: several[0].served(10), doubled)
+    first, second, third = (entry.outcome() for entry in queued)
+    assert (first, str(second), third) == (10, "-2", 6)
+
+
+def test_a_single_request_is_served_alone() -> None:
+    queued = queued_requests(4)
+    serve_together(queued, lambda several: several[0].served(0), doubled)
+    assert queued[0].outcome() == 8
+
+
+def test_an_error_that_stops_is_raised_and_leaves_the_others_unserved() -> None:
+    queued = queued_requests(1, -2, 3)
+    with pytest.raises(ValueError, match="-2"):
+        serve_together(queued, lambda several: None, doubled, stop_at=(ValueError,))
+    assert [entry.done for entry in queued] == [True, False, False]

@@ -5,27 +5,25 @@ The reports of success bring the usage of their nodes with them.
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
 from minova import errors
-from minova.batch_queue import BatchQueue, Ticket
+from minova.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.node_writes import NodeWrite
 from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.build import BuildReport, refusal
+from minova.objects.compute_node import ComputeNode
 from minova.objects.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
 
 # Reports in one message.
 MOST_TOGETHER = 64
-
-Writes = Mapping[ResourceTracker, NodeWrite | None]
 
 
 class Report(msgspec.Struct, frozen=True, eq=False):
@@ -57,35 +55,36 @@ class ReportQueue:
         report = BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, power_state=int(power_state))
         self._queue.ask(Report(report, tracker))
 
-    def send(self, tickets: Sequence[Ticket[Report, None]]) -> None:
-        """Serve every ticket, in one message if there are several."""
-        asked = [ticket.asked for ticket in tickets]
-        active: dict[ResourceTracker, dict[str, PowerState]] = defaultdict(dict)
-        for one in asked:
-            if one.tracker is not None:
-                active[one.tracker][one.report.instance_uuid] = PowerState(one.report.power_state)
-        writes = {tracker: tracker.node_write(states) for tracker, states in active.items()}
-        sent, refusals = self._sent(asked, writes)
-        refused = {one.report.instance_uuid for one, error in zip(asked, refusals, strict=True) if error is not None}
-        for tracker, states in active.items():
-            done = {uuid: state for uuid, state in states.items() if uuid not in refused}
-            tracker.succeeded(done, writes[tracker], written=sent and len(done) == len(states))
-        for ticket, error in zip(tickets, refusals, strict=True):
-            ticket.served(error)
+    def send(self, queued: Sequence[QueuedRequest[Report, None]]) -> None:
+        """Serve every request, in one message if there are several."""
+        serve_together(queued, self._send_together, self._send_alone)
 
-    def _sent(self, asked: Sequence[Report], writes: Writes) -> tuple[bool, list[Exception | None]]:
-        """Whether the nodes went with the reports, and for each report why it was not written, if it was not."""
+    def _send_together(self, queued: Sequence[QueuedRequest[Report, None]]) -> None:
+        active: dict[ResourceTracker, dict[str, PowerState]] = defaultdict(dict)
+        for entry in queued:
+            if entry.request.tracker is not None:
+                report = entry.request.report
+                active[entry.request.tracker][report.instance_uuid] = PowerState(report.power_state)
+        writes = {tracker: tracker.node_write(states) for tracker, states in active.items()}
         nodes = tuple(write.sent for write in writes.values() if write is not None)
         try:
-            if len(asked) > 1:
-                return True, self._together([one.report for one in asked], nodes)
-            if nodes:
-                return True, [self._alone(asked[0].report, nodes[0])]
+            refusals = self._report_builds([entry.request.report for entry in queued], nodes)
         except errors.PeerTooOld as error:
-            LOG.debug("Builds are reported one by one, without their nodes: %s", error)
-        return False, [self._alone(one.report) for one in asked]
+            LOG.debug("Builds are reported one by one: %s", error)
+            return
+        refused = {
+            entry.request.report.instance_uuid
+            for entry, refused_with in zip(queued, refusals, strict=True)
+            if refused_with is not None
+        }
+        for tracker, states in active.items():
+            done = {uuid: state for uuid, state in states.items() if uuid not in refused}
+            tracker.succeeded(done, writes[tracker], written=len(done) == len(states))
+        for entry, refused_with in zip(queued, refusals, strict=True):
+            entry.served(refused_with)
 
-    def _together(self, reports: Sequence[BuildReport], nodes: tuple[Any, ...]) -> list[Exception | None]:
+    def _report_builds(self, reports: Sequence[BuildReport], nodes: tuple[ComputeNode, ...]) -> list[Exception | None]:
+        """Of each report: why it was not written, if it was not."""
         try:
             answers = self._repeat(
                 "report_builds",
@@ -99,19 +98,53 @@ class ReportQueue:
             return [error] * len(reports)
         return [refusal(answer) for answer in answers]
 
-    def _alone(self, one: BuildReport, node: Any = None) -> Exception | None:
-        which: dict[str, Any] = {"instance_uuid": one.instance_uuid, "attempt": one.attempt, "host": self._host}
-        step, power_state = one.step, one.power_state
+    def _send_alone(self, request: Report) -> None:
+        report, tracker = request.report, request.tracker
+        if report.step is not None:
+            step = report.step
+            self._repeat(
+                "begin_attempt",
+                lambda: self._conductor.begin_attempt(
+                    report.ctx,
+                    instance_uuid=report.instance_uuid,
+                    attempt=report.attempt,
+                    host=self._host,
+                    step=step,
+                ),
+            )
+            return
+        assert tracker is not None
+        active = {report.instance_uuid: PowerState(report.power_state)}
+        write = tracker.node_write(active)
         try:
-            if step is not None:
-                self._repeat("begin_attempt", lambda: self._conductor.begin_attempt(one.ctx, **which, step=step))
-            else:
-                self._repeat(
-                    "build_succeeded",
-                    lambda: self._conductor.build_succeeded(one.ctx, **which, power_state=power_state, node=node),
-                )
-        except errors.PeerTooOld:
+            written = self._report_success(report, write)
+        except Exception:
+            tracker.succeeded({}, write, written=False)
             raise
-        except Exception as error:  # noqa: BLE001  - its caller gets it
-            return error
-        return None
+        tracker.succeeded(active, write, written=written)
+
+    def _report_success(self, report: BuildReport, write: NodeWrite | None) -> bool:
+        """Whether the node went with the report: an older conductor takes none."""
+
+        def send(node: ComputeNode | None) -> None:
+            self._repeat(
+                "build_succeeded",
+                lambda: self._conductor.build_succeeded(
+                    report.ctx,
+                    instance_uuid=report.instance_uuid,
+                    attempt=report.attempt,
+                    host=self._host,
+                    power_state=report.power_state,
+                    node=node,
+                ),
+            )
+
+        if write is not None:
+            try:
+                send(write.sent)
+            except errors.PeerTooOld as error:
+                LOG.debug("Success is reported without the node: %s", error)
+            else:
+                return True
+        send(None)
+        return False

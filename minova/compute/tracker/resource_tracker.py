@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from minova import errors, metrics
-from minova.batch_queue import BatchQueue, Ticket
+from minova.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.compute.accounting import node_usage as steps
 from minova.compute.accounting import usage
 from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
@@ -49,7 +49,7 @@ class Audited(NamedTuple):
     host_nodes: tuple[str, ...]
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+class _ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A claim that waits for the lock."""
 
     ctx: RequestContext
@@ -95,7 +95,7 @@ class ResourceTracker:
         self._monitored = monitored
         self._repeat = repeat or ConductorRetry()
         self._lock = threading.Lock()
-        self._claims: BatchQueue[_Asked, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
+        self._claims: BatchQueue[_ClaimRequest, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
         self._failed_builds = 0
         self._node_usage: NodeUsage | None = None
         self._saved: ComputeNode | None = None  # the row as last written; None when that is not known
@@ -170,59 +170,52 @@ class ResourceTracker:
         ComputeResourcesUnavailable: it does not fit. StaleAttempt: this attempt is no longer this host's.
         ServiceUnavailable: no conductor answers. After each of these errors the usage is as it was.
         """
-        request = _Asked(ctx=ctx, instance=instance, attempt=attempt, limits=limits, step=step)
+        request = _ClaimRequest(ctx=ctx, instance=instance, attempt=attempt, limits=limits, step=step)
         if not self._driver.reports_resources:
             return NopClaim(self, ctx, self._write_claim(request, instance, self._untracked()))
         return Claim(self, ctx, self._claims.ask(request))
 
-    def _serve_claims(self, tickets: Sequence[Ticket[_Asked, Instance]]) -> None:
+    def _serve_claims(self, queued: Sequence[QueuedRequest[_ClaimRequest, Instance]]) -> None:
         with self._lock:
-            try:
-                if len(tickets) > 1 and self._claim_together(tickets):
-                    return
-            except errors.PeerTooOld as error:
-                LOG.debug("Claims are written one by one: %s", error)
-            for ticket in tickets:
-                self._claim_alone(ticket)
+            serve_together(queued, self._claim_together, self._claim_alone)
 
-    def _claim_alone(self, ticket: Ticket[_Asked, Instance]) -> None:
-        try:
-            after, claimed = self._with_claim(self._audited(), ticket.asked)
-            made = self._written(after.node, lambda node: self._write_claim(ticket.asked, claimed, node))
-        except Exception as error:  # noqa: BLE001  - its caller gets it
-            ticket.served(error)
-            return
+    def _claim_alone(self, request: _ClaimRequest) -> Instance:
+        after, claimed = self._with_claim(self._audited(), request)
+        made = self._written(after.node, lambda node: self._write_claim(request, claimed, node))
         self._node_usage, self._saved = after, after.node
-        ticket.served(self._noted(made))
+        return self._noted(made)
 
-    def _claim_together(self, tickets: Sequence[Ticket[_Asked, Instance]]) -> bool:
-        """Whether all could be asked for in one message: the first that does not fit is refused alone, with its reason."""
+    def _claim_together(self, queued: Sequence[QueuedRequest[_ClaimRequest, Instance]]) -> None:
+        """Serve all in one message, or none: one that does not fit is refused alone, with its reason."""
         node_usage, claims = self._audited(), []
         try:
-            for ticket in tickets:
-                node_usage, claimed = self._with_claim(node_usage, ticket.asked)
-                claims.append(ticket.asked.as_message(claimed))
+            for entry in queued:
+                node_usage, claimed = self._with_claim(node_usage, entry.request)
+                claims.append(entry.request.as_message(claimed))
         except errors.MinovaError:
-            return False
+            return
         write = lambda node: self._repeat(  # noqa: E731
             "claim_instances",
-            lambda: self._conductor.claim_instances(tickets[0].asked.ctx, claims=tuple(claims), node=node),
+            lambda: self._conductor.claim_instances(queued[0].request.ctx, claims=tuple(claims), node=node),
         )
-        answers = self._written(node_usage.node, write)
+        try:
+            answers = self._written(node_usage.node, write)
+        except errors.PeerTooOld as error:
+            LOG.debug("Claims are written one by one: %s", error)
+            return
         self._node_usage, self._saved = node_usage, node_usage.node
-        for ticket, answer in zip(tickets, answers, strict=True):
+        for entry, answer in zip(queued, answers, strict=True):
             refused = refusal(answer)
             if refused is None:
                 assert answer.instance is not None
-                ticket.served(self._noted(answer.instance))
+                entry.served(self._noted(answer.instance))
                 continue
             # The row counts it; the next `save` writes the node without it.
-            uuid = ticket.asked.instance.uuid
+            uuid = entry.request.instance.uuid
             self._node_usage = steps.with_freed(steps.without_instance(self._node_usage, uuid), uuid)
-            ticket.served(refused)
-        return True
+            entry.served(refused)
 
-    def _write_claim(self, request: _Asked, claimed: Instance, node: ComputeNode) -> Instance:
+    def _write_claim(self, request: _ClaimRequest, claimed: Instance, node: ComputeNode) -> Instance:
         def write(step: str | None) -> Instance:
             return self._conductor.claim_instance(
                 request.ctx,
@@ -247,7 +240,7 @@ class ResourceTracker:
         self._node_usage = steps.with_updated_instance(self._node_usage, made)
         return made
 
-    def _with_claim(self, node_usage: NodeUsage, request: _Asked) -> tuple[NodeUsage, Instance]:
+    def _with_claim(self, node_usage: NodeUsage, request: _ClaimRequest) -> tuple[NodeUsage, Instance]:
         """The usage with the claim, and the claimed instance. Raises ComputeResourcesUnavailable if it does not fit."""
         instance = request.instance
         # A build begun again after a restart is counted already: its new claim replaces that one.

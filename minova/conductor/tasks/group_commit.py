@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.batch_queue import BatchQueue, Ticket
+from minova.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.log import bound_request
@@ -40,8 +40,8 @@ class GroupCommit(Generic[R, A]):
         self._worker = worker
         self._write = write
         # A notification carries the id of its report's request, so notified reports are written one by one.
-        self._together = not worker.observed
-        self._queue: BatchQueue[R, A] = BatchQueue(self._serve, MOST_TOGETHER if self._together else 1)
+        limit = 1 if worker.observed else MOST_TOGETHER
+        self._queue: BatchQueue[R, A] = BatchQueue(self._serve, limit)
 
     def run(self, report: R) -> A:
         """Raises what `write` raises for this report alone. ServiceUnavailable: the database is away."""
@@ -55,32 +55,24 @@ class GroupCommit(Generic[R, A]):
                 raise outcome
         return outcomes
 
-    def _serve(self, tickets: Sequence[Ticket[R, A]]) -> None:
-        if len(tickets) > 1 and self._together and self._serve_together(tickets):
-            return
-        for ticket in tickets:
-            try:
-                with bound_request(ticket.asked.ctx):
-                    (answer,) = self._answers([ticket])
-                ticket.served(answer)
-            except errors.ServiceUnavailable:
-                raise
-            except Exception as error:  # noqa: BLE001  - its caller gets it
-                ticket.served(error)
+    def _serve(self, queued: Sequence[QueuedRequest[R, A]]) -> None:
+        serve_together(queued, self._write_together, self._write_alone, stop_at=(errors.ServiceUnavailable,))
 
-    def _serve_together(self, tickets: Sequence[Ticket[R, A]]) -> bool:
-        """Whether all have their answer now."""
+    def _write_together(self, queued: Sequence[QueuedRequest[R, A]]) -> None:
         try:
-            answers = self._answers(tickets)
+            answers = self._answers([entry.request for entry in queued])
         except errors.ServiceUnavailable:
             raise
         except Exception as error:  # noqa: BLE001  - the one report that caused it meets it again alone
-            LOG.info("%d reports are written one by one: %s: %s", len(tickets), type(error).__name__, error)
-            return False
-        for ticket, answer in zip(tickets, answers, strict=True):
-            ticket.served(answer)
-        return True
+            LOG.info("%d reports are written one by one: %s: %s", len(queued), type(error).__name__, error)
+            return
+        for entry, answer in zip(queued, answers, strict=True):
+            entry.served(answer)
 
-    def _answers(self, tickets: Sequence[Ticket[R, A]]) -> Sequence[A]:
-        reports = [ticket.asked for ticket in tickets]
+    def _write_alone(self, report: R) -> A:
+        with bound_request(report.ctx):
+            (answer,) = self._answers([report])
+        return answer
+
+    def _answers(self, reports: Sequence[R]) -> Sequence[A]:
         return self._worker.run(lambda session: self._write(session, reports))

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from minova import errors, metrics
-from minova.batch_queue import BatchQueue, Ticket
+from minova.batch_queue import BatchQueue, QueuedRequest
 from minova.db.catalogue import server_groups
 from minova.db.engine import Database
 from minova.objects.diagnosis import LostHost, ScheduleAnswer
@@ -31,7 +31,7 @@ ATTEMPTS = 10
 # After so many requests in a row that find the database unavailable, the others of a batch fail without waiting for it.
 MAX_UNAVAILABLE = 2
 
-_Ticket = Ticket[Request, ScheduleAnswer]
+_Queued = QueuedRequest[Request, ScheduleAnswer]
 Clashes = tuple[LostHost, ...]
 T = TypeVar("T")
 Decide = Callable[[HostTable, Request], Decision]
@@ -93,61 +93,61 @@ class ClaimLoop:
         """Run `work` on the table while no request is decided."""
         return self.queue.alone(work)
 
-    def _serve(self, tickets: Sequence[_Ticket]) -> None:
-        clashes: dict[_Ticket, Clashes] = {}
-        if len(tickets) > 1:
+    def _serve(self, queued: Sequence[_Queued]) -> None:
+        clashes: dict[_Queued, Clashes] = {}
+        if len(queued) > 1:
             try:
-                self._serve_batch(tickets, clashes)
+                self._serve_batch(queued, clashes)
             except Exception:
                 # It may be the error of one request: the others must not get it.
-                LOG.warning("A batch of %d requests failed, each is decided alone", len(tickets), exc_info=True)
+                LOG.warning("A batch of %d requests failed, each is decided alone", len(queued), exc_info=True)
         unavailable: list[Exception] = []
-        for ticket in tickets:
-            if ticket.done:
+        for entry in queued:
+            if entry.done:
                 continue
             if len(unavailable) >= MAX_UNAVAILABLE:
-                ticket.served(unavailable[-1])
+                entry.served(unavailable[-1])
                 continue
             try:
-                ticket.served(self._decide_and_claim(ticket.asked, clashes.get(ticket, ())))
+                entry.served(self._decide_and_claim(entry.request, clashes.get(entry, ())))
                 unavailable = []
             except Exception as error:  # noqa: BLE001  - its caller gets it, whatever it is
-                ticket.served(error)
+                entry.served(error)
                 unavailable = [*unavailable, error] if isinstance(error, errors.ServiceUnavailable) else []
 
     def _serve_batch(
         self,
-        tickets: Sequence[_Ticket],
-        clashes: dict[_Ticket, Clashes],
+        queued: Sequence[_Queued],
+        clashes: dict[_Queued, Clashes],
     ) -> None:
         """Serve the requests whose first decision can be claimed; the others are left to be decided alone.
 
         Adds to `clashes` where claims were refused.
         """
         table = self.source.refresh()
-        decided: list[tuple[_Ticket, Decision]] = []
-        for ticket in tickets:
+        decided: list[tuple[_Queued, Decision]] = []
+        for entry in queued:
             try:
-                decision = self._decide(table, ticket.asked)
+                decision = self._decide(table, entry.request)
             except Exception:
                 LOG.debug("To be decided again alone", exc_info=True)
                 continue
             if decision.error is None:
-                decided.append((ticket, decision))
+                decided.append((entry, decision))
         while decided:
             try:
-                claim_writes.write(self._db, [(ticket.asked, decision) for ticket, decision in decided])
+                claim_writes.write(self._db, [(entry.request, decision) for entry, decision in decided])
             except ClaimsRefused as refused:
                 self._invalidate(refused, [decision for _, decision in decided])
-                of = {ticket: claim_writes.clashes(ticket.asked, decision, refused) for ticket, decision in decided}
-                clashes.update({ticket: lost for ticket, lost in of.items() if lost})
+                of = {entry: claim_writes.clashes(entry.request, decision, refused) for entry, decision in decided}
+                clashes.update({entry: lost for entry, lost in of.items() if lost})
                 self.conflicts.repeated(sum(map(bool, of.values())))
                 decided = [pair for pair in decided if not of[pair[0]]]
             except errors.StaleClaim:
                 return
             else:
-                for ticket, decision in decided:
-                    ticket.served(schedule_answer(ticket.asked, decision))
+                for entry, decision in decided:
+                    entry.served(schedule_answer(entry.request, decision))
                 return
 
     def _decide_and_claim(self, request: Request, clashes: Clashes) -> ScheduleAnswer:

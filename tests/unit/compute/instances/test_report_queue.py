@@ -1,37 +1,37 @@
 """Builds that end at the same time are reported together."""
 
 from minova import errors
-from minova.batch_queue import Ticket
+from minova.batch_queue import QueuedRequest
 from minova.compute.instances.report_queue import Report
 from minova.objects.build import BuildReport
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 
-Asked = Ticket[Report, None]
+Asked = QueuedRequest[Report, None]
 
 
 def ended_builds(compute: Compute, *uuids: str) -> list[Asked]:
-    """Tickets of builds whose claims stand."""
-    tickets = []
+    """Requests of builds whose claims stand."""
+    queued = []
     for uuid in uuids:
         message = compute.conductor.commit_build(uuid, HOST, NODE, FLAVOR)
         tracker = compute.manager._nodes.tracker(NODE)
         tracker.instance_claim(CTX, message.instance, 1, message.limits)
         report = BuildReport(ctx=CTX, instance_uuid=uuid, attempt=1, power_state=1)
-        tickets.append(Asked(Report(report, tracker)))
+        queued.append(Asked(Report(report, tracker)))
     compute.conductor.calls.clear()
-    return tickets
+    return queued
 
 
-def outcomes(compute: Compute, tickets: list[Asked]) -> list[Exception | None]:
-    compute.manager._builder._reports.send(tickets)
-    return [ticket.outcome() for ticket in tickets]
+def outcomes(compute: Compute, queued: list[Asked]) -> list[Exception | None]:
+    compute.manager._builder._reports.send(queued)
+    return [entry.outcome() for entry in queued]
 
 
 def test_builds_that_end_together_are_one_message() -> None:
     compute = Compute()
     compute.start()
-    tickets = ended_builds(compute, "i1", "i2", "i3")
-    assert outcomes(compute, tickets) == [None, None, None]
+    queued = ended_builds(compute, "i1", "i2", "i3")
+    assert outcomes(compute, queued) == [None, None, None]
     assert compute.conductor.calls == ["report_builds"]
     assert {one.vm_state for one in compute.conductor.instances.values()} == {"active"}
 
@@ -39,9 +39,9 @@ def test_builds_that_end_together_are_one_message() -> None:
 def test_a_stale_build_does_not_fail_its_neighbours() -> None:
     compute = Compute()
     compute.start()
-    tickets = ended_builds(compute, "i1", "i2", "i3")
+    queued = ended_builds(compute, "i1", "i2", "i3")
     compute.conductor.give_up("i2")
-    first, second, third = outcomes(compute, tickets)
+    first, second, third = outcomes(compute, queued)
     assert (first, third) == (None, None)
     assert isinstance(second, errors.StaleAttempt)
 
@@ -53,6 +53,6 @@ def test_an_older_conductor_gets_reports_one_by_one() -> None:
     compute = Compute()
     compute.start()
     compute.conductor.report_builds = too_old  # type: ignore[method-assign,assignment]
-    tickets = ended_builds(compute, "i1", "i2")
-    assert outcomes(compute, tickets) == [None, None]
+    queued = ended_builds(compute, "i1", "i2")
+    assert outcomes(compute, queued) == [None, None]
     assert compute.conductor.calls == ["build_succeeded", "build_succeeded"]

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.batch_queue import Ticket
+from minova.batch_queue import QueuedRequest
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.claims import Claim, NopClaim
 from minova.compute.tracker.nodes import Nodes, settings_from
-from minova.compute.tracker.resource_tracker import ResourceTracker, _Asked
+from minova.compute.tracker.resource_tracker import ResourceTracker, _ClaimRequest
 from minova.objects.instance import Instance
 from minova.objects.request_spec import HostLimits
 from minova.objects.states import TaskState, VmState
@@ -279,10 +279,11 @@ def test_a_claim_that_does_not_fit_is_refused_alone(conductor: FakeConductor) ->
     limits = HostLimits(memory_mb=10**6)
     messages = [conductor.commit_build(f"i{n}", HOST, NODE, FLAVOR if n else big) for n in range(3)]
     asked = [
-        Ticket[_Asked, Instance](_Asked(ctx=CTX, instance=one.instance, attempt=1, limits=limits)) for one in messages
+        QueuedRequest[_ClaimRequest, Instance](_ClaimRequest(ctx=CTX, instance=one.instance, attempt=1, limits=limits))
+        for one in messages
     ]
     tracker._serve_claims(asked)
-    refused, *stand = [ticket.outcome() for ticket in asked]
+    refused, *stand = [entry.outcome() for entry in asked]
     assert isinstance(refused, errors.ComputeResourcesUnavailable)
     assert [isinstance(one, Instance) for one in stand] == [True, True]
 
