@@ -39,11 +39,14 @@ class RabbitMQ(PrivateServer):
         }
         (self.directory / "definitions.json").write_text(json.dumps(definitions))
         (self.directory / "enabled_plugins").write_text("[].\n")
-        (self.directory / "rabbitmq.conf").write_text(
-            f"listeners.tcp.1 = 127.0.0.1:{self.ports[0]}\n"
-            f"load_definitions = {self.directory}/definitions.json\n"
-            "disk_free_limit.absolute = 50MB\n"
-            "vm_memory_high_watermark.absolute = 1GB\n"
+        # In Erlang's own terms: to translate a rabbitmq.conf takes a fifth of the CPU time of a start.
+        (self.directory / "advanced.config").write_text(
+            "[{rabbit, [\n"
+            f'    {{tcp_listeners, [{{"127.0.0.1", {self.ports[0]}}}]}},\n'
+            f'    {{load_definitions, "{self.directory}/definitions.json"}},\n'
+            "    {disk_free_limit, 50000000},\n"
+            "    {vm_memory_high_watermark, {absolute, 1000000000}}\n"
+            "]}].\n"
         )
 
     def command(self) -> list[str]:
