@@ -27,6 +27,7 @@ from minova.context import RequestContext, service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.objects.build import BuildMessage
+from minova.objects.failures import kind_of
 from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
 from minova.objects.server_actions import START, STOP, ServerAction
@@ -161,13 +162,14 @@ class ComputeManager:
                 error,
                 exc_info=not isinstance(error, errors.MinovaError),
             )
-            self._report_failed_removal(ctx, instance_uuid, str(error) or type(error).__name__)
+            self._report_failed_removal(ctx, instance_uuid, error)
 
-    def _report_failed_removal(self, ctx: RequestContext, instance_uuid: str, reason: str) -> None:
+    def _report_failed_removal(self, ctx: RequestContext, instance_uuid: str, error: Exception) -> None:
+        reason, kind = str(error) or type(error).__name__, kind_of(error)
         try:
-            self._conductor.delete_failed(ctx, instance_uuid=instance_uuid, host=self.host, reason=reason)
-        except errors.MinovaError as error:  # an older conductor knows no such report
-            LOG.warning("No conductor heard why instance %s is not removed: %s", instance_uuid, error)
+            self._conductor.delete_failed(ctx, instance_uuid=instance_uuid, host=self.host, reason=reason, kind=kind)
+        except errors.MinovaError as unheard:  # an older conductor knows no such report
+            LOG.warning("No conductor heard why instance %s is not removed: %s", instance_uuid, unheard)
 
     # -- the life of the service -----------------------------------------------------------------------------------
 

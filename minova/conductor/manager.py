@@ -34,6 +34,7 @@ from minova.objects.build import AuditInputs, BuildReport, HostInstances, Instan
 from minova.objects.capacity import Capacity
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.diagnosis import ScheduleAnswer
+from minova.objects.failures import Failure
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
@@ -160,6 +161,7 @@ class ConductorManager:
     # -- asked by the API ------------------------------------------------------------------------------------------
 
     def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+        self._db.require_room()
         return self.collaborators.servers.create_servers(ctx, request)
 
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
@@ -175,6 +177,7 @@ class ConductorManager:
         self.collaborators.actions.start(ctx, instance_uuid, action)
 
     def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
+        self._db.require_room()
         return self.collaborators.flavors.create(flavor)
 
     def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None:
@@ -211,6 +214,7 @@ class ConductorManager:
         self.collaborators.groups.delete(group_uuid)
 
     def create_image(self, ctx: RequestContext, image: Image) -> Image:
+        self._db.require_room()
         return self.collaborators.images.create(image)
 
     def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
@@ -333,18 +337,26 @@ class ConductorManager:
         return self.collaborators.build_reports.report_builds(reports, host, nodes)
 
     def build_failed(
-        self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        reason: str,
+        retriable: bool,
+        kind: str = "",
     ) -> None:
         self.collaborators.services.heard(host, ctx.process)
-        self.collaborators.build_reports.build_failed(ctx, instance_uuid, attempt, host, reason, retriable)
+        failure = Failure(kind=kind, details=reason)
+        self.collaborators.build_reports.build_failed(ctx, instance_uuid, attempt, host, failure, retriable)
 
     def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
         self.collaborators.services.heard(host, ctx.process)
         self.collaborators.terminate.instance_deleted(instance_uuid, host)
 
-    def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str) -> None:
+    def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
         self.collaborators.services.heard(host, ctx.process)
-        self.collaborators.terminate.delete_failed(instance_uuid, host, reason)
+        self.collaborators.terminate.delete_failed(instance_uuid, host, Failure(kind=kind, details=reason))
 
     def begin_action(self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str) -> None:
         self.collaborators.services.heard(host, ctx.process)
@@ -356,9 +368,12 @@ class ConductorManager:
         self.collaborators.services.heard(host, ctx.process)
         self.collaborators.actions.action_succeeded(instance_uuid, action_id, host, power_state)
 
-    def action_failed(self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, reason: str) -> None:
+    def action_failed(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, reason: str, kind: str = ""
+    ) -> None:
         self.collaborators.services.heard(host, ctx.process)
-        self.collaborators.actions.action_failed(instance_uuid, action_id, host, reason)
+        failure = Failure(kind=kind, details=reason)
+        self.collaborators.actions.action_failed(instance_uuid, action_id, host, failure)
 
     def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
         self.collaborators.services.heard(host, ctx.process)

@@ -10,11 +10,13 @@ from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.tasks.registry import TaskRegistry
 from minova.conductor.tasks.worker import Worker
 from minova.db.servers import tasks
+from minova.objects.failures import Failure
 
 LOG = logging.getLogger(__name__)
 
 # Tasks looked at in one round; the next round is only seconds away.
 LIMIT = 500
+HOST_DOWN = Failure(kind="HostDown", details="the host is down")
 
 
 class Reconcile:
@@ -41,7 +43,7 @@ class Reconcile:
             metrics.TASKS.labels(step.value).set(waiting.get(step.value, 0))
         seen = {task.id for task in due}
         self._registry.resume(due)
-        self._registry.expire([task for task in on_down_hosts if task.id not in seen], "the host is down")
+        self._registry.expire([task for task in on_down_hosts if task.id not in seen], HOST_DOWN)
 
     def take_over(self) -> None:
         """Tasks whose owner's lease is over are resumed from their rows: messages that it may not have sent are sent."""
@@ -65,8 +67,8 @@ class Reconcile:
         before = self._worker.now() - float(self._instance_build_timeout)
         with self._worker.db.read() as session:
             late = tasks.builds_since(session, self._worker.id, before, LIMIT)
-        reason = f"not built within instance_build_timeout, {self._instance_build_timeout} s"
-        self._registry.expire(late, reason, final=True)
+        details = f"The instance was not built within instance_build_timeout, {self._instance_build_timeout} s."
+        self._registry.expire(late, Failure(kind="BuildTimeout", details=details), final=True)
 
     def _send_again(self) -> None:
         """Messages that could not be sent, or that the broker may have lost."""

@@ -32,7 +32,7 @@ class ConductorApi(Protocol):
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
-        "1.7": "server actions",
+        "1.7": "server actions; kinds of failures",
     }
 
     # -- asked by the API ------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class ConductorApi(Protocol):
         """
         ...
 
-    @call
+    @call(added={"kind": "1.7"})
     def build_failed(
         self,
         ctx: RequestContext,
@@ -315,8 +315,9 @@ class ConductorApi(Protocol):
         host: str,
         reason: str,
         retriable: bool,
+        kind: str = "",
     ) -> None:
-        """The host has cleaned up. A stale report is ignored."""
+        """The host has cleaned up. A stale report is ignored. `kind`: see `objects/failures.py`; `reason` is for administrators."""
         ...
 
     @call
@@ -325,8 +326,8 @@ class ConductorApi(Protocol):
         ...
 
     @call(since="1.6")
-    def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str) -> None:
-        """The host could not remove it. It is asked again; users see the reason. Repeating it is harmless."""
+    def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
+        """The host could not remove it. It is asked again; users see its kind. Repeating it is harmless."""
         ...
 
     @call(since="1.7")
@@ -342,7 +343,9 @@ class ConductorApi(Protocol):
         ...
 
     @call(since="1.7")
-    def action_failed(self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, reason: str) -> None:
+    def action_failed(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, reason: str, kind: str = ""
+    ) -> None:
         """The host could not do the action: the instance is as before. Idempotent; a stale report is ignored."""
         ...
 

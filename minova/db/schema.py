@@ -20,7 +20,15 @@ TABLE, _FIRST_TABLE = "minova_schema", "alembic_version"
 # The newest revision of the last release, whose services must be able to start on these tables.
 LAST_RELEASE = "0005"
 # The tables of that release that newer revisions change.
-CHANGED = ("compute_nodes", "migrations", "services", "tasks", "workers")
+CHANGED = (
+    "compute_nodes",
+    "instance_action_events",
+    "instance_faults",
+    "migrations",
+    "services",
+    "tasks",
+    "workers",
+)
 
 
 @cache

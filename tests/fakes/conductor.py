@@ -42,6 +42,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     reason: str
     retriable: bool
+    kind: str
 
 
 class _Open(msgspec.Struct, frozen=True, kw_only=True):
@@ -370,7 +371,15 @@ class FakeConductor:
         self._write(instance_uuid, vm_state=VmState.ACTIVE, task_state=None, power_state=PowerState(power_state))
 
     def build_failed(
-        self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        reason: str,
+        retriable: bool,
+        kind: str = "",
     ) -> None:
         def work() -> None:
             try:
@@ -378,7 +387,14 @@ class FakeConductor:
             except errors.StaleAttempt:
                 return
             self.failures.append(
-                Failure(instance_uuid=instance_uuid, attempt=attempt, host=host, reason=reason, retriable=retriable)
+                Failure(
+                    instance_uuid=instance_uuid,
+                    attempt=attempt,
+                    host=host,
+                    reason=reason,
+                    retriable=retriable,
+                    kind=kind,
+                )
             )
             self.give_up(instance_uuid)
 
@@ -398,7 +414,7 @@ class FakeConductor:
 
         self._serve("instance_deleted", work)
 
-    def delete_failed(self, ctx: RequestContext, *, instance_uuid: str, host: str, reason: str) -> None:
+    def delete_failed(self, ctx: RequestContext, *, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
         self._serve("delete_failed", lambda: self.delete_failures.append((instance_uuid, host, reason)))
 
     def begin_action(self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str) -> None:
@@ -420,7 +436,9 @@ class FakeConductor:
 
         self._serve("action_succeeded", work)
 
-    def action_failed(self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, reason: str) -> None:
+    def action_failed(
+        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, reason: str, kind: str = ""
+    ) -> None:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is not None:
                 del self.actions[instance_uuid]

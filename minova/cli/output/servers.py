@@ -23,9 +23,12 @@ EXTENDED = (ZONE, HOST, NODE, DOMAIN, POWER_STATE, TASK_STATE, STATE, LAUNCHED)
 
 
 def fault_text(server: Json) -> str | None:
-    """The message of the fault that put the server into ERROR."""
+    """The message of the fault that put the server into ERROR, and its details, which administrators see."""
     fault = server.get("fault")
-    return str(fault.get("message") or f"code {fault.get('code')}") if fault else None
+    if not fault:
+        return None
+    message, details = str(fault.get("message") or f"code {fault.get('code')}"), fault.get("details")
+    return f"{message} ({details})" if details and details not in message else message
 
 
 class Power(FormattableColumn[int | None]):
@@ -123,7 +126,7 @@ class Fault(KeyValues):
     """The reason for people; code, message and time for programs."""
 
     def human_readable(self) -> str:
-        return printable(str(self._value.get("message") or f"code {self._value.get('code')}"))
+        return printable(fault_text({"fault": self._value}) or "")
 
 
 COLUMNS = ("ID", "Name", "Status", "Task State", "Host", "Image", "Flavor")

@@ -19,6 +19,7 @@ from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.objects.failures import kind_of
 from minova.objects.instance import Instance
 from minova.objects.server_actions import START, STOP, ServerAction
 from minova.objects.states import PowerState
@@ -89,7 +90,7 @@ class InstanceActions:
         except Exception as error:
             expected = isinstance(error, errors.MinovaError)
             LOG.warning("%s of instance %s failed: %s", action.name, instance.uuid, error, exc_info=not expected)
-            self._report_failure(ctx, instance.uuid, action_id, str(error) or type(error).__name__)
+            self._report_failure(ctx, instance.uuid, action_id, error)
             return
         if cancelled.is_set():
             LOG.info("%s of instance %s ends: it is being deleted", action.name, instance.uuid)
@@ -115,11 +116,12 @@ class InstanceActions:
                 changed = {"vm_state": action.ends_in, "task_state": None, "power_state": power_state}
                 tracker.note(msgspec.structs.replace(tracked, **changed))
 
-    def _report_failure(self, ctx: RequestContext, instance_uuid: str, action_id: int, reason: str) -> None:
+    def _report_failure(self, ctx: RequestContext, instance_uuid: str, action_id: int, error: Exception) -> None:
+        reason, kind = str(error) or type(error).__name__, kind_of(error)
         self._repeat(
             "action_failed",
             lambda: self._conductor.action_failed(
-                ctx, instance_uuid=instance_uuid, action_id=action_id, host=self._host, reason=reason
+                ctx, instance_uuid=instance_uuid, action_id=action_id, host=self._host, reason=reason, kind=kind
             ),
             REPORT_PATIENCE,
         )

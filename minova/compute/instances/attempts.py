@@ -12,6 +12,7 @@ from enum import Enum
 
 import msgspec
 
+from minova.objects.failures import INTERNAL_ERROR
 from minova.objects.states import PowerState
 
 
@@ -27,12 +28,13 @@ class End(Enum):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The report of an ended attempt to the conductor; repeated until the conductor has it.
 
-    `fault_of_host` False: the failure does not count against the host, for other builds may do well here.
+    `kind`: of `objects/failures.py`. `fault_of_host` False: the failure does not count against the host, for other builds may do well here.
     """
 
     end: End
     power_state: PowerState = PowerState.NOSTATE
     reason: str = ""
+    kind: str = INTERNAL_ERROR
     retriable: bool = True
     fault_of_host: bool = True
 

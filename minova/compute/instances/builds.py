@@ -22,6 +22,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
+from minova.objects.failures import CAUSED_BY_REQUEST, kind_of
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.power_rules import must_stop
@@ -200,22 +201,26 @@ class Builder:
         self._reports.succeed(ctx, message.instance.uuid, message.attempt, outcome.power_state, tracker)
 
     def _failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
-        self._repeat(
-            "build_failed",
-            lambda: self._conductor.build_failed(
-                ctx,
-                instance_uuid=message.instance.uuid,
-                attempt=message.attempt,
-                host=self._host,
-                reason=outcome.reason,
-                retriable=outcome.retriable,
-            ),
-        )
+        try:
+            self._repeat("build_failed", lambda: self._say_failed(ctx, message, outcome, outcome.kind))
+        except errors.PeerTooOld:  # an older conductor knows no kinds
+            self._repeat("build_failed", lambda: self._say_failed(ctx, message, outcome, ""))
         # An audit between the clean-up and this report took it in again from the row.
         self._nodes.release(ctx, message.instance.uuid)
         for tracker in self._nodes.trackers():
             if tracker.nodename == message.node and outcome.fault_of_host:
                 tracker.count_failed_build()
+
+    def _say_failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome, kind: str) -> None:
+        self._conductor.build_failed(
+            ctx,
+            instance_uuid=message.instance.uuid,
+            attempt=message.attempt,
+            host=self._host,
+            reason=outcome.reason,
+            retriable=outcome.retriable,
+            kind=kind,
+        )
 
     # -- removal ---------------------------------------------------------------------------------------------------
 
@@ -312,7 +317,8 @@ def failed(error: errors.MinovaError) -> Outcome:
     return Outcome(
         end=End.FAILED,
         reason=str(error),
-        retriable=not isinstance(error, errors.ImageUnacceptable),
+        kind=kind_of(error),
+        retriable=kind_of(error) not in CAUSED_BY_REQUEST,
         fault_of_host=not isinstance(error, errors.ServiceUnavailable | errors.HardwareNotOffered),
     )
 

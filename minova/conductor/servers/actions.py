@@ -26,6 +26,7 @@ from minova.contracts.base import numbers
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.objects.failures import Failure, kind_of
 from minova.objects.instance import Instance
 from minova.objects.server_actions import BY_NAME, ServerAction
 from minova.objects.states import PowerState, State
@@ -121,13 +122,13 @@ class ServerActions:
 
         self._worker.run(work)
 
-    def action_failed(self, instance_uuid: str, action_id: int, host: str, reason: str) -> None:
+    def action_failed(self, instance_uuid: str, action_id: int, host: str, failure: Failure) -> None:
         """The instance is as before. Idempotent; a stale report changes nothing."""
 
         def work(session: Session) -> None:
             locked = _lock_on(session, instance_uuid, action_id, host)
             if locked is not None:
-                self._fail(session, locked, reason)
+                self._fail(session, locked, failure)
 
         self._worker.run(work)
 
@@ -142,7 +143,8 @@ class ServerActions:
                 return None
             now = self._worker.now()
             if tasks.past_deadline(session, [instance_uuid], now):
-                self._fail(session, locked, f"the host has not reported within {self._timeout:g} s")
+                details = f"the host has not reported within {self._timeout:g} s"
+                self._fail(session, locked, Failure(kind="HostTooSlow", details=details))
                 return None
             asks = _PAYLOAD.from_builtins(locked.task.payload).asks + 1
             payload = {"payload": msgspec.to_builtins(ActionPayload(asks=asks))}
@@ -153,13 +155,13 @@ class ServerActions:
         if message is not None:
             self._send(ctx, message)
 
-    def expire(self, instance_uuid: str, epoch: int, reason: str) -> None:
+    def expire(self, instance_uuid: str, epoch: int, failure: Failure) -> None:
         """The action fails: there is no use in waiting for its host."""
 
         def work(session: Session) -> None:
             locked = self._owned(session, instance_uuid, epoch)
             if locked is not None:
-                self._fail(session, locked, reason)
+                self._fail(session, locked, failure)
 
         self._worker.run(work)
 
@@ -168,7 +170,8 @@ class ServerActions:
         try:
             self._computes.act(ctx, message.host, message.action.method, message.instance, message.action_id)
         except errors.PeerTooOld as error:
-            self.action_failed(message.instance.uuid, message.action_id, message.host, str(error))
+            failure = Failure(kind=kind_of(error), details=str(error))
+            self.action_failed(message.instance.uuid, message.action_id, message.host, failure)
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
@@ -227,14 +230,15 @@ class ServerActions:
         owned = locked is not None and (locked.task.worker_id, locked.task.epoch) == (self._worker.id, epoch)
         return locked if owned else None
 
-    def _fail(self, session: Session, locked: LockedAction, reason: str) -> None:
+    def _fail(self, session: Session, locked: LockedAction, failure: Failure) -> None:
         uuid, name = locked.task.instance_uuid, locked.action.name
-        message = f"Host {locked.task.host} could not {name} the instance: {reason}"
-        LOG.warning("Instance %s: %s", uuid, message)
-        actions.add_faults(session, [uuid], self._worker.at(), message, FAILED)
-        self._end(session, locked, (locked.instance.state[0], None), message)
+        details = f"Host {locked.task.host} could not {name} the instance: {failure.details}"
+        LOG.warning("Instance %s: %s", uuid, details)
+        failed = Failure(kind=FAILED, details=details, text=f"The server could not {name}. {failure.message}")
+        actions.add_faults(session, [uuid], self._worker.at(), failed)
+        self._end(session, locked, (locked.instance.state[0], None), failed)
 
-    def _end(self, session: Session, locked: LockedAction, after: State, error: str | None, **values: Any) -> None:
+    def _end(self, session: Session, locked: LockedAction, after: State, error: Failure | None, **values: Any) -> None:
         uuid, at = locked.task.instance_uuid, self._worker.at()
         instances.transition(session, [uuid], [locked.instance.state], after, updated_at=at, **values)
         if locked.task.action_id is not None:

@@ -27,6 +27,7 @@ from minova.db.models import Task
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.failures import TEXTS, Failure, text_of
 from minova.objects.request_spec import RequestSpec, Selection
 from minova.placement.allocations import claims
 
@@ -105,9 +106,11 @@ class BuildInstances:
             return
         except Exception as error:
             LOG.exception("Scheduling of %s failed", reservation.id)
-            kind, reason = type(error).__name__, f"Scheduling failed: {error}"
-            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=uuids, hosts=0, error=reason)
-            self._persist(lambda session: self._fail(session, reservation, kind, reason, broke))
+            kind = type(error).__name__
+            text = text_of(kind if kind in TEXTS else "SchedulingFailed")
+            failure = Failure(kind=kind, details=f"Scheduling failed: {error}", text=text)
+            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=uuids, hosts=0, error=failure.message)
+            self._persist(lambda session: self._fail(session, reservation, failure, broke))
             return
         if answer.selections:
             scheduled = Scheduled(ctx, reservation, answer)
@@ -115,15 +118,15 @@ class BuildInstances:
             self._computes.build(ctx, builds)
         else:
             diagnosis = answer.diagnosis
-            self._persist(
-                lambda session: self._fail(session, reservation, "NoValidHost", diagnosis.summary(), diagnosis)
-            )
+            failure = Failure(kind="NoValidHost", details=diagnosis.summary(), text=diagnosis.summary())
+            self._persist(lambda session: self._fail(session, reservation, failure, diagnosis))
 
-    def expire(self, epochs: Mapping[str, int], reason: str) -> None:
-        """Give up tasks that are past their deadline."""
+    def expire(self, epochs: Mapping[str, int], failure: Failure) -> None:
+        """Give up tasks that are past their deadline: to people, no valid host was found in time."""
+        failure = Failure(kind="NoValidHost", details=failure.details, text=failure.message)
 
         def expire(some: Mapping[str, int]) -> None:
-            self._worker.run(lambda session: self._end(session, self._hold(session, some), "NoValidHost", reason, None))
+            self._worker.run(lambda session: self._end(session, self._hold(session, some), failure, None))
 
         for uuid, error in together_or_alone("Builds past their deadline", epochs, expire).items():
             LOG.error("The build of instance %s is past its deadline and cannot be ended: %s", uuid, error)
@@ -192,17 +195,17 @@ class BuildInstances:
         pause = min(SCHEDULE_AGAIN * 2 ** min(reservation.claim_number - 1, 10), LONGEST_SCHEDULE_AGAIN)
         tasks.change(session, changes, pause, self._worker.now())
 
-    def _fail(self, session: Session, reservation: Reservation, kind: str, reason: str, diagnosis: Diagnosis) -> None:
-        self._end(session, self._hold(session, reservation.epochs, reservation.claim_number), kind, reason, diagnosis)
+    def _fail(self, session: Session, reservation: Reservation, failure: Failure, diagnosis: Diagnosis) -> None:
+        self._end(session, self._hold(session, reservation.epochs, reservation.claim_number), failure, diagnosis)
 
-    def _end(self, session: Session, held: LockedTasks, kind: str, reason: str, diagnosis: Diagnosis | None) -> None:
+    def _end(self, session: Session, held: LockedTasks, failure: Failure, diagnosis: Diagnosis | None) -> None:
         ended = [*held.tasks.values()]
         if not ended:
             return
         at = self._worker.at()
         if diagnosis is not None:
             request_specs.add_diagnoses(session, [(diagnosis, [*held.tasks])], at)
-        fail_builds(session, held.standings, ended, kind, reason, at, self._worker.now())
+        fail_builds(session, held.standings, ended, failure, at, self._worker.now())
 
     def _commit(self, session: Session, scheduled: Sequence[Scheduled]) -> list[list[Build]]:
         """The intent: which attempt of which instance belongs to which host. Only then are the hosts told.

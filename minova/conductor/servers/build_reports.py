@@ -32,6 +32,7 @@ from minova.log import bound_context
 from minova.objects import instance as objects
 from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
 from minova.objects.compute_node import ComputeNode
+from minova.objects.failures import CAUSED_BY_REQUEST, Failure, attempts_text
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import Selection
 from minova.objects.states import BUILD_STEPS, PowerState, TaskState, VmState
@@ -209,15 +210,16 @@ class BuildReports:
     # -- when it has failed ----------------------------------------------------------------------------------------
 
     def build_failed(
-        self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, reason: str, retriable: bool
+        self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, failure: Failure, retriable: bool
     ) -> None:
-        """To the next alternate, or to ERROR. A stale report is ignored.
+        """To the next alternate, or to ERROR. A stale report is ignored. What the request has caused is tried nowhere else.
 
         Reports of hosts and what the conductor itself notices of a dead or slow host come here alike.
         """
+        retriable = retriable and failure.kind not in CAUSED_BY_REQUEST
         down = self._liveness.down_hosts() if retriable else frozenset()
         builds = self._worker.run(
-            lambda session: self._failed(session, instance_uuid, attempt, host, reason, retriable, down)
+            lambda session: self._failed(session, instance_uuid, attempt, host, failure, retriable, down)
         )
         self._computes.build(ctx, builds)
 
@@ -227,10 +229,11 @@ class BuildReports:
         instance_uuid: str,
         attempt: int,
         host: str,
-        reason: str,
+        failure: Failure,
         retriable: bool,
         down: frozenset[str],
     ) -> list[Build]:
+        reason = failure.details
         standings = instances.lock(session, [instance_uuid])
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
         if task is not None and follows(task, standings[instance_uuid], attempt, host):
@@ -242,13 +245,12 @@ class BuildReports:
         note(session, CREATE_ERROR, [instance_uuid], host, "RescheduledException", reason)
         at, now = self._worker.at(), self._worker.now()
         if task.action_id is not None:
-            actions.end_events(session, [task.action_id], at, error=reason)
+            actions.end_events(session, [task.action_id], at, error=failure)
         if retriable and attempt < self._max_attempts:
             builds = self._next(session, standings[instance_uuid], task, down)
             if builds:
                 return builds
-        kind, message = self._verdict(session, task, reason, retriable)
-        fail_builds(session, standings, [task], kind, message, at, now)
+        fail_builds(session, standings, [task], self._verdict(session, task, failure, retriable), at, now)
         return []
 
     def _next(self, session: Session, standing: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:
@@ -296,19 +298,22 @@ class BuildReports:
             LOG.info("Alternate %s of instance %s is full: %s", where.host, standing.uuid, refused[standing.uuid])
         return not refused
 
-    def _verdict(self, session: Session, task: Task, reason: str, retriable: bool) -> tuple[str, str]:
-        """(kind, text) of the end: too many attempts, no host left, and a build that is not retried are told apart."""
+    def _verdict(self, session: Session, task: Task, failure: Failure, retriable: bool) -> Failure:
+        """The end: too many attempts, no host left, and a build that is not retried are told apart."""
         tried = actions.failed_attempts(session, task.action_id) if task.action_id is not None else []
-        history = "; ".join(f"{host}: {why}" for host, why in tried) or f"{task.host}: {reason}"
+        history = "; ".join(f"{one.host}: {one.reason}" for one in tried) or f"{task.host}: {failure.details}"
+        reasons = attempts_text([one.kind for one in tried] or [failure.kind])
         if not retriable:
-            return "BuildAbortException", history
+            return Failure(kind="BuildAbortException", details=history, text=reasons)
         spec, _ = request_specs.load(session, [task.reservation_id])[task.reservation_id]
         if not retries(spec, self._max_attempts):
-            return "RescheduledException", history  # nothing was exceeded: there was to be one attempt
+            # Nothing was exceeded: there was to be one attempt.
+            return Failure(kind="RescheduledException", details=history, text=reasons)
         count = f"Build failed in {task.attempt} attempt{'' if task.attempt == 1 else 's'}"
+        kind, verdict = "NoValidHost", f"No valid host was found. {count}, and no alternate is left."
         if task.attempt >= self._max_attempts:
-            return "MaxRetriesExceeded", f"Exceeded maximum number of retries. {count}. {history}"
-        return "NoValidHost", f"No valid host was found. {count}, and no alternate is left. {history}"
+            kind, verdict = "MaxRetriesExceeded", f"Exceeded maximum number of retries. {count}."
+        return Failure(kind=kind, details=f"{verdict} {history}", text=f"{verdict} {reasons}")
 
 
 def follows(task: Task, standing: LockedInstance, attempt: int, host: str) -> bool:

@@ -13,6 +13,7 @@ from minova.db.hosts import services
 from minova.db.models import Task
 from minova.db.servers import actions, instances, migrations, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.objects.failures import Failure
 from minova.objects.states import BUILD_STEPS, State, TaskState, VmState
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -31,14 +32,13 @@ def fail_builds(
     session: Session,
     standings: Mapping[str, LockedInstance],
     ended: Collection[Task],
-    kind: str,
-    message: str,
+    failure: Failure,
     at: datetime,
     now: ColumnElement[float],
 ) -> None:
     """These locked build tasks and instances end in ERROR with the reason; what they hold is given back.
 
-    `kind` names the error for people. The claim number on the release refuses claims that are still under way.
+    The claim number on the release refuses claims that are still under way.
     """
     uuids = [task.instance_uuid for task in ended]
     if not uuids:
@@ -47,9 +47,9 @@ def fail_builds(
     instances.transition(
         session, uuids, BUILDING, (VmState.ERROR, None), host=None, node=None, power_state=0, updated_at=at
     )
-    actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=message)
-    actions.add_faults(session, uuids, at, message, kind)
-    note(session, BUILD_FAILED, uuids, kind=kind, reason=message)
+    actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=failure)
+    actions.add_faults(session, uuids, at, failure)
+    note(session, BUILD_FAILED, uuids, kind=failure.kind, reason=failure.details)
     tasks.remove(session, uuids)
     announce_hosts(session, {standings[uuid].host for uuid in uuids}, now)
     claims.release(session, uuids, now, claim_number=max(task.claim_number for task in ended))

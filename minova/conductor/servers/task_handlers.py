@@ -19,6 +19,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
 from minova.db.models import Task, TaskStep
 from minova.db.servers import tasks as task_rows
+from minova.objects.failures import Failure
 
 # Seconds that a background task repeats a transaction while the database is away; then it is found again.
 TRY_FOR = 60.0
@@ -52,13 +53,14 @@ class ScheduleTasks:
                 partial(self._schedule, reservation_id, epochs),
             )
 
-    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
-        self._builds.expire({task.instance_uuid: task.epoch for task in tasks}, f"The instance was {reason}.")
+    def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
+        self._builds.expire({task.instance_uuid: task.epoch for task in tasks}, failure)
 
     def _schedule(self, reservation_id: str, epochs: Mapping[str, int]) -> None:
         expired = self._worker.persist("A look at deadlines", lambda session: self._expired(session, epochs), TRY_FOR)
         if expired:
-            self._builds.expire({uuid: epochs[uuid] for uuid in expired}, "No scheduler has answered in time.")
+            failure = Failure(kind="NoScheduler", details="No scheduler has answered in time.")
+            self._builds.expire({uuid: epochs[uuid] for uuid in expired}, failure)
         left = {uuid: epoch for uuid, epoch in epochs.items() if uuid not in expired}
         if left:
             self._builds.reschedule(service_context(), reservation_id, left)
@@ -90,20 +92,20 @@ class BuildTasks:
             self._worker.in_background(ctx, Kind.CAST, what, partial(self._computes.build, ctx, [build]))
 
     def resume(self, tasks: Sequence[Task]) -> None:
-        self.expire(tasks, f"not built within {self._build_timeout:g} s")
+        self.expire(tasks, Failure(kind="HostTooSlow", details=f"not built within {self._build_timeout:g} s"))
 
-    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
+    def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
         for task in tasks:
-            self._give_up(task, reason, retriable=not final)
+            self._give_up(task, failure, retriable=not final)
 
-    def _give_up(self, task: Task, reason: str, *, retriable: bool) -> None:
+    def _give_up(self, task: Task, failure: Failure, *, retriable: bool) -> None:
         ctx = service_context(task.request_id)
         uuid, attempt, host = task.instance_uuid, task.attempt, task.host or ""
         self._worker.in_background(
             ctx,
             Kind.BUILD,
             (uuid, attempt),
-            lambda: self._reports.build_failed(ctx, uuid, attempt, host, reason, retriable),
+            lambda: self._reports.build_failed(ctx, uuid, attempt, host, failure, retriable),
         )
 
 
@@ -123,7 +125,7 @@ class DeleteTasks:
         for task in tasks:
             self._resume(task)
 
-    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
+    def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
         self.resume(tasks)
 
     def _resume(self, task: Task) -> None:
@@ -148,19 +150,19 @@ class ActionTasks:
         for task in tasks:
             self._resume(task)
 
-    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
+    def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
         for task in tasks:
-            self._expire(task, reason)
+            self._expire(task, failure)
 
     def _resume(self, task: Task) -> None:
         ctx = service_context(task.request_id)
         uuid, epoch = task.instance_uuid, task.epoch
         self._worker.in_background(ctx, Kind.ACTION, (uuid, epoch), lambda: self._actions.resume(ctx, uuid, epoch))
 
-    def _expire(self, task: Task, reason: str) -> None:
+    def _expire(self, task: Task, failure: Failure) -> None:
         ctx = service_context(task.request_id)
         uuid, epoch = task.instance_uuid, task.epoch
-        work = lambda: self._actions.expire(uuid, epoch, reason)  # noqa: E731
+        work = lambda: self._actions.expire(uuid, epoch, failure)  # noqa: E731
         self._worker.in_background(ctx, Kind.ACTION, ("expire", uuid, epoch), work)
 
 

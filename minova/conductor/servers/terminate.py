@@ -17,6 +17,7 @@ from minova.context import RequestContext
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.objects.failures import Failure, text_of
 from minova.objects.states import TaskState, VmState
 
 LOG = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asks: int = 0
     failed: int = 0
     reason: str = ""
+    kind: str = ""
 
 
 _REMOVAL = Decoder(Removal)
@@ -79,7 +81,7 @@ class Terminate:
 
         self._worker.run(work)
 
-    def delete_failed(self, instance_uuid: str, host: str, reason: str) -> None:
+    def delete_failed(self, instance_uuid: str, host: str, failure: Failure) -> None:
         """Show users why their server is still there. The host is asked again in its time.
 
         The report of another host, or a second one with the same reason of one try, changes nothing.
@@ -90,18 +92,19 @@ class Terminate:
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
             if standing is None or task is None or (task.step, task.host) != (TaskStep.DELETE, host):
                 return
-            known, at = removal_of(task), self._worker.at()
+            known, at, reason = removal_of(task), self._worker.at(), failure.details
             if (known.failed, known.reason) == (known.asks, reason):
                 return
-            noted = msgspec.structs.replace(known, failed=known.asks, reason=reason)
+            noted = msgspec.structs.replace(known, failed=known.asks, reason=reason, kind=failure.kind)
             tasks.set_payload(session, task, msgspec.to_builtins(noted))
             if task.action_id is not None:
-                actions.add_failed_event(session, task.action_id, actions.DELETE_EVENT, host, at, reason)
+                actions.add_failed_event(session, task.action_id, actions.DELETE_EVENT, host, at, failure)
             if reason != known.reason:
-                text = f"Host {host} could not remove the instance yet: {reason}"
-                actions.add_faults(session, [instance_uuid], at, text, FAILED)
+                details = f"Host {host} could not remove the instance yet: {reason}"
+                text = f"The host could not remove the server yet. {failure.message}"
+                actions.add_faults(session, [instance_uuid], at, Failure(kind=FAILED, details=details, text=text))
 
-        LOG.warning("Instance %s is not removed by host %s yet: %s", instance_uuid, host, reason)
+        LOG.warning("Instance %s is not removed by host %s yet: %s", instance_uuid, host, failure.details)
         self._worker.run(work)
 
     def resume(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
@@ -138,13 +141,16 @@ class Terminate:
         """ERROR, on the host that may still have it, so that its delete can be asked for again."""
         uuid, at = task.instance_uuid, self._worker.at()
         why = known.reason or "the host has not answered"
-        message = f"Host {task.host} could not remove the instance within {self._timeout:g} s: {why}"
-        LOG.error("Instance %s goes to ERROR: %s", uuid, message)
+        details = f"Host {task.host} could not remove the instance within {self._timeout:g} s: {why}"
+        text = f"The host could not remove the server within {self._timeout:g} s. "
+        text += text_of(known.kind) if known.reason else text_of("HostDown")
+        failure = Failure(kind=FAILED, details=details, text=text)
+        LOG.error("Instance %s goes to ERROR: %s", uuid, details)
         error = (VmState.ERROR, None)
         instances.transition(session, [uuid], [standing.state], error, host=task.host, node=task.node, updated_at=at)
         if task.action_id is not None:
-            actions.end(session, [task.action_id], at, error=message)
-        actions.add_faults(session, [uuid], at, message, FAILED)
+            actions.end(session, [task.action_id], at, error=failure)
+        actions.add_faults(session, [uuid], at, failure)
         tasks.remove(session, [uuid])
 
     def _begin(self, session: Session, ctx: RequestContext, instance_uuid: str, able: frozenset[str]) -> Ask | None:
@@ -200,9 +206,10 @@ class Terminate:
         finish_delete(session, standing, task.claim_number, task.action_id, at, now)
 
 
-def _interrupted(task: Task) -> str:
+def _interrupted(task: Task) -> Failure:
     """How the action ends that a delete has interrupted."""
-    return "Deleted while it was built" if task.kind == "build" else f"Deleted before its {task.kind} was done"
+    text = "Deleted while it was built" if task.kind == "build" else f"Deleted before its {task.kind} was done"
+    return Failure(kind="Interrupted", details=text, text=text)
 
 
 def removal_of(task: Task) -> Removal:

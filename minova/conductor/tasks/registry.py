@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Protocol
 
 from minova.db.models import Task, TaskStep
+from minova.objects.failures import Failure
 
 LOG = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class TaskHandler(Protocol):
         """Their wake-up time has come."""
         ...
 
-    def expire(self, tasks: Sequence[Task], reason: str, *, final: bool = False) -> None:
+    def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
         """End them: there is nothing left to wait for. `final`: no other host is tried."""
         ...
 
@@ -46,8 +47,8 @@ class TaskRegistry:
     def resume(self, tasks: Iterable[Task]) -> None:
         self._each(tasks, lambda handler, together: handler.resume(together))
 
-    def expire(self, tasks: Iterable[Task], reason: str, *, final: bool = False) -> None:
-        self._each(tasks, lambda handler, together: handler.expire(together, reason, final=final))
+    def expire(self, tasks: Iterable[Task], failure: Failure, *, final: bool = False) -> None:
+        self._each(tasks, lambda handler, together: handler.expire(together, failure, final=final))
 
     def wait_for_host(self, tasks: Iterable[Task]) -> list[Task]:
         """Those that wait for the host that they name."""

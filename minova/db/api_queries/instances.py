@@ -10,7 +10,6 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from minova.db.api_queries import availability_zones, keyset
 from minova.db.models import (
-    ComputeNode,
     CreateRequest,
     DiagnosisRow,
     Instance,
@@ -121,34 +120,22 @@ def last_faults(session: Session, uuids: Collection[str]) -> dict[str, InstanceF
 
 
 class Attempt(NamedTuple):
-    """One try to build: `result` None while it goes on. `names` are its host's and those of the host's nodes."""
+    """One try to build: `result` None while it goes on. `reason` is for administrators, `kind` names it for people."""
 
     host: str
     result: str | None
     reason: str | None
+    kind: str | None
     started_at: datetime
     finished_at: datetime | None
-    names: tuple[str, ...]
 
 
-def attempts(session: Session, uuids: Collection[str]) -> dict[str, list[Attempt]]:
-    """Of each that has any, in their order."""
+def attempts(session: Session, uuid: str) -> list[Attempt]:
+    """In their order."""
     event, action = InstanceActionEvent, InstanceAction
-    query = select(action.instance_uuid, event.host, event.result, event.details, event.start_time, event.finish_time)
-    query = query.join(action, action.id == event.action_id).where(action.instance_uuid.in_(uuids)).order_by(event.id)
-    rows = session.execute(query).all() if uuids else []
-    nodes: dict[str, list[str]] = {}
-    hosts = {row.host for row in rows if row.host}
-    for host, name in session.execute(
-        select(ComputeNode.host, ComputeNode.hypervisor_hostname).where(ComputeNode.host.in_(hosts))
-    ):
-        nodes.setdefault(host, []).append(name)
-    attempts_of: dict[str, list[Attempt]] = {}
-    for row in rows:
-        host = row.host or ""
-        one = Attempt(host, row.result, row.details, row.start_time, row.finish_time, (host, *nodes.get(host, ())))
-        attempts_of.setdefault(row.instance_uuid, []).append(one)
-    return attempts_of
+    query = select(event.host, event.result, event.details, event.kind, event.start_time, event.finish_time)
+    query = query.join(action, action.id == event.action_id).where(action.instance_uuid == uuid).order_by(event.id)
+    return [Attempt(row.host or "", *row[1:]) for row in session.execute(query)]
 
 
 def has_action(session: Session, uuid: str, action: str, request_id: str) -> bool:

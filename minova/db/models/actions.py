@@ -40,3 +40,4 @@ class InstanceActionEvent(Base):
     finish_time: Mapped[datetime | None]
     result: Mapped[str | None] = mapped_column(String(30))
     details: Mapped[str | None] = mapped_column(Text)
+    kind: Mapped[str | None] = mapped_column(String(64))

@@ -58,6 +58,8 @@ class Instance(Base):
 
 
 class InstanceFault(Base):
+    """`message` is for people, `details` for administrators. `kind` None: an older release has written details into both."""
+
     __tablename__ = "instance_faults"
     id: Mapped[int] = mapped_column(primary_key=True)
     instance_uuid: Mapped[str] = mapped_column(Uuid, index=True)
@@ -66,6 +68,7 @@ class InstanceFault(Base):
     details: Mapped[str] = mapped_column(LongText, default="")
     host: Mapped[str | None]
     created_at: Mapped[datetime]
+    kind: Mapped[str | None] = mapped_column(String(64))
 
 
 class PurgedInstance(Base):

@@ -9,11 +9,13 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import InstanceAction, InstanceActionEvent, InstanceFault
 from minova.db.sql import chunked, in_list
+from minova.objects.failures import Failure
 
 BUILD_EVENT = "build_and_run_instance"
 DELETE_EVENT = "compute_terminate_instance"
 # Characters of up to four bytes that MariaDB's TEXT takes.
 LONGEST_REASON = 16_000
+LONGEST_KIND = 64
 
 # Made once: every boot ends an action and an event.
 _ACTIONS: Any = InstanceAction.__table__
@@ -26,7 +28,12 @@ _END = (
 _END_EVENTS = (
     update(_EVENTS)
     .where(in_list(_EVENTS.c.action_id), _EVENTS.c.finish_time.is_(None))
-    .values(finish_time=bindparam("b_at"), result=bindparam("b_result"), details=bindparam("b_text"))
+    .values(
+        finish_time=bindparam("b_at"),
+        result=bindparam("b_result"),
+        details=bindparam("b_text"),
+        kind=bindparam("b_kind"),
+    )
 )
 _BEGIN = insert(_ACTIONS)
 _BEGIN_RETURNING = _BEGIN.returning(_ACTIONS.c.instance_uuid, _ACTIONS.c.id)
@@ -49,15 +56,15 @@ def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]
 
 
 def end(
-    session: Session, action_ids: Collection[int], at: datetime, *, error: str | None = None, event: bool = True
+    session: Session, action_ids: Collection[int], at: datetime, *, error: Failure | None = None, event: bool = True
 ) -> None:
-    """The actions ended: well, or with `error`.
+    """The actions ended: well, or with `error`, of which an action has the text for people and an event the details.
 
     The attempt that was open ended likewise, unless `event` is False.
     """
     if not action_ids:
         return
-    session.connection().execute(_END, _ended(action_ids, at, error))
+    session.connection().execute(_END, _ended(action_ids, at, error.message if error is not None else None))
     if event:
         end_events(session, action_ids, at, error=error)
 
@@ -67,8 +74,10 @@ def begin_events(session: Session, rows: Sequence[Mapping[str, Any]], event: str
     session.connection().execute(_INSERT_EVENTS, [{"event": event, **row} for row in rows])
 
 
-def end_events(session: Session, action_ids: Collection[int], at: datetime, *, error: str | None = None) -> None:
-    session.connection().execute(_END_EVENTS, _ended(action_ids, at, error))
+def end_events(session: Session, action_ids: Collection[int], at: datetime, *, error: Failure | None = None) -> None:
+    values = _ended(action_ids, at, error.details if error is not None else None)
+    values["b_kind"] = _kind(error) if error is not None else None
+    session.connection().execute(_END_EVENTS, values)
 
 
 def _ended(action_ids: Collection[int], at: datetime, error: str | None) -> dict[str, Any]:
@@ -80,14 +89,25 @@ def _ended(action_ids: Collection[int], at: datetime, error: str | None) -> dict
     }
 
 
-def add_failed_event(session: Session, action_id: int, event: str, host: str, at: datetime, reason: str) -> None:
+def add_failed_event(session: Session, action_id: int, event: str, host: str, at: datetime, failure: Failure) -> None:
     """One try of an action failed on a host; the action goes on."""
     times = {"start_time": at, "finish_time": at}
     session.connection().execute(
         insert(InstanceActionEvent).values(
-            action_id=action_id, event=event, host=host, result="Error", details=_kept(reason), **times
+            action_id=action_id,
+            event=event,
+            host=host,
+            result="Error",
+            details=_kept(failure.details),
+            kind=_kind(failure),
+            **times,
         )
     )
+
+
+def _kind(failure: Failure) -> str:
+    """Hosts send kinds of any length, too."""
+    return failure.kind.replace("\0", "")[:LONGEST_KIND]
 
 
 def _kept(reason: str | None) -> str | None:
@@ -96,20 +116,23 @@ def _kept(reason: str | None) -> str | None:
 
 
 class FailedAttempt(NamedTuple):
+    """`kind` None: an older release has noted none."""
+
     host: str
     reason: str
+    kind: str | None
 
 
 def failed_attempts(session: Session, action_id: int) -> list[FailedAttempt]:
     """The failed attempts of an action, in their order."""
     model = InstanceActionEvent
-    query = select(model.host, model.details).where(model.action_id == action_id, model.result == "Error")
-    return [FailedAttempt(host or "?", details or "") for host, details in session.execute(query.order_by(model.id))]
+    query = select(model.host, model.details, model.kind).where(model.action_id == action_id, model.result == "Error")
+    rows = session.execute(query.order_by(model.id))
+    return [FailedAttempt(host or "?", details or "", kind) for host, details, kind in rows]
 
 
-def add_faults(session: Session, instance_uuids: Collection[str], at: datetime, message: str, details: str) -> None:
-    rows = [
-        {"instance_uuid": uuid, "code": 500, "message": _kept(message), "details": details, "created_at": at}
-        for uuid in instance_uuids
-    ]
+def add_faults(session: Session, instance_uuids: Collection[str], at: datetime, failure: Failure) -> None:
+    told = {"message": _kept(failure.message), "details": _kept(f"{failure.kind}: {failure.details}")}
+    told |= {"kind": _kind(failure)}
+    rows = [{"instance_uuid": uuid, "code": 500, "created_at": at, **told} for uuid in instance_uuids]
     session.connection().execute(insert(InstanceFault), rows)

@@ -96,6 +96,9 @@ def test_what_a_guest_writes_does_not_act_on_the_terminal(api: ApiServer) -> Non
         assert terminal.wait() == 0
     assert "login:" in terminal.text
     assert "\x1b" not in terminal.text
+    with Terminal("--url", api.url, "server", "console", "log", "web", "--raw") as terminal:
+        assert terminal.wait() == 0
+    assert "\x1b[2Jlogin:" in terminal.text
 
 
 def test_an_upload_shows_how_far_it_is(api: ApiServer, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from minova import errors
 from minova.db import models
+from minova.objects.failures import UNKNOWN, text_of
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, request
 from tests.functional.scheduler.cloud import named
 
@@ -150,7 +151,7 @@ class ScheduleCases:
         harness.scheduler.mood = RuntimeError("a filter broke")
         (uuid,) = harness.create()
         assert harness.fault(uuid) == "RuntimeError: Scheduling failed: a filter broke"
-        assert harness.diagnosis(uuid).error == "Scheduling failed: a filter broke"
+        assert harness.diagnosis(uuid).error == text_of("SchedulingFailed")  # which people read, too
         harness.scheduler.mood = None
         (other,) = harness.create()
         assert harness.allocated() == {other: "a"}
@@ -250,7 +251,7 @@ class FailureCases:
         assert harness.scheduler.asked[-1][2] == 0
         harness.fail("a", uuid, reason="no such CPU")
         assert harness.fault(uuid) == "RescheduledException: a: no such CPU"
-        assert harness.outcome(uuid) == "Error: a: no such CPU"
+        assert harness.outcome(uuid) == f"Error: {UNKNOWN}"
         assert harness.state(uuid) == "error/None on None"
         assert harness.allocated() == {}
 

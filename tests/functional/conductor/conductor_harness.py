@@ -176,9 +176,17 @@ class ConductorHarness:
             self.conductor.begin_attempt(CTX, **said, step=step)
         self.succeed(host, uuid, attempt)
 
-    def fail(self, host: str, uuid: str, attempt: int = 1, reason: str = "disk broken", retriable: bool = True) -> None:
+    def fail(
+        self,
+        host: str,
+        uuid: str,
+        attempt: int = 1,
+        reason: str = "disk broken",
+        retriable: bool = True,
+        kind: str = "",
+    ) -> None:
         said: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
-        self.conductor.build_failed(CTX, **said, reason=reason, retriable=retriable)
+        self.conductor.build_failed(CTX, **said, reason=reason, retriable=retriable, kind=kind)
 
     # -- users -----------------------------------------------------------------------------------------------------
 
@@ -227,7 +235,7 @@ class ConductorHarness:
             model = models.InstanceFault
             query = select(model).where(model.instance_uuid == uuid).order_by(model.id.desc())
             row = session.scalars(query).first()
-            return f"{row.details}: {row.message}" if row is not None else ""
+            return row.details if row is not None else ""
 
     def diagnosis(self, uuid: str) -> Diagnosis:
         with self.db.read() as session:

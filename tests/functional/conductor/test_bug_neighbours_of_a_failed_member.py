@@ -18,6 +18,7 @@ from minova.conductor.tasks.batches import together_or_alone
 from minova.db import models
 from minova.db import purge as db_purge
 from minova.db.hosts import node_audits
+from minova.objects.failures import Failure
 from minova.objects.node_audit import NodeAudit
 from tests.functional.conductor.conductor_harness import CTX, START, ConductorHarness, request
 from tests.functional.conductor.notifications.test_instances import Open, names, open_harness
@@ -108,7 +109,7 @@ def test_builds_past_their_deadline_end_beside_one_that_cannot(
             raise RuntimeError("boom")
 
     monkeypatch.setattr(build_instances, "fail_builds", failing)
-    harness.conductor.collaborators.servers.builds.expire(epochs, "too late")
+    harness.conductor.collaborators.servers.builds.expire(epochs, Failure(kind="BuildTimeout", details="too late"))
     assert [harness.instance(uuid).vm_state for uuid in uuids] == ["error", "building", "error"]
 
 

@@ -12,7 +12,7 @@ from minova.api.http.call import Call
 from minova.db.api_queries import instances
 from minova.db.api_queries.instances import Attempt
 from minova.objects.diagnosis import Diagnosis, LostHost
-from minova.objects.redact import redact_hosts
+from minova.objects.failures import text_of
 
 HOSTS = "minova:servers:diagnosis:hosts"
 # Replaces a host that only administrators may see, so that the count stays.
@@ -23,7 +23,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
         record = instances.last_diagnosis(session, row.uuid)
-        attempts = instances.attempts(session, [row.uuid]).get(row.uuid, ())
+        attempts = instances.attempts(session, row.uuid)
     if record is None:
         raise errors.NotFound(
             f"There is no Diagnosis of instance {row.uuid}: it was not scheduled, or that is too long ago."
@@ -50,12 +50,11 @@ def counts_only(diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
 
 
 def _attempt(call: Call, attempt: Attempt) -> dict[str, Any]:
-    admin = call.permits(HOSTS)
-    reason = attempt.reason or ""
+    admin, failed = call.permits(HOSTS), attempt.result == "Error"
     return {
         "host": attempt.host if admin else "",
         "result": attempt.result,
-        "reason": reason if admin else redact_hosts(reason, attempt.names),
+        "reason": attempt.reason or "" if admin else text_of(attempt.kind) if failed else "",
         "started_at": times.microseconds(attempt.started_at),
         "finished_at": times.microseconds(attempt.finished_at),
     }

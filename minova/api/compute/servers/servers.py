@@ -1,6 +1,6 @@
 """`/servers`: list, show, delete; `create` has a file of its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -15,7 +15,6 @@ from minova.api.http.structs import page_size
 from minova.api.policies.enforcer import Target
 from minova.db import models
 from minova.db.api_queries import availability_zones, instances
-from minova.objects.redact import redact_hosts
 
 
 def list_servers(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -83,16 +82,6 @@ def _page(call: Call, shown: list[Any], rows: Sequence[models.Instance], more: b
 def _views(api: Collaborators, call: Call, session: Session, rows: Sequence[models.Instance]) -> list[ServerView]:
     broken = [row.uuid for row in rows if shows_fault(row)]
     faults = instances.last_faults(session, broken)
-    if not call.ctx.is_admin:
-        _hide_hosts(session, faults)
     zones = availability_zones.by_host(session, {row.host for row in rows if row.host is not None})
     default = api.conf.scheduler.default_availability_zone
     return [view(call, row, faults.get(row.uuid), zones.get(row.host or "", default)) for row in rows]
-
-
-def _hide_hosts(session: Session, faults: Mapping[str, models.InstanceFault]) -> None:
-    """Removes the names of hosts from fault messages: only administrators may see them."""
-    for uuid, attempts in instances.attempts(session, faults.keys()).items():
-        fault = faults[uuid]
-        session.expunge(fault)
-        fault.message = redact_hosts(fault.message, {name for attempt in attempts for name in attempt.names})

@@ -20,10 +20,16 @@ class ServerConsoleLog(Command):
         parser = super().get_parser(prog_name)
         parser.add_argument("server", metavar="SERVER", help="name or ID")
         parser.add_argument("--lines", type=positive, metavar="N", help="only the last N lines")
+        parser.add_argument(
+            "--raw",
+            action="store_true",
+            help="also on a terminal print control characters as they are: the guest can then change what the terminal shows and does",
+        )
         parser.add_argument("--follow", action="store_true", help="go on printing what comes, until Ctrl-C")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self._harmless = self.app.stdout.isatty() and not parsed_args.raw
         uuid = find.server(self.client, parsed_args.server)["id"]
         if parsed_args.follow:
             self._follow(uuid, parsed_args.lines)
@@ -59,7 +65,7 @@ class ServerConsoleLog(Command):
 
     def _print(self, text: str) -> None:
         # A guest writes what it likes: on a terminal its control characters must not act.
-        self.app.stdout.write(harmless(text) if self.app.stdout.isatty() else text)
+        self.app.stdout.write(harmless(text) if self._harmless else text)
         self.app.stdout.flush()
 
 

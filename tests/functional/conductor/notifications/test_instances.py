@@ -10,6 +10,7 @@ from oslo_messaging.notify import _impl_test
 from minova.conductor.servers.finish import fail_builds
 from minova.db.servers import instances, tasks
 from minova.notifier import Notifier
+from minova.objects.failures import Failure
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness
 from tests.functional.scheduler.cloud import named
 from tests.servers.private_server import free_ports
@@ -128,7 +129,14 @@ def test_what_is_not_committed_is_not_told(open_harness: Open) -> None:
 
     def work(session: Any) -> None:
         standings, held = instances.lock(session, [uuid]), tasks.lock(session, [uuid])
-        fail_builds(session, standings, list(held.values()), "K", "m", harness.conductor.worker.at(), harness.db.now())
+        fail_builds(
+            session,
+            standings,
+            list(held.values()),
+            Failure(kind="K", details="m"),
+            harness.conductor.worker.at(),
+            harness.db.now(),
+        )
         raise RuntimeError("The process ends here")
 
     with pytest.raises(RuntimeError):

@@ -6,6 +6,7 @@ import pytest
 
 from minova import errors
 from minova.db import models
+from minova.objects.failures import Failure
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import named
 
@@ -224,7 +225,7 @@ def test_what_the_former_owner_of_a_task_does_is_void(harness: ConductorHarness)
     harness.now += 31
     harness.start("two")
     harness.settle()
-    harness.conductor.collaborators.actions.expire(uuid, task.epoch, "a late look")
+    harness.conductor.collaborators.actions.expire(uuid, task.epoch, Failure(kind="HostDown", details="a late look"))
     assert harness.state(uuid) == "active/powering-off on a"
 
 

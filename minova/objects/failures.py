@@ -1,0 +1,71 @@
+"""Why something failed: a kind with a fixed text for people, and all details for administrators. Pure.
+
+    host: error --kind_of--> kind, details --report--> conductor: Failure --> fault and event in the tables --> API
+                                                                                      people: the fixed text of the kind
+                                                                                      administrators: the details, too
+
+Details name hosts, paths, programs and libvirt's words (CVE-2019-14433), so no part of them is in a text for people. A host reports its
+kind as one of these words; what is not in the table, or comes from an older release, has the text of UNKNOWN.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from minova import errors
+
+UNKNOWN = "The host could not do it. An administrator sees the reason."
+INTERNAL_ERROR = "InternalError"
+# What people read, by the kind: the name of an error class, or of what the conductor itself has noticed.
+TEXTS: Mapping[str, str] = {
+    "ImageUnacceptable": "The image cannot be booted: it is damaged, unsafe, not of its declared format, or does not fit the flavor.",
+    "BadRequest": "The request asks for something that no host can do.",
+    "HardwareNotOffered": "The host does not offer the hardware that the image or the flavor asks for.",
+    "ComputeResourcesUnavailable": "The host has no room left for the server.",
+    "DiskFull": "There is no disk space left on the host.",
+    "HypervisorUnavailable": "The hypervisor of the host could not do it.",
+    "ServiceUnavailable": "Another service did not answer the host.",
+    "NotFound": "The host does not know the server.",
+    "Conflict": "The server is in use by another operation on the host.",
+    "PeerTooOld": "The host runs an older release, which cannot do it.",
+    INTERNAL_ERROR: "An internal error occurred on the host. An administrator sees the reason.",
+    "HostDown": "The host does not answer.",
+    "HostTooSlow": "The host did not report in time.",
+    "BuildTimeout": "The server was not built in time.",
+    "NoScheduler": "No scheduler answered in time.",
+    "UnsupportedPolicyException": "No scheduler serves the policy of the server group.",
+    "SchedulingFailed": "The scheduler failed. An administrator sees the reason.",
+}
+# What every host would refuse alike: another one is not tried.
+CAUSED_BY_REQUEST = frozenset({"ImageUnacceptable", "BadRequest"})
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """`text`: for people, if it is not that of the kind. It is made of fixed texts and of what the request itself names."""
+
+    kind: str
+    details: str
+    text: str = ""
+
+    @property
+    def message(self) -> str:
+        return self.text or text_of(self.kind)
+
+
+def text_of(kind: str | None) -> str:
+    """The fixed text for people; None: an older release has noted no kind."""
+    return TEXTS.get(kind or "", UNKNOWN)
+
+
+def kind_of(error: Exception) -> str:
+    """The first class of the error, from its own upwards, that has a text."""
+    if isinstance(error, errors.MinovaError):
+        for kind in type(error).__mro__:
+            if kind.__name__ in TEXTS:
+                return kind.__name__
+    return INTERNAL_ERROR
+
+
+def attempts_text(kinds: Sequence[str | None]) -> str:
+    """Each reason once, in their order: `There is no disk space left on the host. The host does not answer.`"""
+    return " ".join(dict.fromkeys(text_of(kind) for kind in kinds))
