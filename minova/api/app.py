@@ -12,7 +12,7 @@ from minova.api.http import app as http
 from minova.api.http.auth import authenticator
 from minova.api.image.collaborators import Collaborators as ImageCollaborators
 from minova.api.image.definition import ImageDefinition
-from minova.api.image.store import ImageStore
+from minova.api.image.store import ImageStore, Limits
 from minova.api.placement.app import make_app as make_placement
 from minova.api.policies.enforcer import Policy
 from minova.contracts.compute import ComputeApi
@@ -80,6 +80,11 @@ def _is_image(path: str) -> bool:
     return path == "/v2" or path.startswith(("/v2/", "/image"))
 
 
+def image_store(conf: cfg.ConfigOpts) -> ImageStore:
+    limits = lambda: Limits(size_cap=conf.api.image_size_cap, reserve=conf.free_space_reserve_mb << 20)  # noqa: E731
+    return ImageStore(conf.api.images_path, limits)
+
+
 def make_app(
     conf: cfg.ConfigOpts,
     db: Database,
@@ -96,7 +101,7 @@ def make_app(
     placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes, policy)
     require_aliases(conf.pci.alias)
     servers = ComputeCollaborators(conf=conf, db=db, conductor=conductor, compute=compute)
-    images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=ImageStore(conf.api.images_path))
+    images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=image_store(conf))
     return App(
         http.make_app(ComputeDefinition(servers), authenticate, policy),
         http.make_app(ImageDefinition(images), authenticate, policy),

@@ -15,6 +15,8 @@ def connect(conf: cfg.ConfigOpts, stopping: threading.Event, *, readonly: bool =
     """One log line for each vain try. SchemaMismatch: it answers, but its schema is absent or too old."""
     database = opened(conf, readonly=readonly)
     until_available("database", lambda: require_schema(database), stopping)
+    if not readonly:
+        database.hold_ballast()
     return database
 
 
@@ -41,6 +43,7 @@ def opened(conf: cfg.ConfigOpts, *, readonly: bool = False, durable: bool = True
         readonly=readonly,
         pool_size=options.max_pool_size,
         durable=durable,
+        ballast=durable and not readonly,
         timeouts=_timeouts(conf),
     )
 

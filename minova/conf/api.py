@@ -60,5 +60,13 @@ OPTS: list[cfg.Opt] = [
         help="Most bytes of a request body; image data are not counted.",
     ),
     cfg.IntOpt("threads", default=16, min=1, help="Requests served at the same time."),
+    cfg.IntOpt(
+        "image_size_cap",
+        default=1 << 40,
+        min=1,
+        max=1 << 63,
+        mutable=True,
+        help="Most bytes of an image, as in Glance: 1 TiB. A larger upload is answered 413, at once if its length is announced.",
+    ),
     cfg.StrOpt("images_path", default="$state_path/images", help="Folder of the image store."),
 ]

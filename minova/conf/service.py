@@ -24,6 +24,14 @@ OPTS: list[cfg.Opt] = [
         help="Top folder of what minova keeps on this host.",
     ),
     cfg.IntOpt(
+        "free_space_reserve_mb",
+        default=1024,
+        min=0,
+        mutable=True,
+        help="MB of their file systems that uploads to the image store and downloads to a host's image cache leave free. A file "
+        "that would take more is refused, and one without an announced length is stopped.",
+    ),
+    cfg.IntOpt(
         "report_interval",
         default=10,
         min=1,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ from sqlalchemy.sql import ColumnElement
 from minova import errors
 from minova.codecs import parse_json, write_json
 from minova.db import clock as clocks
+from minova.db.ballast import Ballast
 from minova.db.clock import CloudNow
 from minova.db.models.clock import EpochNow
 from minova.outages import Outage
@@ -80,6 +82,10 @@ def _shown_by(clock: Callable[[], float]) -> ColumnElement[float]:
     return BindParameter(None, callable_=clock, type_=Double(), unique=True)
 
 
+class _RoomMade(errors.ServiceUnavailable):
+    """The disk was full, and has room now for some writes: the same transaction may succeed."""
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds; the options of group [database] with the same names."""
 
@@ -95,7 +101,8 @@ class Database:
 
     A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections at
     the same time (not SQLite); more work waits.
-    `durable` False: SQLite does not wait for the disk, for throw-away databases.
+    `durable` False: SQLite does not wait for the disk, for throw-away databases. `ballast`: space is kept for the time when the
+    disk of a SQLite file is full.
     `timeouts` None: statements may take as long as they do, as those of migrations.
     InvalidConfiguration: no such URL.
     """
@@ -109,6 +116,7 @@ class Database:
         readonly: bool = False,
         pool_size: int = 10,
         durable: bool = True,
+        ballast: bool = False,
         timeouts: Timeouts | None = None,
     ):
         self._timeouts = timeouts
@@ -123,10 +131,13 @@ class Database:
         self.dialect = self.engine.dialect.name
         self._reads = {"minova_reads": True, **_OF_READS.get(self.dialect, {})}
         self._turn: AbstractContextManager[object] = nullcontext()
+        self._ballast: Ballast | None = None
         if self.dialect == "sqlite":
             event.listen(self.engine, "connect", self._set_pragmas)
             event.listen(self.engine, "begin", self._begin)
             self._turn = _writer_of(self.engine.url.database or "")
+            if ballast and self.engine.url.database:
+                self._ballast = Ballast(Path(self.engine.url.database))
             return
         if self.engine.driver == "psycopg":
             event.listen(self.engine, "do_connect", _connect_psycopg)
@@ -197,7 +208,23 @@ class Database:
                     LOG.warning("A transaction was given up after %d tries: %s", ATTEMPTS, error.orig)
                     raise errors.ServiceUnavailable("The database is too busy.") from error
                 _pause(attempt)
+            except _RoomMade:
+                LOG.info("A transaction that found the disk full is repeated")
         raise AssertionError("unreachable")
+
+    def hold_ballast(self) -> bool:
+        """Whether there is room for what is new, with a reserve for deletes and heartbeats, which is made if it can be.
+
+        Only a SQLite file has such a reserve; a database server looks after its own disk.
+        """
+        return self._ballast is None or self._ballast.hold()
+
+    def require_room(self) -> None:
+        """To be asked before anything new is written. DiskFull: what room there is, deletes and heartbeats need."""
+        if not self.hold_ballast():
+            raise errors.DiskFull(
+                "There is no room left for the database. Delete something, or tell your administrator."
+            )
 
     def close(self) -> None:
         self.engine.dispose()
@@ -210,6 +237,8 @@ class Database:
         except (DBAPIError, PoolTimeout) as error:
             if not is_away(error, readonly=self._readonly):
                 raise
+            if self._ballast is not None and "is full" in _reason(error) and self._ballast.give_up():
+                raise _RoomMade("The database does not answer.") from error
             self._outage.failed(_reason(error))
             raise errors.ServiceUnavailable("The database does not answer.") from error
         self._outage.answered()

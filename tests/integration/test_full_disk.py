@@ -12,6 +12,7 @@ from minova.db.engine import Database
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.integration.leftovers import domains_and_disks, leftovers_in_tables
+from tests.integration.test_standalone import Standalone
 from tests.servers.libvirtd import Libvirtd
 
 pytestmark = pytest.mark.timeout(300)
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.timeout(300)
 MB = 1 << 20
 # Room for one image, and not for two; the tiny file system of a host has none for either.
 STORE_MB, HOST_MB, IMAGE_MB = 6, 3, 4
+CAP_MB = 5
 SMALL, OTHER = "hv-small", "hv-other"
 
 
@@ -57,7 +59,13 @@ def cloud(
     with (
         small_disk(folder / "store", STORE_MB) as store,
         small_disk(folder / SMALL / "state" / "instances", HOST_MB),
-        Deployment(folder, fresh_rabbit_url(), database_url, api={"images_path": store}) as deployment,
+        Deployment(
+            folder,
+            fresh_rabbit_url(),
+            database_url,
+            api={"images_path": store, "image_size_cap": CAP_MB * MB},
+            DEFAULT={"free_space_reserve_mb": 0},
+        ) as deployment,
     ):
         # A flavor without a disk asks the scheduler for no room, so that the host itself must notice.
         deployment.compute(SMALL, libvirt={"connection_uri": libvirtd.uri, "virt_type": "qemu"})
@@ -88,6 +96,13 @@ def test_an_upload_to_a_full_store_says_so_and_leaves_nothing(cloud: Deployment)
     assert [row["Name"] for row in cloud.json("image", "list") if row["Status"] == "active"] == ["fits"]
 
 
+def test_an_image_beyond_the_cap_is_refused_before_its_bytes_come(cloud: Deployment) -> None:
+    file = cloud.folder / "larger.raw"
+    file.write_bytes(bytes((CAP_MB + 1) * MB))
+    told = cloud.cli("image", "create", "larger", "--file", str(file), "--disk-format", "raw", check=False)
+    assert f"The image is larger than {CAP_MB * MB} bytes" in told
+
+
 def test_a_build_on_a_full_disk_ends_with_the_reason_and_leaves_nothing(
     cloud: Deployment, libvirtd: Libvirtd, database_url: str
 ) -> None:
@@ -112,3 +127,67 @@ def test_a_build_that_finds_the_disk_full_goes_to_the_next_alternate(cloud: Depl
     log = cloud.services["conductor"].log
     assert f"on {SMALL} failed" in log
     cloud.cli("server", "delete", "vm", "--wait")
+
+
+# -- the database on the full disk ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Standalone]:
+    """All of a cloud on one small file system: database, images, disks."""
+    options = {"compute_driver": "fake", "report_interval": 1, "service_down_time": 6, "free_space_reserve_mb": 4}
+    with small_disk(tmp_path / "state", 96):
+        standalone = Standalone(tmp_path, **options)
+        try:
+            yield standalone
+        finally:
+            standalone.kill()
+
+
+def fill(folder: Path) -> Path:
+    """Until not even a page has room."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (MB, 4096):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(size))
+    assert os.statvfs(folder).f_bavail == 0
+    return filler
+
+
+def heartbeats(cloud: Standalone) -> dict[str, tuple[str, str]]:
+    return {row["Binary"]: (row["State"], row["Updated At"]) for row in cloud.json("service", "list")}
+
+
+def refused_at_last(cloud: Standalone) -> bool:
+    """Servers are made as long as there is room in what SQLite has of the disk already."""
+    command = [*cloud.cli_command("server", "create", "more", "--flavor", "m1.nano", "--image", "guest")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        assert "There is no room left for the database" in done.stderr
+    return bool(done.returncode)
+
+
+def test_full_disk_stops_neither_deletes_nor_heartbeats(alone: Standalone) -> None:
+    alone.start()
+    ballast = alone.folder / "state" / "minova.sqlite-ballast"
+    assert ballast.exists()
+    (alone.folder / "guest.raw").write_bytes(bytes(MB))
+    alone.cli("image", "create", "guest", "--file", str(alone.folder / "guest.raw"), "--disk-format", "raw")
+    for name in ("one", "two"):
+        alone.cli("server", "create", name, "--flavor", "m1.nano", "--image", "guest", "--wait")
+    filler = fill(alone.folder / "state")
+    wait_for("a create that finds no room", lambda: refused_at_last(alone), 120)
+    assert not ballast.exists()
+
+    alone.cli("server", "delete", "one", "--wait")
+    before = heartbeats(alone)
+    later = lambda: all(state == "up" and at > before[name][1] for name, (state, at) in heartbeats(alone).items())  # noqa: E731
+    wait_for("heartbeats of every service go on", later, 60)
+    alone.cli("server", "delete", "two", "--wait")
+    assert refused_at_last(alone)
+
+    filler.unlink()
+    alone.cli("server", "create", "three", "--flavor", "m1.nano", "--image", "guest", "--wait")
+    assert ballast.exists()

@@ -66,8 +66,11 @@ class Standalone:
             self._process.kill()
             self._process.wait(10)
 
+    def cli_command(self, *words: str) -> list[str]:
+        return [str(BIN / "minova"), "--url", self.url, *words]
+
     def cli(self, *words: str) -> str:
-        command = [str(BIN / "minova"), "--url", self.url, *words]
+        command = self.cli_command(*words)
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}\n{self.log[-4000:]}"
         return done.stdout

@@ -41,7 +41,7 @@ def upload(api: Collaborators, call: Call) -> None:
     image = images.find(api, call)
     call.require_for(images.target_of(image))
     _check_ready(image, call)
-    with api.store.begin(image.id) as coming:
+    with api.store.begin(image.id, call.request.content_length) as coming:
         saving = msgspec.structs.replace(image, status="saving")
         api.conductor.update_image(call.ctx, image=saving, expected_status="queued")
         try:

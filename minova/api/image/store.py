@@ -9,8 +9,9 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -33,20 +34,45 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class ImageStore:
-    """Makes the folder at the first upload."""
+class ImageTooLarge(errors.MinovaError):
+    code = 413
 
-    def __init__(self, folder: str) -> None:
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes: of the largest image, and that uploads leave free in the file system of the store."""
+
+    size_cap: int = 1 << 40
+    reserve: int = 0
+
+    def require(self, folder: Path, size: int, more: int) -> None:
+        """Whether an upload that has `size` bytes may write `more`. Raises ImageTooLarge, DiskFull."""
+        if size + more > self.size_cap:
+            raise ImageTooLarge(
+                f"The image is larger than {self.size_cap} bytes, the most that an image may have here."
+            )
+        if more > shutil.disk_usage(folder).free - self.reserve:
+            raise errors.DiskFull("There is no room left in the image store.")
+
+
+class ImageStore:
+    """Makes the folder at the first upload. `limits` are asked for at each upload."""
+
+    def __init__(self, folder: str, limits: Callable[[], Limits] = Limits) -> None:
         self._folder = Path(folder)
+        self._limits = limits
 
     def path(self, image_id: str) -> Path:
         return self._folder / image_id
 
-    def begin(self, image_id: str) -> "Upload":
-        """Raises DiskFull or ServiceUnavailable if the folder is not writable."""
+    def begin(self, image_id: str, announced: int | None = None) -> "Upload":
+        """`announced`: bytes that are to come. Raises ImageTooLarge or DiskFull if they have no place; ServiceUnavailable if the
+        folder is not writable.
+        """
+        limits = self._limits()
         try:
             make_folder(self._folder)
-            return Upload(self._folder, image_id)
+            limits.require(self._folder, 0, announced or 0)
+            return Upload(self._folder, image_id, limits)
         except OSError as error:
             raise _store_error(error) from None
 
@@ -74,7 +100,8 @@ class Upload:
 
     keep = False
 
-    def __init__(self, folder: Path, image_id: str) -> None:
+    def __init__(self, folder: Path, image_id: str, limits: Limits) -> None:
+        self._limits = limits
         self._final = folder / image_id
         self.path = folder / f"{image_id}.{secrets.token_hex(8)}.part"
         self._file = self.path.open("xb")
@@ -90,10 +117,12 @@ class Upload:
         self._file.close()
 
     def write(self, source: Iterator[bytes]) -> Digest:
-        """Writes and syncs all of `source`. Raises DiskFull if there is no space."""
+        """Writes and syncs all of `source`. Raises ImageTooLarge or DiskFull as soon as it exceeds a limit."""
         # MD5 is what the Image API's `checksum` is; nothing relies on it for safety.
         md5, sha256, size = hashlib.md5(usedforsecurity=False), hashlib.sha256(), 0
         for chunk in source:
+            # Asked each time: the length may not have been announced, and others write, too.
+            self._limits.require(self._final.parent, size, len(chunk))
             md5.update(chunk)
             sha256.update(chunk)
             size += len(chunk)

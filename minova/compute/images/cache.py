@@ -12,7 +12,6 @@ import logging
 import math
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ from minova.codecs import Decoder
 from minova.objects.image import Image
 from minova.private_files import make_folder
 from minova.virt import image_format, inspections
-from minova.virt.disk_space import disk_full
+from minova.virt.disk_space import disk_full, require_room
 from minova.virt.image_format import ImageFacts
 
 LOG = logging.getLogger(__name__)
@@ -116,6 +115,7 @@ class ImageCache:
         self._url = conf.glance.endpoint_override.rstrip("/")
         self._tries = conf.glance.num_retries + 1
         self._pause = pause
+        self._conf = conf
         self._fetches: dict[tuple[str, str], _Fetch] = {}
         self._lock = threading.Lock()
         self._http = urllib3.PoolManager(
@@ -269,12 +269,21 @@ class ImageCache:
             raise errors.ImageUnacceptable(f"Image id {image.id!r} is none")
         with self._get(f"{self._url}/v2/images/{image.id}/file") as response, part.open("wb") as file:
             _refuse_status(response.status, image)
-            _room_for(file, image)
-            digest = _save(response, file, image, fetch.require_wanted)
+            self._require_room(image.size or 0)
+            digest = _save(response, file, image, lambda: self._go_on(fetch))
             file.flush()
             os.fsync(file.fileno())
         if digest != image.os_hash_value:
             raise Mismatch(f"{image.os_hash_algo} expected {image.os_hash_value}, got {digest}")
+
+    def _go_on(self, fetch: _Fetch) -> None:
+        fetch.require_wanted()
+        self._require_room(CHUNK)
+
+    def _require_room(self, wanted: int) -> None:
+        """DiskFull, before the disk is filled and not after."""
+        reserve = int(self._conf.free_space_reserve_mb) << 20
+        require_room(self.folder, wanted, reserve, f"No room for an image in {self.folder}")
 
     @contextlib.contextmanager
     def _get(self, url: str) -> Iterator[urllib3.BaseHTTPResponse]:
@@ -316,13 +325,6 @@ def _refuse_status(status: int, image: Image) -> None:
             f"The image service refuses image {image.id} (HTTP {status}): see [glance] username and password"
         )
     raise Broken(f"HTTP {status}")
-
-
-def _room_for(file: BinaryIO, image: Image) -> None:
-    """Fail before the disk is filled, not after."""
-    free = shutil.disk_usage(file.name).free
-    if image.size is not None and image.size > free:
-        raise errors.DiskFull(f"Image {image.id} of {image.size} bytes > {free} bytes free beside {file.name}")
 
 
 def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, check: Callable[[], None]) -> str:

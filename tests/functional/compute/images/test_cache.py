@@ -159,7 +159,7 @@ def test_the_verdict_beside_the_file_holds_as_long_as_the_rules(
     program = (
         "import sys, pathlib, msgspec\n"
         "from minova.virt.inspections import inspect_once\n"
-        "from tests.functional.virt.test_image_cache import conf, ImageCache, Image\n"
+        "from tests.functional.compute.images.test_cache import conf, ImageCache, Image\n"
         "image = msgspec.json.decode(sys.argv[3], type=Image)\n"
         "path = ImageCache(conf(pathlib.Path(sys.argv[1]), sys.argv[2])).fetch(image)\n"
         "print(inspect_once(path, 'raw').virtual_size)\n"
