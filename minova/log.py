@@ -12,7 +12,17 @@ from minova.context import RequestContext, service_context
 from minova.outages import FirstOfEachKind
 
 # Chatty below a warning, and never about minova's own work.
-_NAMES = ("alembic", "amqp", "cheroot", "kombu", "oslo_concurrency", "oslo.messaging", "oslo_service", "sqlalchemy")
+_NAMES = (
+    "alembic",
+    "amqp",
+    "asyncio",
+    "kombu",
+    "oslo_concurrency",
+    "oslo.messaging",
+    "oslo_service",
+    "sqlalchemy",
+    "uvicorn",
+)
 # The notification driver `log` writes below oslo.messaging's name, and must stay visible.
 _QUIET = [*(f"{name}=WARNING" for name in _NAMES), "oslo.messaging.notification=INFO"]
 

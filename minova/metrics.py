@@ -5,6 +5,7 @@ process: the services of minova-standalone share its page. Pure packages count n
 """
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -14,11 +15,14 @@ from typing import Any
 from oslo_config import cfg
 from oslo_utils.netutils import escape_ipv6
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from minova import errors
 
 LOG = logging.getLogger(__name__)
 
+# The folder in which workers of one service put their figures. prometheus_client reads it when it is imported.
+WORKERS = "PROMETHEUS_MULTIPROC_DIR"
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
 
@@ -96,6 +100,7 @@ class Page:
     """`GET /metrics` in a thread of its own. InvalidConfiguration: its address is taken or is none of this host's."""
 
     binary = "metrics"
+    registry = REGISTRY
 
     def __init__(self, listen: str, port: int) -> None:
         self._address = (listen, port)
@@ -105,7 +110,7 @@ class Page:
     def start(self) -> None:
         listen, port = self._address
         try:
-            self._server, self._thread = start_http_server(port, listen, REGISTRY)
+            self._server, self._thread = start_http_server(port, listen, self.registry)
         except OSError as error:
             raise errors.InvalidConfiguration(
                 f"[prometheus] listen, port: {listen} port {port} cannot be listened on: {error.strerror or error}"
@@ -124,9 +129,17 @@ class Page:
             self._thread.join()
 
 
+def show_workers(folder: str) -> None:
+    """The page of this process shows what its workers count, who were started with this folder in the environment (WORKERS)."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
+    Page.registry = registry
+
+
 def page(conf: cfg.ConfigOpts, default_port: int) -> list[Page]:
-    """The page, if the configuration wants one."""
+    """The page, if the configuration wants one. A worker has none: its parent shows its figures."""
     options = conf.prometheus
-    if not options.enabled:
+    if not options.enabled or WORKERS in os.environ:
         return []
     return [Page(options.listen, default_port if options.port is None else options.port)]

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 from oslo_config import cfg
 
+from minova.api.access.auth import authenticator
+from minova.api.access.failure_table import FailureTable
 from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
 from minova.api.compute.definition import PROJECT_IN_PATH, ComputeDefinition
 from minova.api.http import app as http
-from minova.api.http.auth import authenticator
 from minova.api.image.collaborators import Collaborators as ImageCollaborators
 from minova.api.image.definition import ImageDefinition
 from minova.api.image.store import ImageStore, Limits
@@ -91,12 +92,14 @@ def make_app(
     conductor: ConductorApi,
     compute: Callable[[str], ComputeApi],
     placement_writes: Callable[[], Database] | None = None,
+    failures: FailureTable | None = None,
 ) -> App:
     """`placement_writes` opens the database to which Placement writes; None: Placement is not served here.
+    `failures`: a table of failed logins that workers share.
 
     Raises InvalidConfiguration if the options for authentication contradict each other, a policy cannot be used, or a PCI alias is invalid.
     """
-    authenticate = authenticator(conf)
+    authenticate = authenticator(conf, failures)
     policy = Policy(conf)
     placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes, policy)
     require_aliases(conf.pci.alias)

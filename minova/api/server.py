@@ -1,37 +1,53 @@
 """`minova-api` as a service."""
 
 import logging
+import socket
 import threading
 
 from oslo_config import cfg
 
+from minova.api.access.origin import is_loopback
 from minova.api.app import App
-from minova.api.http.auth import is_loopback
-from minova.api.http.service import HttpService, Listen
 from minova.api.image import recovery
+from minova.api.listener.service import HttpService, Listen, limits_of
 
 LOG = logging.getLogger(__name__)
 
 
+def is_image_data(path: str) -> bool:
+    """Whether requests of this path carry the bytes of an image."""
+    return path.endswith("/file")
+
+
+def listen_of(conf: cfg.ConfigOpts, inherited: socket.socket | None = None) -> Listen:
+    api = conf.api
+    return Listen(
+        host=api.osapi_compute_listen,
+        port=api.osapi_compute_listen_port,
+        host_option="[api] osapi_compute_listen",
+        port_option="osapi_compute_listen_port",
+        threads=api.threads,
+        transfers=api.transfers,
+        is_transfer=is_image_data,
+        limits=limits_of(conf),
+        inherited=inherited,
+        cert_file=api.ssl_cert_file,
+        key_file=api.ssl_key_file,
+    )
+
+
 class ApiService(HttpService):
-    def __init__(self, conf: cfg.ConfigOpts, app: App) -> None:
-        api = conf.api
-        listen = Listen(
-            host=api.osapi_compute_listen,
-            port=api.osapi_compute_listen_port,
-            host_option="[api] osapi_compute_listen",
-            port_option="osapi_compute_listen_port",
-            threads=api.threads,
-            cert_file=api.ssl_cert_file,
-            key_file=api.ssl_key_file,
-        )
-        super().__init__("minova-api", app, listen)
+    """`inherited`: the socket that this worker shares with others."""
+
+    def __init__(self, conf: cfg.ConfigOpts, app: App, inherited: socket.socket | None = None) -> None:
+        super().__init__("minova-api", app, listen_of(conf, inherited))
         self._conf = conf
         self._app = app
         self._stopping = threading.Event()
 
     def start(self) -> None:
         super().start()
+        self._conf.register_mutate_hook(lambda *_: self.reload())
         recovery.start(self._app.images, self._stopping)
         api = self._conf.api
         if api.auth_strategy == "http_basic" and not api.ssl_cert_file and not is_loopback(api.osapi_compute_listen):

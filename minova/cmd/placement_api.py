@@ -15,8 +15,8 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import log
-from minova.api.http.auth import placement_authenticator
-from minova.api.http.service import HttpService, Listen
+from minova.api.access.auth import Authenticator, foreign_server_authenticator, placement_authenticator
+from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.api.placement.app import make_app
 from minova.cmd import database
 from minova.cmd.launch import launch
@@ -61,15 +61,15 @@ def prepare(conf: cfg.ConfigOpts) -> "tempfile.TemporaryDirectory[str]":
 def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
     if conf.dev:
         folder = prepare(conf)
-        service = Development(PROG, _application(conf, stopping), _listen(conf))
+        service = Development(PROG, _application(conf, stopping, placement_authenticator(conf)), _listen(conf))
         service.folder = folder
         return [service]
-    return [HttpService(PROG, _application(conf, stopping), _listen(conf))]
+    return [HttpService(PROG, _application(conf, stopping, placement_authenticator(conf)), _listen(conf))]
 
 
-def _application(conf: cfg.ConfigOpts, stopping: threading.Event) -> falcon.App[Any, Any]:
+def _application(conf: cfg.ConfigOpts, stopping: threading.Event, authenticate: Authenticator) -> falcon.App[Any, Any]:
     reads = database.connect(conf, stopping, readonly=True)
-    return make_app(conf, placement_authenticator(conf), reads, lambda: database.opened(conf, durable=not conf.dev))
+    return make_app(conf, authenticate, reads, lambda: database.opened(conf, durable=not conf.dev))
 
 
 def _listen(conf: cfg.ConfigOpts) -> Listen:
@@ -80,17 +80,19 @@ def _listen(conf: cfg.ConfigOpts) -> Listen:
         host_option="[placement] listen",
         port_option="listen_port",
         threads=conf.api.threads,
+        transfers=conf.api.transfers,
+        limits=limits_of(conf),
         cert_file=None if conf.dev else conf.api.ssl_cert_file,
         key_file=None if conf.dev else conf.api.ssl_key_file,
     )
 
 
 def application() -> falcon.App[Any, Any]:
-    """The options are those of $MINOVA_CONF, or of the usual files."""
+    """The options are those of $MINOVA_CONF, or of the usual files. Raises InvalidConfiguration for noauth: this server is not minova's."""
     files = [os.environ["MINOVA_CONF"]] if "MINOVA_CONF" in os.environ else None
     conf = configuration.load([], PROG, files=files, cli=CLI)
     log.setup(conf)
-    return _application(conf, threading.Event())
+    return _application(conf, threading.Event(), foreign_server_authenticator(conf))
 
 
 def main() -> NoReturn:

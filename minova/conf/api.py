@@ -32,8 +32,9 @@ OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "trusted_proxies",
         default=[],
-        help="Addresses or networks (10.0.0.0/8) of reverse proxies, whose X-Forwarded-For names the client. Failed logins are "
-        "counted by the client's address: without this option all clients behind a proxy count as one.",
+        help="Addresses or networks (10.0.0.0/8) of reverse proxies, whose X-Forwarded-For, -Proto and -Host are believed; from "
+        "others these headers are ignored. Failed logins are counted by the client's address: without this option all "
+        "clients behind a proxy count as one.",
     ),
     cfg.HostAddressOpt(
         "osapi_compute_listen",
@@ -59,7 +60,35 @@ OPTS: list[cfg.Opt] = [
         min=1024,
         help="Most bytes of a request body; image data are not counted.",
     ),
-    cfg.IntOpt("threads", default=16, min=1, help="Requests served at the same time."),
+    cfg.IntOpt(
+        "workers",
+        default=1,
+        min=1,
+        help="Processes of minova-api, which share its address: one for each processor uses them all. With 1 there is no "
+        "process beside the one that was started.",
+    ),
+    cfg.IntOpt("threads", default=16, min=1, help="Requests served at the same time, by each worker."),
+    cfg.IntOpt(
+        "transfers",
+        default=16,
+        min=1,
+        help="Requests with long bodies, uploads and downloads of images served at the same time, by each worker, beside "
+        "`threads`.",
+    ),
+    cfg.IntOpt(
+        "max_connections",
+        default=2000,
+        min=10,
+        help="Connections that each worker holds. When all are taken, the one that has waited longest without a request is "
+        "closed for a new one.",
+    ),
+    cfg.IntOpt(
+        "max_connections_per_address",
+        default=256,
+        min=0,
+        help="Connections of one client address (IPv6: of one /64 network) to each worker; further ones are closed at once. "
+        "trusted_proxies are not counted. 0: no limit.",
+    ),
     cfg.IntOpt(
         "image_size_cap",
         default=1 << 40,

@@ -18,6 +18,13 @@ OPTS: list[cfg.Opt] = [
         "USER:PROJECT for what it says, where admin is the administrator and no token is 401; like noauth it is refused "
         "on any address but loopback.",
     ),
+    cfg.BoolOpt(
+        "noauth_in_any_server",
+        default=False,
+        help="Allow auth_strategy noauth and noauth2 in minova.cmd.placement_api:application() under another WSGI server. minova "
+        "cannot see what that one listens on: everybody who reaches it is administrator. Requests must name a loopback "
+        "host or [placement] listen in their Host header.",
+    ),
     cfg.IntOpt(
         "max_request_body_size",
         default=16 << 20,

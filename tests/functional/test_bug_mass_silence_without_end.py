@@ -36,7 +36,7 @@ class SilencedCloud(ConductorHarness):
         self.scheduler = manager  # type: ignore[assignment]
         self.conductor = self.start("two")
         self._cloud.app = make_app(self._cloud.conf, self._readonly, self.conductor, self._cloud.consoles)  # type: ignore[arg-type]
-        self._cloud.client = falcon.testing.TestClient(self._cloud.app)
+        self._cloud.client = falcon.testing.TestClient(self._cloud.app, headers={"Host": "localhost"})
         self._flavor = self._cloud.make_flavor()["id"]
         self._image = self._cloud.make_image()["id"]
         self.pass_time(2 * BEATS_EVERY)

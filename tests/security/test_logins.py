@@ -12,13 +12,14 @@ import pytest
 
 from minova import conf as configuration
 from minova import errors
-from minova.api.http import auth, throttle
-from minova.api.http.auth import HttpBasic, Unauthenticated, authenticator, printable
-from minova.api.http.throttle import TooManyFailures, parse_networks
+from minova.api.access import auth, throttle
+from minova.api.access.addresses import parse_networks
+from minova.api.access.auth import HttpBasic, Unauthenticated, authenticator, printable
+from minova.api.access.throttle import TooManyFailures
 from minova.api.policies.users import Identity, Users
 from tests.functional.api.conftest import Cloud
 from tests.security.identities import login, with_users
-from tests.unit.api.http.test_auth import AuthRequest
+from tests.unit.api.access.test_auth import AuthRequest
 
 STRANGER, ADMIN = "203.0.113.9", "192.0.2.1"
 

@@ -169,7 +169,7 @@ class Site:
             self.cloud.consoles,
             lambda: self.cloud.db,
         )
-        self.cloud.app, self.cloud.client = app, falcon.testing.TestClient(app)
+        self.cloud.app, self.cloud.client = app, falcon.testing.TestClient(app, headers={"Host": "localhost"})
         self.cloud.conductor.add(service(1, "h1"), node("h1", id=1))
         self.flavor = self.make("admin", "/v2.1/flavors", {"flavor": self.body_of_flavor()})["flavor"]["id"]
         image = self.make("alice", "/v2/images", self.body_of_image())["id"]

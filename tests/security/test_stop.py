@@ -7,7 +7,7 @@ import sys
 PROGRAM = """
 import threading
 from minova import service
-from minova.api.http.service import HttpService, Listen
+from minova.api.listener.service import HttpService, Listen
 
 def app(env, start_response):
     print("busy", flush=True)

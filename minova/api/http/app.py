@@ -7,10 +7,10 @@ import falcon
 import msgspec
 
 from minova import errors
-from minova.api.http.auth import Authenticator
+from minova.api.access.auth import Authenticator
 from minova.api.http.call import Call
 from minova.api.http.definition import ApiDefinition, Route
-from minova.api.http.faults import RETRY_AFTER, drain
+from minova.api.http.faults import RETRY_AFTER
 from minova.api.http.middleware import Identify
 from minova.api.policies.enforcer import Policy
 from minova.log import bound_request
@@ -120,8 +120,6 @@ def _error_handler(definition: ApiDefinition) -> Callable[..., None]:
         headers = dict(error.headers or {}) if isinstance(error, falcon.HTTPError) else {}
         if fault.status == 503:
             headers["Retry-After"] = RETRY_AFTER
-        if request.method in ("PUT", "POST"):
-            drain(request, response)
         content = definition.error_content(request, fault)
         response.status = fault.status
         response.stream = None

@@ -4,7 +4,7 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import falcon
@@ -75,6 +75,11 @@ class ApiDefinition(ABC):
     def max_body_size(self) -> int:
         """In bytes."""
         return int(self.collaborators.conf.api.max_request_body_size)
+
+    @property
+    def allowed_origins(self) -> Collection[str]:
+        """Of pages that may use the API beside those of its own origin."""
+        return ()
 
     @abstractmethod
     def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:

@@ -12,8 +12,6 @@ from minova import errors
 LOG = logging.getLogger(__name__)
 
 RETRY_AFTER = "2"  # seconds
-# The unread rest of a refused request's body is read up to here, so that the client sees the answer and not a broken pipe.
-DRAIN_BYTES = 1 << 20
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,14 +60,3 @@ def phrase(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return "Error"
-
-
-def drain(request: falcon.Request, response: falcon.Response) -> None:
-    """Reads the rest of a short body; closes the connection of a long one, or the server would read it all."""
-    try:
-        rest = request.stream.read(DRAIN_BYTES)
-    except (OSError, ValueError):
-        rest = b""
-    chunked = request.content_length is None and request.get_header("Transfer-Encoding")
-    if len(rest) == DRAIN_BYTES or chunked:
-        response.set_header("Connection", "close")

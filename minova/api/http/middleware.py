@@ -6,10 +6,12 @@ from typing import Any
 import falcon
 
 from minova import errors
-from minova.api.http.auth import CHALLENGE, Authenticator, Unauthenticated
+from minova.api.access.addresses import drop_forged, parse_networks
+from minova.api.access.auth import CHALLENGE, Authenticator, Unauthenticated
+from minova.api.access.origin import require_own_origin
+from minova.api.access.throttle import TooManyFailures
 from minova.api.http.call import Access
 from minova.api.http.definition import ApiDefinition
-from minova.api.http.throttle import TooManyFailures
 from minova.api.policies.enforcer import Caller, Policy
 from minova.context import RequestContext, new_request_id
 
@@ -22,14 +24,19 @@ class QueryTooLong(errors.MinovaError):
 
 
 class Identify:
-    """Puts `request_id`, `version`, `ctx` and `access` into the request's context. `version` is None until it is negotiated."""
+    """Drops what may be forged of the client's address, and refuses pages of other origins. Puts `request_id`, `version`, `ctx` and
+    `access` into the request's context. `version` is None until it is negotiated.
+    """
 
     def __init__(self, definition: ApiDefinition, authenticate: Authenticator, policy: Policy) -> None:
         self._definition = definition
         self._policy = policy
         self._authenticate = authenticate
+        conf = definition.collaborators.conf
+        self._trusted = parse_networks("[api] trusted_proxies", conf.api.trusted_proxies)
 
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
+        drop_forged(request.env, self._trusted)
         request_id = new_request_id()
         request.context.request_id = request_id
         response.set_header("x-openstack-request-id", request_id)
@@ -43,6 +50,7 @@ class Identify:
             request.context.ctx = RequestContext(request_id=request_id)
             request.context.access = self._access(Caller(user_id="", project_id=""))
             return
+        require_own_origin(request, self._definition.allowed_origins)
         try:
             identity = self._authenticate(request)
         except Unauthenticated:

@@ -8,6 +8,7 @@ import falcon
 import msgspec
 
 from minova import errors
+from minova.api.http.body import media_type
 from minova.api.http.call import Call
 from minova.api.image import images
 from minova.api.image.collaborators import Collaborators
@@ -68,7 +69,7 @@ def _take(api: Collaborators, call: Call, image: Image, coming: Upload) -> None:
 
 
 def _check_ready(image: Image, call: Call) -> None:
-    if (call.request.content_type or OCTETS).partition(";")[0].strip().lower() != OCTETS:
+    if media_type(call.request) != OCTETS:
         raise WrongMedia(f"Content-Type must be {OCTETS}.")
     if image.status != "queued":
         raise errors.Conflict(f"Image {image.id} takes no data: its status is {image.status}, not queued.")

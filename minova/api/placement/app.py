@@ -5,8 +5,8 @@ from functools import cache
 
 from oslo_config import cfg
 
+from minova.api.access.auth import Authenticator
 from minova.api.http import app as http
-from minova.api.http.auth import Authenticator
 from minova.api.http.middleware import Cors
 from minova.api.placement.call import Placement
 from minova.api.placement.definition import PlacementDefinition

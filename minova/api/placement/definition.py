@@ -2,6 +2,7 @@
 
 import html
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -54,6 +55,11 @@ class PlacementDefinition(ApiDefinition):
     @property
     def max_body_size(self) -> int:
         return int(self.collaborators.conf.placement.max_request_body_size)
+
+    @property
+    def allowed_origins(self) -> Collection[str]:
+        origins: list[str] = self.collaborators.conf.cors.allowed_origin
+        return origins
 
     def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:
         return versions.negotiate(request, response)

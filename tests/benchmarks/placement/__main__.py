@@ -25,7 +25,7 @@ from falcon import testing
 from sqlalchemy import insert
 
 from minova import conf as configuration
-from minova.api.http.auth import placement_authenticator
+from minova.api.access.auth import placement_authenticator
 from minova.api.placement.app import make_app
 from minova.db import models
 from minova.db.engine import Database
@@ -72,7 +72,9 @@ def in_process(url: str) -> Iterator[Call]:
     conf([], project="minova", default_config_files=[])
     conf.set_override("auth_strategy", "noauth2", group="placement")
     reads, writes = Database(url, readonly=True), Database(url)
-    client = testing.TestClient(make_app(conf, placement_authenticator(conf), reads, lambda: writes))
+    client = testing.TestClient(
+        make_app(conf, placement_authenticator(conf), reads, lambda: writes), headers={"Host": "localhost"}
+    )
 
     def call(method: str, path: str, body: Any) -> int:
         place, _, query = path.partition("?")

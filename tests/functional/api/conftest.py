@@ -59,7 +59,7 @@ class Cloud:
         self.conductor = RowConductor(self.db)
         self.consoles = Consoles()
         self.app: App = make_app(self.conf, self.readonly, self.conductor, self.consoles)  # type: ignore[arg-type]
-        self.client = falcon.testing.TestClient(self.app)
+        self.client = falcon.testing.TestClient(self.app, headers={"Host": "localhost"})
         self.images = folder / "images"
 
     def close(self) -> None:

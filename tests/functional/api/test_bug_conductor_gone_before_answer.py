@@ -52,7 +52,7 @@ class Conductors:
         again = cast(ConductorApi, self.harness.conductor)
         repeating = cast(ConductorApi, RepeatingConductor(cast(ConductorApi, self.first), again, self.cloud.readonly))
         self.cloud.app = make_app(self.cloud.conf, self.cloud.readonly, repeating, self.cloud.consoles)
-        self.cloud.client = falcon.testing.TestClient(self.cloud.app)
+        self.cloud.client = falcon.testing.TestClient(self.cloud.app, headers={"Host": "localhost"})
 
     def ask(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
         """Refuses to go on unless the call to the conductor was lost and the request succeeded."""

@@ -58,7 +58,7 @@ def test_it_serves_on_a_free_port_and_stops_at_once(serve: Serve) -> None:
     port = service.port
     with socket.create_connection((LOOPBACK, port)) as idle, socket.create_connection((LOOPBACK, port)) as half:
         half.sendall(b"GET /v2.1/servers HTT")
-        idle.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        idle.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert idle.recv(4096)
         started = time.monotonic()
         service.stop()
@@ -92,7 +92,7 @@ def test_a_client_that_hangs_up_in_an_upload_leaves_the_image_queued(serve: Serv
     cloud, service = serve()
     image = cloud.make_image(data=None)
     with socket.create_connection((LOOPBACK, service.port)) as client:
-        line = f"PUT /v2/images/{image['id']}/file HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\n"
+        line = f"PUT /v2/images/{image['id']}/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
         client.sendall((line + head).encode())
         until("saving", lambda: cloud.get(f"/v2/images/{image['id']}")["status"] == "saving")
     until("queued again", lambda: cloud.get(f"/v2/images/{image['id']}")["status"] == "queued")
@@ -102,7 +102,7 @@ def test_a_client_that_hangs_up_in_an_upload_leaves_the_image_queued(serve: Serv
 def test_a_long_refused_upload_gets_its_answer_and_is_not_read_to_the_end(serve: Serve) -> None:
     _, service = serve()
     with socket.create_connection((LOOPBACK, service.port), timeout=60) as client:
-        line = "PUT /v2/images/none/file HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\n"
+        line = "PUT /v2/images/none/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
         client.sendall(f"{line}Content-Length: {10**12}\r\n\r\n".encode())
         client.sendall(b"x" * (2 << 20))
         answer = b""

@@ -31,7 +31,7 @@ def test_version_imports_neither_cliff_nor_urllib3() -> None:
 
 @pytest.mark.parametrize("words", ["server list", "hypervisor stats", "service list", "image list"])
 def test_commands_import_nothing_of_the_services(api: ApiServer, words: str) -> None:
-    foreign = SLOW | {"kombu", "falcon", "cheroot", "libvirt", "cmd2", "yaml", "msgspec"}
+    foreign = SLOW | {"kombu", "falcon", "uvicorn", "uvloop", "libvirt", "cmd2", "yaml", "msgspec"}
     assert not imported_by("--url", api.url, *words.split()) & foreign
 
 

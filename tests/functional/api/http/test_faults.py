@@ -183,7 +183,7 @@ def guarded(tmp_path: Path) -> Iterator[Cloud]:
 
 
 def as_user(user: str, password: str = "secret") -> dict[str, Any]:
-    from tests.unit.api.http.test_auth import basic  # noqa: PLC0415
+    from tests.unit.api.access.test_auth import basic  # noqa: PLC0415
 
     return {"headers": {"Authorization": basic(f"{user}:{password}".encode())}}
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from minova import conf as configuration
-from minova.api.http.auth import placement_authenticator
+from minova.api.access.auth import placement_authenticator
 from minova.api.placement.app import make_app
 from minova.db.engine import Database
 from minova.db.models import Base
@@ -67,7 +67,7 @@ class PlacementCloud:
         path, _, query = path.partition("?")
         # Not falcon's client: it insists on a Content-Type where there is nothing, and Placement has none there.
         environ = falcon.testing.create_environ(
-            path, query, method=method, headers=sent, body=text, root_path=root, host="example.com"
+            path, query, method=method, headers=sent, body=text, root_path=root, host="localhost"
         )
         seen = falcon.testing.StartResponseMock()
         content = b"".join(self.app(environ, seen))

@@ -10,7 +10,7 @@ import pytest
 
 from minova import conf as configuration
 from minova import errors
-from minova.api.http.auth import placement_authenticator
+from minova.api.access.auth import placement_authenticator
 from tests.functional.api.placement.conftest import PlacementCloud
 from tests.functional.scheduler.cloud import named
 

@@ -12,6 +12,7 @@ import falcon.testing
 import pytest
 import urllib3
 
+from minova import errors
 from minova.api.app import make_app
 from minova.cmd import placement_api
 from minova.db.engine import Database
@@ -64,7 +65,7 @@ def test_for_development_it_serves_a_new_database_on_loopback_and_leaves_nothing
         headers = {**ADMIN, "Content-Type": "application/json"}
         assert pool.request("POST", url, headers=headers, body=chunks, chunked=True).status == 201
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
-        client.sendall(b"POST /resource_providers HTTP/1.1\r\nHost: x\r\nContent-Length: hi mom\r\n\r\n")
+        client.sendall(b"POST /resource_providers HTTP/1.1\r\nHost: localhost\r\nContent-Length: hi mom\r\n\r\n")
         answered = client.recv(65536).decode()
     assert answered.startswith("HTTP/1.1 400")
     assert "content-length header must be an integer" in answered
@@ -79,14 +80,39 @@ def test_a_port_in_use_names_its_option(folder_of_databases: Path) -> None:
     assert list(folder_of_databases.iterdir()) == []
 
 
-def test_a_wsgi_server_gets_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of options of `application()`."""
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    options = tmp_path / "minova.conf"
-    options.write_text(f"[database]\nconnection = {url}\n")
-    monkeypatch.setenv("MINOVA_CONF", str(options))
+    file = tmp_path / "minova.conf"
+    file.write_text(f"[database]\nconnection = {url}\n")
+    monkeypatch.setenv("MINOVA_CONF", str(file))
+    return file
+
+
+@pytest.mark.parametrize(
+    "strategy", ["", "[placement]\nauth_strategy = noauth2\n", "[placement]\nauth_strategy = noauth\n"]
+)
+def test_a_wsgi_server_of_others_gets_no_application_that_lets_everybody_in(options: Path, strategy: str) -> None:
+    options.write_text(options.read_text() + strategy)
+    with pytest.raises(errors.InvalidConfiguration, match=r"noauth.*this WSGI server may listen on any address"):
+        placement_api.application()
+
+
+def test_a_wsgi_server_gets_the_application(options: Path, tmp_path: Path) -> None:
+    (tmp_path / "htpasswd").write_text("")
+    users = f"[api]\nauth_strategy = http_basic\nhttp_basic_auth_user_file = {tmp_path}/htpasswd\n"
+    options.write_text(options.read_text() + users)
     client = falcon.testing.TestClient(placement_api.application())
-    assert client.simulate_get("/resource_providers").json == {"resource_providers": []}
+    assert client.simulate_get("/resource_providers").status_code == 401
+
+
+def test_a_wsgi_server_gets_noauth_where_it_is_allowed_explicitly(options: Path) -> None:
+    options.write_text(options.read_text() + "[placement]\nnoauth_in_any_server = true\n")
+    client = falcon.testing.TestClient(placement_api.application())
+    assert client.simulate_get("/resource_providers", headers={"Host": "localhost"}).json == {"resource_providers": []}
+    assert client.simulate_get("/resource_providers", headers={"Host": "cloud.example.com"}).status_code == 403
 
 
 @pytest.fixture
@@ -105,7 +131,7 @@ def test_minova_api_has_it_under_placement(cloud: Cloud) -> None:
         return cloud.db
 
     app = make_app(cloud.conf, cloud.readonly, cloud.conductor, cloud.consoles, writes)  # type: ignore[arg-type]
-    client = falcon.testing.TestClient(app)
+    client = falcon.testing.TestClient(app, headers={"Host": "localhost"})
     for root in ("/placement", "/placement/"):
         assert client.simulate_get(root).json["versions"][0]["max_version"] == "1.39"
     assert client.simulate_get("/placement/resource_providers").json == {"resource_providers": []}

@@ -17,7 +17,7 @@ from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, ScheduleAn
 from minova.objects.failures import UNKNOWN
 from minova.objects.request_spec import Selection
 from tests.functional.api.conftest import Cloud
-from tests.unit.api.http.test_auth import basic
+from tests.unit.api.access.test_auth import basic
 
 AT = datetime(2026, 1, 1)  # noqa: DTZ001
 LOST = LostHost(host="h1", node="n1", reason="free memory 1 MB < requested 2 MB")

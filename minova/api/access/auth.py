@@ -4,7 +4,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import ipaddress
 import logging
 import os
 import re
@@ -20,7 +19,10 @@ import falcon
 from oslo_config import cfg
 
 from minova import errors
-from minova.api.http.throttle import Attempt, Network, Throttle, client_address, parse_networks
+from minova.api.access.addresses import Network, client_address, parse_networks
+from minova.api.access.failure_table import FailureTable
+from minova.api.access.origin import is_loopback, require_local_host
+from minova.api.access.throttle import Attempt, Throttle
 from minova.api.policies.users import Identity, Users, with_implied
 
 CHALLENGE = 'Basic realm="minova", charset="UTF-8"'
@@ -46,12 +48,12 @@ class Authenticator(Protocol):
     def __call__(self, request: falcon.Request) -> Identity: ...
 
 
-def authenticator(conf: cfg.ConfigOpts) -> Authenticator:
-    """Raises InvalidConfiguration with the option that does not fit."""
+def authenticator(conf: cfg.ConfigOpts, failures: FailureTable | None = None) -> Authenticator:
+    """`failures`: a table that workers share. Raises InvalidConfiguration with the option that does not fit."""
     if conf.api.auth_strategy == "noauth":
         _require_loopback("[api]", "noauth", "[api] osapi_compute_listen", conf.api.osapi_compute_listen)
-        return noauth
-    return _http_basic(conf)
+        return OnlyLocal(noauth, conf.api.osapi_compute_listen)
+    return _http_basic(conf, failures)
 
 
 def placement_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
@@ -62,13 +64,28 @@ def placement_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
         return _http_basic(conf)
     group = "[placement]" if options.auth_strategy else "[api]"
     _require_loopback(group, strategy, "[placement] listen", options.listen)
-    return noauth2 if strategy == "noauth2" else noauth
+    return OnlyLocal(noauth2 if strategy == "noauth2" else noauth, options.listen)
 
 
-def _http_basic(conf: cfg.ConfigOpts) -> Authenticator:
+def foreign_server_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
+    """The authenticator of minova-placement-api in a WSGI server that is not minova's: what that one listens on is not known here.
+
+    Raises InvalidConfiguration for noauth and noauth2, unless they are allowed there.
+    """
+    strategy = conf.placement.auth_strategy or conf.api.auth_strategy
+    if strategy != "http_basic" and not conf.placement.noauth_in_any_server:
+        raise errors.InvalidConfiguration(
+            f"auth_strategy = {strategy} lets everybody in, and this WSGI server may listen on any address. Set [placement] "
+            "auth_strategy = http_basic, or run minova-placement-api; [placement] noauth_in_any_server = true, for tests, allows it."
+        )
+    return placement_authenticator(conf)
+
+
+def _http_basic(conf: cfg.ConfigOpts, failures: FailureTable | None = None) -> Authenticator:
     trusted = parse_networks("[api] trusted_proxies", conf.api.trusted_proxies)
     users = Users(conf.api.admin_users, conf.api.user_roles)
-    return HttpBasic(Path(conf.api.http_basic_auth_user_file), users, trusted_proxies=trusted)
+    file = Path(conf.api.http_basic_auth_user_file)
+    return HttpBasic(file, users, trusted_proxies=trusted, failures=failures)
 
 
 def _require_loopback(group: str, strategy: str, option: str, address: str) -> None:
@@ -79,13 +96,16 @@ def _require_loopback(group: str, strategy: str, option: str, address: str) -> N
         )
 
 
-def is_loopback(address: str) -> bool:
-    if address == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
+class OnlyLocal:
+    """Refuses what a page in a browser on this host sends under another host name, before it looks at anything else."""
+
+    def __init__(self, identify: Authenticator, listener: str) -> None:
+        self._identify = identify
+        self._listener = listener
+
+    def __call__(self, request: falcon.Request) -> Identity:
+        require_local_host(request, self._listener)
+        return self._identify(request)
 
 
 def noauth(request: falcon.Request) -> Identity:
@@ -117,10 +137,11 @@ class HttpBasic:
         users: Users,
         clock: Callable[[], float] = time.monotonic,
         trusted_proxies: Sequence[Network] = (),
+        failures: FailureTable | None = None,
     ) -> None:
         self._path = path
         self._trusted_proxies = trusted_proxies
-        self._throttle = Throttle(clock)
+        self._throttle = Throttle(clock, failures)
         # Checks under way. Requests with the same credentials share one: a client that begins with many at once makes one attempt.
         self._checks: dict[bytes, Future[bool]] = {}
         self._users = users

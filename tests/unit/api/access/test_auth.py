@@ -8,7 +8,7 @@ import bcrypt
 import pytest
 
 from minova import errors
-from minova.api.http import auth
+from minova.api.access import auth, origin
 from minova.api.policies.users import Users
 
 # 22 characters of salt, 31 of hash.
@@ -58,12 +58,12 @@ def test_htpasswd_line_without_bcrypt_is_refused_with_its_number(line: str) -> N
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_is_loopback(address: str) -> None:
-    assert auth.is_loopback(address)
+    assert origin.is_loopback(address)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.1", "controller", "localhost.example.org"])
 def test_is_not_loopback(address: str) -> None:
-    assert not auth.is_loopback(address)
+    assert not origin.is_loopback(address)
 
 
 class AuthRequest:

@@ -1,0 +1,80 @@
+"""Counters of failed logins in a piece of memory that several processes can share."""
+
+import fcntl
+import mmap
+import os
+import struct
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+KEY_BYTES = 16
+_SECRET_BYTES = 32
+_SLOT = struct.Struct(f"<{KEY_BYTES}sIdd")
+# An entry stands in one of so many slots, which its key tells. Where all are taken, the one that has not failed for the longest time
+# makes room.
+_WAYS = 8
+_FREE = bytes(KEY_BYTES)
+
+
+class Failures(msgspec.Struct):
+    """Times by the monotonic clock, which is the same in all processes of a host."""
+
+    count: int = 0
+    last: float = 0.0
+    blocked_until: float = 0.0
+
+
+class FailureTable:
+    """At most `entries` of them. `file`: the descriptor of a table that another process has made. Read and write under `locked`."""
+
+    def __init__(self, entries: int, file: int | None = None) -> None:
+        self.file = os.memfd_create("minova-failed-logins") if file is None else file
+        weakref.finalize(self, os.close, self.file)
+        if file is None:
+            buckets = max(entries // _WAYS, 1)
+            os.ftruncate(self.file, _SECRET_BYTES + buckets * _WAYS * _SLOT.size)
+            os.pwrite(self.file, os.urandom(_SECRET_BYTES), 0)
+        self._memory = mmap.mmap(self.file, 0)
+        self._buckets = (len(self._memory) - _SECRET_BYTES) // (_WAYS * _SLOT.size)
+        self._lock = threading.Lock()
+        self.secret = bytes(self._memory[:_SECRET_BYTES])
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """No other thread, and no other process, is in such a block."""
+        with self._lock:
+            fcntl.lockf(self.file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self.file, fcntl.LOCK_UN)
+
+    def get(self, key: bytes) -> Failures | None:
+        for slot in self._slots(key):
+            found, count, last, blocked_until = _SLOT.unpack_from(self._memory, slot)
+            if found == key:
+                return Failures(count, last, blocked_until)
+        return None
+
+    def put(self, key: bytes, failures: Failures) -> None:
+        """In its own slot, else in a free one, else in that of the oldest failure."""
+        rows = [(_SLOT.unpack_from(self._memory, slot), slot) for slot in self._slots(key)]
+        _, slot = min(rows, key=lambda row: (row[0][0] != key, row[0][0] != _FREE, row[0][2]))
+        _SLOT.pack_into(self._memory, slot, key, failures.count, failures.last, failures.blocked_until)
+
+    def pop(self, key: bytes) -> None:
+        for slot in self._slots(key):
+            if self._memory[slot : slot + KEY_BYTES] == key:
+                _SLOT.pack_into(self._memory, slot, _FREE, 0, 0.0, 0.0)
+
+    def __len__(self) -> int:
+        slots = range(_SECRET_BYTES, len(self._memory), _SLOT.size)
+        return sum(self._memory[slot : slot + KEY_BYTES] != _FREE for slot in slots)
+
+    def _slots(self, key: bytes) -> range:
+        start = _SECRET_BYTES + int.from_bytes(key[:8]) % self._buckets * _WAYS * _SLOT.size
+        return range(start, start + _WAYS * _SLOT.size, _SLOT.size)

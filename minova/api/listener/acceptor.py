@@ -1,0 +1,134 @@
+"""Accepts connections: each one has a place before its TLS handshake begins, and the handshake keeps nothing else waiting."""
+
+import asyncio
+import contextlib
+import errno
+import functools
+import logging
+import socket
+import ssl
+from typing import Any
+
+import uvicorn
+from uvicorn.config import Config
+
+from minova.api.listener.connection import Connection
+from minova.api.listener.limits import Admission, Lease, Limits
+
+LOG = logging.getLogger(__name__)
+
+# Connections accepted in one go, before the loop looks at others.
+AT_ONCE = 64
+# Seconds without accepting when the process has no more file descriptors.
+PAUSE = 0.2
+TICK = 1.0
+# Seconds in which a TLS client answers that the connection is closed.
+CLOSE_NOTIFY = 1.0
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, with an own way to accept connections, and limits of their times."""
+
+    def __init__(self, config: Config, limits: Limits, tls: ssl.SSLContext | None) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self._tls = tls
+        # Whether requests still ran when the server had stopped.
+        self.abandoned = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.servers = [Acceptor(sock, self._limits, self._tls, self._connection) for sock in sockets or []]  # type: ignore[misc]
+        self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % int(TICK / 0.1) == 0:
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, Connection) and connection.transport is not None:
+                    connection.tick(TICK)
+        return await super().on_tick(counter)
+
+    async def _wait_tasks_to_complete(self) -> None:
+        self.abandoned = True
+        await super()._wait_tasks_to_complete()
+        self.abandoned = False
+
+    def _connection(self, lease: Lease) -> Connection:
+        return Connection(self.config, self.server_state, {}, self._limits, lease)
+
+
+class Acceptor:
+    """Of one listening socket, which may be shared with other processes."""
+
+    def __init__(self, listening: socket.socket, limits: Limits, tls: ssl.SSLContext | None, connection: Any) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._listening = listening
+        self._limits = limits
+        self._tls = tls
+        self._connection = connection
+        self._admission = Admission(limits)
+        self._opening: set[asyncio.Task[None]] = set()
+        self._closed = False
+        listening.setblocking(False)
+        self._listen()
+
+    def close(self) -> None:
+        self._closed = True
+        self._loop.remove_reader(self._listening.fileno())
+        for task in self._opening:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """For uvicorn, whose servers have it."""
+
+    def _listen(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._listening.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                accepted, peer = self._listening.accept()
+            except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                LOG.warning("No connection can be accepted for now: %s", error.strerror)
+                self._loop.remove_reader(self._listening.fileno())
+                self._loop.call_later(PAUSE, self._listen)
+                return
+            lease = self._admission.admit(peer[0])
+            if lease is None:
+                accepted.close()
+                continue
+            task = self._loop.create_task(self._open(accepted, lease))
+            lease.evict = task.cancel  # type: ignore[assignment]  # nothing looks at its answer
+            self._opening.add(task)
+            task.add_done_callback(functools.partial(self._opened, accepted, lease))
+
+    async def _open(self, accepted: socket.socket, lease: Lease) -> None:
+        try:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            handshake = (
+                {}
+                if self._tls is None
+                else {"ssl_handshake_timeout": self._limits.handshake, "ssl_shutdown_timeout": CLOSE_NOTIFY}
+            )
+            await self._loop.connect_accepted_socket(
+                lambda: self._connection(lease), accepted, ssl=self._tls, **handshake
+            )
+        except (OSError, TimeoutError) as error:
+            # A port scan, a health check, a client that trusts another CA.
+            LOG.debug("A connection was not made: %s", error)
+            self._drop(accepted, lease)
+
+    def _opened(self, accepted: socket.socket, lease: Lease, task: asyncio.Task[None]) -> None:
+        self._opening.discard(task)
+        if task.cancelled():  # perhaps before its first step
+            self._drop(accepted, lease)
+
+    def _drop(self, accepted: socket.socket, lease: Lease) -> None:
+        lease.release()
+        with contextlib.suppress(OSError):
+            accepted.close()

@@ -1,0 +1,176 @@
+"""A WSGI application behind an event loop: which thread runs a request, and what a thread never waits for.
+
+A short body is read before a thread takes the request. Long bodies, bodies of unknown length and `transfers` (image data) have threads
+of their own: slow clients can keep only those busy.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from a2wsgi import WSGIMiddleware
+
+from minova.api.listener.limits import Limits
+
+Message = dict[str, Any]
+Receive = Callable[[], Any]
+Send = Callable[[Message], Any]
+
+
+class DaemonThreads(Executor):
+    """A pool whose threads never keep the process from ending, as those of a ThreadPoolExecutor do."""
+
+    def __init__(self, size: int, name: str) -> None:
+        self._size = size
+        self._name = name
+        self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = self.idle = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._lock:
+            if self.idle > 0:
+                self.idle -= 1
+            elif self._threads < self._size:
+                self._threads += 1
+                threading.Thread(target=self._run, name=f"{self._name}-{self._threads}", daemon=True).start()
+            self._work.put((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """The threads end when their work is done; they are not waited for."""
+        for _ in range(self._threads):
+            self._work.put(None)
+
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None:
+            future, work = item
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:  # noqa: BLE001  - the future's caller gets it
+                    future.set_exception(error)
+            del item, future, work
+            with self._lock:
+                # Those that wait in the queue have not found an idle thread: this one takes the next of them.
+                self.idle += self._work.empty()
+
+
+class Bridge:
+    """The ASGI application of a WSGI application. `is_transfer` tells by the path which requests carry long bodies or answers."""
+
+    def __init__(
+        self, app: Any, limits: Limits, threads: int, transfers: int, is_transfer: Callable[[str], bool]
+    ) -> None:
+        self._limits = limits
+        self._is_transfer = is_transfer
+        self._short = _in_threads(app, threads, "request")
+        self._long = _in_threads(app, transfers, "transfer")
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        exchange = _Exchange(receive, send, self._limits)
+        app = self._long
+        if not self._is_transfer(scope["path"]) and _has_short_body(scope, self._limits.short_body):
+            app = self._short
+            if not await exchange.read_body():
+                return
+        with contextlib.suppress(ClientGoneError):
+            await app(scope, exchange.receive, exchange.send)
+        await exchange.finish()
+
+    def close(self) -> None:
+        for app in (self._short, self._long):
+            app.executor.shutdown(wait=False)
+
+
+class ClientGoneError(ConnectionError):
+    """The client hung up in its request, or the request took too long."""
+
+
+class _Exchange:
+    """One request and its answer. An answer that does not wait for the whole request closes the connection: the rest is not drained."""
+
+    def __init__(self, receive: Receive, send: Send, limits: Limits) -> None:
+        self._receive = receive
+        self._send = send
+        self._limits = limits
+        self._read: list[Message] = []
+        self._complete = False
+        self._closing = False
+        self._last: Message | None = None
+
+    async def read_body(self) -> bool:
+        """Reads the whole body. False: the client has gone."""
+        parts = []
+        while not self._complete:
+            message = await self._next()
+            if message is None:
+                return False
+            parts.append(message["body"])
+        self._read.append({"type": "http.request", "body": b"".join(parts), "more_body": False})
+        return True
+
+    async def receive(self) -> Message:
+        """Raises ClientGoneError: half a body must not pass for a whole one."""
+        message = self._read.pop() if self._read else await self._next()
+        if message is None:
+            raise ClientGoneError("the client has gone")
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and not self._complete:
+            self._closing = True
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        if self._closing and message["type"] == "http.response.body" and not message.get("more_body"):
+            self._last = message
+            if message.get("body"):
+                await self._send({**message, "more_body": True})
+                self._last = {**message, "body": b""}
+            return
+        await self._send(message)
+
+    async def finish(self) -> None:
+        """Sends the end of an answer that closes the connection, once the client has had time to read the answer."""
+        if self._last is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._linger(), self._limits.linger)
+        await self._send(self._last)
+
+    async def _linger(self) -> None:
+        size = 0
+        while not self._complete:
+            message = await self._next()
+            if message is None:
+                return
+            size += len(message["body"])
+            if size > self._limits.linger_bytes:
+                await asyncio.sleep(self._limits.linger)
+
+    async def _next(self) -> Message | None:
+        message: Message = await self._receive()
+        if message["type"] == "http.disconnect":
+            return None
+        self._complete = not message.get("more_body", False)
+        return message
+
+
+def _in_threads(app: Any, size: int, name: str) -> Any:
+    middleware = WSGIMiddleware(app, workers=1)
+    middleware.executor.shutdown(wait=False)
+    middleware.executor = DaemonThreads(size, name)  # type: ignore[assignment]  # any Executor will do
+    return middleware
+
+
+def _has_short_body(scope: Any, limit: int) -> bool:
+    for name, value in scope["headers"]:
+        if name == b"transfer-encoding":
+            return False
+        if name == b"content-length":
+            return int(value) <= limit
+    return True

@@ -1,0 +1,209 @@
+"""One HTTP connection: uvicorn's, with limits on heads, framing and times.
+
+The parser (llhttp) refuses what could be read in two ways: two lengths, a length beside chunks, a negative length.
+"""
+
+import asyncio
+import re
+from enum import Enum
+from typing import Any
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from minova.api.listener.limits import Lease, Limits
+
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+# Each byte of a body may come as a chunk of its own: "1\r\nx\r\n".
+_FRAMING_FACTOR = 8
+
+
+class Phase(Enum):
+    """What the connection waits for."""
+
+    FIRST_BYTE = "first byte"
+    HEAD = "head"
+    BODY = "body"
+    ANSWER = "answer"
+    NEXT_REQUEST = "next request"
+    CLOSE = "close"
+
+
+class Refused(Exception):
+    """Raised inside a callback of the parser."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Connection(HttpToolsProtocol):
+    def __init__(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], limits: Limits, lease: Lease
+    ) -> None:
+        super().__init__(config, server_state, app_state)
+        self._limits = limits
+        self._lease = lease
+        self._phase = Phase.FIRST_BYTE
+        # Seconds in this phase, and seconds in which the client took nothing of the answer.
+        self._spent = self._stalled = 0.0
+        # Bytes of the current request that are body, and that are not; of its head alone; and bytes read after a refusal.
+        self._body = self._framing = self._head = self._lingered = 0
+
+    # -- asyncio's callbacks
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._lease.evict = transport.abort
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._lease.release()
+
+    def data_received(self, data: bytes) -> None:
+        if self._phase is Phase.CLOSE:
+            self._lingered += len(data)
+            if self._lingered > self._limits.linger_bytes:
+                self.flow.pause_reading()
+            return
+        if self._phase is Phase.FIRST_BYTE:
+            self._enter(Phase.HEAD)
+        self._unset_keepalive_if_required()
+        self._framing += len(data)
+        try:
+            self.parser.feed_data(data)
+            self._check_framing()
+        except httptools.HttpParserUpgrade:
+            # Nothing is served but HTTP/1.1: the request is answered, and what follows it is not read.
+            self.cycle.keep_alive = False
+        except Refused as refused:
+            self.refuse(refused.status, str(refused))
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            if isinstance(cause, Refused):
+                self.refuse(cause.status, str(cause))
+            else:
+                self.refuse(400, _reason(str(error)))
+
+    def eof_received(self) -> None:
+        """The transport closes. A request of which a part is missing never becomes whole."""
+
+    # -- the parser's callbacks
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head = 0
+        self._enter(Phase.HEAD)
+
+    def on_url(self, url: bytes) -> None:
+        self._count_head(len(url))
+        super().on_url(_NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Also called for the trailers of a chunked body, which say nothing here."""
+        self._count_head(len(name) + len(value) + 4)
+        # In WSGI `X_Forwarded_For` would be the same name as `X-Forwarded-For`.
+        if self._phase is Phase.HEAD and b"_" not in name:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= self._limits.pipelined:
+            raise Refused(400, "Too many requests were sent without waiting for an answer.")
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+            raise Refused(400, "A request needs one Host header.")
+        self._enter(Phase.BODY)
+        self._lease.waits(False)
+        self._body = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._framing -= len(body)
+        self._body += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._framing = 0
+        self._enter(Phase.ANSWER)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._phase is Phase.ANSWER and self.cycle.response_complete:
+            self._enter(Phase.NEXT_REQUEST)
+            self._lease.waits(True)
+
+    # -- limits
+
+    def tick(self, seconds: float) -> None:
+        """Is called every `seconds`, and ends what has taken too long."""
+        if self.flow.write_paused or self.transport.is_closing():
+            self._stalled += seconds
+            if self._stalled > self._limits.stalled:
+                self.transport.abort()
+            return
+        self._stalled = 0.0
+        if not self.flow.read_paused:
+            self._spent += seconds
+        if self._spent > self._allowed():
+            self._expire()
+
+    def refuse(self, status: int, message: str) -> None:
+        """Answers and closes. What still comes is read for a moment: else the client would see a broken connection, not the answer."""
+        if self.cycle is not None and not self.cycle.response_complete and self.cycle.response_started:
+            self.transport.abort()
+            return
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        text = message.encode()
+        head = [b"content-type: text/plain; charset=utf-8", b"content-length: %d" % len(text), b"connection: close"]
+        head += [name + b": " + value for name, value in self.server_state.default_headers]
+        self.transport.write(STATUS_LINE[status] + b"\r\n".join(head) + b"\r\n\r\n" + text)
+        self._enter(Phase.CLOSE)
+        self._lease.waits(True)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(self._limits.linger, self.transport.close)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._spent = 0.0
+
+    def _allowed(self) -> float:
+        limits = self._limits
+        match self._phase:
+            case Phase.FIRST_BYTE:
+                return limits.first_byte
+            case Phase.HEAD:
+                return limits.head
+            case Phase.BODY:
+                return limits.body + self._body / limits.slowest
+            case _:
+                return float("inf")  # the application's own time, and times that have their own timers
+
+    def _expire(self) -> None:
+        if self._phase is Phase.FIRST_BYTE:
+            self.transport.close()
+        else:
+            self.refuse(408, f"The {self._phase.value} of the request took too long.")
+
+    def _check_framing(self) -> None:
+        body = self._body if self._phase is Phase.BODY else 0
+        if self._framing > self._limits.head_bytes + _FRAMING_FACTOR * body:
+            self._count_head(self._framing)
+            raise Refused(400, "The request has more framing than body.")
+
+    def _count_head(self, size: int) -> None:
+        self._head += size
+        if self._head > self._limits.head_bytes:
+            raise Refused(431, f"The request line and headers are longer than {self._limits.head_bytes} bytes.")
+
+
+def _reason(error: str) -> str:
+    """What the answer to a malformed request says. The first is the text of OpenStack's services."""
+    if "Content-Length" in error and "character" in error:
+        return "content-length header must be an integer"
+    return f"The request is malformed: {error}"

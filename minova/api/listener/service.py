@@ -1,0 +1,148 @@
+"""A WSGI application served over HTTP by uvicorn, with TLS when configured: for every API."""
+
+import logging
+import resource
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import uvicorn
+from oslo_config import cfg
+
+from minova import errors
+from minova.api.access.addresses import parse_networks
+from minova.api.listener.acceptor import Server
+from minova.api.listener.bridge import Bridge
+from minova.api.listener.limits import Limits
+from minova.api.listener.tls import Certificate, certificate
+
+LOG = logging.getLogger(__name__)
+
+STOP_WITHIN = 5  # seconds that running requests have to end
+BACKLOG = 1024
+# File descriptors beside those of clients: the database, the broker, images that are read or written.
+OTHER_FILES = 512
+
+
+class Listen(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to serve, and the names of its options for error messages. `port` 0: a free one. No `cert_file`: plain HTTP.
+
+    `threads`: for requests; `transfers`: for those with long bodies, and those whose path `is_transfer` accepts. `inherited`: a
+    socket that listens already, which this process shares with others.
+    """
+
+    host: str
+    port: int
+    host_option: str
+    port_option: str
+    threads: int
+    transfers: int = 16
+    is_transfer: Callable[[str], bool] = lambda path: False
+    cert_file: str | None = None
+    key_file: str | None = None
+    limits: Limits = Limits()
+    inherited: socket.socket | None = None
+
+
+class HttpService:
+    """`port` is the real one once started, also when 0 (a free one) is configured."""
+
+    def __init__(self, binary: str, app: Any, listen: Listen) -> None:
+        self.binary = binary
+        self._app = app
+        self._listen = listen
+        self._port = listen.port
+        self._certificate: Certificate | None = None
+        self._server: Server | None = None
+        self._bridge: Bridge | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def start(self) -> None:
+        """Raises InvalidConfiguration with the option: an address or port that is not available, or a bad certificate."""
+        listen = self._listen
+        self._certificate = certificate(listen.cert_file, listen.key_file)
+        limits = within_files(listen.limits)
+        listening = listen.inherited or bind(listen)
+        self._port = listening.getsockname()[1]
+        self._bridge = Bridge(self._app, limits, listen.threads, listen.transfers, listen.is_transfer)
+        config = uvicorn.Config(
+            self._bridge,
+            http="httptools",
+            loop="uvloop",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            headers=[("server", self.binary)],
+            timeout_keep_alive=int(limits.keep_alive),
+            timeout_graceful_shutdown=STOP_WITHIN,
+        )
+        context = None if self._certificate is None else self._certificate.context
+        self._server = Server(config, limits, context)
+        # A daemon: a request that does not end must not keep the process from ending.
+        self._thread = threading.Thread(target=self._server.run, args=([listening],), name=self.binary, daemon=True)
+        self._thread.start()
+        LOG.info("%s listens on %s:%s", self.binary, listen.host, self.port)
+
+    def reload(self) -> None:
+        """Reads the certificate again."""
+        if self._certificate is not None:
+            self._certificate.reload()
+
+    def stop(self) -> None:
+        """Accepts no new connections; running requests have STOP_WITHIN seconds to end, and are then abandoned."""
+        if self._server is None or self._thread is None:
+            return
+        self._server.should_exit = True
+        self._thread.join(timeout=STOP_WITHIN + 1)
+        if self._thread.is_alive() or self._server.abandoned:
+            LOG.warning("%s stops although requests are still running", self.binary)
+        if self._bridge is not None:
+            self._bridge.close()
+
+
+def limits_of(conf: cfg.ConfigOpts) -> Limits:
+    """Raises InvalidConfiguration for a proxy that is no network."""
+    return Limits(
+        connections=conf.api.max_connections,
+        connections_per_address=conf.api.max_connections_per_address,
+        trusted_proxies=parse_networks("[api] trusted_proxies", conf.api.trusted_proxies),
+    )
+
+
+def bind(listen: Listen) -> socket.socket:
+    """Raises InvalidConfiguration with the option."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    try:
+        return socket.create_server(
+            (listen.host, listen.port), family=family, backlog=BACKLOG, dualstack_ipv6=listen.host == "::"
+        )
+    except OSError as error:
+        raise errors.InvalidConfiguration(
+            f"{listen.host_option} = {listen.host}, {listen.port_option} = {listen.port}: "
+            f"cannot listen there: {error.strerror or error}"
+        ) from None
+
+
+def within_files(limits: Limits) -> Limits:
+    """Raises the limit of open files as far as the system lets it; fewer connections where that is not enough."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.connections + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if soft < wanted:
+            fewer = max(soft // 2, soft - OTHER_FILES)
+            LOG.warning(
+                "This process may open %d files: it takes %d connections, not %d", soft, fewer, limits.connections
+            )
+            return msgspec.structs.replace(limits, connections=fewer)
+    return limits

@@ -1,0 +1,64 @@
+"""Who gets a place, and who gives one up."""
+
+from minova.api.access.addresses import parse_networks
+from minova.api.listener.limits import Admission, Limits
+
+
+def test_one_address_gets_no_more_than_its_share() -> None:
+    admission = Admission(Limits(connections_per_address=2))
+    first, second = admission.admit("192.0.2.1"), admission.admit("192.0.2.1")
+    assert first is not None
+    assert second is not None
+    assert admission.admit("192.0.2.1") is None
+    assert admission.admit("192.0.2.2") is not None
+    first.release()
+    first.release()
+    assert admission.admit("192.0.2.1") is not None
+    assert admission.admit("192.0.2.1") is None
+
+
+def test_addresses_of_one_ipv6_network_count_as_one() -> None:
+    admission = Admission(Limits(connections_per_address=1))
+    assert admission.admit("2001:db8::1") is not None
+    assert admission.admit("2001:db8::2") is None
+    assert admission.admit("2001:db8:0:1::2") is not None
+
+
+def test_trusted_proxies_are_not_counted() -> None:
+    admission = Admission(Limits(connections_per_address=1, trusted_proxies=parse_networks("x", ["192.0.2.0/24"])))
+    assert None not in [admission.admit("192.0.2.1") for _ in range(10)]
+
+
+def test_connection_that_waited_longest_makes_room() -> None:
+    admission = Admission(Limits(connections=3, connections_per_address=0))
+    evicted: list[int] = []
+    leases = []
+    for number in range(3):
+        lease = admission.admit("192.0.2.1")
+        assert lease is not None
+        lease.evict = lambda number=number: evicted.append(number)  # type: ignore[misc]
+        leases.append(lease)
+    leases[0].waits(False)
+    leases[1].waits(True)
+    assert admission.admit("192.0.2.2") is not None
+    assert evicted == [2]
+    assert len(admission) == 3
+
+
+def test_requests_are_never_given_up() -> None:
+    admission = Admission(Limits(connections=2, connections_per_address=0))
+    for _ in range(2):
+        lease = admission.admit("192.0.2.1")
+        assert lease is not None
+        lease.waits(False)
+    assert admission.admit("192.0.2.2") is None
+
+
+def test_released_connection_waits_no_more() -> None:
+    admission = Admission(Limits(connections=1, connections_per_address=0))
+    lease = admission.admit("192.0.2.1")
+    assert lease is not None
+    lease.release()
+    lease.waits(True)
+    assert admission.admit("192.0.2.1") is not None
+    assert len(admission) == 1
