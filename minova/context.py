@@ -1,18 +1,29 @@
 """The caller and the request ID: sent with every message and written into every log line."""
 
 import uuid
+from typing import Annotated
 
 import msgspec
 
+# Checked when a message is read: these stand in log lines, which must stay lines. An id of a request is ASCII, as `new_request_id`
+# makes it; the others come from people.
+RequestId = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9._:-]{1,64}\Z")]
+OneLine = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f\u2028\u2029]*\Z", max_length=255)]
+
 
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
-    """`process`: the compute process that sends the message (`HostIdentity.process`); None from every other sender."""
+    """`process`: the compute process that sends the message (`HostIdentity.process`); None from every other sender.
 
-    request_id: str
-    user_id: str = ""
-    project_id: str = ""
+    `sender`: the broker's user that sent the message, as the broker has validated it; None where it has validated none. It is
+    never taken from the message itself. No service derives rights from the other fields: the API has decided.
+    """
+
+    request_id: RequestId
+    user_id: OneLine = ""
+    project_id: OneLine = ""
     is_admin: bool = False
-    process: str | None = None
+    process: OneLine | None = None
+    sender: OneLine | None = None
 
 
 def new_request_id() -> str:

@@ -37,6 +37,12 @@ RPC_SECONDS = Histogram(
     buckets=CALL_BUCKETS,
     registry=REGISTRY,
 )
+RPC_REFUSED = Counter(
+    "minova_rpc_refused_total",
+    "Messages that were refused because their sender may not make that call, or speaks for another host.",
+    ["method"],
+    registry=REGISTRY,
+)
 AUDIT_SECONDS = Histogram(
     "minova_audit_seconds", "Time of one audit of a node.", ["result"], buckets=CALL_BUCKETS, registry=REGISTRY
 )

@@ -9,8 +9,9 @@ that, or a level in `[upgrade_levels]`, gives the caller PeerTooOld.
 """
 
 import logging
+import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import amqp.exceptions
@@ -18,7 +19,8 @@ import kombu.exceptions
 import msgspec
 from oslo_config import cfg
 
-from minova import errors, memory_bus, metrics, threads
+from minova import broker_connection, errors, memory_bus, metrics, rpc_access, threads
+from minova.broker_users import EXCHANGE
 from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
@@ -38,7 +40,6 @@ from oslo_messaging._tracing import client as tracing  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 C = TypeVar("C")
-EXCHANGE = "minova"
 OUTAGE = Outage("The message broker", LOG)
 BROKER_ERRORS = (
     oslo_messaging.MessageDeliveryFailure,
@@ -64,6 +65,8 @@ amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = 0.5
 hand_back_messages()
 # Nor are the answers to a caller that needed longer for that thrown away.
 send_answers_to_missing_queues()
+# TLS checks certificates and names, and services may have users of their own.
+broker_connection.use()
 
 # What oslo.messaging's dispatcher raises in a server that does not know the version or the method.
 TOO_OLD = frozenset({"UnsupportedVersion", "NoSuchMethod"})
@@ -75,7 +78,7 @@ class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
     """To builtins on the way out; nothing on the way in, where Endpoint and Proxy convert by type."""
 
     def serialize_context(self, ctxt: RequestContext) -> Any:
-        return msgspec.to_builtins(ctxt)
+        return {name: value for name, value in msgspec.to_builtins(ctxt).items() if name != "sender"}
 
     def deserialize_context(self, ctxt: Any) -> RequestContext:
         return _CONTEXT.from_builtins(ctxt)
@@ -88,21 +91,27 @@ class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
 
 
 class Endpoint:
-    """The server's side: `manager` does the work, `contract` has the methods."""
+    """The server's side: `manager` does the work, `contract` has the methods; `topic`: only those of that topic.
 
-    def __init__(self, manager: Any, contract: Any) -> None:
+    `known_senders`: refuse what the sender may not call, by the user that the broker has validated.
+    """
+
+    def __init__(self, manager: Any, contract: Any, *, topic: str | None = None, known_senders: bool = False) -> None:
         self.target = oslo_messaging.Target(version=contract.VERSION)
         for method in methods_of(contract).values():
-            setattr(self, method.name, _handler(getattr(manager, method.name), method))
+            if topic in {None, contract.TOPIC, method.audience.topic}:
+                setattr(self, method.name, _handler(getattr(manager, method.name), method, known_senders))
 
 
-def _handler(work: Callable[..., Any], method: Method) -> Callable[..., Any]:
+def _handler(work: Callable[..., Any], method: Method, known_senders: bool) -> Callable[..., Any]:
     def handle(ctxt: RequestContext, **arguments: Any) -> Any:
         with bound_request(ctxt), metrics.timed(metrics.RPC_SECONDS, "server", method.name):
             try:
                 checked = method.arguments.from_builtins(arguments)
             except msgspec.ValidationError as error:
                 raise errors.BadRequest(f"{method.name}: {error}") from None
+            if known_senders:
+                _require_access(ctxt.sender, method, checked)
             try:
                 return work(ctxt, **{name: getattr(checked, name) for name in checked.__struct_fields__})
             except errors.NoAnswer as error:
@@ -111,6 +120,15 @@ def _handler(work: Callable[..., Any], method: Method) -> Callable[..., Any]:
 
     expected: Any = oslo_messaging.expected_exceptions(errors.MinovaError)
     return typing.cast(Callable[..., Any], expected(handle))
+
+
+def _require_access(sender: str | None, method: Method, arguments: msgspec.Struct) -> None:
+    """Forbidden, which is logged and counted."""
+    reason = rpc_access.refusal(sender, method, arguments)
+    if reason is not None:
+        metrics.RPC_REFUSED.labels(method.name).inc()
+        LOG.warning("Refused %s of %s: %s", method.name, sender or "an unknown sender", reason)
+        raise errors.Forbidden(f"{method.name} is refused: {reason}")
 
 
 class Proxy:
@@ -151,11 +169,18 @@ class Proxy:
         with metrics.timed(metrics.RPC_SECONDS, "client", method.name):
             return self._sent(method, ctx, version, sent)
 
+    def _topic_of(self, method: Method) -> dict[str, str]:
+        """A topic of its own, unless a server may be too old to listen there."""
+        audience, level = method.audience, self._level()
+        if audience.topic is None or (level is not None and numbers(level) < numbers(audience.topic_since)):
+            return {}
+        return {"topic": audience.topic}
+
     def _sent(self, method: Method, ctx: RequestContext, version: str, arguments: dict[str, Any]) -> Any:
         try:
             self._reach()
             self._watch()
-            client = self._client.prepare(version=version)
+            client = self._client.prepare(version=version, **self._topic_of(method))
             if method.kind == "cast":
                 return client.cast(ctx, method.name, **arguments)
             answer = client.call(ctx, method.name, **arguments)
@@ -226,6 +251,7 @@ class Rpc:
             ) from error
 
         self.reconnects = Reconnects(self.transport._driver)
+        self.known_senders = _known_senders(conf, self.transport)
 
     def client(
         self,
@@ -263,15 +289,74 @@ class Rpc:
             with driver._get_connection(driver_common.PURPOSE_SEND, retry=retry):
                 pass
 
-    def server(self, contract: Any, manager: Any, *, host: str) -> Any:
-        """An oslo.messaging server: start(), stop(), wait(). `[DEFAULT] executor_thread_pool_size` bounds its threads."""
-        target = oslo_messaging.Target(exchange=EXCHANGE, topic=contract.TOPIC, server=host)
-        return oslo_messaging.get_rpc_server(
-            self.transport,
-            target,
-            [Endpoint(manager, contract)],
-            serializer=_Serializer(),
-        )
+    def server(self, contract: Any, manager: Any, *, host: str) -> "Servers":
+        """A server for each topic of the contract. `[DEFAULT] executor_thread_pool_size` bounds the threads of each."""
+        topics = {contract.TOPIC: None, **{m.audience.topic: None for m in methods_of(contract).values()}}
+        return Servers([self._server(contract, manager, host, topic) for topic in topics if topic is not None])
+
+    def _server(self, contract: Any, manager: Any, host: str, topic: str) -> Any:
+        target = oslo_messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
+        endpoint = Endpoint(manager, contract, topic=topic, known_senders=self.known_senders)
+        return oslo_messaging.get_rpc_server(self.transport, target, [endpoint], serializer=_Serializer())
+
+    def warn_of_unknown_senders(self) -> None:
+        """Say once that a service which reaches the broker may speak for all others."""
+        if _is_rabbit(self.transport) and not self.known_senders:
+            LOG.warning(
+                "[broker] per_host_users is off: each service with the broker's password may speak for every host, and ask what "
+                "only the API should. See docs/operators/broker.md"
+            )
 
     def close(self) -> None:
         self.transport.cleanup()
+
+
+class Servers:
+    """oslo.messaging's servers of one contract. They stop at the same time: each waits for its own threads."""
+
+    def __init__(self, servers: Sequence[Any]) -> None:
+        self._servers = servers
+
+    def start(self) -> None:
+        for server in self._servers:
+            server.start()
+
+    def stop(self) -> None:
+        self._together("stop")
+
+    def wait(self) -> None:
+        self._together("wait")
+
+    def _together(self, verb: str) -> None:
+        work = [threading.Thread(target=getattr(server, verb), daemon=True) for server in self._servers]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join()
+
+
+def _is_rabbit(transport: Any) -> bool:
+    driver = transport._driver
+    return isinstance(driver, impl_rabbit.RabbitDriver) and driver._url.transport == "rabbit"
+
+
+def _known_senders(conf: cfg.ConfigOpts, transport: Any) -> bool:
+    """Whether servers refuse senders that the broker has not validated. A bus inside the process has no users.
+
+    InvalidConfiguration: the user is another host's, or of no service where all must be.
+    """
+    if not _is_rabbit(transport):
+        return False
+    try:
+        user = broker_connection.user_of(transport._driver._url)
+    except ValueError as error:
+        raise errors.InvalidConfiguration(f"[DEFAULT] transport_url: {error}") from None
+    if user is not None and user.host != conf.host:
+        raise errors.InvalidConfiguration(
+            f"[DEFAULT] transport_url has the user {user}, and [DEFAULT] host is {conf.host}"
+        )
+    if user is None and conf.broker.per_host_users:
+        raise errors.InvalidConfiguration(
+            "[broker] per_host_users needs a transport_url whose user is named SERVICE.HOST: see minova-manage broker permissions"
+        )
+    return bool(conf.broker.per_host_users)

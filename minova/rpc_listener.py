@@ -1,4 +1,4 @@
-"""An RPC server's connection to the broker, which loses no message when the server stops."""
+"""An RPC server's connection to the broker, which loses no message when the server stops, and tells who has sent each."""
 
 import logging
 from typing import Any
@@ -27,6 +27,8 @@ class Listener(amqpdriver.RpcAMQPListener):  # type: ignore[misc]
         if self._shutoff.is_set():
             message.requeue()
         else:
+            # What the message itself says of its sender is worth nothing: a broker has validated this property, or there is none.
+            message["_context_sender"] = message._raw_message.properties.get("user_id")
             super().__call__(message)
 
     def stop(self) -> None:

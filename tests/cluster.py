@@ -51,14 +51,17 @@ def wait_for(what: str, ask: Callable[[], T], timeout: float = 120.0) -> T:
 
 
 class Cluster:
-    """`hosts` computes beside one conductor, `schedulers` schedulers and an API on a free port."""
+    """`hosts` computes beside one conductor, `schedulers` schedulers and an API on a free port.
+
+    `transport_url`: of all; or answers that of a service (`compute`) and its host, and then each has connections of its own.
+    """
 
     def __init__(
         self,
         folder: Path,
         hosts: Sequence[str],
         *,
-        transport_url: str = MEMORY,
+        transport_url: str | Callable[[str, str], str] = MEMORY,
         database_url: str | None = None,
         schedulers: int = 1,
         **overrides: Any,
@@ -72,6 +75,8 @@ class Cluster:
         self._schedulers = schedulers
         self._stack = ExitStack()
         self._stopping = threading.Event()
+        self._shared_rpc: Rpc | None = None
+        self._rpcs: dict[tuple[str, str], Rpc] = {}
         self.computes: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
@@ -89,25 +94,38 @@ class Cluster:
     def _start(self) -> None:
         conf = configure(self.folder / "controller", host="controller", **self._overrides)
         make_tables(conf.database.connection)
-        rpc = Rpc(conf, self._transport_url)
-        self._stack.callback(rpc.close)
-        self.conductor: ConductorApi = clients.conductor(rpc)
+        self.conductor: ConductorApi = clients.conductor(self.rpc("api", conf))
         self.db = Database(conf.database.connection)
         self._stack.callback(self.db.close)
-        self._run(conductor.compose(conf, rpc, self._stopping))
+        self._run(conductor.compose(conf, self.rpc("conductor", conf), self._stopping))
         for number in range(self._schedulers):
             own = configure(self.folder / "controller", host=f"scheduler{number}", **self._overrides)
-            self._run(scheduler.compose(own, rpc, self._stopping))
-        self.api = api.compose(conf, rpc, self._stopping)
+            self._run(scheduler.compose(own, self.rpc("scheduler", own), self._stopping))
+        self.api = api.compose(conf, self.rpc("api", conf), self._stopping)
         self._run(self.api)
         self.url = f"http://127.0.0.1:{self.api.port}"
         self._stack.callback(self._stop_computes)
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda host: self.add_compute(host, rpc), self.hosts))
+            list(pool.map(self.add_compute, self.hosts))
 
-    def add_compute(self, host: str, rpc: Rpc) -> None:
+    def rpc(self, service_name: str, conf: cfg.ConfigOpts) -> Rpc:
+        """The connections of a service: one for all, unless each has a URL of its own."""
+        if not callable(self._transport_url):
+            if self._shared_rpc is None:
+                self._shared_rpc = self._opened(Rpc(conf, self._transport_url))
+            return self._shared_rpc
+        key = (service_name, conf.host)
+        if key not in self._rpcs:
+            self._rpcs[key] = self._opened(Rpc(conf, self._transport_url(*key)))
+        return self._rpcs[key]
+
+    def _opened(self, rpc: Rpc) -> Rpc:
+        self._stack.callback(rpc.close)
+        return rpc
+
+    def add_compute(self, host: str) -> None:
         conf = configure(self.folder / host, host=host, **{"glance__endpoint_override": self.url, **self._overrides})
-        running = compute.compose(conf, rpc, self._stopping)
+        running = compute.compose(conf, self.rpc("compute", conf), self._stopping)
         self.computes[host] = running
         running.start()
 

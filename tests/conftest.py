@@ -17,10 +17,11 @@ from xdist.remote import Producer
 
 from minova import threads
 from tests.distribution import Distribution
+from tests.servers.authority import Authority
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
-from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.rabbitmq import RabbitMQ, SecureRabbitMQ
 from tests.tables import delete_rows, make_tables
 
 # How long an example takes says something of the machine's other work, and nothing of ours.
@@ -74,6 +75,19 @@ def rabbit_url(rabbitmq: RabbitMQ) -> str:
 def fresh_rabbit_url(rabbitmq: RabbitMQ) -> Callable[[], str]:
     """Gives a transport URL with a virtual host nobody else uses, at each call."""
     return rabbitmq.fresh_url
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Whose certificates the secure servers show and trust."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+def secure_rabbitmq(authority: Authority) -> Iterator[SecureRabbitMQ]:
+    """A node with TLS and the management API, for users with few rights."""
+    with SecureRabbitMQ(authority) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
     parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # or it stops here
     db = database.connect(conf, stopping)
     database.follow_levels(conf, db, rpc)
+    rpc.warn_of_unknown_senders()
     manager = make_manager(
         conf,
         db,

@@ -14,6 +14,7 @@ from minova import conf as configuration
 from minova import errors, log, private_files, threads
 
 PROG = "minova-manage"
+SERVICES = ("api", "compute", "conductor", "scheduler")
 
 
 def db_upgrade(conf: cfg.ConfigOpts) -> None:
@@ -81,6 +82,7 @@ def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     _add_placement(subparsers)
     _add_host(subparsers)
     _add_policies(subparsers)
+    _add_broker(subparsers)
     text = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
     parser = subparsers.add_parser("simulate", help=text, description=text)
     parser.add_argument("scenario", metavar="SCENARIO.json", help="may be gzipped; - reads the standard input")
@@ -106,7 +108,7 @@ def _add_placement(subparsers: "argparse._SubParsersAction[Any]") -> None:
     command = below.add_parser("audit", help=text, description=text)
     command.add_argument("--fix", action="store_true", help="put right what can be; instances are never touched")
     command.add_argument("--json", action="store_true", help="the findings as JSON")
-    command.set_defaults(work=_in_module("placement_audit", "run"))
+    command.set_defaults(work=_in_module("commands.placement_audit", "run"))
 
 
 def _add_host(subparsers: "argparse._SubParsersAction[Any]") -> None:
@@ -126,7 +128,7 @@ def _add_host(subparsers: "argparse._SubParsersAction[Any]") -> None:
         metavar="NAME",
         help="what the hypervisor calls itself from now on; without it a node that was named as its host follows it",
     )
-    command.set_defaults(work=_in_module("host_rename", "run"))
+    command.set_defaults(work=_in_module("commands.host_rename", "run"))
 
 
 def _add_policies(subparsers: "argparse._SubParsersAction[Any]") -> None:
@@ -135,11 +137,11 @@ def _add_policies(subparsers: "argparse._SubParsersAction[Any]") -> None:
     text = "Print every policy with its default and its override, in the form of policy.yaml."
     command = below.add_parser("list", help=text, description=text)
     command.add_argument("--overridden", action="store_true", help="only those that policy.yaml changes")
-    command.set_defaults(work=_in_module("policies", "list_policies"))
+    command.set_defaults(work=_in_module("commands.policies", "list_policies"))
     text = "Whether a policy permits a user something, and why. Exit code 1 if it does not."
     command = below.add_parser("check", help=text, description=text)
     _add_caller(command)
-    command.set_defaults(work=_in_module("policies", "check_policy"))
+    command.set_defaults(work=_in_module("commands.policies", "check_policy"))
 
 
 def _add_caller(command: argparse.ArgumentParser) -> None:
@@ -158,6 +160,27 @@ def _add_caller(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--target-user", metavar="USER", help="who made the resource")
     command.add_argument("--target-visibility", metavar="VISIBILITY", help="of an image: public, shared, ...")
+
+
+def _add_broker(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    parser = subparsers.add_parser("broker", help="Users of services at the message broker.")
+    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    text = (
+        "Make the RabbitMQ user SERVICE.HOST, which may use the queues of that service of that host alone. Prints the rabbitmqctl "
+        "commands, for a shell on the host of RabbitMQ; with --apply nothing but the line for minova.conf, and RabbitMQ is changed."
+    )
+    command = below.add_parser("permissions", help="Make the user of a service of a host.", description=text)
+    command.add_argument("host_name", metavar="HOST", help="the service's [DEFAULT] host")
+    command.add_argument("--service", choices=SERVICES, default="compute")
+    command.add_argument("--vhost", default="/", help="of the transport_url")
+    command.add_argument("--existing", action="store_true", help="the user is there: only set what it may do")
+    command.add_argument(
+        "--apply",
+        metavar="URL",
+        help="RabbitMQ's management API, such as https://admin@broker:15671; a password that is not in it is asked for",
+    )
+    command.add_argument("--cafile", help="certificates (PEM) to check an https URL against; default: the system's")
+    command.set_defaults(work=_in_module("commands.broker", "run"))
 
 
 def _add_nouns(subparsers: "argparse._SubParsersAction[Any]") -> None:

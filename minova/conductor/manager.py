@@ -44,6 +44,7 @@ from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service, ServiceInstructions
+from minova.rpc_access import own_host
 from minova.service import PeriodicTask, until_available
 
 LOG = logging.getLogger(__name__)
@@ -256,11 +257,11 @@ class ConductorManager:
         return self.collaborators.compute_nodes.instances_of_host(host)
 
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
-        return self.collaborators.compute_nodes.hosts_of_instances(instance_uuids)
+        return self.collaborators.compute_nodes.hosts_of_instances(instance_uuids, own_host(ctx.sender))
 
     def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
         self.collaborators.services.heard(host, ctx.process)
-        return self.collaborators.compute_nodes.begin_audit(host, view)
+        return self.collaborators.compute_nodes.begin_audit(host, view, tell_hosts=own_host(ctx.sender) is None)
 
     def finish_audit(
         self,

@@ -13,6 +13,7 @@ from oslo_config import cfg
 from minova import errors, log
 from minova.conf import (
     api,
+    broker,
     compute,
     conductor,
     cors,
@@ -42,6 +43,7 @@ DEFAULT = "DEFAULT"
 
 MODULES: tuple[Any, ...] = (
     service,
+    broker,
     database,
     api,
     placement,

@@ -9,11 +9,15 @@ and HISTORY. Releases of different age talk to each other during an upgrade:
   later version are left out while they are at their defaults. So an older server answers whatever it can.
 - An argument whose name in the code has changed keeps the one on the wire: `@call(encoded={"claim_number": "claim_no"})`.
 - New fields of structs have defaults. Receivers ignore unknown fields inside structs, and refuse unknown arguments.
+
+Which services may call a method stands at the contract, or at the part of it that has the method (`called_by`). It is
+checked where services have users of their own at the broker (minova/rpc_access.py); without it no service may.
 """
 
 import inspect
 import typing
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,16 +29,39 @@ C = TypeVar("C", bound=type)
 FIRST = "1.0"
 
 
+class Role(StrEnum):
+    """The kinds of services."""
+
+    API = "api"
+    COMPUTE = "compute"
+    CONDUCTOR = "conductor"
+    SCHEDULER = "scheduler"
+
+
 class Mark(msgspec.Struct, frozen=True):
     kind: str
     since: str
     added: Mapping[str, str]
     encoded: Mapping[str, str]
+    of_no_host: bool = False
+
+
+class Audience(msgspec.Struct, frozen=True, kw_only=True):
+    """Which services may call a method, and the topic that it has apart from others: None is the contract's.
+
+    `speaks_for_host`: the caller must be the host that the arguments name.
+    """
+
+    roles: frozenset[Role] = frozenset()
+    speaks_for_host: bool = False
+    topic: str | None = None
+    topic_since: str = FIRST
 
 
 class Method(msgspec.Struct, frozen=True):
     """One method of a contract. `added`: the version of each argument that is younger than the method; `encoded`: the names
-    on the wire that differ from those in the code; `defaults`: the values of the arguments that may be left out.
+    on the wire that differ from those in the code; `defaults`: the values of the arguments that may be left out;
+    `of_no_host`: no argument names the host that the caller speaks for, and the answer depends on the caller.
     """
 
     name: str
@@ -45,6 +72,8 @@ class Method(msgspec.Struct, frozen=True):
     added: Mapping[str, str]
     encoded: Mapping[str, str]
     defaults: Mapping[str, Any]
+    audience: Audience = Audience()
+    of_no_host: bool = False
 
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """The lowest version that can serve these arguments, and those of them to send, by their names on the wire."""
@@ -70,7 +99,11 @@ def call(method: F) -> F: ...
 
 @typing.overload
 def call(
-    *, since: str = FIRST, added: Mapping[str, str] = ..., encoded: Mapping[str, str] = ...
+    *,
+    since: str = FIRST,
+    added: Mapping[str, str] = ...,
+    encoded: Mapping[str, str] = ...,
+    of_no_host: bool = ...,
 ) -> Callable[[F], F]: ...
 
 
@@ -80,9 +113,10 @@ def call(
     since: str = FIRST,
     added: Mapping[str, str] | None = None,
     encoded: Mapping[str, str] | None = None,
+    of_no_host: bool = False,
 ) -> Any:
     """The caller waits for the answer or the error."""
-    return _marked(method, Mark("call", since, added or {}, encoded or {}))
+    return _marked(method, Mark("call", since, added or {}, encoded or {}, of_no_host))
 
 
 @typing.overload
@@ -112,6 +146,25 @@ def _marked(method: Any, mark: Mark) -> Any:
         return function
 
     return set_mark if method is None else set_mark(method)
+
+
+def called_by(
+    *roles: Role, topic: str | None = None, topic_since: str = FIRST, speaks_for_host: bool = False
+) -> Callable[[C], C]:
+    """Class decorator of a contract, or of a part of it: these services may call its methods, with `speaks_for_host` for
+    themselves alone.
+
+    `topic`: where they are served besides the contract's own topic, by services from version `topic_since` on.
+    """
+    audience = Audience(roles=frozenset(roles), topic=topic, topic_since=topic_since, speaks_for_host=speaks_for_host)
+
+    def set_audience(described: C) -> C:
+        for function in vars(described).values():
+            if hasattr(function, "__rpc__"):
+                function.__audience__ = audience
+        return described
+
+    return set_audience
 
 
 def contract(described: C) -> C:
@@ -158,6 +211,8 @@ def _method(described: Any, name: str, function: Callable[..., Any]) -> Method:
         mark.added,
         mark.encoded,
         defaults,
+        getattr(function, "__audience__", Audience()),
+        mark.of_no_host,
     )
     _check_versions(described, method)
     return method

@@ -3,22 +3,15 @@
 from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
-from minova.contracts.base import call, cast, contract
+from minova.contracts.base import Role, call, called_by, cast, contract
 from minova.objects.build import BuildMessage
 from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
 
 
-@contract
-class ComputeApi(Protocol):
-    TOPIC: ClassVar[str] = "compute"
-    VERSION: ClassVar[str] = "1.3"
-    HISTORY: ClassVar[dict[str, str]] = {
-        "1.0": "first",
-        "1.1": "audit_node",
-        "1.2": "several builds at once",
-        "1.3": "server actions: stop and start",
-    }
+@called_by(Role.CONDUCTOR)
+class ForConductor(Protocol):
+    """What a conductor asks: it has written a row first."""
 
     @cast
     def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
@@ -48,6 +41,11 @@ class ComputeApi(Protocol):
         """Run the domain of a stopped instance. Idempotent."""
         ...
 
+
+@called_by(Role.API)
+class ForApi(Protocol):
+    """What the API asks a host itself, for an answer that stands in no row."""
+
     @call
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         """The serial console's log, its last `tail_length` lines or all. NotFound: no such domain here."""
@@ -57,3 +55,15 @@ class ComputeApi(Protocol):
     def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
         """Audit it now, and do what that finds to be done. NotFound: no such node here. Conflict: nothing is tracked."""
         ...
+
+
+@contract
+class ComputeApi(ForConductor, ForApi, Protocol):
+    TOPIC: ClassVar[str] = "compute"
+    VERSION: ClassVar[str] = "1.3"
+    HISTORY: ClassVar[dict[str, str]] = {
+        "1.0": "first",
+        "1.1": "audit_node",
+        "1.2": "several builds at once",
+        "1.3": "server actions: stop and start",
+    }

@@ -1,9 +1,12 @@
-"""Topic `conductor`: what the API and the computes ask of a conductor."""
+"""Topics `conductor_api`, what the API alone asks of a conductor, and `conductor`, what every service and the computes ask.
+
+Releases before 1.7 ask everything at the topic `conductor`, where it is served to them unless services have users of their own.
+"""
 
 from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
-from minova.contracts.base import call, cast, contract
+from minova.contracts.base import Role, call, called_by, cast, contract
 from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
@@ -20,22 +23,9 @@ from minova.objects.server_request import CreatedServers, CreateServers, ServerR
 from minova.objects.service import Service, ServiceInstructions
 
 
-@contract
-class ConductorApi(Protocol):
-    TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.7"
-    HISTORY: ClassVar[dict[str, str]] = {
-        "1.0": "first",
-        "1.1": "aggregates, server groups, extra specs of flavors",
-        "1.2": "NUMA and PCI in claims, moves",
-        "1.3": "what an audit found, which domains are of deleted instances",
-        "1.4": "previews and capacity",
-        "1.5": "how often to audit",
-        "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
-        "1.7": "server actions; kinds of failures",
-    }
-
-    # -- asked by the API ------------------------------------------------------------------------------------------
+@called_by(Role.API, topic="conductor_api", topic_since="1.7")
+class ForApi(Protocol):
+    """What the API asks."""
 
     @call
     def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
@@ -153,7 +143,10 @@ class ConductorApi(Protocol):
         """
         ...
 
-    # -- asked by every service ------------------------------------------------------------------------------------
+
+@called_by(Role.COMPUTE, Role.SCHEDULER, Role.CONDUCTOR, speaks_for_host=True)
+class ForServices(Protocol):
+    """What every service asks. It names itself as a host and a binary."""
 
     @call
     def register_service(self, ctx: RequestContext, service: Service) -> ServiceInstructions:
@@ -176,16 +169,22 @@ class ConductorApi(Protocol):
         """The process has stopped gracefully: another one may register for the host at once."""
         ...
 
-    # -- asked by the computes -------------------------------------------------------------------------------------
+
+@called_by(Role.COMPUTE, speaks_for_host=True)
+class ForComputes(Protocol):
+    """What computes ask. Each method names the host that the compute speaks for."""
 
     @call
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
         """For `init_host`: what this host should have."""
         ...
 
-    @call(since="1.6")
+    @call(since="1.6", of_no_host=True)
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
-        """{instance uuid: the host that its row names} of those that have a row, deleted or not."""
+        """{instance uuid: the host that its row names} of those that have a row, deleted or not.
+
+        A compute that is known by its broker user learns of others only that it is not its own: `OTHER_HOST`.
+        """
         ...
 
     @call
@@ -353,3 +352,19 @@ class ConductorApi(Protocol):
     def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
         """{instance uuid: PowerState} of domains whose state changed. Instances of other hosts are left alone."""
         ...
+
+
+@contract
+class ConductorApi(ForApi, ForServices, ForComputes, Protocol):
+    TOPIC: ClassVar[str] = "conductor"
+    VERSION: ClassVar[str] = "1.7"
+    HISTORY: ClassVar[dict[str, str]] = {
+        "1.0": "first",
+        "1.1": "aggregates, server groups, extra specs of flavors",
+        "1.2": "NUMA and PCI in claims, moves",
+        "1.3": "what an audit found, which domains are of deleted instances",
+        "1.4": "previews and capacity",
+        "1.5": "how often to audit",
+        "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
+        "1.7": "server actions; kinds of failures; the topic conductor_api",
+    }

@@ -3,13 +3,14 @@
 from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
-from minova.contracts.base import call, contract
+from minova.contracts.base import Role, call, called_by, contract
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 
 
 @contract
+@called_by(Role.CONDUCTOR)
 class SchedulerApi(Protocol):
     TOPIC: ClassVar[str] = "scheduler"
     VERSION: ClassVar[str] = "1.2"

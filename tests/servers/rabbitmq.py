@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+from pathlib import Path
+from typing import ClassVar
 
+from tests.servers.authority import Authority
 from tests.servers.private_server import PrivateServer, ServerError, program
 
 SCRIPTS = "/usr/lib/rabbitmq/bin"
@@ -17,6 +20,7 @@ class RabbitMQ(PrivateServer):
 
     name = "rabbitmq"
     ports_needed = 2
+    plugins: ClassVar[str] = "[]."
 
     @property
     def url(self) -> str:
@@ -38,16 +42,25 @@ class RabbitMQ(PrivateServer):
             "permissions": [{"user": "guest", "vhost": vhost, **everything} for vhost in vhosts],
         }
         (self.directory / "definitions.json").write_text(json.dumps(definitions))
-        (self.directory / "enabled_plugins").write_text("[].\n")
+        (self.directory / "enabled_plugins").write_text(f"{self.plugins}\n")
         # In Erlang's own terms: to translate a rabbitmq.conf takes a fifth of the CPU time of a start.
         (self.directory / "advanced.config").write_text(
             "[{rabbit, [\n"
             f'    {{tcp_listeners, [{{"127.0.0.1", {self.ports[0]}}}]}},\n'
             f'    {{load_definitions, "{self.directory}/definitions.json"}},\n'
             "    {disk_free_limit, 50000000},\n"
+            f"    {self.more_options()}"
             "    {vm_memory_high_watermark, {absolute, 1000000000}}\n"
-            "]}].\n"
+            f"]}}{self.more_applications()}].\n"
         )
+
+    def more_options(self) -> str:
+        """Terms of the application `rabbit`, each with a comma behind."""
+        return ""
+
+    def more_applications(self) -> str:
+        """Other applications, each with a comma before."""
+        return ""
 
     def command(self) -> list[str]:
         # The scripts in PATH change to the user rabbitmq and drop the environment; these do not.
@@ -88,3 +101,37 @@ class RabbitMQ(PrivateServer):
 
     def _url(self, vhost: str) -> str:
         return f"rabbit://guest:guest@127.0.0.1:{self.ports[0]}/{vhost.removeprefix('/')}"
+
+
+class SecureRabbitMQ(RabbitMQ):
+    """Also over TLS, for clients that show a certificate of the same authority; with the management API."""
+
+    name = "rabbitmq-secure"
+    ports_needed = 4
+    plugins = "[rabbitmq_management,rabbitmq_auth_mechanism_ssl]."
+
+    def __init__(self, authority: Authority, directory: Path | None = None) -> None:
+        super().__init__(directory)
+        self._authority = authority
+
+    @property
+    def management_url(self) -> str:
+        return f"http://guest:guest@127.0.0.1:{self.ports[2]}"
+
+    @property
+    def tls_port(self) -> int:
+        return self.ports[3]
+
+    def url_of(self, user: str, password: str, vhost: str = "/") -> str:
+        return f"rabbit://{user}:{password}@127.0.0.1:{self.ports[0]}/{vhost.removeprefix('/')}"
+
+    def more_options(self) -> str:
+        server = self._authority.issue("broker", self.directory)
+        return (
+            f'{{ssl_listeners, [{{"127.0.0.1", {self.tls_port}}}]}},\n'
+            f'    {{ssl_options, [{{cacertfile, "{self._authority.certificate}"}}, {{certfile, "{server.certificate}"}},\n'
+            f'        {{keyfile, "{server.key}"}}, {{verify, verify_peer}}, {{fail_if_no_peer_cert, true}}]}},\n'
+        )
+
+    def more_applications(self) -> str:
+        return f', {{rabbitmq_management, [{{listener, [{{ip, "127.0.0.1"}}, {{port, {self.ports[2]}}}]}}]}}'

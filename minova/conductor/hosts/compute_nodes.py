@@ -33,6 +33,7 @@ from minova.placement.nodes import children, inventories
 from minova.placement.nodes import traits as published_traits
 from minova.placement.providers import aggregates as provider_aggregates
 from minova.placement.providers import of_node as providers
+from minova.rpc_access import OTHER_HOST
 
 LOG = logging.getLogger(__name__)
 
@@ -57,11 +58,14 @@ class Computes:
                 attempts=tuple(build.message for build in builds_of(session, tasks.builds_on(session, host))),
             )
 
-    def hosts_of_instances(self, uuids: Sequence[str]) -> dict[str, str | None]:
+    def hosts_of_instances(self, uuids: Sequence[str], own: str | None = None) -> dict[str, str | None]:
+        """`own`: other hosts than this one have no names in the answer."""
         with self._worker.db.read() as session:
-            return instances.row_hosts(session, uuids)
+            found = instances.row_hosts(session, uuids)
+        return {uuid: host if own in {None, host} or host is None else OTHER_HOST for uuid, host in found.items()}
 
-    def begin_audit(self, host: str, view: HypervisorView) -> AuditInputs:
+    def begin_audit(self, host: str, view: HypervisorView, *, tell_hosts: bool = True) -> AuditInputs:
+        """`tell_hosts`: other hosts are named where their instances' domains are here."""
         nodename = view.hypervisor_hostname
         with self._worker.db.read() as session:
             row = compute_nodes.find(session, host, nodename)
@@ -93,7 +97,8 @@ class Computes:
                     if not purged
                 )
                 + tuple(
-                    f"the domain of instance {uuid} is here, but its row says host {where}: both are left as they are"
+                    f"the domain of instance {uuid} is here, but its row says {f'host {where}' if tell_hosts else OTHER_HOST}: both are left "
+                    "as they are"
                     for uuid, where in sorted(amiss.misplaced.items())
                 ),
             )

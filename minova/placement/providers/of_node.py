@@ -1,6 +1,6 @@
 """Resource providers. One per compute node so far, with the node's uuid."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy import delete as delete_rows
@@ -14,7 +14,9 @@ from minova.placement.inserts import insert_missing
 
 # Built once: every audit of every node asks them. The id of the provider whose uuid parameter `of` brings.
 ID = select(ResourceProvider.id).where(ResourceProvider.uuid == bindparam("of"))
-_NAMED = select(ResourceProvider.id, ResourceProvider.name).where(ResourceProvider.uuid == bindparam("of"))
+_NAMED = select(
+    ResourceProvider.id, ResourceProvider.name, ResourceProvider.of_node, ResourceProvider.parent_provider_id
+).where(ResourceProvider.uuid == bindparam("of"))
 
 # The ids of that provider and of those below it; a root may be its own by NULL, where an older service made it.
 TREE = select(ResourceProvider.id).where(
@@ -33,9 +35,11 @@ def tree_of(uuid: str) -> Any:
 def ensure(session: Session, uuid: str, name: str) -> int:
     """The id of a compute node's provider; made on first use, renamed when its name differs.
 
-    Conflict: another provider has the name.
+    Conflict: another provider has the name, or this one is something else than a node's.
     """
     known = _find(session, uuid)
+    if known is not None and known.name != name and (known.parent_id is not None or known.of_node is False):
+        raise errors.Conflict(f"Resource provider {uuid} is {known.name!r}, and not that of node {name!r}.")
     if known is None:
         insert_missing(session, ResourceProvider, [{"uuid": uuid, "name": name, "generation": 0, "of_node": True}])
         own_root = update(ResourceProvider).where(
@@ -45,17 +49,23 @@ def ensure(session: Session, uuid: str, name: str) -> int:
         known = _find(session, uuid)
     if known is None:
         raise errors.Conflict(f"Another resource provider is named {name!r}; {uuid} cannot be made.")
-    provider_id, known_as = known
-    if known_as != name:
+    if known.name != name:
         session.connection().execute(
-            update(ResourceProvider).where(ResourceProvider.id == provider_id).values(name=name, updated_at=EpochNow())
+            update(ResourceProvider).where(ResourceProvider.id == known.id).values(name=name, updated_at=EpochNow())
         )
-    return provider_id
+    return known.id
 
 
-def _find(session: Session, uuid: str) -> tuple[int, str] | None:
+class _Known(NamedTuple):
+    id: int
+    name: str
+    of_node: bool | None
+    parent_id: int | None
+
+
+def _find(session: Session, uuid: str) -> _Known | None:
     row = session.execute(_NAMED, {"of": uuid}).one_or_none()
-    return None if row is None else (row.id, row.name)
+    return None if row is None else _Known(*row)
 
 
 def delete(session: Session, uuid: str) -> None:

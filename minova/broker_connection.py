@@ -1,0 +1,145 @@
+"""A connection to the broker, as oslo.messaging's rabbit driver makes it, of a user that is one service of one host.
+
+Of other users nothing is changed. Such a user says in each message who it is, which RabbitMQ validates; its queues and the
+exchange of answers are those that its permissions are made for (broker_users.py); and it has no queue that it needs not: no
+fanout, and a compute none of all computes. See docs/decisions/0029-services-have-users-at-the-broker.md.
+"""
+
+import functools
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import amqp.exceptions
+import kombu.entity
+
+from minova import broker_tls, broker_users, threads
+from minova.broker_users import BrokerUser
+from minova.contracts.base import Role
+
+threads.use_native()
+
+import oslo_messaging  # noqa: E402
+from oslo_messaging._drivers import impl_rabbit  # noqa: E402
+
+LOG = logging.getLogger(__name__)
+# How the driver names the queues of answers of other users.
+_UNNAMED_REPLY = "reply_"
+_ORIGINAL_NAME = impl_rabbit.RabbitDriver._get_reply_queue_name
+
+
+def user_of(url: Any) -> BrokerUser | None:
+    """The service that the user of a transport URL stands for. ValueError: its hosts have different users."""
+    names = {host.username for host in url.hosts}
+    if len(names) > 1:
+        raise ValueError("the hosts of transport_url have different users")
+    return broker_users.user_of(next(iter(names), None))
+
+
+class Connection(impl_rabbit.Connection):  # type: ignore[misc]
+    def __init__(self, conf: Any, url: Any, purpose: Any, retry: int | None = None) -> None:
+        self.user = user_of(url)
+        super().__init__(conf, url, purpose, retry)
+
+    def _fetch_ssl_params(self) -> Any:
+        params = super()._fetch_ssl_params()
+        return broker_tls.checked(params) if self.ssl else params
+
+    def _set_current_channel(self, new_channel: Any) -> None:
+        is_new = new_channel is not None and new_channel != self.channel
+        super()._set_current_channel(new_channel)
+        if self.user is not None and is_new:
+            self._producer.publish = functools.partial(self._producer.publish, user_id=str(self.user))
+
+    # -- what it listens to ----------------------------------------------------------------------------------------
+
+    def declare_consumer(self, consumer: Any) -> Any:
+        if self._makes_no_exchange:
+            consumer.exchange.passive = True
+            consumer.declare = functools.partial(_declare_when_there_is_an_exchange, consumer.declare)
+        try:
+            return super().declare_consumer(consumer)
+        except Exception:
+            self.close()  # oslo.messaging would leave it open
+            raise
+
+    def declare_topic_consumer(
+        self, exchange_name: str, topic: str, callback: Any = None, queue_name: str | None = None
+    ) -> None:
+        if self.user is None or self.user.role is not Role.COMPUTE or topic != Role.COMPUTE:
+            super().declare_topic_consumer(exchange_name, topic, callback, queue_name)
+
+    def declare_fanout_consumer(self, topic: str, callback: Any) -> None:
+        if self.user is None:
+            super().declare_fanout_consumer(topic, callback)
+
+    def declare_direct_consumer(self, topic: str, callback: Any) -> None:
+        """The queue of this process's answers: besides its name, as for others, the exchange of answers leads to it."""
+        if self.user is None:
+            super().declare_direct_consumer(topic, callback)
+            return
+        self.declare_consumer(
+            impl_rabbit.Consumer(
+                exchange_name=broker_users.REPLIES,
+                queue_name=topic,
+                routing_key=topic,
+                type="topic",
+                durable=self.rabbit_transient_quorum_queue,
+                exchange_auto_delete=False,
+                queue_auto_delete=False,
+                callback=callback,
+                rabbit_ha_queues=self.rabbit_ha_queues,
+                rabbit_queue_ttl=self.rabbit_transient_queues_ttl,
+                enable_cancel_on_failover=self.enable_cancel_on_failover,
+                rabbit_quorum_queue=self.rabbit_transient_quorum_queue,
+                rabbit_quorum_queue_config=self.rabbit_quorum_queue_config,
+            )
+        )
+
+    # -- what it sends ---------------------------------------------------------------------------------------------
+
+    def _publish(self, exchange: Any, *more: Any, **named: Any) -> None:
+        if self._makes_no_exchange:
+            exchange.passive = True
+        super()._publish(exchange, *more, **named)
+
+    def direct_send(self, msg_id: str, msg: Any) -> None:
+        """An answer. The asker names its queue, and must not make this service write to any other kind of queue."""
+        if self.user is None or msg_id.startswith(_UNNAMED_REPLY):
+            super().direct_send(msg_id, msg)
+        elif msg_id.startswith(broker_users.REPLY):
+            self._send_reply(msg_id, msg)
+        else:
+            LOG.warning("An answer is not sent, because %r is no queue of answers", msg_id)
+
+    def _send_reply(self, queue: str, msg: Any) -> None:
+        exchange: Any = kombu.entity.Exchange(name=broker_users.REPLIES, type="topic", passive=True)  # type: ignore[no-untyped-call]
+        options = oslo_messaging.TransportOptions(at_least_once=self.direct_mandatory_flag)
+        send = self._publish_and_raises_on_missing_exchange
+        self._ensure_publishing(send, exchange, msg, routing_key=queue, transport_options=options)
+
+    @property
+    def _makes_no_exchange(self) -> bool:
+        return self.user is not None and self.user.role is Role.COMPUTE
+
+
+def _reply_queue_name(driver: Any) -> str:
+    """Random, as others' are: who does not know it cannot name it."""
+    user = user_of(driver._url)
+    return str(_ORIGINAL_NAME(driver)) if user is None else f"{broker_users.reply_queue_prefix(user)}{uuid.uuid4().hex}"
+
+
+def _declare_when_there_is_an_exchange(declare: Callable[[Any], None], connection: Any) -> None:
+    """The conductor makes the exchanges, anew after a restart of the broker: until then this is tried again."""
+    try:
+        declare(connection)
+    except amqp.exceptions.NotFound as error:
+        raise amqp.exceptions.RecoverableConnectionError(f"The conductor has made no exchange yet: {error}") from error
+
+
+def use() -> None:
+    """Makes the drivers of this process use this connection."""
+    impl_rabbit.Connection = Connection
+    impl_rabbit.RabbitDriver._get_reply_queue_name = _reply_queue_name
+    broker_tls.use()

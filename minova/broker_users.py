@@ -1,0 +1,114 @@
+"""The users that services have at the broker, and what RabbitMQ lets each of them do.
+
+A user is named `<service>.<host>`. Its queues bear its name, so permissions are patterns over names:
+
+    exchange minova           requests, by topic: conductor, conductor_api, scheduler, compute.<host>
+    exchange minova_replies   answers, by the name of the queue: reply/<user>/<32 random hex digits>
+
+RabbitMQ lets a publisher name no other user than its own in `user_id`, so what stands there is the sender. The permissions are the
+first wall; the second is that each server looks at the sender (rpc_access.py), because a queue's dead-letter key and a
+message's CC header pass by topic permissions.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from minova.contracts.base import Role
+
+EXCHANGE = "minova"
+REPLIES = "minova_replies"
+# The exchange that leads to every queue by its name, as permissions call it.
+DEFAULT_EXCHANGE = "amq.default"
+REPLY = "reply/"
+_RANDOM = "[0-9a-f]{32}"
+_NAMES = re.compile(rf"({'|'.join(Role)})\.(.+)", re.DOTALL)
+_NOTHING = "^$"
+# Where `[oslo_messaging_notifications] topics` is not set otherwise.
+_NOTIFICATIONS = ("nova", r"(versioned_)?notifications(\..+)?")
+
+
+class BrokerUser(msgspec.Struct, frozen=True):
+    """The user of one service of one host."""
+
+    role: Role
+    host: str
+
+    def __str__(self) -> str:
+        return f"{self.role}.{self.host}"
+
+
+class Permissions(msgspec.Struct, frozen=True, kw_only=True):
+    """Regular expressions as RabbitMQ takes them. `topics`: by exchange, for the routing keys there (write, read)."""
+
+    configure: str
+    write: str
+    read: str
+    topics: Mapping[str, tuple[str, str]]
+
+
+def user_of(name: str | None) -> BrokerUser | None:
+    """None: the name is not that of one service of one host."""
+    match = _NAMES.fullmatch(name or "")
+    return None if match is None else BrokerUser(Role(match[1]), match[2])
+
+
+def reply_queue_prefix(user: BrokerUser) -> str:
+    return f"{REPLY}{user}/"
+
+
+def permissions_of(user: BrokerUser) -> Permissions:
+    """A compute makes no exchange: who may make one may also delete it."""
+    own = [*_queues(user), f"{re.escape(reply_queue_prefix(user))}{_RANDOM}"]
+    exchanges = [EXCHANGE, REPLIES]
+    used = [*exchanges, *own]
+    made = own if user.role is Role.COMPUTE else used
+    more = list(_MORE.get(user.role, ()))
+    notified = list(_NOTIFICATIONS) if user.role in _NOTIFIES else []
+    return Permissions(
+        configure=_any_of([*made, *notified]),
+        write=_any_of([*used, *more, *notified]),
+        read=_any_of([*used, *notified]),
+        topics={
+            EXCHANGE: (_any_of(_ASKS[user.role]), _any_of(_queues(user))),
+            REPLIES: (_any_of(_replies_to(user.role)), _any_of(own[-1:])),
+        },
+    )
+
+
+# What each asks, as routing keys.
+_ASKS: Mapping[Role, Sequence[str]] = {
+    Role.API: ("conductor_api", r"compute\..+"),
+    Role.COMPUTE: ("conductor",),
+    Role.CONDUCTOR: ("conductor", "scheduler", r"compute\..+"),
+    Role.SCHEDULER: ("conductor",),
+}
+_ASKED_BY: Mapping[Role, Sequence[Role]] = {
+    Role.API: (),
+    Role.COMPUTE: (Role.API, Role.CONDUCTOR),
+    Role.CONDUCTOR: tuple(Role),
+    Role.SCHEDULER: (Role.CONDUCTOR,),
+}
+# While services are given users one after another, the conductor answers those that have none yet by the default exchange.
+_MORE: Mapping[Role, Sequence[str]] = {Role.CONDUCTOR: (re.escape(DEFAULT_EXCHANGE),)}
+_NOTIFIES = frozenset({Role.CONDUCTOR, Role.SCHEDULER})
+
+
+def _queues(user: BrokerUser) -> list[str]:
+    """Patterns of the queues that its requests come to, which are their routing keys too."""
+    host = re.escape(user.host)
+    if user.role is Role.COMPUTE:
+        return [rf"compute\.{host}"]
+    if user.role is Role.CONDUCTOR:
+        return [rf"conductor(_api)?(\.{host})?"]
+    return [rf"scheduler(\.{host})?"] if user.role is Role.SCHEDULER else []
+
+
+def _replies_to(role: Role) -> list[str]:
+    askers = "|".join(_ASKED_BY[role])
+    return [rf"{REPLY}({askers})\.[^/]+/{_RANDOM}"] if askers else []
+
+
+def _any_of(patterns: Sequence[str]) -> str:
+    return f"^({'|'.join(patterns)})$" if patterns else _NOTHING

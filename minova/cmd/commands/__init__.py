@@ -1,0 +1,1 @@
+"""What minova-manage can do: one file for each of its nouns."""

@@ -1,0 +1,88 @@
+"""`minova-manage broker permissions`: the user of a service at RabbitMQ, as commands for its host or by its management API."""
+
+import getpass
+import secrets
+import shlex
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+import urllib3
+from oslo_config import cfg
+
+from minova import errors
+from minova.broker_users import BrokerUser, permissions_of
+from minova.contracts.base import Role
+
+TIMEOUT = 15.0
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """`password` None: the user is there, and keeps the one that it has."""
+
+    user: BrokerUser
+    vhost: str
+    password: str | None
+
+    def commands(self) -> list[str]:
+        """For a shell on the host of RabbitMQ. Permissions come last: until then the user may do nothing."""
+        name, wanted = str(self.user), permissions_of(self.user)
+        made = [] if self.password is None else [["add_user", name, self.password]]
+        topics = [
+            ["set_topic_permissions", "-p", self.vhost, name, exchange, *pair]
+            for exchange, pair in wanted.topics.items()
+        ]
+        all_of_it = ["set_permissions", "-p", self.vhost, name, wanted.configure, wanted.write, wanted.read]
+        return [shlex.join(["rabbitmqctl", *words]) for words in (*made, *topics, all_of_it)]
+
+    def requests(self) -> list[tuple[str, dict[str, Any]]]:
+        """(path, body) of PUTs to the management API, in the same order."""
+        name, wanted = quote(str(self.user), safe=""), permissions_of(self.user)
+        vhost = quote(self.vhost, safe="")
+        made = [] if self.password is None else [(f"users/{name}", {"password": self.password, "tags": ""})]
+        topics = [
+            (f"topic-permissions/{vhost}/{name}", {"exchange": exchange, "write": write, "read": read})
+            for exchange, (write, read) in wanted.topics.items()
+        ]
+        all_of_it = {"configure": wanted.configure, "write": wanted.write, "read": wanted.read}
+        return [*made, *topics, (f"permissions/{vhost}/{name}", all_of_it)]
+
+    def options(self) -> list[str]:
+        """What the host's minova.conf must say. The address is another service's matter."""
+        password = "PASSWORD" if self.password is None else self.password
+        vhost = "" if self.vhost == "/" else quote(self.vhost, safe="")
+        return [
+            f"# In minova.conf of minova-{self.user.role} on {self.user.host}:",
+            "# [DEFAULT]",
+            f"# transport_url = rabbit://{self.user}:{password}@BROKER:5672/{vhost}",
+        ]
+
+
+def run(conf: cfg.ConfigOpts) -> None:
+    command = conf.command
+    password = None if command.existing else secrets.token_hex(24)
+    account = Account(user=BrokerUser(Role(command.service), command.host_name), vhost=command.vhost, password=password)
+    if command.apply:
+        apply(command.apply, account.requests(), command.cafile)
+    else:
+        print("\n".join(account.commands()))
+    print("\n".join(account.options()))
+
+
+def apply(url: str, requests: Sequence[tuple[str, dict[str, Any]]], cafile: str | None = None) -> None:
+    """InvalidConfiguration: the URL is none. ServiceUnavailable: no answer, or a refusal."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.username:
+        raise errors.InvalidConfiguration("--apply is not a URL such as https://USER@HOST:15671")
+    password = getpass.getpass() if parts.password is None else unquote(parts.password)
+    base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}/api/"
+    headers = urllib3.make_headers(basic_auth=f"{unquote(parts.username)}:{password}")
+    http = urllib3.PoolManager(headers=headers, ca_certs=cafile, retries=False, timeout=TIMEOUT)
+    for path, body in requests:
+        try:
+            answer = http.request("PUT", base + path, json=body, headers=headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise errors.ServiceUnavailable(f"RabbitMQ's management API does not answer: {error}") from None
+        if answer.status not in {200, 201, 204}:
+            raise errors.ServiceUnavailable(f"RabbitMQ refused {path}: HTTP {answer.status} {answer.data[:200]!r}")

@@ -1,0 +1,61 @@
+"""Who may call what: decided by the user that the broker has validated (broker_users.py), and never by the message.
+
+A compute speaks for its own host alone: every host that the arguments name must be that one. Whether an instance, an attempt or
+a node is that host's is then the handlers' question, who ask it anyway: their fences compare host and attempt with the rows.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from minova.broker_users import BrokerUser, user_of
+from minova.contracts.base import Method
+
+# In the place of the name of another host, in answers to a compute.
+OTHER_HOST = "another host"
+
+
+def refusal(sender: str | None, method: Method, arguments: msgspec.Struct) -> str | None:
+    """Why this sender may not make this call; None: it may."""
+    user = user_of(sender)
+    if user is None:
+        return "it has no user of a service at the broker"
+    if user.role not in method.audience.roles:
+        return f"services of the kind {user.role} may not call it"
+    return _impersonation(user, method, arguments) if method.audience.speaks_for_host else None
+
+
+def _impersonation(user: BrokerUser, method: Method, arguments: msgspec.Struct) -> str | None:
+    hosts, binaries = set(hosts_named(arguments)), set(binaries_named(arguments))
+    if not hosts and not method.of_no_host:
+        return "it names no host"
+    for name in sorted(hosts - {user.host}):
+        return f"it speaks for host {name!r}"
+    for name in sorted(binaries - {f"minova-{user.role}"}):
+        return f"it speaks for service {name!r}"
+    return None
+
+
+def hosts_named(arguments: msgspec.Struct) -> Iterator[str]:
+    """Of `host` itself, and of each struct among the arguments that has one."""
+    return _named(arguments, "host")
+
+
+def binaries_named(arguments: msgspec.Struct) -> Iterator[str]:
+    return _named(arguments, "binary")
+
+
+def _named(arguments: msgspec.Struct, field: str) -> Iterator[str]:
+    for name in arguments.__struct_fields__:
+        value = getattr(arguments, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            found: Any = one if name == field else getattr(one, field, None)
+            if isinstance(found, str):
+                yield found
+
+
+def own_host(sender: str | None) -> str | None:
+    """The host of the service that is the sender; None: it is not known which one that is."""
+    user = user_of(sender)
+    return None if user is None else user.host

@@ -1,0 +1,48 @@
+"""A certificate authority of the tests' own, made by openssl."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+NAMES = "DNS:localhost,IP:127.0.0.1"
+
+
+class Certificate(NamedTuple):
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """`certificate` is what clients and servers trust."""
+
+    def __init__(self, folder: Path, name: str = "minova-test-ca") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.certificate, self._key = folder / f"{name}.crt", folder / f"{name}.key"
+        _openssl(
+            "req", "-x509", *_NEW_KEY, "-days", "2", "-subj", f"/CN={name}", *self._to(self.certificate, self._key)
+        )
+
+    def issue(self, name: str, folder: Path, names: str = NAMES) -> Certificate:
+        """For the common name `name` and for the alternative `names`."""
+        made = Certificate(folder / f"{name}.crt", folder / f"{name}.key")
+        request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={names}\n")
+        _openssl("req", *_NEW_KEY, "-subj", f"/CN={name}", *self._to(request, made.key))
+        signing = ["-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial", "-days", "2"]
+        more = ["-extfile", str(extensions), "-out", str(made.certificate)]
+        _openssl("x509", "-req", "-in", str(request), *signing, *more)
+        made.key.chmod(0o600)
+        return made
+
+    @staticmethod
+    def _to(out: Path, key: Path) -> list[str]:
+        return ["-keyout", str(key), "-out", str(out)]
+
+
+_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
+
+def _openssl(*words: str) -> None:
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
