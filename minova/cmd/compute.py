@@ -29,6 +29,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.rpc import Rpc
 from minova.service import Running, Service
 from minova.virt.driver import Driver
+from minova.virt.libvirt.guest_files import root_files
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
@@ -138,4 +139,5 @@ def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
 
 
 def main() -> NoReturn:
+    root_files.start_helper()
     launch("minova-compute", alone)

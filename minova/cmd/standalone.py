@@ -21,6 +21,7 @@ from minova.objects.flavor import Flavor
 from minova.private_files import make_folder
 from minova.rpc import Rpc
 from minova.service import Running
+from minova.virt.libvirt.guest_files import root_files
 
 CLI = [
     cfg.StrOpt("state-dir", default="/var/lib/minova", help="Folder of everything it keeps: database, images, disks."),
@@ -101,4 +102,5 @@ def ready(conf: cfg.ConfigOpts) -> None:
 
 
 def main() -> NoReturn:
+    root_files.start_helper()
     launch("minova-standalone", compose, cli=CLI, prepare=prepare, ready=ready)

@@ -52,12 +52,14 @@ class Executable:
             "".join(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in values.items()) for group, values in groups)
         )
         self._process: subprocess.Popen[bytes] | None = None
+        # Makes of its command the one that starts it with limits.
+        self.limit: Callable[[list[str]], list[str]] = lambda words: words
 
     def start(self) -> None:
         with self.log_file.open("ab") as log:
             command = [BIN / self.name] if self.release is None else self.release.command(self.name)
             self._process = subprocess.Popen(
-                [*command, "--config-file", str(self.conf_file)],
+                self.limit([*map(str, command), "--config-file", str(self.conf_file)]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ class Standalone:
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder
+        # Makes of its command the one that starts it with limits.
+        self.limit: Callable[[list[str]], list[str]] = lambda words: words
         (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         self.log_file = folder / "standalone.log"
@@ -43,8 +45,10 @@ class Standalone:
         """Seconds until it said that it is ready."""
         begun, before = time.monotonic(), self.log.count("minova-standalone is ready")
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_for("ready", lambda: self.ended() or self.log.count("minova-standalone is ready") > before, 60)
+            self._process = subprocess.Popen(
+                self.limit(self.command()), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        wait_for("ready", lambda: self.ended() or self.log.count("minova-standalone is ready") > before, 120)
         assert not self.ended(), self.log[-4000:]
         return time.monotonic() - begun
 

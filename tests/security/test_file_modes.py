@@ -1,8 +1,11 @@
-"""No other user of the machine can read what minova keeps, while QEMU's user reaches the disks of its guests."""
+"""A compute that is not root, with all limits of its systemd unit: it boots a real guest, and no other user can read its files."""
 
+import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,11 @@ import pytest
 from tests.cluster import wait_for
 from tests.integration.test_standalone import Standalone
 from tests.security import other_user
-from tests.servers.libvirtd import ACCOUNT, Libvirtd
+from tests.servers import sandbox
+from tests.servers.libvirtd import ACCOUNT, ACCOUNT_ID, CLIENT_ID, Libvirtd, socket_of
 
-# Of ACCOUNT.
-QEMU_UID = 64055
+pytestmark = pytest.mark.timeout(300)
+QEMU, MINOVA = ACCOUNT_ID, CLIENT_ID
 
 
 @pytest.fixture
@@ -25,28 +29,64 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def debian(folder: Path) -> Iterator[Standalone]:
-    """On a libvirtd as Debian has it: QEMU runs as a user of its own, who is given the disks."""
-    with Libvirtd(qemu_user=ACCOUNT) as libvirtd:
-        standalone = Standalone(folder)
-        conf = folder / "minova.conf"
-        conf.write_text(conf.read_text() + f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n")
-        yield standalone
-        standalone.kill()
+def libvirtd() -> Iterator[Libvirtd]:
+    """As Debian has it: QEMU runs as a user of its own, who is given the disks; minova may connect."""
+    with Libvirtd(qemu_user=ACCOUNT) as server:
+        socket = Path(socket_of(server.directory))
+        for folder in (server.directory, socket.parent):
+            folder.chmod(0o711)
+        os.chown(socket, MINOVA, -1)
+        yield server
 
 
-def test_nobody_reads_anything_after_a_real_guest(debian: Standalone, guest_image: Path) -> None:
-    state = debian.folder / "state"
-    debian.start()
-    debian.cli("image", "create", "guest", "--file", str(guest_image), "--disk-format", "qcow2")
-    debian.cli("server", "create", "vm", "--flavor", "m1.nano", "--image", "guest", "--wait")
-    wait_for("READY", lambda: "MINOVA-GUEST READY" in debian.cli("server", "console", "log", "vm"))
+@pytest.fixture
+def limited(folder: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
+    """minova-standalone with the limits of its unit, which are those of minova-compute."""
+    state, conf = folder / "state", folder / "minova.conf"
+    state.mkdir(mode=0o750)
+    keep = [sandbox.ROOT, Path(sys.prefix), libvirtd.directory, folder]
+    standalone = Standalone(folder)
+    standalone.limit = partial(
+        sandbox.command, "minova-standalone", writable=state, keep=keep, uid=MINOVA, groups=[QEMU]
+    )
+    conf.write_text(conf.read_text() + f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n")
+    conf.chmod(0o640)
+    os.chown(conf, 0, MINOVA)
+    os.chown(state, MINOVA, MINOVA)
+    yield standalone
+    standalone.kill()
+
+
+def test_a_real_guest_on_a_compute_without_root(limited: Standalone, guest_image: Path) -> None:
+    state = limited.folder / "state"
+    limited.start()
+    limited.cli("image", "create", "guest", "--file", str(guest_image), "--disk-format", "qcow2")
+    limited.cli("server", "create", "vm", "--flavor", "m1.nano", "--image", "guest", "--wait")
+    wait_for("READY", lambda: "MINOVA-GUEST READY" in limited.cli("server", "console", "log", "vm"))
+    (disk,), (log,) = state.glob("instances/*/disk"), state.glob("instances/*/console.log")
+    assert owner_and_mode(disk) == (QEMU, 0o660)
+    require_closed(state)
+    assert other_user.readable(limited.folder / "minova.conf") == []
+
+    # libvirt gives the files to root when the guest stops; the compute takes them back.
+    limited.cli("server", "stop", "vm")
+    wait_for("SHUTOFF", lambda: limited.json("server", "show", "vm")["status"] == "SHUTOFF")
+    assert "MINOVA-GUEST READY" in limited.cli("server", "console", "log", "vm")
+    wait_for("taken back", lambda: owner_and_mode(log) == (MINOVA, 0o660))
+    require_closed(state)
+    limited.cli("server", "delete", "vm", "--wait")
+    assert "Traceback" not in limited.log
+
+
+def owner_and_mode(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_uid, stat.S_IMODE(found.st_mode)
+
+
+def require_closed(state: Path) -> None:
     assert other_user.readable(state) == []
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in state.rglob("*")}
-    assert {modes[name] for name in ("minova.sqlite", "owner.json", "lock")} == {0o600}
-    assert {modes[path.name] for path in (state / "images").iterdir()} == {0o600}
-    folders = {stat.S_IMODE(path.stat().st_mode) for path in state.rglob("*") if path.is_dir()}
-    assert folders <= {0o750, 0o700}
-    (disk,) = state.glob("instances/*/disk")
-    assert (disk.stat().st_uid, stat.S_IMODE(disk.stat().st_mode)) == (QEMU_UID, 0o660)
-    debian.cli("server", "delete", "vm", "--wait")
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in state.rglob("*")}
+    assert {mode for path, mode in modes.items() if path.is_dir()} <= {0o750, 0o700}
+    assert {mode for path, mode in modes.items() if path.name in {"minova.sqlite", "owner.json", "lock"}} == {0o600}
+    assert {mode for path, mode in modes.items() if path.parent.name == "images"} == {0o600}
+    assert {mode for path, mode in modes.items() if path.parent.name == "_base" and not path.suffix} <= {0o640, 0o700}

@@ -23,10 +23,13 @@ from tests.servers.private_server import PrivateServer, ServerError, program
 
 # Debian's libvirt looks this user and group up before it reads that it shall be another. They come with
 # libvirt-daemon-system, together with services that nobody here wants started; so they are shown to libvirtd alone.
-ACCOUNT = "libvirt-qemu"
+ACCOUNT, ACCOUNT_ID = "libvirt-qemu", 64055
+# A user for clients that are not root: libvirtd looks them up.
+CLIENT, CLIENT_ID = "minova-tests", 64999
+ACCOUNTS = ((ACCOUNT, ACCOUNT_ID), (CLIENT, CLIENT_ID))
 ACCOUNT_FILES = {
-    "passwd": ("/etc/passwd", f"{ACCOUNT}:x:64055:64055::/var/lib/libvirt:/usr/sbin/nologin\n"),
-    "group": ("/etc/group", f"{ACCOUNT}:x:64055:\n"),
+    "passwd": ("/etc/passwd", "{0}:x:{1}:{1}::/var/lib/libvirt:/usr/sbin/nologin\n"),
+    "group": ("/etc/group", "{0}:x:{1}:\n"),
 }
 # Each of these folders is the private one named beside it, as far as this libvirtd can see.
 FOLDERS = {
@@ -108,9 +111,7 @@ class Libvirtd(PrivateServer):
             )
         )
         for name, (original, line) in ACCOUNT_FILES.items():
-            lines = Path(original).read_text()
-            known = any(each.startswith(f"{ACCOUNT}:") for each in lines.splitlines())
-            (self.directory / name).write_text(lines if known else lines + line)
+            (self.directory / name).write_text(with_accounts(Path(original).read_text(), line))
 
     def command(self) -> list[str]:
         enter = ["unshare", "--mount", "--propagation=slave", "sh", "-c", ENTER, "sh", str(self.directory)]
@@ -130,6 +131,12 @@ class Libvirtd(PrivateServer):
                 return True
         except OSError:
             return False
+
+
+def with_accounts(lines: str, line: str) -> str:
+    """The lines of /etc/passwd or /etc/group, with ACCOUNTS."""
+    known = {each.partition(":")[0] for each in lines.splitlines()}
+    return lines + "".join(line.format(*account) for account in ACCOUNTS if account[0] not in known)
 
 
 def socket_of(directory: Path) -> str:

@@ -181,6 +181,7 @@ class Disks:
             try:
                 if log.stat().st_size <= limit:
                     continue
+                self._qemu.take_back(log)
                 with disk_owner.locked(log.parent) as owner:
                     entry = owner.read()
                     if (entry is None or entry.host == host) and console_logs.bound(log, limit):
@@ -197,6 +198,7 @@ class Disks:
         # virtlogd turns a log over to .0, .1 and so on, the oldest last.
         rotated = sorted(path for path in log.parent.glob(f"{console_logs.NAME}.*") if _ROTATED.fullmatch(path.name))
         for path in (log, *rotated):
+            self._qemu.take_back(path)
             with suppress(FileNotFoundError):
                 kept = _tail(path, CONSOLE_BYTES - len(kept)) + kept
         return kept.decode(errors="replace")
@@ -232,6 +234,7 @@ class Disks:
             files = sorted(folder.glob("disk*"))
             formats = disk_owner.written_formats(folder) if files else {}
             for path in files:
+                self._qemu.take_back(path)
                 yield path, formats.get(path.name.removesuffix(".part"))
 
     def direct_io(self) -> bool:

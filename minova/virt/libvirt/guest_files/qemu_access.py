@@ -19,6 +19,7 @@ import msgspec
 
 from minova.errors import InvalidConfiguration
 from minova.private_files import FOLDER_MODE
+from minova.virt.libvirt.guest_files import root_files
 
 LOG = logging.getLogger(__name__)
 WRITTEN, READ = 0o660, 0o640
@@ -32,10 +33,14 @@ class QemuUser(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QemuAccess:
-    """`group`: QEMU's, or None where QEMU has the same user as this process."""
+    """`group`: QEMU's, or None where QEMU has the same user as this process. `takes_back`: whether a file that belongs to root
+    is one that libvirt has left behind.
+    """
 
-    def __init__(self, group: int | None = None) -> None:
+    def __init__(self, group: int | None = None, *, takes_back: bool = False) -> None:
         self._group = group
+        self._takes_back = takes_back
+        self._logged: set[Path] = set()
 
     @classmethod
     def of(cls, user: QemuUser | None) -> "QemuAccess":
@@ -49,7 +54,7 @@ class QemuAccess:
                 f"libvirt runs QEMU as user {user.uid} with group {user.gid}. Add the user of minova-compute ({os.geteuid()}) "
                 "to that group, so that both can use the disks of guests"
             )
-        return cls(user.gid)
+        return cls(user.gid, takes_back=os.geteuid() != 0 and user.uid != 0)
 
     def search(self, folders: Iterable[Path]) -> None:
         """Folders that QEMU finds its files in. Raises InvalidConfiguration if one cannot be shared."""
@@ -66,6 +71,18 @@ class QemuAccess:
 
     def read(self, path: Path) -> None:
         self._share(path, READ)
+
+    def take_back(self, path: Path) -> None:
+        """Make a file of a guest readable here again, if libvirt has left it to root. What cannot be done is logged once."""
+        try:
+            if self._takes_back and path.lstat().st_uid == 0:
+                root_files.take_back(path)
+        except FileNotFoundError:
+            return
+        except Exception as error:  # noqa: BLE001  - the helper hands on errors of any kind; reading the file says what is missing
+            if path not in self._logged:
+                LOG.warning("%s belongs to root and cannot be taken back: %s", path, error)
+            self._logged.add(path)
 
     def _share(self, path: Path, mode: int) -> None:
         if self._group is None:

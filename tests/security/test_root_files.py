@@ -1,0 +1,98 @@
+"""The helper of minova-compute gives files of guests back, and nothing else; the service itself keeps no capability."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER = 64999
+# Asks for the paths of its input; prints what became of each, and the capabilities of all threads.
+_ASK = """
+import json, sys
+from pathlib import Path
+from minova.virt.libvirt.guest_files import root_files
+
+root_files.start_helper()
+answers = []
+for name in json.load(sys.stdin):
+    try:
+        root_files.take_back(Path(name))
+        answers.append("taken")
+    except Exception as error:
+        answers.append(f"{type(error).__name__}: {error}")
+permitted = [
+    line.split()[1] for status in Path("/proc/self/task").glob("*/status")
+    for line in status.read_text().splitlines() if line.startswith("CapPrm")
+]
+helpers = Path("/proc/self/task").joinpath(str(__import__("os").getpid()), "children").read_text().split()
+print(json.dumps({"answers": answers, "permitted": permitted, "helpers": helpers}))
+"""
+
+
+@pytest.fixture
+def instances() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="minova-root-files-") as name:
+        os.chown(name, OTHER, OTHER)
+        yield Path(name)
+
+
+def guest(instances: Path) -> Path:
+    folder = instances / str(uuid.uuid4())
+    folder.mkdir(mode=0o750)
+    os.chown(folder, OTHER, OTHER)
+    return folder
+
+
+def ask(paths: list[Path], capabilities: str = "-all,+chown") -> dict[str, Any]:
+    """Of a process of user OTHER with these capabilities."""
+    become = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
+    done = subprocess.run(
+        [*become, f"--inh-caps={capabilities}", f"--ambient-caps={capabilities}", sys.executable, "-c", _ASK],
+        input=json.dumps([str(path) for path in paths]),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_only_plain_files_of_guests_are_taken_back(instances: Path) -> None:
+    folder, secret = guest(instances), instances / "secret"
+    for path in (folder / "disk", folder / "console.log.0", folder / "shadow", secret):
+        path.write_text("of root")
+    (folder / "disk.swap").symlink_to(secret)
+    (folder / "disk.eph0").hardlink_to(secret)
+    (folder / "disk.config").mkdir()
+    foreign = folder / "console.log"
+    foreign.touch()
+    os.chown(foreign, 64055, 64055)
+    refused = [folder / "disk.swap", folder / "disk.eph0", folder / "disk.config", folder / "shadow", foreign, secret]
+    found = ask([folder / "disk", folder / "console.log.0", *refused, folder / "disk"])
+    assert found["answers"][:2] == ["taken", "taken"]
+    assert all(answer.startswith("ValueError") for answer in found["answers"][2:]), found["answers"]
+    assert [path.stat().st_uid for path in (folder / "disk", folder / "console.log.0")] == [OTHER, OTHER]
+    assert (secret.stat().st_uid, foreign.stat().st_uid, (folder / "shadow").stat().st_uid) == (0, 64055, 0)
+    assert set(found["permitted"]) == {"0" * 16}
+    (helper,) = found["helpers"]
+    wait_for("the helper ends with its service", lambda: not Path(f"/proc/{helper}").exists(), 30)
+
+
+def test_without_the_capability_there_is_no_helper(instances: Path) -> None:
+    disk = guest(instances) / "disk"
+    disk.touch()
+    found = ask([disk], "-all")
+    assert found["answers"] == ["PermissionError: minova-compute was started without CAP_CHOWN"]
+    assert (found["helpers"], disk.stat().st_uid) == ([], 0)
