@@ -14,7 +14,6 @@ import msgspec
 from minova.errors import ImageUnacceptable
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
-from minova.virt import qcow2_tables
 
 if TYPE_CHECKING:
     from oslo_utils.imageutils.format_inspector import FileInspector
@@ -68,6 +67,9 @@ def inspect(path: Path, declared: str | None) -> ImageFacts:
         if actual == "raw":
             return ImageFacts(disk_format=actual, virtual_size=size)
         _refuse_unsafe(inspector)
+        # NumPy takes time and memory that a compute needs for nothing else.
+        from minova.virt import qcow2_tables  # noqa: PLC0415
+
         return ImageFacts(disk_format=actual, virtual_size=qcow2_tables.virtual_size(file, size))
 
 
