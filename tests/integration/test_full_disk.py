@@ -129,6 +129,27 @@ def test_a_build_that_finds_the_disk_full_goes_to_the_next_alternate(cloud: Depl
     cloud.cli("server", "delete", "vm", "--wait")
 
 
+def heartbeat(cloud: Deployment) -> str:
+    """When the small host was last heard; empty: it is not up."""
+    (row,) = [row for row in cloud.json("service", "list") if row["Host"] == SMALL]
+    return str(row["Updated At"]) if row["State"] == "up" else ""
+
+
+def test_host_with_a_full_disk_is_up_and_deletes(cloud: Deployment, libvirtd: Libvirtd) -> None:
+    instances = cloud.folder / SMALL / "state" / "instances"
+    filler = fill(instances)
+    try:
+        words = ["--flavor", "tiny", "--image", "fits", "--availability-zone", f"nova:{SMALL}", "--wait"]
+        cloud.cli("server", "create", "none", *words, check=False)
+        assert cloud.server("none")["status"] == "ERROR"
+        before = heartbeat(cloud)
+        wait_for("the next heartbeats", lambda: heartbeat(cloud) > before, 60)
+        cloud.cli("server", "delete", "none", "--wait")
+        assert domains_and_disks(libvirtd.uri, cloud.folder / SMALL) == []
+    finally:
+        filler.unlink()
+
+
 # -- the database on the full disk ---------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.failures import text_of
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import ServerRequest
 
@@ -44,7 +45,10 @@ class DryRuns:
             with self._one_of_few():
                 return self._scheduler.preview_destinations(ctx, spec=spec, instance_uuids=placeholders)
         except Exception as error:  # noqa: BLE001  - the caller gets it as text or as an error
-            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=placeholders, hosts=0, error=_broken(error))
+            _require_broken(error)
+            # Every user may ask this, so it is not told what broke: the log tells that.
+            text = text_of("SchedulingFailed")
+            broke = Diagnosis(request_id=ctx.request_id, instance_uuids=placeholders, hosts=0, error=text)
             return ScheduleAnswer(diagnosis=broke)
 
     def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
@@ -54,7 +58,8 @@ class DryRuns:
             with self._one_of_few():
                 return self._scheduler.capacity(ctx, spec=spec, limit=limit)
         except Exception as error:  # noqa: BLE001  - the caller gets it as text or as an error
-            return Capacity(total=0, limit=limit, error=_broken(error))
+            _require_broken(error)
+            return Capacity(total=0, limit=limit, error=f"Scheduling failed: {error}")
 
     @contextmanager
     def _one_of_few(self) -> Iterator[None]:
@@ -73,9 +78,8 @@ class DryRuns:
         return self._groups.read_for_dry_run(spec_of(ctx, request, self._conf.pci.alias))
 
 
-def _broken(error: Exception) -> str:
-    """The error that a creation would have ended with, such as a filter that raises. Any other error is raised."""
+def _require_broken(error: Exception) -> None:
+    """Raises any error but one that a creation would have ended with, such as a filter that raises."""
     if getattr(error, "code", 500) != 500:
         raise error
     LOG.error("A preview failed: %s", error, exc_info=error)
-    return f"Scheduling failed: {error}"
