@@ -1,9 +1,11 @@
 """Services and nodes as they are read: by the API, and by conductors that look for silent ones."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import msgspec
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
@@ -28,12 +30,22 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
         return service.id not in self.down
 
 
+# Made once: every conductor asks them every few seconds.
+_SERVICES = select(Service).order_by(Service.id)
+
+
+@lru_cache(16)
+def _clocks(now: ColumnElement[float], wall: ColumnElement[float]) -> Any:
+    """The cloud clock, and how far it is behind the wall clock."""
+    return select(now, wall - now)
+
+
 def services(session: Session, down_time: float, db: Database) -> Services:
     """`down_time`: seconds of silence after which one is down. `db`: for its clocks."""
     # Rows first: a service that registers between the two statements is then heard and unknown, not known and silent.
-    rows = tuple(session.scalars(select(Service).order_by(Service.id)))
+    rows = tuple(session.scalars(_SERVICES))
     seen = last_seen(session)
-    now, behind = session.execute(select(db.now(), db.wall() - db.now())).one()
+    now, behind = session.execute(_clocks(db.now(), db.wall())).one()
     verdict = judge(seen, down_time, {row.id for row in rows if row.binary == CONDUCTOR})
     down = verdict.down | {
         row.id for row in rows if row.forced_down or row.down_reason is not None or row.id not in seen

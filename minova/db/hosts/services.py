@@ -4,17 +4,22 @@ import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, case, func, insert, select, update
+from sqlalchemy import ColumnElement, Update, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Heartbeat, Service
-from minova.db.sql import chunked
+from minova.db.sql import chunked, in_list
 from minova.objects import service as objects
+
+_HEARTBEATS: Any = Heartbeat.__table__
+# Made once: every conductor asks it every few seconds.
+_LAST_SEEN = select(Heartbeat.service_id, Heartbeat.last_seen)
 
 
 def find(session: Session, host: str, binary: str) -> Service | None:
@@ -102,15 +107,20 @@ def to_object(row: Service, last_seen: float | None = None) -> objects.Service:
 
 
 def last_seen(session: Session) -> Mapping[int, float]:
-    return {row[0]: row[1] for row in session.execute(select(Heartbeat.service_id, Heartbeat.last_seen))}
+    return {row[0]: row[1] for row in session.execute(_LAST_SEEN)}
+
+
+@lru_cache(16)
+def _beat(now: ColumnElement[float]) -> Update:
+    """Made once: every conductor writes beats every second."""
+    return update(_HEARTBEATS).where(in_list(_HEARTBEATS.c.service_id)).values(last_seen=now)
 
 
 def set_last_seen(session: Session, service_ids: Collection[int], now: ColumnElement[float]) -> int:
     """Seen now; answers how many have a row."""
     written = 0
     for chunk in chunked(sorted(service_ids)):
-        statement = update(Heartbeat).where(Heartbeat.service_id.in_(chunk)).values(last_seen=now)
-        result: Any = session.connection().execute(statement)
+        result: Any = session.connection().execute(_beat(now), {"some": chunk})
         written += int(result.rowcount)
     return written
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Insert, Update, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Insert, Select, Update, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
@@ -20,7 +20,10 @@ _BUILDS_ON_NODE = _BUILDS_ON_HOST.where(Task.node == bindparam("on_node"))
 # Their hosts are asked until they report.
 _UNTIL_REPORTED = (TaskStep.DELETE, TaskStep.ACTION)
 _TASKS: Any = Task.__table__
+_WORKERS: Any = Worker.__table__
 _REMOVE = delete(_TASKS).where(in_list(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)
+# Every conductor asks these every few seconds, and renews its lease.
+_COUNT_BY_STEP = select(Task.step, func.count()).where(Task.worker_id == bindparam("b_worker")).group_by(Task.step)
 # What the session may have read before the lock is old.
 _LOCK = (
     select(Task)
@@ -45,6 +48,24 @@ def _update(now: ColumnElement[float], names: tuple[str, ...], *, deadline: bool
     if deadline:
         values["deadline"] = now + bindparam("b_deadline_in")
     return update(_TASKS).where(_TASKS.c.id == bindparam("b_id")).values(wake_at=now + bindparam("b_wake_in"), **values)
+
+
+@lru_cache(16)
+def _due(now: ColumnElement[float]) -> Select[Any]:
+    own = select(Task).where(Task.worker_id == bindparam("b_worker"), Task.wake_at <= now)
+    return own.order_by(Task.wake_at, Task.id).limit(bindparam("b_limit"))
+
+
+@lru_cache(16)
+def _renewal(now: ColumnElement[float]) -> Update:
+    until = later(_WORKERS.c.lease_until, now + bindparam("b_lease"))
+    return update(_WORKERS).where(_WORKERS.c.id == bindparam("b_worker")).values(lease_until=until)
+
+
+@lru_cache(16)
+def _orphaned(now: ColumnElement[float]) -> Select[Any]:
+    owns = select(Task.id).where(Task.worker_id == Worker.id).exists()
+    return select(Worker.id).where(Worker.id != bindparam("b_worker"), Worker.lease_until <= now, owns).limit(1)
 
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: ColumnElement[float]) -> None:
@@ -106,14 +127,12 @@ def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:
 
 def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> Sequence[Task]:
     """The worker's own tasks whose time has come, those that wait longest first."""
-    query = select(Task).where(Task.worker_id == worker_id, Task.wake_at <= now).order_by(Task.wake_at, Task.id)
-    return session.scalars(query.limit(limit)).all()
+    return session.scalars(_due(now), {"b_worker": worker_id, "b_limit": limit}).all()
 
 
 def count_by_step(session: Session, worker_id: str) -> dict[str, int]:
     """The worker's own tasks."""
-    query = select(Task.step, func.count()).where(Task.worker_id == worker_id).group_by(Task.step)
-    return {row[0]: row[1] for row in session.execute(query)}
+    return {row[0]: row[1] for row in session.execute(_COUNT_BY_STEP, {"b_worker": worker_id})}
 
 
 def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnElement[float]) -> set[str]:
@@ -169,8 +188,7 @@ def register_worker(session: Session, worker_id: str, host: str, now: ColumnElem
 
 def renew_lease(session: Session, worker_id: str, now: ColumnElement[float], lease: float) -> bool:
     """Whether there was a row to renew. A lease is never made shorter by this: see `end_lease`."""
-    statement = update(Worker).where(Worker.id == worker_id).values(lease_until=later(Worker.lease_until, now + lease))
-    result: Any = session.connection().execute(statement)
+    result: Any = session.connection().execute(_renewal(now), {"b_worker": worker_id, "b_lease": lease})
     return bool(result.rowcount)
 
 
@@ -197,9 +215,7 @@ def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] 
 
 def any_orphaned(session: Session, worker_id: str, now: ColumnElement[float]) -> bool:
     """Whether another worker, whose lease is over, owns tasks: a look at few rows, which writes nothing."""
-    owns = select(Task.id).where(Task.worker_id == Worker.id).exists()
-    query = select(Worker.id).where(Worker.id != worker_id, Worker.lease_until <= now, owns)
-    return session.scalar(query.limit(1)) is not None
+    return session.scalar(_orphaned(now), {"b_worker": worker_id}) is not None
 
 
 def count_living(session: Session, now: ColumnElement[float]) -> int:
