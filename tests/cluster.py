@@ -18,6 +18,7 @@ from minova.context import RequestContext, service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 from minova.rpc import Rpc
+from tests import limits
 from tests.tables import make_tables
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ def configure(folder: Path, **overrides: Any) -> cfg.ConfigOpts:
     conf.set_override("state_path", str(folder))
     conf.set_override("compute_driver", "fake")
     conf.set_override("osapi_compute_listen_port", 0, group="api")
+    for name, limit in limits.UNLIMITED.items():
+        conf.set_override(name, limit, group="quota")
     for name, value in overrides.items():
         group, _, option = name.rpartition("__")
         conf.set_override(option, value, group=group or None)

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
 from minova import threads
+from tests import limits
 from tests.distribution import Distribution
 from tests.servers.authority import Authority
 from tests.servers.libvirtd import Libvirtd
@@ -27,6 +28,8 @@ from tests.tables import delete_rows, make_tables
 # How long an example takes says something of the machine's other work, and nothing of ours.
 settings.register_profile("minova", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("minova")
+
+limits.lift()
 
 # Whichever test is collected first may import oslo.messaging before minova does.
 threads.use_native()

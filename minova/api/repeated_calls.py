@@ -139,6 +139,9 @@ _LOOKS: Mapping[str, Look] = {
     "preview_servers": _never,
     "capacity": _never,
     "update_service": _never,
+    "update_quota_set": _never,  # the limits are absolute
+    "update_quota_class_set": _never,
+    "delete_quota_set": _never,
     "update_aggregate": _never,
     "delete_server": _gone,
     "start_action": _action_begun,

@@ -24,6 +24,7 @@ from minova.conductor.manager import BINARY, Collaborators, ConductorManager
 from minova.conductor.notifications.instances import Notifications
 from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import Purge
+from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers.actions import ServerActions
 from minova.conductor.servers.build import BuildInstances
@@ -114,7 +115,8 @@ def make_manager(
     down_time = float(conf.service_down_time)
     liveness = Liveness(db, down_time=down_time, clock=ticks)
     probe = BrokerProbe(own_topic, host=host, binary=BINARY, down_time=down_time, clock=ticks)
-    groups = Groups(conf, worker)
+    quotas = Quotas(conf, worker)
+    groups = Groups(conf, worker, quotas)
     builds = BuildInstances(conf, worker, scheduler, computes, groups)
     reports = BuildReports(conf, worker, computes, liveness)
     terminate = Terminate(conf, worker, computes, liveness)
@@ -130,16 +132,17 @@ def make_manager(
         broker_probe=probe,
         compute_nodes=Computes(worker, levels),
         audit_results=Audits(worker),
-        servers=Servers(conf, worker, builds),
+        servers=Servers(conf, worker, builds, quotas),
         dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
         build_reports=reports,
         terminate=terminate,
         actions=actions,
         migrations=Migrations(worker),
         flavors=Flavors(worker),
-        images=Images(worker),
+        images=Images(worker, quotas),
         aggregates=Aggregates(worker),
         groups=groups,
+        quotas=quotas,
         reconcile=Reconcile(conf, worker, registry, computes, liveness),
         purge=Purge(conf, worker, stopping),
         placement_audit=PlacementAudit(worker),

@@ -17,6 +17,7 @@ from minova.conductor.hosts.compute_nodes import Computes
 from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
 from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
+from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers.actions import ServerActions
 from minova.conductor.servers.build_reports import BuildReports
@@ -70,6 +71,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     images: Images
     aggregates: Aggregates
     groups: Groups
+    quotas: Quotas
     reconcile: Reconcile
     purge: Purge
     placement_audit: PlacementAudit
@@ -134,6 +136,10 @@ class ConductorManager:
                 name="trim_host_changes", interval=TRIM_INTERVAL, work=self.collaborators.purge.trim_host_changes
             ),
         ]
+        recount_interval = float(self._conf.quota.recount_interval)
+        if recount_interval:
+            recount = self.collaborators.quotas.recount
+            tasks.append(PeriodicTask(name="recount_quotas", interval=recount_interval, work=recount))
         placement_audit_interval = float(self._conf.conductor.placement_audit_interval)
         if placement_audit_interval:
             look = self.collaborators.placement_audit.look
@@ -213,6 +219,15 @@ class ConductorManager:
 
     def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
         self.collaborators.groups.delete(group_uuid)
+
+    def update_quota_set(self, ctx: RequestContext, project_id: str, limits: dict[str, int], force: bool) -> None:
+        self.collaborators.quotas.update(project_id, limits, force=force)
+
+    def delete_quota_set(self, ctx: RequestContext, project_id: str) -> None:
+        self.collaborators.quotas.delete(project_id)
+
+    def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: dict[str, int]) -> None:
+        self.collaborators.quotas.update_class(class_name, limits)
 
     def create_image(self, ctx: RequestContext, image: Image) -> Image:
         self._db.require_room()

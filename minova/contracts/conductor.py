@@ -112,6 +112,21 @@ class ForApi(Protocol):
         """NotFound. Its servers stay where they are."""
         ...
 
+    @call(since="1.7")
+    def update_quota_set(self, ctx: RequestContext, project_id: str, limits: dict[str, int], force: bool) -> None:
+        """Set these limits of a project; -1 is none. BadRequest: without `force` one is below what is used."""
+        ...
+
+    @call(since="1.7")
+    def delete_quota_set(self, ctx: RequestContext, project_id: str) -> None:
+        """The defaults hold again for the project."""
+        ...
+
+    @call(since="1.7")
+    def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: dict[str, int]) -> None:
+        """Set these limits of a class; those of `default` hold for projects without limits of their own."""
+        ...
+
     @call
     def create_image(self, ctx: RequestContext, image: Image) -> Image: ...
 
@@ -366,5 +381,5 @@ class ConductorApi(ForApi, ForServices, ForComputes, Protocol):
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
-        "1.7": "server actions; kinds of failures; the topic conductor_api",
+        "1.7": "server actions; kinds of failures; the topic conductor_api; quotas",
     }

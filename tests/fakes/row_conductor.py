@@ -15,9 +15,10 @@ from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.hosts.service_removal import remove_service
+from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
-from minova.db import models
+from minova.db import models, quotas
 from minova.db.engine import Database
 from minova.db.models.clock import EpochNow
 from minova.db.servers import request_specs
@@ -44,8 +45,10 @@ class RowConductor:
     def __init__(self, db: Database) -> None:
         self._db = db
         worker = Worker(db, host="c", lease=60.0, threads=1, spawn=lambda work: None)
-        self._aggregates, self._groups = Aggregates(worker), Groups(configuration.new(), worker)
-        self._flavors, self._images = Flavors(worker), Images(worker)
+        conf = configuration.new()
+        self._quotas = Quotas(conf, worker)
+        self._aggregates, self._groups = Aggregates(worker), Groups(conf, worker, self._quotas)
+        self._flavors, self._images = Flavors(worker), Images(worker, self._quotas)
         self.requests: list[CreateServers] = []
         self.deleted: list[str] = []
         self.actions: list[tuple[str, str]] = []
@@ -79,7 +82,13 @@ class RowConductor:
 
     def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
         self.requests.append(request)
-        created: CreatedServers = self._do("create_servers", lambda session: _create(session, ctx, request))
+
+        def work(session: Session) -> CreatedServers:
+            self._quotas.take(session, ctx.project_id, quotas.of_servers(request.flavor, request.max_count))
+            return _create(session, ctx, request)
+
+        self._db.run(lambda session: quotas.count_first(session, ctx.project_id))
+        created: CreatedServers = self._do("create_servers", work)
         return created
 
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
@@ -92,14 +101,13 @@ class RowConductor:
 
     def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
         self.deleted.append(instance_uuid)
-        self._do(
-            "delete_server",
-            lambda session: (
-                session.query(models.Instance)
-                .filter_by(uuid=instance_uuid)
-                .update({"vm_state": "deleted", "task_state": None, "deleted_at": now()})
-            ),
-        )
+
+        def work(session: Session) -> None:
+            gone: Any = {"vm_state": "deleted", "task_state": None, "deleted_at": now()}
+            session.query(models.Instance).filter_by(uuid=instance_uuid).update(gone)
+            quotas.give_server(session, instance_uuid)
+
+        self._do("delete_server", work)
 
     def start_action(self, ctx: RequestContext, instance_uuid: str, action: str) -> None:
         self.actions.append((instance_uuid, action))
@@ -157,6 +165,15 @@ class RowConductor:
     def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
         self._groups.delete(group_uuid)
 
+    def update_quota_set(self, ctx: RequestContext, project_id: str, limits: dict[str, int], force: bool) -> None:
+        self._quotas.update(project_id, limits, force=force)
+
+    def delete_quota_set(self, ctx: RequestContext, project_id: str) -> None:
+        self._quotas.delete(project_id)
+
+    def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: dict[str, int]) -> None:
+        self._quotas.update_class(class_name, limits)
+
     def create_image(self, ctx: RequestContext, image: Image) -> Image:
         self.before("create_image")
         made = self._images.create(image)
@@ -170,6 +187,8 @@ class RowConductor:
                 raise errors.NotFound(f"Image {image.id}")
             if row.status != expected_status:
                 raise errors.Conflict(f"Image {image.id} is {row.status}")
+            if image.status == "active":
+                self._quotas.take(session, image.owner or "", quotas.of_image(image) | {"image_count_total": 0})
             row.status, row.name, row.value, row.updated_at = image.status, image.name, image, now()
             return image
 

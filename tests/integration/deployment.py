@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import urllib3
 
+from tests import limits
 from tests.cluster import wait_for
 from tests.integration.released import Release
 from tests.servers.private_server import free_ports
@@ -47,7 +48,8 @@ class Executable:
         folder.mkdir(parents=True, exist_ok=True)
         self.log_file = folder / f"{name}.log"
         self.conf_file = folder / f"{name}.conf"
-        groups = ({"DEFAULT": {"debug": "true"}} | options).items()
+        defaults: dict[str, dict[str, Any]] = {"DEFAULT": {"debug": "true"}, "quota": dict(limits.UNLIMITED)}
+        groups = (defaults | options).items()
         self.conf_file.write_text(
             "".join(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in values.items()) for group, values in groups)
         )

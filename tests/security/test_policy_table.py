@@ -60,6 +60,14 @@ GET /v2.1/os-server-groups                                200 200 200 200 200 40
 POST /v2.1/os-server-groups                               200 200 403 200 403 403 401
 GET /v2.1/os-server-groups/{group_id}                     200 200 200 404 404 403 401
 DELETE /v2.1/os-server-groups/{group_id}                  204 204 403 404 403 403 401
+GET /v2.1/limits                                          200 200 200 200 200 200 401
+GET /v2.1/os-quota-sets/{name}                            200 200 200 403 403 403 401
+PUT /v2.1/os-quota-sets/{name}                            200 403 403 403 403 403 401
+DELETE /v2.1/os-quota-sets/{name}                         202 403 403 403 403 403 401
+GET /v2.1/os-quota-sets/{name}/detail                     200 200 200 403 403 403 401
+GET /v2.1/os-quota-sets/{name}/defaults                   200 200 200 200 200 200 401
+GET /v2.1/os-quota-class-sets/{name}                      200 403 403 403 403 403 401
+PUT /v2.1/os-quota-class-sets/{name}                      200 403 403 403 403 403 401
 GET /v2.1/os-availability-zone                            200 200 200 200 200 403 401
 GET /v2.1/os-availability-zone/detail                     200 403 403 403 403 403 401
 GET /v2.1/os-aggregates                                   200 403 403 403 403 403 401
@@ -243,7 +251,9 @@ class Site:
         return made
 
     def named(self, template: str) -> str:
-        """A resource class or a trait."""
+        """A project, a resource class or a trait."""
+        if template.startswith("/v2.1/"):
+            return "acme"
         name = f"CUSTOM_N{next(self.numbers)}"
         headers = {"OpenStack-API-Version": "placement 1.39"}
         assert self.status("admin", "PUT", "/placement" + template.format(name=name), None, **headers) in (201, 204)
@@ -295,6 +305,8 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     "POST /v2.1/flavors/{flavor_id}/os-extra_specs": lambda _: {"extra_specs": {"k": "w"}},
     "PUT /v2.1/flavors/{flavor_id}/os-extra_specs/{key}": lambda _: {"k": "w"},
     "POST /v2.1/os-server-groups": lambda _: {"server_group": {"name": "g", "policy": "affinity"}},
+    "PUT /v2.1/os-quota-sets/{name}": lambda _: {"quota_set": {"key_pairs": 5}},
+    "PUT /v2.1/os-quota-class-sets/{name}": lambda _: {"quota_class_set": {"key_pairs": 5}},
     "POST /v2.1/os-aggregates": lambda site: {"aggregate": {"name": f"b{next(site.numbers)}"}},
     "PUT /v2.1/os-aggregates/{aggregate_id}": lambda site: {"aggregate": {"name": f"c{next(site.numbers)}"}},
     "POST /v2.1/os-aggregates/{aggregate_id}/action add_host": lambda _: {"add_host": {"host": "h1"}},

@@ -8,6 +8,7 @@ from minova.api.compute import (
     flavors,
     hypervisor_overview,
     hypervisors,
+    quotas,
     server_groups,
     services,
     versions,
@@ -25,6 +26,8 @@ _GROUP = "/v2.1/os-server-groups/{group_id}"
 _AGGREGATE = "/v2.1/os-aggregates/{aggregate_id}"
 _SERVICE = "/v2.1/os-services/{id_or_action}"
 _HYPERVISOR = "/v2.1/os-hypervisors/{hypervisor_id}"
+_QUOTAS = "/v2.1/os-quota-sets/{name}"
+_CLASS = "/v2.1/os-quota-class-sets/{name}"
 _SERVER = "/v2.1/servers/{server_id}"
 
 ROUTES: tuple[Route, ...] = (
@@ -146,6 +149,54 @@ ROUTES: tuple[Route, ...] = (
         rule="os_compute_api:os-server-groups:delete",
         handler=server_groups.delete,
         status=204,
+    ),
+    # -- quotas
+    Route(
+        method="GET", path="/v2.1/limits", rule="os_compute_api:limits", handler=quotas.limits, query=quotas.LimitsQuery
+    ),
+    Route(
+        method="GET",
+        path=_QUOTAS,
+        rule="os_compute_api:os-quota-sets:show",
+        handler=quotas.show,
+        query=quotas.QuotaQuery,
+    ),
+    Route(
+        method="PUT",
+        path=_QUOTAS,
+        rule="os_compute_api:os-quota-sets:update",
+        handler=quotas.update,
+        query=quotas.QuotaQuery,
+        body=quotas.UpdateQuotaSet,
+    ),
+    Route(
+        method="DELETE",
+        path=_QUOTAS,
+        rule="os_compute_api:os-quota-sets:delete",
+        handler=quotas.delete,
+        query=quotas.QuotaQuery,
+        status=202,
+    ),
+    Route(
+        method="GET",
+        path=f"{_QUOTAS}/detail",
+        rule="os_compute_api:os-quota-sets:detail",
+        handler=quotas.detail,
+        query=quotas.QuotaQuery,
+    ),
+    Route(
+        method="GET",
+        path=f"{_QUOTAS}/defaults",
+        rule="os_compute_api:os-quota-sets:defaults",
+        handler=quotas.show_defaults,
+    ),
+    Route(method="GET", path=_CLASS, rule="os_compute_api:os-quota-class-sets:show", handler=quotas.show_class),
+    Route(
+        method="PUT",
+        path=_CLASS,
+        rule="os_compute_api:os-quota-class-sets:update",
+        handler=quotas.update_class,
+        body=quotas.UpdateQuotaClassSet,
     ),
     # -- aggregates and zones
     Route(

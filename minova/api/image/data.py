@@ -14,13 +14,16 @@ from minova.api.image import images
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.store import CHUNK_BYTES, Digest, Upload
 from minova.context import RequestContext
+from minova.db import quotas
 from minova.objects.image import Image
+from minova.objects.quota import UNLIMITED, overruns, refusal
 from minova.virt import image_format
 
 LOG = logging.getLogger(__name__)
 
 OCTETS = "application/octet-stream"
 HASH = "sha256"
+SIZE = "image_size_total"
 # Tries to report the finished upload to the conductor. Each may take until the call's time-out.
 ACTIVATE_TRIES = 3
 
@@ -53,7 +56,7 @@ def upload(api: Collaborators, call: Call) -> None:
 
 
 def _take(api: Collaborators, call: Call, image: Image, coming: Upload) -> None:
-    digest = coming.write(chunks(call.request))
+    digest = coming.write(_within_quota(api, image, chunks(call.request)))
     facts = image_format.inspect(coming.path, image.disk_format or "")
     coming.commit()
     active = msgspec.structs.replace(
@@ -66,6 +69,21 @@ def _take(api: Collaborators, call: Call, image: Image, coming: Upload) -> None:
         os_hash_value=digest.sha256,
     )
     _activate(api, call.ctx, active, digest)
+
+
+def _within_quota(api: Collaborators, image: Image, data: Iterator[bytes]) -> Iterator[bytes]:
+    """Ends an upload as soon as it is larger than what the quota leaves now; the conductor decides at its end. Raises Forbidden."""
+    owner = image.owner or ""
+    with api.db.read() as session:
+        limit = quotas.limits_of(session, api.conf, owner)[SIZE]
+        used = quotas.current_usages(session, owner)[SIZE] if limit != UNLIMITED else 0
+    size = 0
+    for chunk in data:
+        size += len(chunk)
+        wanted = -(-size // quotas.MB)
+        if limit != UNLIMITED and used + wanted > limit:
+            raise errors.Forbidden(refusal(overruns({SIZE: wanted}, {SIZE: used}, {SIZE: limit})))
+        yield chunk
 
 
 def _check_ready(image: Image, call: Call) -> None:
@@ -83,8 +101,8 @@ def _activate(api: Collaborators, ctx: RequestContext, active: Image, digest: Di
         try:
             api.conductor.update_image(ctx, image=active, expected_status="saving")
             return
-        except errors.NotFound:
-            # The image was deleted during the upload, before its bytes were there to delete.
+        except (errors.NotFound, errors.Forbidden):
+            # The image was deleted during the upload, before its bytes were there to delete; or the quota was used up meanwhile.
             api.store.delete(active.id)
             raise
         except errors.ServiceUnavailable:

@@ -1,6 +1,6 @@
 """Policies of the Compute API. Those that begin with `minova:` are of requests that Nova does not have."""
 
-from minova.api.policies.base import ADMIN, MEMBER, READER, Rule, rules
+from minova.api.policies.base import ADMIN, EVERY_USER, MEMBER, READER, Rule, rules
 
 RULES: tuple[Rule, ...] = (
     *rules(
@@ -38,6 +38,15 @@ RULES: tuple[Rule, ...] = (
         ("os-server-groups:show", READER, "Show a server group."),
         ("os-server-groups:create", MEMBER, "Create a server group."),
         ("os-server-groups:delete", MEMBER, "Delete a server group."),
+        ("limits", EVERY_USER, "Show the limits and usages of the own project."),
+        ("limits:other_project", ADMIN, "Show the limits and usages of another project."),
+        ("os-quota-sets:show", READER, "Show the quotas of a project."),
+        ("os-quota-sets:detail", READER, "Show the quotas of a project and what is used of them."),
+        ("os-quota-sets:defaults", EVERY_USER, "Show the quotas of a project without quotas of its own."),
+        ("os-quota-sets:update", ADMIN, "Change the quotas of a project."),
+        ("os-quota-sets:delete", ADMIN, "Give a project the default quotas."),
+        ("os-quota-class-sets:show", ADMIN, "Show the default quotas."),
+        ("os-quota-class-sets:update", ADMIN, "Change the default quotas."),
         ("os-availability-zone:list", READER, "List availability zones."),
         ("os-availability-zone:detail", ADMIN, "List availability zones with their hosts and services."),
         ("os-aggregates:index", ADMIN, "List host aggregates."),

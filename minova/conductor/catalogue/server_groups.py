@@ -5,11 +5,14 @@ from typing import Any
 
 import msgspec
 from oslo_config import cfg
+from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.catalogue import server_groups
+from minova.db.quotas import OverQuota, give
 from minova.objects.instance_group import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -21,6 +24,7 @@ from minova.objects.instance_group import (
 from minova.objects.request_spec import RequestSpec
 
 HINT = "group"
+COUNTED_AS = "server_groups"
 # What serves each policy: an option, and what of it.
 _SERVED_BY = {
     AFFINITY: ("enabled_filters", "ServerGroupAffinityFilter"),
@@ -33,12 +37,13 @@ _ALL = ("all", "nova.scheduler.weights.all_weighers")
 
 
 class Groups:
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, quotas: Quotas) -> None:
         self._conf = conf
         self._worker = worker
+        self._quotas = quotas
 
     def create(self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None) -> InstanceGroup:
-        """BadRequest: no such policy, or a rule that is not the policy's."""
+        """BadRequest: no such policy, or a rule that is not the policy's. Forbidden: the project has too many."""
         if policy not in POLICIES:
             raise errors.BadRequest(f"Server group policy {policy!r} is none of {', '.join(POLICIES)}.")
         if max_server_per_host is not None and policy != ANTI_AFFINITY:
@@ -51,13 +56,27 @@ class Groups:
             project_id=ctx.project_id,
             user_id=ctx.user_id,
         )
-        self._worker.run(lambda session: server_groups.add(session, group, self._worker.at()))
+
+        def work(session: Session) -> None:
+            self._quotas.take(session, ctx.project_id, {COUNTED_AS: 1})
+            server_groups.add(session, group, self._worker.at())
+
+        try:
+            self._quotas.run(work)
+        except OverQuota as error:
+            raise refused(error, "Quota exceeded, too many server groups.") from None
         return group
 
     def delete(self, group_uuid: str) -> None:
         """NotFound. Its servers stay where they are."""
-        if not self._worker.run(lambda session: server_groups.remove(session, group_uuid)):
-            raise errors.NotFound(f"Instance group {group_uuid} could not be found.")
+
+        def work(session: Session) -> None:
+            project_id = server_groups.remove(session, group_uuid)
+            if project_id is None:
+                raise errors.NotFound(f"Instance group {group_uuid} could not be found.")
+            give(session, project_id, {COUNTED_AS: 1})
+
+        self._worker.run(work)
 
     def read_into(self, spec: RequestSpec, instance_uuid: str) -> RequestSpec:
         """With the group of one of its instances as it is now; one that has been deleted meanwhile holds nobody any more.

@@ -2,8 +2,10 @@
 
 import re
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,15 +16,19 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.catalogue.server_groups import HINT
 from minova.conductor.compute_messages import BuildExtras
+from minova.conductor.quotas import TRIES, Quotas
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.catalogue import server_groups
+from minova.db.quotas import OverQuota, of_servers
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.hardware.demands import demands_of, require_aliases
 from minova.objects import required_traits
+from minova.objects.quota import fitting
+from minova.objects.quota import refusal as refusal_text
 from minova.objects.request_spec import RequestSpec
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.states import TaskState, VmState
@@ -45,15 +51,36 @@ class Creation(NamedTuple):
 
 
 class Servers:
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, builds: BuildInstances) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, builds: BuildInstances, quotas: Quotas) -> None:
         require_aliases(conf.pci.alias)
         self._conf = conf
         self._worker = worker
         self.builds = builds
+        self._quotas = quotas
         self._creations: GroupCommit[Creation, Made] = GroupCommit(worker, self._write)
 
     def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
-        """Write all, answer, and start on the tasks in the background. Conflict: see the contract."""
+        """Makes as many as the quota allows between `min_count` and `max_count`. Forbidden: it allows fewer. Conflict: see the contract."""
+        asked, refusal = request, None
+        for _ in range(TRIES):
+            try:
+                return self._quotas.repeat(partial(self._create, ctx, asked))
+            except OverQuota as error:
+                refusal = refusal or self._refusal(error, request)
+                fits = fitting(of_servers(request.flavor), error.used, error.limits, asked.max_count)
+                if not max(request.min_count, 1) <= fits < asked.max_count:
+                    break
+                asked = msgspec.structs.replace(request, max_count=fits)
+        raise refusal or errors.ServiceUnavailable("The usage of this project changes too often.")
+
+    def _refusal(self, error: OverQuota, request: CreateServers) -> errors.Forbidden:
+        spans = {}
+        if request.min_count < request.max_count:
+            spans["instances"] = f"{request.min_count}-{request.max_count}"
+        return errors.Forbidden(refusal_text(error.over, spans))
+
+    def _create(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+        """Write all, answer, and start on the tasks in the background."""
         spec = spec_of(ctx, request, self._conf.pci.alias)
         reservation = Reservation(
             id=f"r-{uuid.uuid4().hex[:16]}",
@@ -102,13 +129,14 @@ class Servers:
         ]
 
     def _insert(self, session: Session, new: Sequence[Creation]) -> None:
+        self._count(session, new)
         at = self._worker.at()
         request_specs.add(
             session, [(creation.made.id, creation.made.spec, creation.made.carried) for creation in new], at
         )
         instances.insert_rows(session, [row for creation in new for row in instance_rows(creation, at)])
         for creation in new:
-            self._join_group(session, creation.made)
+            self._join_group(session, creation)
         action_ids = actions.begin(session, [row for creation in new for row in action_rows(creation, at)])
         rows = [row for creation in new for row in self._task_rows(creation, action_ids, at)]
         tasks.insert_rows(session, rows, self._worker.now())
@@ -118,10 +146,22 @@ class Servers:
         if request_rows:
             request_specs.add_create_requests(session, request_rows)
 
-    def _join_group(self, session: Session, made: Reservation) -> None:
-        assert made.spec is not None
-        group = made.spec.get_scheduler_hint(HINT)
-        if group and not server_groups.join(session, group, made.epochs):
+    def _count(self, session: Session, new: Sequence[Creation]) -> None:
+        """Projects in one order, so that two transactions do not wait for each other."""
+        wanted: dict[str, Counter[str]] = {}
+        for one in new:
+            counts = wanted.setdefault(one.ctx.project_id, Counter())
+            counts.update(of_servers(one.request.flavor, len(one.made.epochs)))
+        for project_id, counts in sorted(wanted.items()):
+            self._quotas.take(session, project_id, counts)
+
+    def _join_group(self, session: Session, one: Creation) -> None:
+        assert one.made.spec is not None
+        group = one.made.spec.get_scheduler_hint(HINT)
+        if not group:
+            return
+        most = self._quotas.limits(session, one.ctx.project_id)["server_group_members"]
+        if not server_groups.join(session, group, one.made.epochs, most):
             raise errors.BadRequest(f"Server group {group} could not be found.")
 
     def _task_rows(self, creation: Creation, action_ids: Mapping[str, int], at: datetime) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from minova import metrics
 from minova.conductor.notifications.instances import BUILD_FAILED, note
+from minova.db import quotas
 from minova.db.hosts import services
 from minova.db.models import Task
 from minova.db.servers import actions, instances, migrations, tasks
@@ -67,7 +68,8 @@ def finish_delete(
     uuid = standing.uuid
     before = [(standing.state[0], TaskState.DELETING)]
     values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
-    instances.transition(session, [uuid], before, (VmState.DELETED, None), **values)
+    if instances.transition(session, [uuid], before, (VmState.DELETED, None), **values):
+        quotas.give_server(session, uuid)
     if action_id is not None:
         actions.end(session, [action_id], at, event=False)
     tasks.remove(session, [uuid])

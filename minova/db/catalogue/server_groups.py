@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Select, delete, func, insert, select
 from sqlalchemy.orm import Session
 
+from minova import errors
 from minova.db import models
 from minova.db.sql import chunked
 from minova.objects.instance_group import InstanceGroup
@@ -19,20 +20,31 @@ def add(session: Session, group: InstanceGroup, at: datetime) -> None:
     session.connection().execute(insert(Row).values(**values, rules=group.rules, created_at=at))
 
 
-def remove(session: Session, uuid: str) -> bool:
-    """Whether there was one. Its members are in none then."""
+def remove(session: Session, uuid: str) -> str | None:
+    """The project whose it was; None when there was none. Its members are in none then."""
+    project_id = session.scalar(select(Row.project_id).where(Row.uuid == uuid))
     result: Any = session.connection().execute(delete(Row).where(Row.uuid == uuid))
-    return bool(result.rowcount)
+    return project_id if result.rowcount else None
 
 
-def join(session: Session, uuid: str, instance_uuids: Collection[str]) -> bool:
-    """These are its members from now on; False when there is no such group."""
-    group_id = session.scalar(select(Row.id).where(Row.uuid == uuid).with_for_update(read=True, key_share=True))
+def join(session: Session, uuid: str, instance_uuids: Collection[str], most: int = -1) -> bool:
+    """These are its members from now on; False when there is no such group. Forbidden: `most` living members are allowed.
+
+    With a limit, the lock makes servers join one after the other, so that each sees the ones before.
+    """
+    group_id = session.scalar(select(Row.id).where(Row.uuid == uuid).with_for_update(read=most < 0, key_share=most < 0))
     if group_id is None:
         return False
+    if most >= 0 and _size(session, group_id) + len(instance_uuids) > most:
+        raise errors.Forbidden("Quota exceeded, too many servers in group")
     rows = [{"instance_uuid": instance_uuid, "group_id": group_id} for instance_uuid in instance_uuids]
     session.connection().execute(insert(Member), rows)
     return True
+
+
+def _size(session: Session, group_id: int) -> int:
+    living = select(func.count()).select_from(Member).join(Instance, Instance.uuid == Member.instance_uuid)
+    return int(session.scalar(living.where(Member.group_id == group_id, Instance.deleted_at.is_(None))) or 0)
 
 
 def of_instance(session: Session, instance_uuid: str) -> InstanceGroup | None:

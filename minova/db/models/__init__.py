@@ -26,6 +26,7 @@ from minova.db.models.placement import (
     ResourceProvider,
     Trait,
 )
+from minova.db.models.quotas import Quota, QuotaClass, QuotaUsage
 from minova.db.models.requests import CreateRequest, RequestSpecRow
 from minova.db.models.server_groups import InstanceGroup, InstanceGroupMember
 from minova.db.models.services import Heartbeat, Service
@@ -60,6 +61,9 @@ __all__ = [
     "ProviderAggregate",
     "ProviderTrait",
     "PurgedInstance",
+    "Quota",
+    "QuotaClass",
+    "QuotaUsage",
     "RequestSpecRow",
     "ResourceClass",
     "ResourceProvider",

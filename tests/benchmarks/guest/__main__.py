@@ -37,6 +37,7 @@ def standalone(folder: Path, libvirt_uri: str) -> Iterator[tuple[Client, int]]:
     conf.write_text(
         f"[api]\nosapi_compute_listen_port = {port}\n[glance]\nendpoint_override = http://127.0.0.1:{port}\n"
         f"[libvirt]\nvirt_type = qemu\nconnection_uri = {libvirt_uri}\n"
+        "[quota]\ninstances = -1\ncores = -1\nram = -1\n"
     )
     words = [f"{BIN}/minova-standalone", f"--config-file={conf}", f"--state-dir={folder}/state"]
     begun = time.monotonic()

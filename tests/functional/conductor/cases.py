@@ -5,6 +5,7 @@ from tests.functional.conductor.group_cases import AggregateCases, GroupCases
 from tests.functional.conductor.group_commit_cases import GroupCommitCases
 from tests.functional.conductor.host_cases import AuditCases, CatalogueCases, ServiceCases
 from tests.functional.conductor.interleaving_cases import InterleavingCases
+from tests.functional.conductor.quota_cases import QuotaCases
 from tests.functional.conductor.removal_cases import DeleteCases, PurgeCases, TakeOverCases
 
 
@@ -22,5 +23,6 @@ class ConductorCases(
     AggregateCases,
     GroupCases,
     GroupCommitCases,
+    QuotaCases,
 ):
     """All of them. A subclass gives the fixture `harness`."""

@@ -25,6 +25,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.server_request import CreateServers
 from minova.objects.service import Service
+from tests import limits
 from tests.functional.conductor.fakes import FakeHost, FakeScheduler
 from tests.functional.scheduler.cloud import named
 
@@ -76,6 +77,8 @@ class ConductorHarness:
     def conf(self) -> cfg.ConfigOpts:
         conf = configuration.new()
         conf([], project="minova", default_config_files=[])
+        for name, limit in limits.UNLIMITED.items():
+            conf.set_override(name, limit, group="quota")
         for name, value in self.options.items():
             group, _, option = name.rpartition("__")
             conf.set_override(option, value, group=group or None)

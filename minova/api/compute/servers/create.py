@@ -18,6 +18,7 @@ from minova.api.http.call import Call
 from minova.api.http.structs import Int64
 from minova.api.image import images
 from minova.codecs import parse_json
+from minova.db import quotas
 from minova.db.api_queries import availability_zones, instances
 from minova.db.api_queries import flavors as read_flavors
 from minova.db.api_queries import images as read_images
@@ -26,13 +27,13 @@ from minova.hardware.demands import demands_of
 from minova.objects.flavor import Flavor
 from minova.objects.guest_hardware import guest_hardware
 from minova.objects.image import Image
+from minova.objects.quota import UNLIMITED
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.virt.image_format import unfit
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 # Beyond, one transaction and one scheduling decision would take too long for the client to wait for.
 MOST_SERVERS = 1000
-METADATA_ITEMS = 128  # Nova's default quota
 METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT64)]
@@ -132,7 +133,7 @@ def request_of(
         max_count=maximum,
         request_uuid=request_uuid,
         body_hash=body_hash,
-        metadata=_metadata(server.metadata),
+        metadata=_metadata(api, call, server.metadata),
     )
 
 
@@ -234,9 +235,12 @@ def _hints(api: Collaborators, call: Call) -> dict[str, Any]:
     return {**hints, "group": wanted}
 
 
-def _metadata(metadata: dict[str, str]) -> dict[str, str]:
-    if len(metadata) > METADATA_ITEMS:
-        raise errors.Forbidden(f"Maximum number of metadata items exceeds {METADATA_ITEMS}.")
+def _metadata(api: Collaborators, call: Call, metadata: dict[str, str]) -> dict[str, str]:
+    if metadata:
+        with api.db.read() as session:
+            most = quotas.limits_of(session, api.conf, call.ctx.project_id)["metadata_items"]
+        if UNLIMITED != most < len(metadata):
+            raise errors.Forbidden(f"Maximum number of metadata items exceeds {most}.")
     for key in metadata:
         if not METADATA_KEY.fullmatch(key):
             raise errors.BadRequest(

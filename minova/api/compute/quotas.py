@@ -1,0 +1,194 @@
+"""`/os-quota-sets`, `/os-quota-class-sets` and `/limits`: what projects may use, and what they use."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http.call import Call
+from minova.api.policies.enforcer import Target
+from minova.db import quotas
+from minova.objects.quota import RESOURCES, UNLIMITED
+
+OTHER_PROJECT = "os_compute_api:limits:other_project"
+LONGEST_ID = 255
+# Nova's names in `limits`, by resource.
+ABSOLUTE = {
+    "maxServerMeta": "metadata_items",
+    "maxImageMeta": "metadata_items",
+    "maxPersonality": "injected_files",
+    "maxPersonalitySize": "injected_file_content_bytes",
+    "maxTotalInstances": "instances",
+    "maxTotalCores": "cores",
+    "maxTotalRAMSize": "ram",
+    "maxTotalKeypairs": "key_pairs",
+    "maxTotalFloatingIps": "floating_ips",
+    "maxSecurityGroups": "security_groups",
+    "maxSecurityGroupRules": "security_group_rules",
+    "maxServerGroups": "server_groups",
+    "maxServerGroupMembers": "server_group_members",
+}
+USED = {
+    "totalInstancesUsed": "instances",
+    "totalCoresUsed": "cores",
+    "totalRAMUsed": "ram",
+    "totalServerGroupsUsed": "server_groups",
+    "totalFloatingIpsUsed": "floating_ips",
+    "totalSecurityGroupsUsed": "security_groups",
+}
+
+Limit = Annotated[int, msgspec.Meta(ge=-1, le=0x7FFFFFFF)]
+LimitText = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,10}$")]
+Settable = Limit | LimitText | msgspec.UnsetType
+
+
+class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Numbers may come as text, as in Nova."""
+
+    instances: Settable = msgspec.UNSET
+    cores: Settable = msgspec.UNSET
+    ram: Settable = msgspec.UNSET
+    metadata_items: Settable = msgspec.UNSET
+    key_pairs: Settable = msgspec.UNSET
+    injected_files: Settable = msgspec.UNSET
+    injected_file_content_bytes: Settable = msgspec.UNSET
+    injected_file_path_bytes: Settable = msgspec.UNSET
+    server_groups: Settable = msgspec.UNSET
+    server_group_members: Settable = msgspec.UNSET
+    fixed_ips: Settable = msgspec.UNSET
+    floating_ips: Settable = msgspec.UNSET
+    security_groups: Settable = msgspec.UNSET
+    security_group_rules: Settable = msgspec.UNSET
+    # minova's own: limits of images.
+    image_count_total: Settable = msgspec.UNSET
+    image_size_total: Settable = msgspec.UNSET
+
+
+class NewQuotaSet(NewLimits, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`force`: also below what is used. `tenant_id` has no effect, as in Nova."""
+
+    force: bool = False
+    tenant_id: str | None = None
+
+
+class UpdateQuotaSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    quota_set: NewQuotaSet
+
+
+class UpdateQuotaClassSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    quota_class_set: NewLimits
+
+
+class QuotaQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of users are not served: quotas are of projects."""
+
+    user_id: str | None = None
+
+
+class LimitsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    tenant_id: str | None = None
+
+
+# -- quota sets --------------------------------------------------------------------------------------------------------
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    project_id = _project(call)
+    with api.db.read() as session:
+        return {"quota_set": {"id": project_id, **_shown(quotas.limits_of(session, api.conf, project_id))}}
+
+
+def detail(api: Collaborators, call: Call) -> dict[str, Any]:
+    project_id = _project(call)
+    with api.db.read() as session:
+        limits = quotas.limits_of(session, api.conf, project_id)
+        used = quotas.current_usages(session, project_id)
+    rows = {
+        name: {"in_use": used.get(name, 0), "limit": limit, "reserved": 0} for name, limit in _shown(limits).items()
+    }
+    return {"quota_set": {"id": project_id, **rows}}
+
+
+def show_defaults(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        return {"quota_set": {"id": _named(call), **_shown(quotas.defaults(session, api.conf))}}
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    """BadRequest: a limit is below what is used, and force is not set."""
+    project_id = _project(call)
+    body: NewQuotaSet = call.body.quota_set
+    api.conductor.update_quota_set(call.ctx, project_id=project_id, limits=_wanted(body), force=body.force)
+    with api.db.read() as session:
+        return {"quota_set": _shown(quotas.limits_of(session, api.conf, project_id))}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    api.conductor.delete_quota_set(call.ctx, project_id=_project(call))
+
+
+# -- classes -----------------------------------------------------------------------------------------------------------
+
+
+def show_class(api: Collaborators, call: Call) -> dict[str, Any]:
+    name = _named(call)
+    with api.db.read() as session:
+        return {"quota_class_set": {"id": name, **_shown(quotas.defaults(session, api.conf, name))}}
+
+
+def update_class(api: Collaborators, call: Call) -> dict[str, Any]:
+    name = _named(call)
+    limits = _wanted(call.body.quota_class_set)
+    api.conductor.update_quota_class_set(call.ctx, class_name=name, limits=limits)
+    with api.db.read() as session:
+        return {"quota_class_set": _shown(quotas.defaults(session, api.conf, name))}
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def limits(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Of the own project; of another one where the policy permits that."""
+    query: LimitsQuery = call.query
+    project_id = query.tenant_id or call.ctx.project_id
+    if project_id != call.ctx.project_id:
+        call.require(OTHER_PROJECT)
+    with api.db.read() as session:
+        limit = quotas.limits_of(session, api.conf, project_id)
+        used = quotas.current_usages(session, project_id)
+    absolute = {name: limit[resource] for name, resource in ABSOLUTE.items()}
+    absolute |= {name: used.get(resource, 0) for name, resource in USED.items()}
+    return {"limits": {"rate": [], "absolute": absolute}}
+
+
+def _project(call: Call) -> str:
+    """The project in the path. Raises BadRequest if a user is named, Forbidden if the policy does not permit it for this project."""
+    query: QuotaQuery | None = call.query
+    if query is not None and query.user_id is not None:
+        raise errors.BadRequest("Quotas of users are not served; quotas are of projects.")
+    project_id = _named(call)
+    call.require_for(Target(project_id=project_id))
+    return project_id
+
+
+def _named(call: Call) -> str:
+    name = call.path["name"]
+    if len(name) > LONGEST_ID or not name.isprintable():
+        raise errors.BadRequest(f"Invalid id: it must have {LONGEST_ID} printable characters at most.")
+    return name
+
+
+def _shown(limits: Mapping[str, int]) -> dict[str, int]:
+    return {name: limit for name, limit in limits.items() if RESOURCES[name].in_compute or limit != UNLIMITED}
+
+
+def _wanted(body: NewLimits) -> dict[str, int]:
+    """Raises BadRequest for a text whose number is too large."""
+    wanted = {name: getattr(body, name) for name in NewLimits.__struct_fields__}
+    given = {name: int(value) for name, value in wanted.items() if value is not msgspec.UNSET}
+    for name, value in given.items():
+        if not UNLIMITED <= value <= 0x7FFFFFFF:
+            raise errors.BadRequest(f"Quota limit for {name} must be from -1 to 2147483647, and is {value}.")
+    return given

@@ -1,0 +1,105 @@
+"""Quotas: what a project may use, and that it uses no more."""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+from oslo_config import cfg
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.tasks.worker import Worker
+from minova.db import quotas
+from minova.db.quotas import OverQuota, UsageChanged
+from minova.objects.quota import RESOURCES, UNLIMITED
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Repetitions while other requests change the same usages.
+TRIES = 10
+
+
+class Quotas:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
+        self._conf = conf
+        self._worker = worker
+
+    # -- limits ----------------------------------------------------------------------------------------------------
+
+    def limits(self, session: Session, project_id: str) -> dict[str, int]:
+        return quotas.limits_of(session, self._conf, project_id)
+
+    def update(self, project_id: str, limits: Mapping[str, int], *, force: bool) -> None:
+        """BadRequest: a limit is below what is used, and `force` is not set."""
+        _check(limits)
+
+        def work(session: Session) -> None:
+            used = quotas.current_usages(session, project_id)
+            for name, limit in sorted(limits.items()):
+                if not force and limit != UNLIMITED and limit < used.get(name, 0):
+                    raise errors.BadRequest(
+                        f"Quota limit {limit} for {name} must be greater than or equal to already used and reserved {used[name]}."
+                    )
+            quotas.set_limits(session, project_id, limits)
+
+        self._worker.run(work)
+
+    def update_class(self, class_name: str, limits: Mapping[str, int]) -> None:
+        _check(limits)
+        self._worker.run(lambda session: quotas.set_class(session, class_name, limits))
+
+    def delete(self, project_id: str) -> None:
+        """The project has the defaults again."""
+        self._worker.run(lambda session: quotas.remove_limits(session, project_id))
+
+    # -- usages ----------------------------------------------------------------------------------------------------
+
+    def take(self, session: Session, project_id: str, wanted: Mapping[str, int]) -> None:
+        """Within `run` or `repeat`. Raises OverQuota if not all fits."""
+        quotas.take(session, project_id, wanted, self.limits(session, project_id))
+
+    def run(self, work: Callable[[Session], T]) -> T:
+        """One write transaction in which `take` is used."""
+        return self.repeat(lambda: self._worker.run(work))
+
+    def repeat(self, attempt: Callable[[], T]) -> T:
+        """Repeats what raises UsageChanged. ServiceUnavailable: it raises that again and again."""
+        for _ in range(TRIES):
+            try:
+                return attempt()
+            except UsageChanged as error:
+                self._count_first(error.project_id)
+        raise errors.ServiceUnavailable("Too many requests change the usage of this project. Please try again.")
+
+    def _count_first(self, project_id: str) -> None:
+        try:
+            self._worker.run(lambda session: quotas.count_first(session, project_id))
+        except IntegrityError:
+            LOG.debug("Another request counts the usage of project %s", project_id)
+
+    # -- audit -----------------------------------------------------------------------------------------------------
+
+    def recount(self) -> None:
+        """Puts right what services of release 0.1.0 made or removed without counting."""
+        with self._worker.db.read() as session:
+            projects = quotas.projects(session)
+        for project_id in projects:
+            changed = self._worker.run(partial(quotas.recount, project_id=project_id))
+            if changed:
+                said = ", ".join(f"{name} {right}, not {wrong}" for name, (wrong, right) in sorted(changed.items()))
+                LOG.warning("The usage of project %s was counted again: %s", project_id, said)
+
+
+def _check(limits: Mapping[str, int]) -> None:
+    """The API has checked them for people; this is for other callers."""
+    unknown = sorted(limits.keys() - RESOURCES.keys())
+    if unknown:
+        raise errors.BadRequest(f"There are no quotas {', '.join(unknown)}.")
+
+
+def refused(error: OverQuota, text: str | None = None) -> errors.Forbidden:
+    """For the API of any release."""
+    return errors.Forbidden(text or str(error))

@@ -1,0 +1,246 @@
+"""Limits and usages. A usage changes by conditional updates, in the transaction that writes what it counts.
+
+Rows of one project are always changed in the order of their resources, so that two transactions do not wait for each other.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from oslo_config import cfg
+from sqlalchemy import bindparam, case, delete, func, insert, select, union_all, update
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import Image, Instance, InstanceGroup, Quota, QuotaClass, QuotaUsage
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image as ImageRecord
+from minova.objects.quota import COUNTED, DEFAULT_CLASS, RESOURCES, UNLIMITED, Overrun, overruns, refusal
+
+MB = 2**20
+
+
+class OverQuota(errors.Forbidden):
+    """`used`, `limits`: of the resources, as the transaction saw them."""
+
+    def __init__(self, over: tuple[Overrun, ...], used: Mapping[str, int], limits: Mapping[str, int]) -> None:
+        super().__init__(refusal(over))
+        self.over = over
+        self.used = used
+        self.limits = limits
+
+
+class UsageChanged(Exception):
+    """A project has no rows yet, which `count_first` makes in a transaction of its own; or another transaction has just given back what was lacking."""
+
+    def __init__(self, project_id: str) -> None:
+        super().__init__(project_id)
+        self.project_id = project_id
+
+
+_MATCHES = (QuotaUsage.project_id == bindparam("b_project"), QuotaUsage.resource == bindparam("b_resource"))
+_TAKE = (
+    update(QuotaUsage)
+    .where(*_MATCHES, (QuotaUsage.used + bindparam("b_n") <= bindparam("b_limit")) | (bindparam("b_limit") < 0))
+    .values(used=QuotaUsage.used + bindparam("b_n"))
+)
+_GIVE = (
+    update(QuotaUsage)
+    .where(*_MATCHES)
+    .values(used=case((QuotaUsage.used > bindparam("b_n"), QuotaUsage.used - bindparam("b_n")), else_=0))
+)
+_SET = update(QuotaUsage).where(*_MATCHES).values(used=bindparam("b_n"))
+_LIMITS: Any = union_all(
+    select(QuotaClass.resource, QuotaClass.hard_limit, bindparam("b_default", 0).label("own")).where(
+        QuotaClass.class_name == DEFAULT_CLASS
+    ),
+    select(Quota.resource, Quota.hard_limit, bindparam("b_own", 1).label("own")).where(
+        Quota.project_id == bindparam("b_project")
+    ),
+)
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def limits_of(session: Session, conf: cfg.ConfigOpts, project_id: str) -> dict[str, int]:
+    """Of every resource: the project's own limits, else those of the default class, else the options."""
+    rows = session.execute(_LIMITS, {"b_project": project_id}).all()
+    stored = {resource: limit for resource, limit, _ in sorted(rows, key=lambda row: int(row[2]))}
+    return configured(conf) | {name: limit for name, limit in stored.items() if name in RESOURCES}
+
+
+def defaults(session: Session, conf: cfg.ConfigOpts, class_name: str = DEFAULT_CLASS) -> dict[str, int]:
+    """Of projects without limits of their own."""
+    stored = select(QuotaClass.resource, QuotaClass.hard_limit).where(QuotaClass.class_name == class_name)
+    found = {name: limit for name, limit in session.execute(stored).all() if name in RESOURCES}
+    return configured(conf) | found
+
+
+def configured(conf: cfg.ConfigOpts) -> dict[str, int]:
+    return {
+        name: UNLIMITED if resource.option is None else int(conf.quota[resource.option])
+        for name, resource in RESOURCES.items()
+    }
+
+
+def set_limits(session: Session, project_id: str, limits: Mapping[str, int]) -> None:
+    _replace(session, Quota, {"project_id": project_id}, limits)
+
+
+def set_class(session: Session, class_name: str, limits: Mapping[str, int]) -> None:
+    _replace(session, QuotaClass, {"class_name": class_name}, limits)
+
+
+def remove_limits(session: Session, project_id: str) -> None:
+    session.connection().execute(delete(Quota).where(Quota.project_id == project_id))
+
+
+def _replace(session: Session, table: Any, key: dict[str, str], limits: Mapping[str, int]) -> None:
+    """Updates first: a row that is there is not deleted, which on MariaDB would lock the gap that another one inserts into."""
+    conditions = [getattr(table, name) == value for name, value in key.items()]
+    for name, limit in sorted(limits.items()):
+        found = update(table).where(*conditions, table.resource == name).values(hard_limit=limit)
+        result: Any = session.connection().execute(found)
+        if not result.rowcount:
+            session.connection().execute(insert(table).values(**key, resource=name, hard_limit=limit))
+
+
+# -- usages ------------------------------------------------------------------------------------------------------------
+
+
+def take(session: Session, project_id: str, wanted: Mapping[str, int], limits: Mapping[str, int]) -> None:
+    """Counts what the transaction makes. Raises OverQuota if not all fits, UsageChanged before the first use: then nothing may be committed."""
+    taken: dict[str, int] = {}
+    for name, amount in sorted(wanted.items()):
+        row = {"b_project": project_id, "b_resource": name, "b_n": amount, "b_limit": limits[name]}
+        if amount <= 0 or _rowcount(session, _TAKE, row):
+            taken[name] = amount
+    if len(taken) == len(wanted):
+        return
+    used = usages_of(session, project_id)
+    before = {name: amount - taken.get(name, 0) for name, amount in used.items()}
+    over = overruns(wanted, before, limits)
+    if wanted.keys() <= used.keys() and over:
+        raise OverQuota(over, before, limits)
+    raise UsageChanged(project_id)
+
+
+def give(session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
+    """Takes back what the transaction removes; never below 0."""
+    for name, amount in sorted(amounts.items()):
+        if amount > 0:
+            _rowcount(session, _GIVE, {"b_project": project_id, "b_resource": name, "b_n": amount})
+
+
+def usages_of(session: Session, project_id: str) -> dict[str, int]:
+    """The counted ones. Empty before the first use."""
+    query = select(QuotaUsage.resource, QuotaUsage.used).where(QuotaUsage.project_id == project_id)
+    return {name: int(used) for name, used in session.execute(query).all()}
+
+
+def current_usages(session: Session, project_id: str) -> dict[str, int]:
+    """The same, counted from the rows where it was never used."""
+    used = usages_of(session, project_id)
+    return used | counted(session, project_id, [name for name in COUNTED if name not in used])
+
+
+def _rowcount(session: Session, statement: Any, row: Mapping[str, Any]) -> int:
+    result: Any = session.connection().execute(statement, row)
+    return int(result.rowcount)
+
+
+def of_servers(flavor: Flavor, count: int = 1) -> dict[str, int]:
+    return {"instances": count, "cores": count * flavor.vcpus, "ram": count * flavor.memory_mb}
+
+
+# -- counting ----------------------------------------------------------------------------------------------------------
+
+
+def count_first(session: Session, project_id: str) -> None:
+    """Makes the rows that a project lacks. IntegrityError: another transaction makes them."""
+    missing = [name for name in COUNTED if name not in usages_of(session, project_id)]
+    counts = counted(session, project_id, missing)
+    rows = [{"project_id": project_id, "resource": name, "used": counts[name]} for name in missing]
+    if rows:
+        session.connection().execute(insert(QuotaUsage), rows)
+
+
+def recount(session: Session, project_id: str) -> dict[str, tuple[int, int]]:
+    """Puts right what differs from the rows; returns {resource: (was, is)}.
+
+    It locks the usages first: every transaction that writes holds them until its rows can be seen, and none begins to count meanwhile.
+    """
+    lock = (
+        select(QuotaUsage.resource, QuotaUsage.used)
+        .where(QuotaUsage.project_id == project_id)
+        .order_by(QuotaUsage.resource)
+        .with_for_update()
+    )
+    before = {name: int(used) for name, used in session.execute(lock).all()}
+    known = [name for name in COUNTED if name in before]
+    after = counted(session, project_id, known)
+    changed = {name: (before[name], after[name]) for name in known if before[name] != after[name]}
+    for name, (_, right) in sorted(changed.items()):
+        _rowcount(session, _SET, {"b_project": project_id, "b_resource": name, "b_n": right})
+    return changed
+
+
+def projects(session: Session) -> list[str]:
+    """That have usages."""
+    return [*session.scalars(select(QuotaUsage.project_id).distinct().order_by(QuotaUsage.project_id))]
+
+
+def counted(session: Session, project_id: str, names: Collection[str]) -> dict[str, int]:
+    """From the rows themselves."""
+    result: Counter[str] = Counter(dict.fromkeys(names, 0))
+    for counter in {_COUNTERS[name] for name in names}:
+        for name, amount in counter(session, project_id).items():
+            if name in result:
+                result[name] = amount
+    return dict(result)
+
+
+def _count_servers(session: Session, project_id: str) -> dict[str, int]:
+    """Those whose record is not destroyed: also of failed builds, as in Nova."""
+    total: Counter[str] = Counter()
+    query = select(Instance.flavor).where(Instance.project_id == project_id, Instance.deleted_at.is_(None))
+    for flavor in session.scalars(query):
+        total.update(of_servers(flavor))
+    return dict(total)
+
+
+def _count_groups(session: Session, project_id: str) -> dict[str, int]:
+    query = select(func.count(InstanceGroup.id)).where(InstanceGroup.project_id == project_id)
+    return {"server_groups": int(session.scalar(query) or 0)}
+
+
+def _count_images(session: Session, project_id: str) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for image in session.scalars(select(Image.value)):
+        if image.owner == project_id:
+            total.update(of_image(image))
+    return dict(total)
+
+
+def of_image(image: ImageRecord) -> dict[str, int]:
+    """Its data count in MB, rounded up."""
+    return {"image_count_total": 1, "image_size_total": -(-(image.size or 0) // MB)}
+
+
+Counted = Callable[[Session, str], Mapping[str, int]]
+_COUNTERS: Mapping[str, Counted] = {
+    "instances": _count_servers,
+    "cores": _count_servers,
+    "ram": _count_servers,
+    "server_groups": _count_groups,
+    "image_count_total": _count_images,
+    "image_size_total": _count_images,
+}
+
+
+def give_server(session: Session, instance_uuid: str) -> None:
+    """Takes back what a server counts, in the transaction that destroys its record."""
+    query = select(Instance.project_id, Instance.flavor).where(Instance.uuid == instance_uuid)
+    for project_id, flavor in session.execute(query).all():
+        give(session, project_id, of_servers(flavor))

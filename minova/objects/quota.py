@@ -1,0 +1,87 @@
+"""What quotas limit, and the words of a refusal. Pure.
+
+A new resource is one entry in RESOURCES; if its rows are counted by project, it has also a counter in `db/quotas.py`.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+UNLIMITED = -1
+# The one class whose limits count: those of projects without limits of their own.
+DEFAULT_CLASS = "default"
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """`counted`: by project, in `quota_usages`; what is not limits one request or one thing. `option`: in [quota]; None: there is no limit.
+
+    `in_compute`: shown by the Compute API.
+    """
+
+    name: str
+    option: str | None
+    counted: bool = False
+    in_compute: bool = True
+
+
+RESOURCES: Mapping[str, Resource] = {
+    resource.name: resource
+    for resource in (
+        Resource(name="instances", option="instances", counted=True),
+        Resource(name="cores", option="cores", counted=True),
+        Resource(name="ram", option="ram", counted=True),
+        Resource(name="server_groups", option="server_groups", counted=True),
+        Resource(name="server_group_members", option="server_group_members"),
+        Resource(name="metadata_items", option="metadata_items"),
+        Resource(name="key_pairs", option="key_pairs"),
+        Resource(name="injected_files", option="injected_files"),
+        Resource(name="injected_file_content_bytes", option="injected_file_content_bytes"),
+        Resource(name="injected_file_path_bytes", option="injected_file_path_length"),
+        # Nova shows these before microversion 2.36, and leaves them to the network service.
+        Resource(name="fixed_ips", option=None),
+        Resource(name="floating_ips", option=None),
+        Resource(name="security_groups", option=None),
+        Resource(name="security_group_rules", option=None),
+        # The Image API's: bytes are counted, and limited in MB.
+        Resource(name="image_count_total", option="image_count_total", counted=True, in_compute=False),
+        Resource(name="image_size_total", option="image_size_total", counted=True, in_compute=False),
+    )
+}
+COUNTED = tuple(sorted(name for name, resource in RESOURCES.items() if resource.counted))
+
+
+class Overrun(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource of which more is requested than is left."""
+
+    resource: str
+    requested: int
+    used: int
+    limit: int
+
+
+def overruns(wanted: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]) -> tuple[Overrun, ...]:
+    """The resources of which not all fits, by name. What asks for nothing, or gives back, always fits."""
+    return tuple(
+        Overrun(resource=name, requested=amount, used=used.get(name, 0), limit=limits[name])
+        for name, amount in sorted(wanted.items())
+        if amount > 0 and limits[name] != UNLIMITED and used.get(name, 0) + amount > limits[name]
+    )
+
+
+def refusal(over: tuple[Overrun, ...], spans: Mapping[str, str] = {}) -> str:
+    """Nova's text. `spans`: what is requested of a resource, where that is a range."""
+    names = ", ".join(one.resource for one in over)
+    requested = ", ".join(spans.get(one.resource, str(one.requested)) for one in over)
+    used = ", ".join(str(one.used) for one in over)
+    limits = ", ".join(str(one.limit) for one in over)
+    return f"Quota exceeded for {names}: Requested {requested}, but already used {used} of {limits} {names}"
+
+
+def fitting(each: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int], most: int) -> int:
+    """How many servers fit, of which one takes `each`; `most` at most."""
+    rooms = [
+        max(limits[name] - used.get(name, 0), 0) // amount
+        for name, amount in each.items()
+        if amount > 0 and limits[name] != UNLIMITED
+    ]
+    return min([most, *rooms])

@@ -1,0 +1,54 @@
+"""`minova quota`, against minova-api itself."""
+
+import pytest
+
+from tests.functional.api.conftest import Cloud
+from tests.functional.cli.conftest import Cli, json_output, succeed
+
+JSON = ("-f", "json")
+
+
+def test_limits_of_a_project(cloud: Cloud, minova: Cli) -> None:
+    succeed(minova("quota", "set", "demo", "--instances", "3", "--image-size-total", "100"))
+    shown = json_output(minova("quota", "show", "demo", *JSON))
+    assert (shown["id"], shown["instances"], shown["cores"], shown["image_size_total"]) == ("demo", 3, -1, 100)
+    succeed(minova("quota", "delete", "demo"))
+    assert json_output(minova("quota", "show", "demo", *JSON))["instances"] == -1
+
+
+def test_default_limits(cloud: Cloud, minova: Cli) -> None:
+    succeed(minova("quota", "set", "--default", "--cores", "7"))
+    assert json_output(minova("quota", "show", "--default", *JSON))["cores"] == 7
+    assert json_output(minova("quota", "show", "demo", *JSON))["cores"] == 7
+
+
+def test_usages_of_a_project_and_of_the_own_one(cloud: Cloud, minova: Cli) -> None:
+    cloud.with_catalogue().make_server()
+    for words in ((), ("admin",)):
+        rows = {row["Resource"]: row for row in json_output(minova("quota", "list", *words, *JSON))}
+        assert rows["instances"] == {"Resource": "instances", "In Use": 1, "Limit": -1}
+        assert rows["ram"]["In Use"] == 128
+    assert json_output(minova("quota", "list", "other", *JSON))[0]["In Use"] == 0
+
+
+def test_limit_below_the_usage_takes_force(cloud: Cloud, minova: Cli) -> None:
+    cloud.with_catalogue().make_server()
+    refused = minova("quota", "set", "admin", "--instances", "0")
+    assert (refused.code, "must be greater than or equal to already used" in refused.err) == (1, True)
+    succeed(minova("quota", "set", "admin", "--instances", "0", "--force"))
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("set", "demo"), "No limit is given"),
+        (("set", "--cores", "1"), "either a PROJECT or --default"),
+        (("set", "demo", "--default", "--cores", "1"), "either a PROJECT or --default"),
+        (("set", "demo", "--cores", "-2"), "below -1"),
+        (("set", "demo", "--cores", "many"), "not a whole number"),
+        (("show",), "either a PROJECT or --default"),
+    ],
+)
+def test_wrong_usage(cloud: Cloud, minova: Cli, words: tuple[str, ...], reason: str) -> None:
+    result = minova("quota", *words)
+    assert (result.code, reason in result.err) == (2, True)
