@@ -88,7 +88,7 @@ def test_only_one_module_starts_programs_on_disks() -> None:
     starters = [
         str(path.relative_to(top))
         for path in sorted(top.rglob("*.py"))
-        if {"virt", "compute", "api"} & set(path.relative_to(top).parts) and "subprocess." in path.read_text()
+        if {"virt", "compute", "image"} & set(path.relative_to(top).parts) and "subprocess." in path.read_text()
     ]
     assert starters == ["virt/programs.py"]
     assert os.fspath(top)
