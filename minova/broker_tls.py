@@ -21,9 +21,13 @@ class Transport(pyamqp.Transport):
     """Checks each host by its own name; kombu keeps the first one's when it goes on to the next host."""
 
     def establish_connection(self) -> Any:
+        host = self.client.hostname
         if isinstance(self.client.ssl, dict):
-            self.client.ssl = {**self.client.ssl, "server_hostname": self.client.hostname}
-        return super().establish_connection()  # type: ignore[no-untyped-call]
+            self.client.ssl = {**self.client.ssl, "server_hostname": host}
+        try:
+            return super().establish_connection()  # type: ignore[no-untyped-call]
+        finally:
+            self.client.hostname = host  # kombu makes an address of `localhost`, which is in no certificate
 
 
 def use() -> None:

@@ -7,6 +7,7 @@ from oslo_config import cfg
 from minova.db.engine import Database, Timeouts
 from minova.db.hosts import services
 from minova.db.schema import require_schema
+from minova.db.tls import connection_url
 from minova.rpc import Rpc
 from minova.service import until_available
 
@@ -32,14 +33,14 @@ def follow_levels(conf: cfg.ConfigOpts, db: Database, rpc: Rpc) -> None:
 
 def of_its_own(conf: cfg.ConfigOpts) -> Database:
     """One connection that nothing else waits for."""
-    return Database(conf.database.connection, pool_size=1, timeouts=_timeouts(conf))
+    return Database(connection_url(conf.database), pool_size=1, timeouts=_timeouts(conf))
 
 
 def opened(conf: cfg.ConfigOpts, *, readonly: bool = False, durable: bool = True) -> Database:
     """Nothing is connected yet."""
     options = conf.database
     return Database(
-        options.connection,
+        connection_url(options),
         readonly=readonly,
         pool_size=options.max_pool_size,
         durable=durable,

@@ -19,17 +19,19 @@ SERVICES = ("api", "compute", "conductor", "scheduler")
 
 def db_upgrade(conf: cfg.ConfigOpts) -> None:
     """Make or update the tables; say which revision they have now."""
-    from minova.db.upgrade import upgrade  # noqa: PLC0415 - see the module's first line
+    from minova.db.tls import connection_url  # noqa: PLC0415 - see the module's first line
+    from minova.db.upgrade import upgrade  # noqa: PLC0415 - the same
 
-    print(upgrade(conf.database.connection))
+    print(upgrade(connection_url(conf.database)))
 
 
 def db_version(conf: cfg.ConfigOpts) -> None:
     """Say which revision the tables have; an error when there are none."""
     from minova.db import schema  # noqa: PLC0415 - see the module's first line
     from minova.db.engine import Database  # noqa: PLC0415 - the same
+    from minova.db.tls import connection_url  # noqa: PLC0415 - the same
 
-    database = Database(conf.database.connection)
+    database = Database(connection_url(conf.database))
     try:
         revision = schema.version(database)
     finally:

@@ -20,6 +20,7 @@ from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.api.placement.app import make_app
 from minova.cmd import database
 from minova.cmd.launch import launch
+from minova.db.tls import connection_url
 from minova.db.upgrade import upgrade
 from minova.service import Running
 
@@ -54,7 +55,7 @@ def prepare(conf: cfg.ConfigOpts) -> "tempfile.TemporaryDirectory[str]":
     conf.set_override("connection", f"sqlite:///{Path(folder.name) / 'placement.sqlite'}", group="database")
     conf.set_override("auth_strategy", "noauth2", group="placement")
     conf.set_override("listen", "127.0.0.1", group="placement")
-    upgrade(conf.database.connection)
+    upgrade(connection_url(conf.database))
     return folder
 
 

@@ -16,6 +16,7 @@ from minova.cmd import api, clients, compute, conductor, scheduler
 from minova.cmd.launch import launch
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
+from minova.db.tls import connection_url
 from minova.db.upgrade import upgrade
 from minova.objects.flavor import Flavor
 from minova.private_files import make_folder
@@ -85,7 +86,7 @@ def _lock(state_dir: Path) -> None:
 
 
 def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
-    upgrade(conf.database.connection)
+    upgrade(connection_url(conf.database))
     rpc = Rpc(conf, "kombu+memory://localhost/")
     marker = Path(conf.state_path) / "flavors-made"
     parts = [part.compose(conf, rpc, stopping) for part in (conductor, scheduler, api, compute)]

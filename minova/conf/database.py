@@ -12,6 +12,16 @@ OPTS: list[cfg.Opt] = [
         help="SQLAlchemy URL: sqlite:///FILE, postgresql+psycopg://USER:PASSWORD@HOST/NAME or "
         "mysql+pymysql://USER:PASSWORD@HOST/NAME. Computes need none.",
     ),
+    cfg.BoolOpt(
+        "ssl",
+        default=False,
+        help="Connect over TLS (not SQLite). The server's certificate is checked, and must bear the host's name as connection has it.",
+    ),
+    cfg.StrOpt(
+        "ssl_ca_file", help="Authorities (PEM) that the server's certificate may be of; unset: those of the system."
+    ),
+    cfg.StrOpt("ssl_cert_file", help="Certificate (PEM) that this service shows the server, where that asks for one."),
+    cfg.StrOpt("ssl_key_file", help="Key (PEM) of ssl_cert_file; other users must not be able to read it."),
     cfg.IntOpt(
         "max_pool_size",
         default=10,

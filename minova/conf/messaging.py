@@ -32,6 +32,17 @@ SAMPLE: dict[str, list[cfg.Opt]] = {
             default=False,
             help="Replicated quorum queues; the same value on every host. Needs a RabbitMQ cluster of 3.8 or newer.",
         ),
-        cfg.BoolOpt("ssl", default=False, help="Connect to the broker over TLS."),
+        cfg.BoolOpt(
+            "ssl",
+            default=False,
+            help="Connect to the broker over TLS. Its certificate is checked, and must bear the host's name as transport_url has it.",
+        ),
+        cfg.StrOpt(
+            "ssl_ca_file",
+            default="",
+            help="Authorities (PEM) that the broker's certificate may be of; unset: those of the system.",
+        ),
+        cfg.StrOpt("ssl_cert_file", default="", help="Certificate (PEM) to show a broker that asks for one."),
+        cfg.StrOpt("ssl_key_file", default="", help="Key (PEM) of ssl_cert_file."),
     ],
 }

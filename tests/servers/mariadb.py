@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.servers.authority import Authority
 from tests.servers.private_server import PrivateServer, ServerError, program
 
 
@@ -71,7 +72,11 @@ class MariaDB(PrivateServer):
             "--innodb-flush-log-at-trx-commit=2",
             "--innodb-doublewrite=0",
             "--max-connections=200",
+            *self.more_options(),
         ]
+
+    def more_options(self) -> list[str]:
+        return []
 
     def answers(self) -> bool:
         # A ready server greets with protocol version 10; one that is starting or full sends an error packet.
@@ -96,3 +101,31 @@ class MariaDB(PrivateServer):
 
     def _url(self, database: str) -> str:
         return f"mysql+pymysql://root@127.0.0.1:{self.ports[0]}/{database}?charset=utf8mb4"
+
+
+class SecureMariaDB(MariaDB):
+    """Over TLS alone for the user `secure`, who must show a certificate of the same authority."""
+
+    name = "mariadb-secure"
+
+    def __init__(self, authority: Authority, directory: Path | None = None) -> None:
+        super().__init__(directory)
+        self._authority = authority
+
+    def prepare(self) -> None:
+        super().prepare()
+        self._made = self._authority.issue("mariadb", self.directory)
+        with (self.directory / "first.sql").open("a") as file:
+            file.write("CREATE USER IF NOT EXISTS secure@'127.0.0.1' REQUIRE X509;\n")
+            file.write("GRANT ALL ON *.* TO secure@'127.0.0.1';\n")
+
+    def more_options(self) -> list[str]:
+        made = self._made
+        return [
+            f"--ssl-ca={self._authority.certificate}",
+            f"--ssl-cert={made.certificate}",
+            f"--ssl-key={made.key}",
+        ]
+
+    def _url(self, database: str) -> str:
+        return super()._url(database).replace("root@", "secure@")

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.servers.authority import Authority
 from tests.servers.private_server import PrivateServer, ServerError, program
 
 BINARIES = "/usr/lib/postgresql"
@@ -95,9 +96,12 @@ class PostgreSQL(PrivateServer):
             raise ServerError(f"initdb failed\n{result.stderr}")
 
     def command(self) -> list[str]:
-        settings = SETTINGS | {"unix_socket_directories": "", "port": str(self.ports[0])}
+        settings = SETTINGS | {"unix_socket_directories": "", "port": str(self.ports[0])} | self.more_settings()
         options = [f"--{name}={value}" for name, value in settings.items()]
         return [*as_ordinary_user(), newest("postgres"), "-D", str(self._data), *options]
+
+    def more_settings(self) -> dict[str, str]:
+        return {}
 
     def answers(self) -> bool:
         # A connection is accepted before the server is ready, so one is really made.
@@ -118,3 +122,35 @@ class PostgreSQL(PrivateServer):
 
     def _url(self, database: str) -> str:
         return self._libpq(database).replace("postgresql:", "postgresql+psycopg:")
+
+
+class SecurePostgreSQL(PostgreSQL):
+    """Over TLS alone for its clients, who must show a certificate of the same authority with the user's name."""
+
+    name = "postgresql-secure"
+
+    def __init__(self, authority: Authority, directory: Path | None = None) -> None:
+        super().__init__(directory)
+        self._authority = authority
+
+    def prepare(self) -> None:
+        super().prepare()
+        made = self._authority.issue("postgresql", self._data)
+        authorities = shutil.copy(self._authority.certificate, self._data / "ca.crt")
+        if as_ordinary_user():
+            for path in (*made, authorities):
+                shutil.chown(path, "postgres", "postgres")
+        # The answer to the question whether it is ready needs no TLS: that connection is refused by words.
+        (self._data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 cert\n")
+
+    def more_settings(self) -> dict[str, str]:
+        names = {"ssl_cert_file": "postgresql.crt", "ssl_key_file": "postgresql.key", "ssl_ca_file": "ca.crt"}
+        return {"ssl": "on", **{name: str(self._data / file) for name, file in names.items()}}
+
+    def answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.ports[0]), timeout=2) as client:
+                client.sendall((8).to_bytes(4, "big") + (80877103).to_bytes(4, "big"))
+                return client.recv(1) == b"S"
+        except OSError:
+            return False
