@@ -96,6 +96,17 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     connection_recycle_time: int = 3600
 
 
+class WriteSession(Session):
+    """The session of one write transaction. `changed_nodes`: ids of compute nodes of which it has changed what host tables
+    show; `changed_at`: when, None: by the database's clock. `placement.changes` writes them as the last step.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.changed_nodes: set[int] = set()
+        self.changed_at: Any = None
+
+
 class Database:
     """For tests: `clock` stands in for the cloud clock, `wall` for the server's wall clock below it. None uses the server's.
 
@@ -181,7 +192,7 @@ class Database:
             raise errors.ServiceUnavailable("The database is too busy.") from error
 
     @contextmanager
-    def write(self, session_class: type[Session] = Session) -> Iterator[Session]:
+    def write(self, session_class: type[WriteSession] | None = None) -> Iterator[Session]:
         """One transaction, committed at the end of the block, rolled back by an error. Not repeated: see `run`.
 
         ServiceUnavailable: the database does not answer. What was done may stand all the same, if that came to light
@@ -190,12 +201,12 @@ class Database:
         with (
             self._turn,
             self._available(),
-            session_class(self.engine, expire_on_commit=False) as session,
+            (session_class or WriteSession)(self.engine, expire_on_commit=False) as session,
             session.begin(),
         ):
             yield session
 
-    def run(self, work: Callable[[Session], T], session_class: type[Session] = Session) -> T:
+    def run(self, work: Callable[[Session], T], session_class: type[WriteSession] | None = None) -> T:
         """Do `work` in one write transaction; repeat it whole, jittered and bounded, after a deadlock or busy."""
         for attempt in range(1, ATTEMPTS + 1):
             try:

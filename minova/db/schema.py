@@ -7,6 +7,7 @@ it, so a service that is older than the tables knows whether it may start.
 
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from sqlalchemy import Connection, inspect, text
 
@@ -44,19 +45,25 @@ def head() -> str:
 def version(db: Database) -> str | None:
     """The database's revision; nothing when it has no tables of minova. ServiceUnavailable: it does not answer."""
     with db.read() as session:
-        return _read_revision(session.connection())[0]
+        return _read_revision(session.connection()).current
 
 
-def _read_revision(connection: Connection) -> tuple[str | None, str | None]:
-    """The revision of the tables, and the oldest one whose minova can work with them; nothing where it is not noted."""
+class _Revision(NamedTuple):
+    """`current`: of the tables; `oldest`: the oldest one whose minova can work with them. None where it is not noted."""
+
+    current: str | None = None
+    oldest: str | None = None
+
+
+def _read_revision(connection: Connection) -> _Revision:
     tables = inspect(connection)
     if tables.has_table(TABLE):
         row = connection.execute(text(f"SELECT version_num, oldest FROM {TABLE}")).one_or_none()
         if row is not None:
-            return row[0], row[1]
+            return _Revision(row[0], row[1])
     if tables.has_table(_FIRST_TABLE):
-        return connection.execute(text(f"SELECT version_num FROM {_FIRST_TABLE}")).scalar(), None
-    return None, None
+        return _Revision(connection.execute(text(f"SELECT version_num FROM {_FIRST_TABLE}")).scalar())
+    return _Revision()
 
 
 def require_schema(db: Database) -> None:

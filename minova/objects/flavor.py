@@ -1,5 +1,7 @@
 """What size of machine a user asks for."""
 
+from typing import NamedTuple
+
 import msgspec
 
 
@@ -23,3 +25,11 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
     def disk_gb(self) -> int:
         """Root and ephemeral, and swap rounded up to whole GB: what Placement calls DISK_GB."""
         return self.root_gb + self.ephemeral_gb + -(-self.swap // 1024)
+
+
+class Overhead(NamedTuple):
+    """What a hypervisor itself spends on one instance, beside its flavor."""
+
+    memory_mb: int = 0
+    disk_gb: int = 0
+    vcpus: int = 0

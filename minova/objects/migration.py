@@ -8,6 +8,7 @@ accepted -> pre-migrating (the destination has claimed) -> migrating -> post-mig
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -67,6 +68,13 @@ UNTOUCHED = frozenset({"accepted", "queued", "pre-migrating"})
 SWITCHED = frozenset({"finished", "confirming", "reverting"})
 
 
+class Place(NamedTuple):
+    """A node of a host; None: not chosen yet."""
+
+    host: str | None
+    node: str | None
+
+
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
     """Old is what the source holds, new what the destination does; both with the topology that was fitted there.
 
@@ -109,12 +117,12 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
         return self.status in SWITCHED
 
     @property
-    def source(self) -> tuple[str, str]:
-        return self.source_compute, self.source_node
+    def source(self) -> Place:
+        return Place(self.source_compute, self.source_node)
 
     @property
-    def dest(self) -> tuple[str | None, str | None]:
-        return self.dest_compute, self.dest_node
+    def dest(self) -> Place:
+        return Place(self.dest_compute, self.dest_node)
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from sqlalchemy import Insert, delete, event, func, insert, select, text
 from sqlalchemy.orm import Session, aliased
 
 from minova.db.clock import wall_of
+from minova.db.engine import WriteSession
 from minova.db.models import ComputeNode, HostChange, ResourceProvider
 from minova.db.models.clock import EpochNow
 
@@ -29,8 +30,6 @@ _RENUMBER = {
     "mysql": "TRUNCATE TABLE host_changes",
     "mariadb": "TRUNCATE TABLE host_changes",
 }
-# Key in `Session.info`: what the transaction has announced so far.
-_PENDING = "minova_host_changes"
 
 
 # The database's clock is one expression, made once; that of tests is another for each moment.
@@ -43,34 +42,26 @@ def _insert(at: Any) -> Insert:
 _INSERT = _insert(EpochNow())
 
 
-class _Pending:
-    """The announcements of one transaction, written together when it commits."""
-
-    def __init__(self) -> None:
-        self.node_ids: set[int] = set()
-        self.now: Any = None
-
-    def write(self, session: Session) -> None:
-        if session.in_nested_transaction() or not self.node_ids:
-            return  # a savepoint is released: the transaction itself goes on
-        session.flush()
-        rows = [{"node_id": node_id} for node_id in sorted(self.node_ids)]
-        self.node_ids = set()
-        statement = _INSERT if self.now is None else _insert(wall_of(self.now))
-        session.connection().execute(statement, rows if len(rows) > 1 else rows[0])
-
-
 def append(session: Session, node_ids: Iterable[int], now: Any = None) -> None:
     """Announce that what a host table shows of these compute nodes (their ids) has changed; it is written when the
     transaction commits. `now`: default, the database's.
     """
+    assert isinstance(session, WriteSession)
     session.flush()
-    pending = session.info.get(_PENDING)
-    if pending is None:
-        pending = session.info[_PENDING] = _Pending()
-        event.listen(session, "before_commit", pending.write)
-    pending.node_ids.update(node_ids)
-    pending.now = now
+    session.changed_nodes.update(node_ids)
+    session.changed_at = now
+
+
+@event.listens_for(WriteSession, "before_commit")
+def _write(session: WriteSession) -> None:
+    """Write the announcements of a transaction together."""
+    if session.in_nested_transaction() or not session.changed_nodes:
+        return  # a savepoint is released: the transaction itself goes on
+    session.flush()
+    rows = [{"node_id": node_id} for node_id in sorted(session.changed_nodes)]
+    session.changed_nodes = set()
+    statement = _INSERT if session.changed_at is None else _insert(wall_of(session.changed_at))
+    session.connection().execute(statement, rows if len(rows) > 1 else rows[0])
 
 
 def append_providers(session: Session, provider_uuids: Iterable[str], now: Any = None) -> None:

@@ -46,6 +46,13 @@ def simulate(scenario: Scenario, settings: Settings) -> Json:
     }
 
 
+class Weighed(NamedTuple):
+    """By weigher its values, normalised values and multipliers, by host; and the sum of each host."""
+
+    by_weigher: Json
+    total: Floats
+
+
 class Cloud:
     """The hosts of one scenario, as the requests before have left them."""
 
@@ -135,11 +142,11 @@ class Cloud:
                 break
         return answer
 
-    def _weights(self, rows: Rows, spec: RequestSpec) -> tuple[Json, Floats]:
-        """By weigher its values, normalised values and multipliers, by host; and the sum. One host is not weighed."""
+    def _weights(self, rows: Rows, spec: RequestSpec) -> Weighed:
+        """One host is not weighed."""
         total = np.zeros(len(rows))
         if len(rows) <= 1:
-            return {}, total
+            return Weighed({}, total)
         names = self._hosts(rows)
         weights: Json = {}
         for weigher in self._settings.weighers:
@@ -148,7 +155,7 @@ class Cloud:
             of_hosts = [np.broadcast_to(column, len(rows)).tolist() for column in (values, normal, multipliers)]
             by = zip(("raw", "norm", "mult"), of_hosts, strict=True)
             weights[weigher.name] = {part: dict(zip(names, numbers, strict=True)) for part, numbers in by}
-        return weights, total
+        return Weighed(weights, total)
 
     # -- NUMA, PCI and claims -------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import msgspec
 
 from minova.objects.compute_node import DomainView, HypervisorView
 from minova.objects.cpu_times import CpuTimes
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
 
@@ -107,8 +107,8 @@ class Driver(Protocol):
         """CPU times of the node since its start; None if the hypervisor does not report them."""
         ...
 
-    def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
-        """(memory_mb, disk_gb, vcpus) that the hypervisor itself spends on one such instance."""
+    def overhead(self, flavor: Flavor) -> Overhead:
+        """What the hypervisor itself spends on one such instance."""
         ...
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:

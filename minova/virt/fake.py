@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 from oslo_config import cfg
@@ -15,7 +15,7 @@ from minova.codecs import Decoder
 from minova.hardware.cpu_sets import cpu_sets
 from minova.objects.compute_node import DomainView, HypervisorView
 from minova.objects.cpu_times import CpuTimes
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.instance import Instance
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.states import PowerState
@@ -54,17 +54,24 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
 _DOMAINS = Decoder(list[Domain])
 
 
-def _cpus_of(conf: cfg.ConfigOpts) -> tuple[int, int, NUMATopology | None]:
+class _Cpus(NamedTuple):
     """How many CPUs there are for shared guests and for pinned ones, and the host's cell."""
+
+    shared: int
+    dedicated: int = 0
+    topology: NUMATopology | None = None
+
+
+def _cpus_of(conf: cfg.ConfigOpts) -> _Cpus:
     options = conf.compute
     sets = cpu_sets(
         conf.vcpu_pin_set, options.cpu_shared_set, options.cpu_dedicated_set, frozenset(range(conf.fake_vcpus))
     )
     if not sets.limited:
-        return conf.fake_vcpus, 0, None
+        return _Cpus(conf.fake_vcpus)
     pages = NUMAPages(size_kb=SMALL_PAGE_KB, total=conf.fake_memory_mb * 1024 // SMALL_PAGE_KB)
     cell = NUMACell(id=0, cpuset=sets.shared, pcpuset=sets.dedicated, memory=conf.fake_memory_mb, mempages=(pages,))
-    return *sets.counted, NUMATopology((cell,))
+    return _Cpus(*sets.counted, NUMATopology((cell,)))
 
 
 class FakeDriver:
@@ -235,8 +242,8 @@ class FakeDriver:
             self._cpu_times[node] = (now, times)
             return times
 
-    def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
-        return (0, 0, 0)
+    def overhead(self, flavor: Flavor) -> Overhead:
+        return Overhead()
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         with self._lock:

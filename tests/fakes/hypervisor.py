@@ -10,7 +10,7 @@ import msgspec
 from minova import errors
 from minova.objects.compute_node import DomainView, HypervisorView
 from minova.objects.cpu_times import CpuTimes
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
 from minova.virt.driver import NO_ROW, RowHost
@@ -28,7 +28,7 @@ class Hypervisor:
     def __init__(self, *nodes: str, vcpus: int = 16, memory_mb: int = 8704, local_gb: int = 200) -> None:
         self.nodes = nodes
         self.size = {"vcpus": vcpus, "memory_mb": memory_mb, "local_gb": local_gb}
-        self.extra: tuple[int, int, int] = (0, 0, 0)
+        self.extra = Overhead()
         self.wants_image = False
         self.on_call: Callable[[str], None] = nothing
         self.calls: list[str] = []
@@ -161,7 +161,7 @@ class Hypervisor:
         self._note("cpu_times")
         return self.cpus
 
-    def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
+    def overhead(self, flavor: Flavor) -> Overhead:
         return self.extra
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:

@@ -28,7 +28,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors, rpc
 from minova.contracts.base import numbers
-from minova.db.engine import Database
+from minova.db.engine import Database, WriteSession
 
 LOG = logging.getLogger(__name__)
 
@@ -392,7 +392,7 @@ class MortalDatabase(Database):
             yield session
 
     @contextmanager
-    def write(self, session_class: type[Session] = Session) -> Iterator[Session]:
+    def write(self, session_class: type[WriteSession] | None = None) -> Iterator[Session]:
         self._reach()
         with super().write(session_class) as session:
             yield session

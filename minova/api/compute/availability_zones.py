@@ -1,7 +1,7 @@
 """`/os-availability-zone`: the zones for servers, and for administrators their hosts and services."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -63,10 +63,16 @@ def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
     }
 
 
-def _gathered(api: Collaborators) -> tuple[read_services.Services, dict[int, str]]:
-    """The services, and the zone of each by its id."""
+class ServicesInZones(NamedTuple):
+    """`zones`: of each service, by its id."""
+
+    services: read_services.Services
+    zones: dict[int, str]
+
+
+def _gathered(api: Collaborators) -> ServicesInZones:
     with api.db.read() as session:
         services = read_services.services(session, api.conf.service_down_time, api.db)
         by_host = availability_zones.by_host(session)
     default = api.conf.scheduler.default_availability_zone
-    return services, {row.id: zone_of(row, by_host, default) for row in services.rows}
+    return ServicesInZones(services, {row.id: zone_of(row, by_host, default) for row in services.rows})

@@ -119,22 +119,26 @@ def _after(query: Page) -> int:
 
 
 def _of(
-    node: models.ComputeNode, services: read_services.Services, by_host: dict[str, models.Service] | None
-) -> models.Service | None:
+    node: models.ComputeNode, services: read_services.Services, by_host: dict[str, read_services.ServiceRow] | None
+) -> read_services.ServiceRow | None:
     if by_host is not None:
         return by_host.get(node.host)
     return next((row for row in services.rows if row.host == node.host and row.topic == "compute"), None)
 
 
 def brief(
-    node: models.ComputeNode, services: read_services.Services, by_host: dict[str, models.Service] | None = None
+    node: models.ComputeNode,
+    services: read_services.Services,
+    by_host: dict[str, read_services.ServiceRow] | None = None,
 ) -> HypervisorBrief:
     service = _of(node, services, by_host)
     return HypervisorBrief(id=node.id, hypervisor_hostname=node.hypervisor_hostname, **_state(service, services))
 
 
 def view(
-    node: models.ComputeNode, services: read_services.Services, by_host: dict[str, models.Service] | None = None
+    node: models.ComputeNode,
+    services: read_services.Services,
+    by_host: dict[str, read_services.ServiceRow] | None = None,
 ) -> HypervisorView:
     service = _of(node, services, by_host)
     return HypervisorView(
@@ -148,7 +152,7 @@ def view(
     )
 
 
-def _state(service: models.Service | None, services: read_services.Services) -> dict[str, Any]:
+def _state(service: read_services.ServiceRow | None, services: read_services.Services) -> dict[str, Any]:
     up = service is not None and services.is_up(service)
     enabled = service is not None and not service.disabled
     return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}

@@ -1,6 +1,6 @@
 """`/os-server-groups`: servers that are to stand together, or apart."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -73,8 +73,10 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
     body: NewGroup = call.body.server_group
     name = names.checked("Server group name", body.name)
-    policy, limit = _policy(body)
-    made = api.conductor.create_server_group(call.ctx, name=name, policy=policy, max_server_per_host=limit)
+    chosen = _policy(body)
+    made = api.conductor.create_server_group(
+        call.ctx, name=name, policy=chosen.policy, max_server_per_host=chosen.max_server_per_host
+    )
     return {"server_group": view(made)}
 
 
@@ -82,20 +84,24 @@ def delete(api: Collaborators, call: Call) -> None:
     api.conductor.delete_server_group(call.ctx, group_uuid=_find(api, call).uuid)
 
 
-def _policy(body: NewGroup) -> tuple[str, int | None]:
-    """The policy, and its members for a host."""
+class ChosenPolicy(NamedTuple):
+    policy: str
+    max_server_per_host: int | None = None
+
+
+def _policy(body: NewGroup) -> ChosenPolicy:
     if isinstance(body.policies, msgspec.UnsetType) == isinstance(body.policy, msgspec.UnsetType):
         raise errors.BadRequest("Invalid input for server_group: it needs either policies, a list of one, or policy.")
     if isinstance(body.policy, msgspec.UnsetType):
         if not isinstance(body.rules, msgspec.UnsetType):
             raise errors.BadRequest("Invalid input for server_group: rules go with policy, not with policies.")
         assert not isinstance(body.policies, msgspec.UnsetType)
-        return body.policies[0], None
+        return ChosenPolicy(body.policies[0])
     if isinstance(body.rules, msgspec.UnsetType) or isinstance(body.rules.max_server_per_host, msgspec.UnsetType):
-        return body.policy, None
+        return ChosenPolicy(body.policy)
     if body.policy != ANTI_AFFINITY:
         raise errors.BadRequest(f"Only {ANTI_AFFINITY} policy supports rules.")
-    return body.policy, body.rules.max_server_per_host
+    return ChosenPolicy(body.policy, body.rules.max_server_per_host)
 
 
 def _find(api: Collaborators, call: Call) -> InstanceGroup:

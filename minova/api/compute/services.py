@@ -10,7 +10,6 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import times
 from minova.api.http.call import Call
-from minova.db import models
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 
@@ -112,7 +111,7 @@ def _changes(action: str, body: Switch) -> dict[str, Any]:
     raise errors.NotFound("Unknown action: enable, disable, disable-log-reason and force-down are served.")
 
 
-def _find(api: Collaborators, body: Switch) -> models.Service:
+def _find(api: Collaborators, body: Switch) -> read_services.ServiceRow:
     with api.db.read() as session:
         rows = read_services.services(session, api.conf.service_down_time, api.db).rows
     for row in rows:
@@ -126,12 +125,12 @@ def ours(binary: str | None) -> str | None:
     return binary and (f"minova-{binary.removeprefix('nova-')}" if binary.startswith("nova-") else binary)
 
 
-def zone_of(row: models.Service, by_host: Mapping[str, str], default: str) -> str:
+def zone_of(row: read_services.ServiceRow, by_host: Mapping[str, str], default: str) -> str:
     """`by_host`: the zones of hosts that aggregates say."""
     return by_host.get(row.host, default) if row.topic == "compute" else INTERNAL_ZONE
 
 
-def view(row: models.Service, services: read_services.Services, zone: str) -> ServiceView:
+def view(row: read_services.ServiceRow, services: read_services.Services, zone: str) -> ServiceView:
     seen = services.last_seen.get(row.id)
     return ServiceView(
         id=row.id,

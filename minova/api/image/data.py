@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import falcon
 import msgspec
@@ -165,14 +165,21 @@ def download(api: Collaborators, call: Call) -> None:
     response.set_stream(_Part(file, end - start), end - start)
 
 
-def _range(request: falcon.Request, size: int) -> tuple[int, int]:
-    """The half-open range of bytes. A malformed Range header means everything, as RFC 9110 says."""
+class ByteRange(NamedTuple):
+    """`end` is the first byte behind it."""
+
+    start: int
+    end: int
+
+
+def _range(request: falcon.Request, size: int) -> ByteRange:
+    """A malformed Range header means everything, as RFC 9110 says."""
     try:
         span = request.range
     except falcon.HTTPError:
-        return 0, size
+        return ByteRange(0, size)
     if span is None or request.range_unit != "bytes":
-        return 0, size
+        return ByteRange(0, size)
     first, last = span
     if first < 0:
         start, end = max(size + first, 0), size
@@ -180,7 +187,7 @@ def _range(request: falcon.Request, size: int) -> tuple[int, int]:
         start, end = first, size if last < 0 else min(last + 1, size)
     if start >= end:
         raise OutOfRange(f"The range lies outside of the {size} bytes of this image.")
-    return start, end
+    return ByteRange(start, end)
 
 
 class _Part:

@@ -1,6 +1,7 @@
 """/traits and /resource_providers/{uuid}/traits"""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -23,16 +24,23 @@ def list_traits(placement: Placement, call: Call) -> Answer:
     return Answer(body={"traits": [trait.name for trait in records]}, changed=_changed(records))
 
 
-def _names(name: str | None) -> tuple[list[str] | None, str]:
+class NameQuery(NamedTuple):
+    """`names` None: of any name that begins with `prefix`."""
+
+    names: list[str] | None = None
+    prefix: str = ""
+
+
+def _names(name: str | None) -> NameQuery:
     if name is None:
-        return None, ""
+        return NameQuery()
     kind, colon, value = name.partition(":")
     if not colon:
         raise errors.BadRequest(
             "Badly formatted name parameter. Expected name query string parameter in form: "
             f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{name}"'
         )
-    return (value.split(",") if kind == "in" else None), (value if kind == "startswith" else "")
+    return NameQuery(value.split(",") if kind == "in" else None, value if kind == "startswith" else "")
 
 
 def show(placement: Placement, call: Call) -> Answer:

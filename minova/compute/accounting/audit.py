@@ -14,12 +14,12 @@ from minova.compute.accounting.inventories import Ratios, Reserved, inventories_
 from minova.compute.accounting.migrations import holds_resources, sides_held
 from minova.compute.accounting.node_usage import NodeUsage, TrackedMigration
 from minova.compute.accounting.running_deleted import RunningDeleted
-from minova.compute.accounting.usage import Overhead, TrackedInstance
+from minova.compute.accounting.usage import TrackedInstance
 from minova.hardware import pci_devices
 from minova.hardware.errors import CPUPinningInvalid, CPUPinningUnknown
 from minova.objects.build import AuditInputs, BuildMessage
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.instance import Instance
 from minova.objects.node_audit import Drift, NodeAudit
 from minova.objects.power_rules import must_stop

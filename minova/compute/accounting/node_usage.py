@@ -12,10 +12,10 @@ import msgspec
 from minova.compute.accounting import usage
 from minova.compute.accounting.inventories import Reserved
 from minova.compute.accounting.migrations import MigrationSide, holds_resources, is_moving, side_of
-from minova.compute.accounting.usage import Overhead, TrackedInstance, Usage
+from minova.compute.accounting.usage import TrackedInstance, Usage
 from minova.hardware import pci_devices
 from minova.objects.compute_node import ComputeNode
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration
 from minova.objects.pci import PciDevice

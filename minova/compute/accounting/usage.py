@@ -6,12 +6,10 @@ import msgspec
 
 from minova.hardware import numa_usage
 from minova.objects.compute_node import ComputeNode
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.instance import Instance
 from minova.objects.numa import InstanceNUMATopology, NUMATopology
 from minova.objects.states import TaskState, VmState
-
-Overhead = tuple[int, int, int]
 
 # Counters that stay in the stats of an idle node, as 0.
 ALWAYS = ("failed_builds", "io_workload", "num_instances")
@@ -36,12 +34,11 @@ class TrackedInstance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usage_of(flavor: Flavor, overhead: Overhead, numa: InstanceNUMATopology | None = None) -> Usage:
-    """The flavor and what the hypervisor itself spends on it: (memory_mb, disk_gb, vcpus)."""
-    memory_mb, disk_gb, vcpus = overhead
+    """The flavor and what the hypervisor itself spends on it."""
     return Usage(
-        memory_mb=flavor.memory_mb + memory_mb,
-        disk_gb=flavor.disk_gb + disk_gb,
-        vcpus=flavor.vcpus + vcpus,
+        memory_mb=flavor.memory_mb + overhead.memory_mb,
+        disk_gb=flavor.disk_gb + overhead.disk_gb,
+        vcpus=flavor.vcpus + overhead.vcpus,
         numa=numa,
     )
 

@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Callable
 
-from sqlalchemy.orm import Session
-
 from minova.db.api_queries import services
 from minova.db.engine import Database
 
@@ -47,11 +45,8 @@ class Liveness:
             if self._clock() < self._until:
                 return
             with self._db.read() as session:
-                self._known, self._down = self._read(session)
+                computes = services.services(session, self._down_time, self._db)
+            rows = [row for row in computes.rows if row.binary == COMPUTE]
+            self._known = frozenset(row.host for row in rows)
+            self._down = frozenset(row.host for row in rows if not computes.is_up(row))
             self._until = self._clock() + FRESH
-
-    def _read(self, session: Session) -> tuple[frozenset[str], frozenset[str]]:
-        services_read = services.services(session, self._down_time, self._db)
-        computes = [row for row in services_read.rows if row.binary == COMPUTE]
-        down = frozenset(row.host for row in computes if not services_read.is_up(row))
-        return frozenset(row.host for row in computes), down

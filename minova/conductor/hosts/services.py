@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from oslo_config import cfg
@@ -39,6 +40,20 @@ PAUSE, PAUSE_SHARE = 15.0, 3 / 4
 Key = tuple[str, str]
 
 
+class _Known(NamedTuple):
+    """The row of a service that this conductor has heard."""
+
+    id: int
+    uuid: str
+
+
+class _Admission(NamedTuple):
+    """The row of the registered service, or the identity that its host is to take first."""
+
+    service: Service | None
+    suggested: str | None = None
+
+
 class Services:
     """Beats are gathered in memory and written once a second, in one statement."""
 
@@ -67,7 +82,7 @@ class Services:
         self._processes = HostProcesses(worker.db, down_time=down_time, clock=clock)
         self._levels = levels
         self._lock = threading.Lock()
-        self._known: dict[Key, tuple[int, str]] = {}  # (host, binary): id, uuid
+        self._known: dict[Key, _Known] = {}
         self._heard: dict[Key, bool] = {}  # whether the service itself said that it can work
         self._reasons: dict[int, str] = {}
         self._counted_at = float("-inf")
@@ -86,13 +101,13 @@ class Services:
             return self._registered(row)
         identity = service.identity
 
-        def work(session: Session) -> tuple[Service | None, str | None]:
+        def work(session: Session) -> _Admission:
             suggested = self._processes.admit(session, service.host, identity, self._worker.now())
             if suggested is not None:
-                return None, suggested
+                return _Admission(None, suggested)
             made = self._ensure(session, service)
             self._processes.enter(session, made, identity)
-            return made, None
+            return _Admission(made)
 
         entered, suggested = self._worker.run(work)
         if entered is None:
@@ -204,7 +219,7 @@ class Services:
         now, revived = self._worker.now(), False
         superseded = self._processes.superseded(session)
         to_write = [key for key in heard if key[1] != COMPUTE or key[0] not in superseded]
-        ids = {self._known[key][0] for key in to_write if self._look_up(session, key)}
+        ids = {self._known[key].id for key in to_write if self._look_up(session, key)}
         if own_turn or self._clock() - self._wrote_at > self._longest_pause:
             revived = self._skip_pause(session, now)
         if own_turn:
@@ -222,7 +237,7 @@ class Services:
         """Which services there are: one that is gone is told so by its next beat, and registers anew."""
         rows = services.keys(session)
         with self._lock:
-            self._known = {(host, binary): (service_id, uuid) for service_id, uuid, host, binary in rows}
+            self._known = {(host, binary): _Known(service_id, uuid) for service_id, uuid, host, binary in rows}
         self._count = len(rows)
 
     def _skip_pause(self, session: Session, now: ColumnElement[float]) -> bool:
@@ -240,17 +255,17 @@ class Services:
         """Another conductor wrote that a service cannot work, and this one hears that it can. Whether there were such."""
         self._reasons = services.down_reasons(session)
         able = [
-            key for key, works in heard.items() if works and key in self._known and self._known[key][0] in self._reasons
+            key for key, works in heard.items() if works and key in self._known and self._known[key].id in self._reasons
         ]
         for key in able:
-            self._set_reason(session, self._known[key][0], key[0], None)
+            self._set_reason(session, self._known[key].id, key[0], None)
         return bool(able)
 
     def _own_id(self, session: Session, now: ColumnElement[float]) -> int:
         own = (self._own.host, self._own.binary)
         if own not in self._known:
             self._learn(self._ensure(session, self._own))
-        return self._known[own][0]
+        return self._known[own].id
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -264,7 +279,7 @@ class Services:
         self._announce(session, row.host)
         return row
 
-    def _find(self, host: str, binary: str) -> tuple[int, str]:
+    def _find(self, host: str, binary: str) -> _Known:
         known = self._known.get((host, binary))
         if known is None:
             with self._worker.db.read() as session:
@@ -281,10 +296,10 @@ class Services:
                 self._learn(row)
         return key in self._known
 
-    def _learn(self, row: Service) -> tuple[int, str]:
+    def _learn(self, row: Service) -> _Known:
         with self._lock:
-            self._known[row.host, row.binary] = (row.id, row.uuid)
-            return row.id, row.uuid
+            known = self._known[row.host, row.binary] = _Known(row.id, row.uuid)
+            return known
 
     def _set_reason(self, session: Session, service_id: int, host: str, reason: str | None) -> None:
         LOG.info("Compute of host %s: %s", host, f"cannot work: {reason}" if reason else "works again")

@@ -38,7 +38,7 @@ def unexpected(session: Session, host: str, domains: Iterable[DomainView]) -> Un
     candidates = {
         uuid: row
         for uuid, row in rows.items()
-        if waiting.get(uuid, (None, None))[0] != host
+        if waiting.get(uuid, tasks.Location()).host != host
         and not (uuid in moving and host in (moving[uuid].source_compute, moving[uuid].dest_compute))
     }
     idle = [uuid for uuid, row in candidates.items() if row.settled and uuid not in waiting and uuid not in moving]

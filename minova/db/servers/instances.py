@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_
 from sqlalchemy.orm import Session
 
 from minova.db import pci_devices
+from minova.db.engine import WriteSession
 from minova.db.models import Instance, PurgedInstance, RequestSpecRow
 from minova.db.sql import chunked, in_list
 from minova.objects import instance as objects
@@ -102,7 +103,7 @@ class StateChange(NamedTuple):
     after: State
 
 
-class RecordingSession(Session):
+class RecordingSession(WriteSession):
     """A session that records the changes of state of its transaction. Other sessions do not pay for that."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

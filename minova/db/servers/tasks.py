@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Insert, Select, Update, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session
@@ -166,12 +166,19 @@ def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[
     return session.scalars(_BUILDS_ON_NODE, {"on_host": host, "on_node": node}).all()
 
 
-def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
-    """(host, node) that the tasks of these instances wait for."""
-    by_uuid: dict[str, tuple[str | None, str | None]] = {}
+class Location(NamedTuple):
+    """Where the work of a task is done."""
+
+    host: str | None = None
+    node: str | None = None
+
+
+def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, Location]:
+    """Of the tasks of these instances."""
+    by_uuid: dict[str, Location] = {}
     for chunk in chunked(list(instance_uuids)):
         query = select(Task.instance_uuid, Task.host, Task.node).where(Task.instance_uuid.in_(chunk))
-        by_uuid.update({uuid: (host, node) for uuid, host, node in session.execute(query)})
+        by_uuid.update({uuid: Location(host, node) for uuid, host, node in session.execute(query)})
     return by_uuid
 
 

@@ -6,7 +6,7 @@ one inventory, or of one group with a hard policy, wait for each other; each the
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import select
@@ -46,8 +46,8 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_
     if not claims:
         return {}
     session.flush()  # a node that the caller has just made must be found
-    group_ids, renumbered = _number(session, claims)
-    policies = GroupPolicies(session, group_ids)
+    numbered = _number(session, claims)
+    policies = GroupPolicies(session, numbered.group_ids)
     before = rows.holdings(session, [c.consumer_uuid for c in claims])
     providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
     left = rows.providers_in(before.values())
@@ -57,7 +57,7 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_
     )
     decided, refused = _decide(claims, before, providers, inventories, policies, below)
     if decided and not (refused and all_or_none):
-        _write(session, decided, before, renumbered)
+        _write(session, decided, before, numbered.renumbered)
         entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
         node_ids = [providers[uuid].node_id for uuid in entered]
         node_ids += rows.node_ids_of(session, left - {provider.id for provider in providers.values()})
@@ -108,11 +108,17 @@ def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None
     return sorted(set(session.scalars(query)))
 
 
-def _number(session: Session, claims: Sequence[Claim]) -> tuple[dict[str, int], dict[str, int]]:
-    """Lock the consumers, made where they are new, and note each claim's number; StaleClaim: it comes too late.
+class _Numbered(NamedTuple):
+    """By consumer: the id of its server group, where it is in one; its new number, where it has one."""
 
-    Answers the id of the server group of each consumer that is in one, and the new number of each that has one; its
-    generation is raised with it.
+    group_ids: dict[str, int]
+    renumbered: dict[str, int]
+
+
+def _number(session: Session, claims: Sequence[Claim]) -> _Numbered:
+    """Lock the consumers, made where they are new, and note each claim's number; its generation is raised with it.
+
+    Raises StaleClaim if one comes too late.
     """
     rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_number, c.project_id, c.user_id) for c in claims])
     seen, group_ids = rows.lock_consumers_with_groups(session, [c.consumer_uuid for c in claims])
@@ -125,7 +131,14 @@ def _number(session: Session, claims: Sequence[Claim]) -> tuple[dict[str, int], 
             )
     renumbered = {c.consumer_uuid: c.claim_number for c in claims if c.claim_number != seen[c.consumer_uuid]}
     rows.renumber(session, renumbered)
-    return group_ids, renumbered
+    return _Numbered(group_ids, renumbered)
+
+
+class _Decided(NamedTuple):
+    """By consumer: what it shall hold, or why it shall not."""
+
+    holdings: dict[str, Holding]
+    refused: dict[str, str]
 
 
 def _decide(
@@ -135,8 +148,8 @@ def _decide(
     inventories: Mapping[Key, InventoryUsage],
     policies: GroupPolicies,
     below: Mapping[int, Sequence[int]],
-) -> tuple[dict[str, Holding], dict[str, str]]:
-    """What each consumer shall hold, and why the others shall not: one after the other, counting with those before."""
+) -> _Decided:
+    """One claim after the other, counting with those before."""
     decided: dict[str, Holding] = {}
     refused: dict[str, str] = {}
     by_provider: dict[int, dict[str, InventoryUsage]] = defaultdict(dict)
@@ -166,7 +179,7 @@ def _decide(
             inventories[key].used += amount
         policies.place(wanted.consumer_uuid, provider.host)
         decided[wanted.consumer_uuid] = new
-    return decided, refused
+    return _Decided(decided, refused)
 
 
 def _roots_to_descend(claims: Sequence[Claim], providers: Mapping[str, Provider]) -> set[int]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from minova.placement.candidates.request import CandidateRequest, Group
 from minova.placement.errors import BAD_VALUE, DUPLICATE_KEY, MISSING_VALUE, BadRequest
@@ -116,10 +116,15 @@ def _same_subtrees(pairs: Pairs) -> tuple[frozenset[str], ...]:
     return tuple(subtrees)
 
 
-def _root_traits(pairs: Pairs, version: Version) -> tuple[frozenset[str], frozenset[str]]:
+class RootTraits(NamedTuple):
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+
+def _root_traits(pairs: Pairs, version: Version) -> RootTraits:
     values = _values(pairs, "root_required")
     if not values:
-        return frozenset(), frozenset()
+        return RootTraits()
     if len(values) > 1:
         raise BadRequest("Query parameter 'root_required' may be specified only once.", DUPLICATE_KEY)
     sets, forbidden = read_traits("root_required", values[0], (1, 38))
@@ -127,7 +132,7 @@ def _root_traits(pairs: Pairs, version: Version) -> tuple[frozenset[str], frozen
     if required & forbidden:
         names = ", ".join(sorted(required & forbidden))
         raise BadRequest(f"Conflicting required and forbidden traits found in root_required: {names}", BAD_VALUE)
-    return required, forbidden
+    return RootTraits(required, forbidden)
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from typing import NamedTuple
 from uuid import UUID
 
 from minova.placement.errors import BadRequest
@@ -32,10 +33,17 @@ def read_resources(value: str) -> dict[str, int]:
     return amounts
 
 
-def read_traits(key: str, value: str, version: tuple[int, int]) -> tuple[list[frozenset[str]], frozenset[str]]:
-    """(sets of which one each is required, forbidden ones): `A,!B`, or `in:A,B` for one set."""
+class Membership(NamedTuple):
+    """`required`: sets of which one each must be there; `forbidden`: none of these may."""
+
+    required: tuple[frozenset[str], ...]
+    forbidden: frozenset[str] = frozenset()
+
+
+def read_traits(key: str, value: str, version: tuple[int, int]) -> Membership:
+    """`A,!B`, or `in:A,B` for one set."""
     if value.startswith("in:"):
-        return [_any_of(key, value, version)], frozenset()
+        return Membership((_any_of(key, value, version),))
     names = [name.strip() for name in value.split(",")]
     forbidden = frozenset(name.lstrip("!") for name in names if name.startswith("!"))
     form = "HW_CPU_X86_VMX,!CUSTOM_MAGIC" if version >= _FORBIDDEN_TRAITS else "HW_CPU_X86_VMX,CUSTOM_MAGIC"
@@ -44,7 +52,7 @@ def read_traits(key: str, value: str, version: tuple[int, int]) -> tuple[list[fr
         raise BadRequest(f"{expected} Got an empty trait in: {value}")
     if forbidden and version < _FORBIDDEN_TRAITS:
         raise BadRequest(f"{expected} Got: {value}")
-    return [frozenset([name]) for name in names if not name.startswith("!")], forbidden
+    return Membership(tuple(frozenset([name]) for name in names if not name.startswith("!")), forbidden)
 
 
 def _any_of(key: str, value: str, version: tuple[int, int]) -> frozenset[str]:
@@ -62,27 +70,24 @@ def _any_of(key: str, value: str, version: tuple[int, int]) -> frozenset[str]:
     return names
 
 
-def read_aggregates(
-    key: str, values: Collection[str], version: tuple[int, int]
-) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
-    """(sets of which one each is required, forbidden ones): `uuid`, `!uuid`, `in:uuid,uuid` or `!in:uuid,uuid`."""
+def read_aggregates(key: str, values: Collection[str], version: tuple[int, int]) -> Membership:
+    """`uuid`, `!uuid`, `in:uuid,uuid` or `!in:uuid,uuid`."""
     if len(values) > 1 and version < _MANY_AGGREGATES:
         raise BadRequest(f"Multiple {key} parameters are not supported")
     required = []
     forbidden: frozenset[str] = frozenset()
     for value in values:
-        negative, names = _aggregates(value)
+        negative, names = value.startswith("!"), _aggregates(value)
         if negative and version < _FORBIDDEN_AGGREGATES:
             raise BadRequest(f"Forbidden {key} parameters are not supported in the specified microversion")
         if negative:
             forbidden |= names
         else:
             required.append(names)
-    return tuple(required), forbidden
+    return Membership(tuple(required), forbidden)
 
 
-def _aggregates(value: str) -> tuple[bool, frozenset[str]]:
-    negative = value.startswith("!")
+def _aggregates(value: str) -> frozenset[str]:
     plain = value.removeprefix("!")
     if "," in plain and not plain.startswith("in:"):
         raise BadRequest(
@@ -90,7 +95,7 @@ def _aggregates(value: str) -> tuple[bool, frozenset[str]]:
             f"microversion. Got: {value}"
         )
     names = plain[3:].split(",") if plain.startswith("in:") else [plain]
-    return negative, frozenset(_aggregate(name) for name in names)
+    return frozenset(_aggregate(name) for name in names)
 
 
 def _aggregate(name: str) -> str:

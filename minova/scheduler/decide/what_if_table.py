@@ -70,13 +70,14 @@ class WhatIfTable(HostTable):
             self.numa.write_each(equivalent, self._values["numa_topology"].values[self._after[key][0]])
 
     def _fitted(self, row: int, spec: RequestSpec, rules: Rules) -> tuple[int, int]:
+        """The numbers of the values of `_CELLS` with one instance more."""
         topology, pools = (self.value(row, name) for name in _CELLS)
         limits = limits_at(self.host(row), spec, rules).numa_topology
         left = after_instance(
             topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=rules.packing
         )
-        number = self._representative(self._values["numa_topology"].number(left[0]))
-        return number, self._values["pci_pools"].number(left[1])
+        number = self._representative(self._values["numa_topology"].number(left.topology))
+        return number, self._values["pci_pools"].number(left.pools)
 
     def _representative(self, number: int) -> int:
         first = self._represented_by.get(number)

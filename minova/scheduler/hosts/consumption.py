@@ -1,10 +1,17 @@
 """What one instance takes from a host's cells and devices. Pure."""
 
+from typing import NamedTuple
+
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
 from minova.hardware.numa_usage import with_instance
 from minova.hardware.pci_pools import GuestCells, Pools, cells_of, consumed, shortage
 from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
 from minova.objects.pci import InstancePCIRequest
+
+
+class HardwareLeft(NamedTuple):
+    topology: NUMATopology | None
+    pools: Pools
 
 
 def after_instance(
@@ -15,7 +22,7 @@ def after_instance(
     *,
     limits: NUMATopologyLimits | None = None,
     packing: bool = False,
-) -> tuple[NUMATopology | None, Pools]:
+) -> HardwareLeft:
     """The cells and pools with the instance on the host. One that does not fit, as on a forced host, takes nothing of them."""
     cells = None
     if wanted is not None and topology is None:
@@ -28,4 +35,4 @@ def after_instance(
             cells, topology = cells_of(topology, fit), with_instance(topology, fit)
     if requests and shortage(pools, requests, cells) is None:
         pools = consumed(pools, requests, cells)
-    return topology, pools
+    return HardwareLeft(topology, pools)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,13 @@ from minova.objects.numa import NUMATopology, NUMATopologyLimits
 
 # With so many kinds of guest cells every set of kinds is counted; a guest of more is left to the exact fit.
 MAX_KINDS = 5
+
+
+class Fitting(NamedTuple):
+    """`passed`: which hosts have the cells; `exact`: that is certain but for PCI devices."""
+
+    passed: NDArray[np.bool_]
+    exact: bool
 
 
 class NumaColumns:
@@ -66,8 +73,8 @@ class NumaColumns:
         copied._pages = {size: array.copy() for size, array in self._pages.items()}
         return copied
 
-    def fitting(self, needs: Sequence[Need], limits: NUMATopologyLimits | None) -> tuple[NDArray[np.bool_], bool]:
-        """Which hosts have the cells, by numbers alone, and whether that is exact but for PCI devices.
+    def fitting(self, needs: Sequence[Need], limits: NUMATopologyLimits | None) -> Fitting:
+        """By numbers alone.
 
         `limits` may hold columns. A guest fits where every set of its cells is accepted by as many cells of the host
         (Hall's theorem); like cells need to be counted only together.
@@ -81,7 +88,7 @@ class NumaColumns:
             for some in combinations(kinds, size):
                 together = np.logical_or.reduce([accepted[need] for need in some])
                 passed &= together.sum(axis=0) >= sum(kinds[need] for need in some)
-        return passed, exact
+        return Fitting(passed, exact)
 
     def _accepting(self, need: Need, limits: NUMATopologyLimits | None) -> NDArray[np.bool_]:
         cells = CellCounts(**self._numbers, pages=self._pages)

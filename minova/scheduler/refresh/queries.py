@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, cast, literal, or_, select, union_all
+from sqlalchemy import JSON, Text, cast, literal, or_, select, type_coerce, union_all
 from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import Session, aliased
 
@@ -53,6 +53,11 @@ def _text(column: Any) -> Any:
     return cast(column, Text().with_variant(mysql.CHAR(), "mysql", "mariadb")).label(column.key)
 
 
+def _value(column: Any, *path: str | int) -> Any:
+    """A value inside of JSON; NULL where there is none."""
+    return type_coerce(column, JSON)[path].as_string()
+
+
 _WITH_SERVICE = (Svc.host == Node.host) & (Svc.binary == COMPUTE)
 _SERVICE = (Svc.id, Svc.disabled, Svc.disabled_reason, Svc.forced_down, Svc.down_reason)
 _JSON = ("supported_instances", "metrics", "stats", "numa_topology", "pci_device_pools")
@@ -96,7 +101,7 @@ PENDING = _of_nodes(
 # Those of their requests that want cells or devices.
 WANTED = select(Spec.reservation_id, _text(Spec.spec)).where(
     in_list(Spec.reservation_id),
-    or_(_text(Spec.spec).contains('"numa_topology":{'), _text(Spec.spec).contains('"pci_requests":[{')),
+    or_(_value(Spec.spec, "numa_topology").is_not(None), _value(Spec.spec, "pci_requests", 0).is_not(None)),
 )
 # Those that hold resources. Of some hosts deleted ones are brought too, for the reader to drop: asked for in the query
 # they make SQLite go through all instances that are not deleted.

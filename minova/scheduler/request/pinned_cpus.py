@@ -4,6 +4,8 @@ A compute without `cpu_dedicated_set` publishes VCPU alone: with Nova's default 
 NUMATopologyFilter sees whether it can pin.
 """
 
+from typing import NamedTuple
+
 import msgspec
 import os_traits
 
@@ -14,21 +16,25 @@ from minova.objects.resource_request import dedicated_cpus, resource_alternative
 _HYPERTHREADING = {"require": "required_traits", "isolate": "forbidden_traits"}
 
 
-def with_resources(
-    common: PlacementFilter, spec: RequestSpec, *, fall_back: bool
-) -> tuple[PlacementFilter, PlacementFilter | None]:
-    """(first choice, second choice or None) of a request that asks for `common` apart from its resources."""
+class Choices(NamedTuple):
+    """`second`: what is asked where nothing has `first`."""
+
+    first: PlacementFilter
+    second: PlacementFilter | None = None
+
+
+def with_resources(common: PlacementFilter, spec: RequestSpec, *, fall_back: bool) -> Choices:
+    """Of a request that asks for `common` apart from its resources."""
     topology = spec.numa_topology
     alternatives = resource_alternatives(spec.flavor, topology)
     first = msgspec.structs.replace(common, resources=alternatives[0])
     if topology is None or not dedicated_cpus(topology):
-        return first, None
+        return Choices(first)
     # Nova asks again for instances whose CPUs are all pinned; a host that has both kinds says so by its PCPU.
     second = msgspec.structs.replace(common, resources=alternatives[-1])
     all_pinned = not any(cell.cpuset for cell in topology.cells)
-    return msgspec.structs.replace(
-        first, **_thread_trait(common, topology)
-    ), second if fall_back and all_pinned else None
+    first = msgspec.structs.replace(first, **_thread_trait(common, topology))
+    return Choices(first, second if fall_back and all_pinned else None)
 
 
 def _thread_trait(common: PlacementFilter, topology: InstanceNUMATopology) -> dict[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,6 +41,14 @@ MB, GB = 1 << 20, 1 << 30
 CONSOLE_BYTES = 100 * 1024
 _PACKAGES = {"qemu-img": "qemu-utils", "mkfs.ext4": "e2fsprogs", "mkswap": "util-linux"}
 _ROTATED = re.compile(r"console\.log\.\d+")
+
+
+class SpaceUsage(NamedTuple):
+    """Of a file system, in bytes; `free` is what is not kept for root."""
+
+    total: int
+    used: int
+    free: int
 
 
 class Disks:
@@ -85,7 +94,7 @@ class Disks:
         """
         folder = self.folder(instance.uuid)
         what = f"Disks of instance {instance.uuid} in {self.path}"
-        if not instance.flavor.root_gb and base.virtual_size > self.usage()[0]:
+        if not instance.flavor.root_gb and base.virtual_size > self.usage().total:
             # Placement counts no disk for such a flavor, so that nothing else compares the image's size with the host's.
             raise HardwareNotOffered(
                 f"Image of virtual size {base.virtual_size} bytes: larger than the host's disk, and flavor "
@@ -203,11 +212,10 @@ class Disks:
                 kept = _tail(path, CONSOLE_BYTES - len(kept)) + kept
         return kept.decode(errors="replace")
 
-    def usage(self) -> tuple[int, int, int]:
-        """(total, used, free) of the file system, bytes; free is what is not kept for root."""
+    def usage(self) -> SpaceUsage:
         make_folder(self.path)
         space = shutil.disk_usage(self.path)
-        return space.total, space.used, space.free
+        return SpaceUsage(space.total, space.used, space.free)
 
     def growth(self) -> int:
         """Bytes that the thin disks here may still grow by."""

@@ -19,7 +19,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.objects.compute_node import DomainView, HypervisorView, clamped
 from minova.objects.cpu_times import CpuTimes
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
 from minova.virt.driver import NO_ROW, RowHost
@@ -105,7 +105,7 @@ class LibvirtDriver:
             domains = self._views(connection)
             facts = self._reader.read(connection, domains)
         vcpus, pcpus = facts.sets.counted
-        total, used, free = self._disks.usage()
+        space = self._disks.usage()
         return HypervisorView(
             node=node,
             vcpus=vcpus,
@@ -114,9 +114,9 @@ class LibvirtDriver:
             traits=facts.traits,
             memory_mb=facts.memory_mb,
             memory_mb_used=facts.memory_mb_used,
-            local_gb=total // GB,
-            local_gb_used=used // GB,
-            disk_available_least=clamped((free - self._disks.growth()) // GB),
+            local_gb=space.total // GB,
+            local_gb_used=space.used // GB,
+            disk_available_least=clamped((space.free - self._disks.growth()) // GB),
             hypervisor_type=facts.hypervisor_type,
             hypervisor_version=facts.hypervisor_version,
             hypervisor_hostname=node,
@@ -142,9 +142,9 @@ class LibvirtDriver:
             times = {name: int(nanoseconds.get(name, 0)) for name in ("user", "kernel", "idle", "iowait")}
             return CpuTimes(frequency=int(connection.getInfo()[3]), **times)
 
-    def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
+    def overhead(self, flavor: Flavor) -> Overhead:
         """As Nova estimates it: emulator threads of their own take one more CPU."""
-        return (0, 0, int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))
+        return Overhead(vcpus=int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))
 
     def needs_image(self) -> bool:
         return self._real

@@ -22,7 +22,7 @@ from nova.compute import claims
 from nova.pci import request as pci_request
 from nova.scheduler import filters, host_manager, weights
 from nova.virt import hardware
-from object_json import limits_of, topology_told, usage_told
+from object_json import limits_of, topology_json, usage_json
 from old import filter_classes
 from oslo_utils import timeutils
 from spec_of import request_spec
@@ -117,7 +117,7 @@ class Cloud:
         except Exception as error:  # noqa: BLE001  - the answer
             return {**told_of, "error": error_text(error)}
         self.join_known(spec)
-        told_of["numa_constraints"] = topology_told(spec.numa_topology)
+        told_of["numa_constraints"] = topology_json(spec.numa_topology)
         told_of["filter_errors"] = {}
         told_of["individual"] = self.individual(spec, told_of["filter_errors"])
         told_of.update(self.fits(spec))
@@ -206,7 +206,7 @@ class Cloud:
             )
         except Exception as error:  # noqa: BLE001  - the answer
             return error_text(error)
-        return topology_told(found)
+        return topology_json(found)
 
     def claim(self, state, spec):
         node = objects.ComputeNode(numa_topology=state.numa_topology._to_json() if state.numa_topology else None)
@@ -244,7 +244,7 @@ class Cloud:
             "vcpus_used": state.vcpus_used,
             "num_instances": state.num_instances,
             "num_io_ops": state.num_io_ops,
-            "numa": None if topology is None else [usage_told(cell) for cell in topology.cells],
+            "numa": None if topology is None else [usage_json(cell) for cell in topology.cells],
             "pci_pools": [dict(sorted(pool.items())) for pool in state.pci_stats.pools],
         }
 

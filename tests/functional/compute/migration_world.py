@@ -25,7 +25,7 @@ from minova.db import models
 from minova.db.engine import Database
 from minova.hardware.demands import demands_of
 from minova.objects.compute_node import ComputeNode, HypervisorView
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.image import Image
 from minova.objects.migration import Migration, MigrationType, Moved
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
@@ -99,8 +99,8 @@ class Machine(Hypervisor):
         present = tuple(device for device in devices if device.address not in self.gone)
         return msgspec.structs.replace(view, numa_topology=NUMATopology(cells), pci_devices=present)
 
-    def overhead(self, flavor: Flavor) -> tuple[int, int, int]:
-        return (0, 0, int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))
+    def overhead(self, flavor: Flavor) -> Overhead:
+        return Overhead(vcpus=int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))
 
 
 @cache

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.servers.build import SCHEDULE_WAIT
-from minova.db.engine import Database
+from minova.db.engine import Database, WriteSession
 from tests.functional.conductor.conductor_harness import CTX, START, ConductorHarness, request
 from tests.tables import make_tables
 
@@ -21,7 +21,7 @@ class Flaky(Database):
 
     before = after = 0
 
-    def run(self, work: Callable[[Session], T], session_class: type[Session] = Session) -> T:
+    def run(self, work: Callable[[Session], T], session_class: type[WriteSession] | None = None) -> T:
         if self.before:
             self.before -= 1
             raise errors.ServiceUnavailable("The database does not answer")

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -84,7 +84,8 @@ class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
     """Repeated with the same X-Minova-Request-UUID and body, it answers what it made the first time."""
     server: NewServer = call.body.server
-    request_uuid, body_hash = _identity(call)
+    identity = _identity(call)
+    request_uuid, body_hash = identity.request_uuid, identity.body_hash
     made = _made_before(api, call, request_uuid, body_hash) if request_uuid else None
     if made is None:
         # With a UUID of our own the call to the conductor can be repeated, too.
@@ -97,15 +98,23 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"server": CreatedServer(id=first, links=links.of_thing(call, "servers", first))}
 
 
-def _identity(call: Call) -> tuple[str | None, str]:
-    """The client's UUID of the request, and a hash of the body that distinguishes a repetition from another request. The order of keys does not matter."""
+class RequestIdentity(NamedTuple):
+    """The client's UUID of the request, and a hash of the body, which distinguishes a repetition from another request. The
+    order of keys does not matter.
+    """
+
+    request_uuid: str | None
+    body_hash: str
+
+
+def _identity(call: Call) -> RequestIdentity:
     canonical = msgspec.json.encode(parse_json(call.raw), order="deterministic")
     body_hash = hashlib.sha256(canonical).hexdigest()
     request_uuid = call.request.get_header(REQUEST_UUID)
     if not request_uuid:
-        return None, body_hash
+        return RequestIdentity(None, body_hash)
     try:
-        return str(uuid.UUID(request_uuid)), body_hash
+        return RequestIdentity(str(uuid.UUID(request_uuid)), body_hash)
     except ValueError:
         raise errors.BadRequest(f"{REQUEST_UUID}: '{request_uuid[:64]}' is not a UUID.") from None
 
@@ -125,12 +134,12 @@ def request_of(
     api: Collaborators, call: Call, server: NewServer, request_uuid: str | None = None, body_hash: str = ""
 ) -> CreateServers:
     """What is asked, checked. Forbidden, BadRequest: it may not or cannot be."""
-    minimum, maximum = _counts(server)
+    counts = _counts(server)
     return CreateServers(
         **wanted(api, call, server),
-        name=_name(server, maximum),
-        min_count=minimum,
-        max_count=maximum,
+        name=_name(server, counts.maximum),
+        min_count=counts.minimum,
+        max_count=counts.maximum,
         request_uuid=request_uuid,
         body_hash=body_hash,
         metadata=_metadata(api, call, server.metadata),
@@ -142,7 +151,7 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
     place = place_of(server.availability_zone or server.availability_zone_old)
     if place.forced:
         call.require("os_compute_api:servers:create:forced_host")
-    flavor, image = _flavor_and_image(api, call, server, any_image)
+    flavor, image = _boot_source(api, call, server, any_image)
     _check_zero_disk(call, flavor)
     faults = unfit(image, flavor) if image is not None else ()
     if image is not None and faults:
@@ -163,7 +172,12 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
     }
 
 
-def _counts(server: NewServer) -> tuple[int, int]:
+class Counts(NamedTuple):
+    minimum: int
+    maximum: int
+
+
+def _counts(server: NewServer) -> Counts:
     minimum = server.min_count or 1
     maximum = server.max_count or minimum
     if minimum > maximum:
@@ -172,7 +186,7 @@ def _counts(server: NewServer) -> tuple[int, int]:
         raise errors.Forbidden(
             f"Quota exceeded for instances: requested {maximum}, but one request makes {MOST_SERVERS}."
         )
-    return minimum, maximum
+    return Counts(minimum, maximum)
 
 
 def _name(server: NewServer, maximum: int) -> str:
@@ -183,9 +197,12 @@ def _name(server: NewServer, maximum: int) -> str:
     return name
 
 
-def _flavor_and_image(
-    api: Collaborators, call: Call, server: NewServer, any_image: bool
-) -> tuple[Flavor, Image | None]:
+class BootSource(NamedTuple):
+    flavor: Flavor
+    image: Image | None
+
+
+def _boot_source(api: Collaborators, call: Call, server: NewServer, any_image: bool) -> BootSource:
     flavorid = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
     image_id = server.image_ref.rstrip("/").rpartition("/")[2]
     if not image_id and not any_image:
@@ -197,7 +214,7 @@ def _flavor_and_image(
         raise errors.BadRequest(f"Invalid flavorRef provided: flavor {flavorid[:255]} could not be found.")
     if image_id:
         _check_image(image, image_id)
-    return flavor, image
+    return BootSource(flavor, image)
 
 
 def _check_image(image: Image | None, image_id: str) -> None:

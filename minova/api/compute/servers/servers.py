@@ -1,7 +1,7 @@
 """`/servers`: list, show, delete; `create` has a file of its own."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -56,20 +56,26 @@ def find(call: Call, session: Session) -> models.Instance:
     return row
 
 
-def _rows(api: Collaborators, call: Call, session: Session) -> tuple[Sequence[models.Instance], bool]:
-    """A page of rows, and whether more follow."""
+class Page(NamedTuple):
+    """`more`: further rows follow."""
+
+    rows: Sequence[models.Instance] = ()
+    more: bool = False
+
+
+def _rows(api: Collaborators, call: Call, session: Session) -> Page:
     query: filters.ServersQuery = call.query
     size = page_size(query.limit, api.conf.api.max_limit)
     wanted = filters.wanted(query, call.ctx.project_id, filters.rights_of(call))
     order = filters.order(query)
     if wanted is None or size == 0:
-        return [], False
+        return Page()
     try:
         zone = api.conf.scheduler.default_availability_zone
         rows = instances.instances(session, wanted, order, query.marker, size + 1, zone)
     except LookupError:
         raise errors.BadRequest(f"marker [{query.marker}] not found") from None
-    return rows[:size], len(rows) > size
+    return Page(rows[:size], more=len(rows) > size)
 
 
 def _page(call: Call, shown: list[Any], rows: Sequence[models.Instance], more: bool) -> dict[str, Any]:

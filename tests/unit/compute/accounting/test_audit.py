@@ -10,7 +10,7 @@ from minova.compute.accounting.inventories import Ratios, Reserved, ratios_for
 from minova.compute.tracker.resource_view import validated
 from minova.objects.build import AuditInputs, BuildMessage
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.instance import Instance
 from minova.objects.request_spec import RequestSpec
 from minova.objects.states import PowerState, TaskState, VmState
@@ -54,7 +54,7 @@ def an_instance(uuid: str, **changes: Any) -> Instance:
 
 
 def audit(view: HypervisorView, inputs: AuditInputs) -> Finding:
-    return audit_node(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
+    return audit_node(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: Overhead())
 
 
 def test_an_empty_node_uses_what_is_reserved() -> None:

@@ -6,6 +6,7 @@ import pytest
 from minova.compute.accounting.audit import audit_node
 from minova.compute.accounting.running_deleted import RunningDeleted
 from minova.objects.build import AuditInputs
+from minova.objects.flavor import Overhead
 from minova.objects.states import PowerState
 from tests.unit.compute.accounting.test_audit import SETTINGS, a_domain, a_view
 
@@ -51,7 +52,7 @@ def test_an_audit_removes_those_of_deleted_instances_only_where_they_are_to_be_r
     view = a_view(*(a_domain(uuid, ours=ours) for uuid in ("gone", "moved")))
     settings = msgspec.structs.replace(SETTINGS, running_deleted=policy)
     inputs = AuditInputs(unexpected_domains=("gone", "moved"), deleted=deleted)
-    finding = audit_node(view, inputs, settings, new_uuid="new", overhead=lambda flavor: (0, 0, 0))
+    finding = audit_node(view, inputs, settings, new_uuid="new", overhead=lambda flavor: Overhead())
     assert [domain.uuid for domain in finding.unexpected_domains] == unexpected_domains
     # Until they are gone they count.
     assert finding.node_usage.node.memory_mb_used == 512 + 600

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from minova.compute.accounting import usage
 from minova.compute.accounting.usage import TrackedInstance, Usage, usage_of
 from minova.objects.compute_node import ComputeNode
-from minova.objects.flavor import Flavor
+from minova.objects.flavor import Flavor, Overhead
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import TaskState, VmState
@@ -44,12 +44,14 @@ instances = st.builds(
     task_state=st.none() | st.sampled_from(TaskState),
     image=st.none() | st.just(Image(id="i", properties={"os_type": "linux", "hw_architecture": "x86_64"})),
 )
-held = st.builds(lambda one: TrackedInstance(instance=one, usage=usage_of(one.flavor, (4, 0, 0))), instances)
+held = st.builds(
+    lambda one: TrackedInstance(instance=one, usage=usage_of(one.flavor, Overhead(memory_mb=4))), instances
+)
 
 
 def test_usage_is_the_flavor_with_swap_as_disk_and_the_drivers_overhead() -> None:
     flavor = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10, ephemeral_gb=5, swap=1500)
-    assert usage_of(flavor, (64, 1, 1)) == Usage(memory_mb=1088, disk_gb=18, vcpus=3)
+    assert usage_of(flavor, Overhead(memory_mb=64, disk_gb=1, vcpus=1)) == Usage(memory_mb=1088, disk_gb=18, vcpus=3)
 
 
 def test_an_instance_is_counted_by_state_task_project_os_type_and_architecture() -> None:
@@ -61,7 +63,7 @@ def test_an_instance_is_counted_by_state_task_project_os_type_and_architecture()
         task_state=TaskState.SPAWNING,
         image=Image(id="i", properties={"os_type": "linux", "hw_architecture": "x86_64"}),
     )
-    node = usage.with_added(EMPTY, TrackedInstance(instance=instance, usage=usage_of(instance.flavor, (0, 0, 0))))
+    node = usage.with_added(EMPTY, TrackedInstance(instance=instance, usage=usage_of(instance.flavor, Overhead())))
     assert (node.running_vms, node.current_workload, node.vcpus_used) == (1, 1, 2)
     assert (node.memory_mb_used, node.free_ram_mb) == (1536, 6656)
     assert (node.local_gb_used, node.free_disk_gb) == (10, 40)
@@ -97,7 +99,7 @@ def test_builds_rebuilds_and_moves_are_what_io_workload_counts(
 ) -> None:
     flavor = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10)
     instance = Instance(uuid="i", display_name="vm", flavor=flavor, vm_state=vm_state, task_state=task_state)
-    node = usage.with_added(EMPTY, TrackedInstance(instance=instance, usage=usage_of(flavor, (0, 0, 0))))
+    node = usage.with_added(EMPTY, TrackedInstance(instance=instance, usage=usage_of(flavor, Overhead())))
     assert node.stats["io_workload"] == expected
 
 

@@ -14,6 +14,7 @@ from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.claims import Claim, NopClaim
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.compute.tracker.resource_tracker import ResourceTracker, _ClaimRequest
+from minova.objects.flavor import Overhead
 from minova.objects.instance import Instance
 from minova.objects.request_spec import HostLimits
 from minova.objects.states import TaskState, VmState
@@ -171,7 +172,7 @@ def test_a_driver_without_resources_claims_nothing_but_host_and_node_are_set(con
 
 def test_the_drivers_overhead_counts(conductor: FakeConductor) -> None:
     hypervisor = Hypervisor(NODE)
-    hypervisor.extra = (100, 1, 1)
+    hypervisor.extra = Overhead(memory_mb=100, disk_gb=1, vcpus=1)
     tracker = a_tracker(conductor, hypervisor)
     tracker.update_available_resource(CTX)
     message = conductor.commit_build("i", HOST, NODE, FLAVOR)
@@ -349,9 +350,9 @@ class WatchedHypervisor(Hypervisor):
         super().__init__(*nodes, vcpus=1000, memory_mb=1_000_000, local_gb=10_000)
         self._watch = watch
 
-    def overhead(self, flavor: object) -> tuple[int, int, int]:
+    def overhead(self, flavor: object) -> Overhead:
         self._watch.step("overhead")
-        return (0, 0, 0)
+        return Overhead()
 
 
 def test_a_node_without_a_row_is_made_again_with_the_same_uuid(
