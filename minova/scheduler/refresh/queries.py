@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from sqlalchemy import JSON, Text, cast, literal, or_, select, type_coerce, union_all
-from sqlalchemy.dialects import mysql
+from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.orm import Session, aliased
 
 from minova.db import models
@@ -48,14 +48,21 @@ def _of_nodes(whole: Any, provider_id: Any) -> Query:
     )
 
 
+_TEXT = Text().with_variant(mysql.CHAR(), "mysql", "mariadb")
+
+
 def _text(column: Any) -> Any:
     """JSON as it is stored: decoded here, where equal texts are decoded once."""
-    return cast(column, Text().with_variant(mysql.CHAR(), "mysql", "mariadb")).label(column.key)
+    return cast(column, _TEXT).label(column.key)
 
 
 def _value(column: Any, *path: str | int) -> Any:
-    """A value inside of JSON; NULL where there is none."""
-    return type_coerce(column, JSON)[path].as_string()
+    """A value inside of JSON that is stored as text; NULL where there is none."""
+    stored = _TEXT.with_variant(postgresql.JSON(), "postgresql")
+    value: Any = type_coerce(cast(column, stored), JSON)
+    for key in path:
+        value = value[key]
+    return value.as_string()
 
 
 _WITH_SERVICE = (Svc.host == Node.host) & (Svc.binary == COMPUTE)
