@@ -57,6 +57,15 @@ def simulate_scenario(conf: cfg.ConfigOpts) -> None:
     simulate.run(conf.command.scenario, pretty=conf.command.pretty)
 
 
+def print_openapi(conf: cfg.ConfigOpts) -> None:
+    """Print the description of the APIs."""
+    import json  # noqa: PLC0415 - see the module's first line
+
+    from minova.api.openapi import describe  # noqa: PLC0415 - the same
+
+    print(json.dumps(describe(), indent=2, sort_keys=True))
+
+
 def _in_module(name: str, function: str) -> Callable[[cfg.ConfigOpts], object]:
     """A function of a module of `minova.cmd`, which is imported when it is called. True: the answer to a check is no."""
 
@@ -90,6 +99,9 @@ def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     parser.add_argument("scenario", metavar="SCENARIO.json", help="may be gzipped; - reads the standard input")
     parser.add_argument("--pretty", action="store_true", help="indent the answer")
     parser.set_defaults(work=simulate_scenario)
+    text = "Print the OpenAPI description of the Compute, Image and Placement APIs."
+    parser = subparsers.add_parser("openapi", help=text, description=text)
+    parser.set_defaults(work=print_openapi)
 
 
 def _add_bench(subparsers: "argparse._SubParsersAction[Any]") -> None:

@@ -70,10 +70,7 @@ class HttpProcess:
         self._process.communicate()
 
     def connect(self, source: str = "127.0.0.1", tls: bool = True) -> socket.socket:
-        client = socket.create_connection((LOOPBACK, self.port), timeout=30, source_address=(source, 0))
-        if tls and self._tls is not None:
-            return self._tls.wrap_socket(client, server_hostname="localhost")
-        return client
+        return connect(self.port, source, self._tls if tls else None)
 
     def send(self, request: bytes, source: str = "127.0.0.1") -> bytes:
         """All that is answered until the server closes; the request should say `Connection: close`."""
@@ -96,6 +93,12 @@ class HttpProcess:
     def memory(self) -> int:
         """Resident, in MB."""
         return int(psutil.Process(self._process.pid).memory_info().rss) // MB
+
+
+def connect(port: int, source: str, tls: ssl.SSLContext | None = None) -> socket.socket:
+    """A connection from the address `source`, which may be any of 127.0.0.0/8."""
+    client = socket.create_connection((LOOPBACK, port), timeout=30, source_address=(source, 0))
+    return client if tls is None else tls.wrap_socket(client, server_hostname="localhost")
 
 
 def read_all(client: socket.socket) -> bytes:

@@ -1,0 +1,107 @@
+"""The OpenAPI description of all three APIs, made of their route tables and of the structs and JSON schemas beside them."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import falcon
+import msgspec
+
+from minova.api.compute.routes import ROUTES as COMPUTE
+from minova.api.http.definition import Route
+from minova.api.http.json_schema import newest
+from minova.api.http.microversions import HIGHEST, Version
+from minova.api.image.routes import ROUTES as IMAGE
+from minova.api.placement import versions
+from minova.api.placement.routes import ROUTES as PLACEMENT
+
+Json = dict[str, Any]
+
+OCTETS = "application/octet-stream"
+_REFERENCE = "#/components/schemas/{name}"
+_VARIABLE = re.compile(r"\{(\w+)\}")
+
+
+class Api(msgspec.Struct, frozen=True, kw_only=True):
+    """`prefix`: what stands before its paths behind minova-api. `version`: the microversion that is described, and its header."""
+
+    name: str
+    prefix: str
+    routes: Sequence[Route]
+    version: Version | None = None
+
+
+APIS = (
+    Api(name="compute", prefix="", routes=COMPUTE),
+    Api(name="image", prefix="", routes=IMAGE),
+    Api(name="placement", prefix="/placement", routes=PLACEMENT, version=versions.MAX),
+)
+
+
+def describe(apis: Iterable[Api] = APIS) -> Json:
+    """OpenAPI 3.1. Of Placement the newest microversion is described."""
+    apis = tuple(apis)
+    kinds = [kind for api in apis for route in api.routes for kind in (route.query, route.body) if _is_type(kind)]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    made = dict(zip(map(id, kinds), schemas, strict=True))
+    paths: dict[str, Json] = {}
+    for api in apis:
+        for route in api.routes:
+            if api.version is None or route.since <= api.version <= route.until:
+                path = paths.setdefault(api.prefix + route.path, {})
+                path[route.method.lower()] = _operation(api, route, made, components)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "minova: Compute, Image and Placement", "version": "2.1"},
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}}},
+    }
+
+
+def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) -> Json:
+    parameters = [
+        _parameter("path", name, {"type": "string", "minLength": 1}) for name in _VARIABLE.findall(route.path)
+    ]
+    parameters += _query(api, route, made, components)
+    if api.version is not None:
+        header = {"type": "string", "enum": [f"placement {api.version[0]}.{api.version[1]}"]}
+        parameters.append(_parameter("header", "OpenStack-API-Version", header))
+    operation: Json = {
+        "operationId": f"{api.name}:{route.method}:{route.path}",
+        "tags": [api.name],
+        "parameters": parameters,
+        "responses": {str(route.status): {"description": "Done."}, "4XX": {"description": "The request is refused."}},
+        "security": [{"basic": []}] if route.rule is not None or route.actions else [],
+    }
+    if route.body is not None:
+        schema = made[id(route.body)] if _is_type(route.body) else newest(route.body, api.version or HIGHEST)
+        operation["requestBody"] = {"required": True, "content": {falcon.MEDIA_JSON: {"schema": schema}}}
+    elif route.method == "PUT" and route.path.endswith("/file"):
+        content = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _query(api: Api, route: Route, made: dict[int, Json], components: Json) -> list[Json]:
+    if route.query is None:
+        return []
+    if _is_type(route.query):
+        schema = made[id(route.query)]
+        if "$ref" in schema:
+            schema = components[schema["$ref"].rpartition("/")[2]]
+    else:
+        schema = newest(route.query, api.version or HIGHEST)
+    required = set(schema.get("required", ()))
+    return [
+        _parameter("query", name, kind, required=name in required)
+        for name, kind in schema.get("properties", {}).items()
+    ]
+
+
+def _parameter(place: str, name: str, schema: Json, *, required: bool = True) -> Json:
+    return {"in": place, "name": name, "schema": schema, "required": required}
+
+
+def _is_type(kind: Any) -> bool:
+    """A struct or another type of msgspec, and no table of JSON schemas."""
+    return kind is not None and not isinstance(kind, tuple)

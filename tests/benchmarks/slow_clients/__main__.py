@@ -1,0 +1,108 @@
+"""What another client waits for while slow ones hold connections: `python -m tests.benchmarks.slow_clients [WORKERS]`.
+
+minova-api with TLS over a database of 100 servers. 1,000 idle, 200 trickling and 50 half-open TLS connections come from other addresses
+of loopback; then 300 requests for a list of servers, each with a connection of its own. docs/decisions/0028 has the answers.
+"""
+
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from tests.cluster import wait_for
+from tests.functional.api.conftest import Cloud
+from tests.security.http_process import connect, make_certificate, read_all
+from tests.servers.private_server import free_ports
+from tests.tables import make_tables
+
+IDLE, TRICKLING, HALF_OPEN, REQUESTS, SERVERS = 1000, 200, 50, 300, 100
+HEAD = b"GET /v2.1/servers HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def start(folder: Path, port: int, workers: int) -> "subprocess.Popen[bytes]":
+    make_tables(f"sqlite:///{folder}/minova.sqlite")
+    cloud = Cloud(folder).with_catalogue()
+    for number in range(SERVERS):
+        cloud.make_server(f"vm{number}")
+    cloud.close()
+    make_certificate(folder)
+    conf = folder / "minova.conf"
+    conf.write_text(
+        f"[DEFAULT]\nstate_path = {folder}\ntransport_url = kombu+memory://localhost/\n"
+        f"[database]\nconnection = sqlite:///{folder}/minova.sqlite\n"
+        f"[api]\nworkers = {workers}\nosapi_compute_listen_port = {port}\n"
+        f"ssl_cert_file = {folder}/cert.pem\nssl_key_file = {folder}/key.pem\n"
+    )
+    return subprocess.Popen([str(Path(sys.executable).parent / "minova-api"), "--config-file", str(conf)])
+
+
+def measure(port: int, tls: ssl.SSLContext) -> str:
+    times = []
+    for _ in range(REQUESTS):
+        begun = time.perf_counter()
+        with connect(port, "127.0.0.9", tls) as client:
+            client.sendall(HEAD + b"Connection: close\r\n\r\n")
+            answer = read_all(client)
+        assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
+        times.append(1000 * (time.perf_counter() - begun))
+    times.sort()
+    return (
+        f"p50 {times[len(times) // 2]:6.1f} ms   p99 {times[int(len(times) * 0.99)]:6.1f} ms   max {times[-1]:6.1f} ms"
+    )
+
+
+def memory(process: "subprocess.Popen[bytes]") -> str:
+    own = psutil.Process(process.pid)
+    return " + ".join(f"{each.memory_info().rss >> 20} MB" for each in (own, *own.children()))
+
+
+def main() -> None:
+    workers = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (port,) = free_ports(1)
+        process = start(folder, port, workers)
+        try:
+            tls = ssl.create_default_context(cafile=folder / "cert.pem")
+            wait_for("minova-api", lambda: _listens(port))
+            print(f"alone         {measure(port, tls)}   memory {memory(process)}", flush=True)
+            held = [connect(port, f"127.0.1.{number % 10}") for number in range(HALF_OPEN)]
+            trickling = [connect(port, f"127.0.2.{number % 10}", tls) for number in range(TRICKLING)]
+            for client in trickling:
+                client.sendall(HEAD)
+            held += [connect(port, f"127.0.3.{number % 10}", tls) for number in range(IDLE)]
+            stop = threading.Event()
+
+            def trickle() -> None:
+                while not stop.wait(0.5):
+                    for client in trickling:
+                        try:
+                            client.send(b"x")
+                        except OSError:  # it has been closed
+                            continue
+
+            threading.Thread(target=trickle, daemon=True).start()
+            print(f"under attack  {measure(port, tls)}   memory {memory(process)}", flush=True)
+            stop.set()
+            for client in held + trickling:
+                client.close()
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _listens(port: int) -> bool:
+    try:
+        connect(port, "127.0.0.9").close()
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""No input makes a service answer 5xx: schemathesis makes requests from the OpenAPI description, for three identities.
+
+MINOVA_FUZZ_SECONDS: how long; tools/check nightly takes 20 minutes. The first round has every operation, however long it takes.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+
+from minova.api.openapi import describe
+from tests.security.identities import login
+from tests.security.test_policy_table import Site
+
+SECONDS = float(os.environ.get("MINOVA_FUZZ_SECONDS", "60"))
+SEED = int(os.environ.get("MINOVA_FUZZ_SEED", "0"))
+# Cases of one operation in a round.
+CASES = 3
+IDENTITIES = ("admin", "alice", None)
+# What the fake hypervisor, the only one here, does not say.
+NOT_IMPLEMENTED = {("GET", "/v2.1/os-hypervisors/{hypervisor_id}/uptime")}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.close()
+
+
+def described(site: Site) -> dict[str, Any]:
+    """The description, with ids of resources that exist among those of its paths."""
+    document = describe()
+    existing = {
+        "server_id": [site.server_id() for _ in range(3)],
+        "flavor_id": [site.flavor_id(), site.flavor],
+        "group_id": [site.group_id() for _ in range(2)],
+        "image_id": [site.image],
+        "hypervisor_id": ["1"],
+    }
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["security"] = []  # else it makes credentials up, and logins are throttled
+            for parameter in operation["parameters"]:
+                if parameter["in"] == "path" and parameter["name"] in existing:
+                    parameter["schema"] = {"anyOf": [{"enum": existing[parameter["name"]]}, parameter["schema"]]}
+    return document
+
+
+@pytest.mark.timeout(SECONDS + 600)
+def test_no_request_of_the_description_is_answered_5xx(site: Site) -> None:
+    schema = schemathesis.openapi.from_dict(described(site))
+    schema.app = site.cloud.app
+    operations: list[Any] = [result.ok() for result in schema.get_all_operations()]  # type: ignore[union-attr]  # from our own description
+    kinds = [
+        (operation, mode, operation.as_strategy(generation_mode=mode))
+        for operation in operations
+        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    ]
+    failures: dict[tuple[str, str], str] = {}
+    counts: dict[int, int] = {}
+
+    def send(case: Any, user: str | None) -> None:
+        headers = {"Host": "localhost"} if user is None else {"Host": "localhost", **login(user)}
+        answer = case.call(headers=headers)
+        counts[answer.status_code] = counts.get(answer.status_code, 0) + 1
+        route = (case.operation.method.upper(), case.operation.path)
+        if answer.status_code >= 500 and not (answer.status_code == 501 and route in NOT_IMPLEMENTED):
+            failures.setdefault(route, f"{answer.status_code} for {user}: {case.as_curl_command()} {answer.text[:300]}")
+
+    until = time.monotonic() + SECONDS
+    number = 0
+    while number == 0 or time.monotonic() < until:
+        for kind in list(kinds):
+            if number and time.monotonic() > until:
+                break
+            try:
+                fuzz(kind[2], SEED + number, send)
+            except Unsatisfiable:  # nothing can be wrong in a request without parameters
+                assert kind[1] is GenerationMode.NEGATIVE
+                kinds.remove(kind)
+        number += 1
+    print(f"{number} rounds, statuses: {dict(sorted(counts.items()))}")
+    assert not failures, "\n".join(failures.values())
+    assert {200, 400, 401, 403, 404} <= counts.keys(), "the requests reach handlers, and refusals of each kind"
+
+
+def fuzz(cases: Any, number: int, send: Any) -> None:
+    """Some cases of one operation, for each identity."""
+
+    @seed(number)
+    @settings(
+        max_examples=CASES,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=cases, user=st.sampled_from(IDENTITIES))
+    def run(case: Any, user: str | None) -> None:
+        send(case, user)
+
+    run()
