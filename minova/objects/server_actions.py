@@ -15,6 +15,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     """`name`: as in instance actions, and the kind of its task. `key`: in the body of the request.
 
     `vm_states`: those in which it may be asked for; `task_state`: while it is done; `ends_in`: the vm_state when it is done.
+    `since`: the versions of the contracts, by topic, whose services know the method and the task state.
     `method`: of the compute's contract. `event`: in the record. `notification`: without `compute.instance.`, `.start`, `.end`.
     """
 
@@ -23,6 +24,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     vm_states: frozenset[VmState]
     task_state: TaskState
     ends_in: VmState
+    since: Mapping[str, str]
     method: str
     event: str
     notification: str
@@ -61,6 +63,7 @@ STOP = ServerAction(
     vm_states=frozenset({VmState.ACTIVE, VmState.ERROR}),
     task_state=TaskState.POWERING_OFF,
     ends_in=VmState.STOPPED,
+    since={"conductor": "1.7", "compute": "1.3"},
     method="stop_instance",
     event="compute_stop_instance",
     notification="power_off",
@@ -71,6 +74,7 @@ START = ServerAction(
     vm_states=frozenset({VmState.STOPPED}),
     task_state=TaskState.POWERING_ON,
     ends_in=VmState.ACTIVE,
+    since={"conductor": "1.7", "compute": "1.3"},
     method="start_instance",
     event="compute_start_instance",
     notification="power_on",

@@ -111,7 +111,9 @@ def books(tmp_path: Path) -> Iterator[Standalone]:
     standalone.kill()
 
 
-def test_guests_outlive_it_and_it_knows_them_again(real: Standalone, libvirtd: Libvirtd, guest_image: Path) -> None:
+def test_a_guest_outlives_the_service_and_is_stopped_and_started(
+    real: Standalone, libvirtd: Libvirtd, guest_image: Path
+) -> None:
     print(f"ready in {real.start():.1f} s on an empty folder", file=sys.stderr)
     real.cli("image", "create", "guest", "--file", str(guest_image), "--disk-format", "qcow2")
     real.cli("server", "create", "vm", "--flavor", "m1.nano", "--image", "guest", "--wait")
@@ -126,6 +128,12 @@ def test_guests_outlive_it_and_it_knows_them_again(real: Standalone, libvirtd: L
         assert real.json("server", "show", "vm")["status"] == "ACTIVE"
         # One boot only, and all it has said is still there.
         assert real.cli("server", "console", "log", "vm").count("MINOVA-GUEST READY") == 1
+    # The guest shuts itself down at its power button, and boots again.
+    real.cli("server", "stop", "vm", "--wait")
+    assert (running(libvirtd), real.json("server", "show", "vm")["status"]) == ([], "SHUTOFF")
+    real.cli("server", "start", "vm", "--wait")
+    assert (running(libvirtd), real.json("server", "show", "vm")["status"]) == ([uuid], "ACTIVE")
+    wait_for("READY again", lambda: real.cli("server", "console", "log", "vm").count("MINOVA-GUEST READY") == 2)
     real.cli("server", "delete", "vm", "--wait")
     wait_for("nothing is left", lambda: domains_and_disks(libvirtd.uri, real.folder) == [], 30)
 

@@ -36,8 +36,6 @@ LOG = logging.getLogger(__name__)
 # Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the limit.
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 120.0
 FAILED = "ServerActionFailed"
-# The first versions whose instances may have the task states of server actions.
-_KNOW_ACTIONS = {"conductor": "1.7", "compute": "1.3"}
 
 
 class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +90,7 @@ class ServerActions:
     def _require_levels(self, action: ServerAction) -> None:
         """PeerTooOld: a service that runs would not understand an instance with the task state of the action."""
         levels = self._levels()
-        for topic, needed in _KNOW_ACTIONS.items():
+        for topic, needed in action.since.items():
             if topic in levels and numbers(levels[topic]) < numbers(needed):
                 raise errors.PeerTooOld(
                     f"{action.name} needs {topic} {needed}, and the oldest {topic} service that runs has {levels[topic]}"

@@ -17,6 +17,7 @@ from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.objects.resource_request import resource_alternatives
+from minova.objects.server_actions import BY_NAME
 from minova.placement.allocations import claims as allocations
 from tests.functional.scheduler.cloud import named
 
@@ -138,7 +139,7 @@ class FakeHost(ComputeApi):
 
     def _act(self, name: str, instance: Instance, action_id: int) -> None:
         if self.old:
-            raise errors.PeerTooOld(f"{name}_instance needs compute 1.3")
+            raise errors.PeerTooOld(f"{name}_instance needs compute {BY_NAME[name].since['compute']}")
         if self.deaf:
             raise errors.ServiceUnavailable("The message could not be delivered")
         self.actions.append((name, instance.uuid, action_id))

@@ -19,7 +19,7 @@ def test_names_keys_and_task_states_are_unique() -> None:
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
 def test_compute_contract_has_the_method_of_each_action(action: ServerAction) -> None:
     method = methods_of(ComputeApi)[action.method]
-    assert (method.kind, method.since) == ("cast", "1.3")
+    assert (method.kind, method.since) == ("cast", action.since["compute"])
     assert hasattr(ComputeManager, action.method)
 
 

@@ -11,6 +11,8 @@ from minova.conductor.servers.finish import fail_builds
 from minova.db.servers import instances, tasks
 from minova.notifier import Notifier
 from minova.objects.failures import Failure
+from minova.objects.server_actions import ACTIONS, ServerAction
+from minova.objects.states import VmState
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness
 from tests.functional.scheduler.cloud import named
 from tests.servers.private_server import free_ports
@@ -62,6 +64,26 @@ def test_a_build_that_goes_well(open_harness: Open) -> None:
     harness = open_harness()
     harness.active()
     assert names(harness) == [("compute.a", "create.start"), ("compute.a", "create.end")]
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_a_server_action_that_goes_well(open_harness: Open, action: ServerAction) -> None:
+    harness = open_harness()
+    uuid = harness.active()
+    if VmState.STOPPED in action.vm_states:
+        harness.acted(uuid, "stop")
+    harness.acted(uuid, action.name)
+    expected = [("compute.a", f"{action.notification}.{phase}") for phase in ("start", "end")]
+    assert names(harness)[-2:] == expected
+
+
+def test_a_server_action_that_fails_has_no_end(open_harness: Open) -> None:
+    harness = open_harness()
+    uuid = harness.active()
+    action_id = harness.act(uuid, "stop")
+    harness.conductor.begin_action(CTX, instance_uuid=uuid, action_id=action_id, host="a")
+    harness.conductor.action_failed(CTX, instance_uuid=uuid, action_id=action_id, host="a", reason="libvirt is away")
+    assert "power_off.end" not in [event for _, event in names(harness)]
 
 
 def test_a_build_that_fails_and_succeeds_on_the_next_alternate(open_harness: Open) -> None:

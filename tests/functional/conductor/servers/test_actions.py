@@ -7,6 +7,7 @@ import pytest
 from minova import errors
 from minova.db import models
 from minova.objects.failures import Failure
+from minova.objects.server_actions import STOP
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import named
 
@@ -142,7 +143,7 @@ def test_a_host_that_is_too_old_fails_the_action_at_once(harness: ConductorHarne
     harness.hosts["a"].old = True
     harness.act(uuid, "stop")
     assert harness.state(uuid) == "active/None on a"
-    assert "needs compute 1.3" in harness.fault(uuid)
+    assert f"needs compute {STOP.since['compute']}" in harness.fault(uuid)
     assert harness.actions(uuid)[-1] == ("stop", "Error")
 
 
