@@ -48,6 +48,9 @@ def of_info(kind: Any) -> st.SearchStrategy[Any]:
         inspect.DateTimeType: st.datetimes(),
         inspect.AnyType: ANYTHING,
     }
+    if isinstance(kind, inspect.StrType) and kind.pattern is not None:
+        matching = st.from_regex(kind.pattern, alphabet=st.characters(codec="utf-8"))
+        return matching.filter(lambda text: len(text) <= (kind.max_length or 255))
     if type(kind) in simple:
         return simple[type(kind)]
     if isinstance(kind, inspect.UnionType):
