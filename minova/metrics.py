@@ -136,7 +136,7 @@ class Page:
 
 
 def show_workers(folder: str) -> None:
-    """The page of this process shows what its workers count, who were started with this folder in the environment (WORKERS)."""
+    """The page of this process shows what its workers count, which were started with this folder in the environment (WORKERS)."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]

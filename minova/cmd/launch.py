@@ -59,7 +59,7 @@ def launch(
 
     def every_service_started() -> None:
         started.set()
-        # Whoever was to be told may have gone with the terminal: that is no reason to fail.
+        # The reader may have gone with the terminal: that is no reason to fail.
         with contextlib.suppress(OSError):
             ready(conf)
 

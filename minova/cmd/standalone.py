@@ -41,7 +41,7 @@ FLAVORS = (
 
 
 class ReadyMadeFlavors:
-    """Makes FLAVORS once in the life of a state folder: whoever deletes one does not get it back."""
+    """Makes FLAVORS once in the life of a state folder: a deleted one does not come back."""
 
     binary = "ready-made flavors"
 
@@ -72,7 +72,7 @@ def prepare(conf: cfg.ConfigOpts) -> None:
         _lock(state_dir)
     except OSError as error:
         raise errors.InvalidConfiguration(f"--state-dir {state_dir}: {error.strerror}") from error
-    # Its own images, and not those of whoever listens on the usual port.
+    # Its own images, and not those of a service that listens on the usual port.
     conf.set_default("endpoint_override", _url(conf), group="glance")
 
 

@@ -40,7 +40,7 @@ class SchedulerApi(Protocol):
     def preview_destinations(
         self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
     ) -> ScheduleAnswer:
-        """What `select_destinations` would choose now; nothing is written. `instance_uuids` are of nobody."""
+        """What `select_destinations` would choose now; nothing is written. `instance_uuids` are placeholders."""
         ...
 
     @call(since="1.1")

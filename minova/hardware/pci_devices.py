@@ -30,8 +30,8 @@ Devices = tuple[PciDevice, ...]
 
 
 def reconciled(known: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devices:
-    """The books after the host was looked at: what is free is as the host says; what somebody has stays as it was taken,
-    and what is used is `removed` while the host does not have it. What is claimed stays so: whoever gives the claim back,
+    """The books after the host was looked at: what is free is as the host says; what an instance has stays as it was taken,
+    and what is used is `removed` while the host does not have it. What is claimed stays so: the instance that gives the claim back,
     or goes on with it, must still find it.
     """
     owned = {device.address: device for device in known if device.instance_uuid is not None}

@@ -61,7 +61,7 @@ class Cloud:
         self._table = HostTable()
         self._table.apply(host_records(scenario, settings.service_down_time))
         self._names = np.array([record.host for record in self._table.records], object)
-        self._everybody: Mask = np.ones(len(self._table), bool)
+        self._every_row: Mask = np.ones(len(self._table), bool)
         self._rules = Rules(
             filters=settings.filters,
             weighers=list(settings.weighers),
@@ -112,12 +112,12 @@ class Cloud:
         failed: dict[str, str] = {}
         for host_filter in self._settings.filters:
             try:
-                everybody = (
-                    host_filter.filter_table(self._table, self._everybody, spec).passed
+                every_row = (
+                    host_filter.filter_table(self._table, self._every_row, spec).passed
                     if host_filter.applies_to(spec)
                     else True
                 )
-                passed[host_filter.name] = self._hosts(self._everybody & everybody)
+                passed[host_filter.name] = self._hosts(self._every_row & every_row)
             except Exception as error:  # noqa: BLE001  - whatever a filter raises is its answer
                 failed[host_filter.name] = error_text(error)
         return {"individual": passed, "filter_errors": failed}

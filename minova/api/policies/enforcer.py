@@ -193,7 +193,7 @@ def children_of(check: Any) -> Sequence[Any]:
 
 
 def _check_expressions(shown: str, enforcer: oslo.Enforcer) -> None:
-    """oslo.policy takes what it does not understand as `!`: nobody may."""
+    """oslo.policy takes what it does not understand as `!`: no user may."""
     for name, rule in enforcer.file_rules.items():
         if "!" not in str(rule.check_str) and "!" in map(str, parts_of(rule.check)):
             raise errors.InvalidConfiguration(f'{shown}: "{name}": "{rule.check_str}" is not an expression.')

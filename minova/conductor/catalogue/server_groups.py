@@ -79,7 +79,7 @@ class Groups:
         self._worker.run(work)
 
     def read_into(self, spec: RequestSpec, instance_uuid: str) -> RequestSpec:
-        """With the group of one of its instances as it is now; one that has been deleted meanwhile holds nobody any more.
+        """With the group of one of its instances as it is now; one that has been deleted meanwhile has no members any more.
 
         UnsupportedPolicyException: nothing that this cloud's scheduler runs serves its policy.
         """

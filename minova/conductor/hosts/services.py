@@ -1,4 +1,4 @@
-"""Services: who is there, who has been heard, and who says that it cannot work."""
+"""Services: which are registered, which have been heard, and which report that they cannot work."""
 
 import logging
 import threading
@@ -32,9 +32,9 @@ MOST_AUDITS = 40
 # Seconds between countings of the services.
 COUNT_INTERVAL = 60.0
 # Seconds between this conductor's own beats, and between looks at what other conductors have written: at most, and as a
-# share of service_down_time, so that a short one finds nobody dead for want of them.
+# share of service_down_time, so that no service counts as dead for want of them after a short one.
 OWN_INTERVAL, OWN_SHARE = 5.0, 1 / 4
-# Seconds without any beat written by any conductor after which the pause is nobody's silence: likewise.
+# Seconds without any beat written by any conductor after which the pause says nothing of any service: likewise.
 PAUSE, PAUSE_SHARE = 15.0, 3 / 4
 
 Key = tuple[str, str]
@@ -191,9 +191,9 @@ class Services:
     # -- once a second ---------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write who was heard since the last time; now and then this conductor itself, which nobody else hears.
+        """Write which services were heard since the last time; now and then this conductor itself, which no other process hears.
 
-        While the bus is broken it does not count itself as heard, for then everybody else would seem to fall silent.
+        While the bus is broken it does not count itself as heard, for then all other services would seem to fall silent.
         """
         own_turn = self._clock() - self._own_beat_at >= self._own_interval and self._broker_is_up()
         with self._lock:
@@ -215,7 +215,7 @@ class Services:
             self._liveness.forget()
 
     def _write(self, session: Session, heard: dict[Key, bool], own_turn: bool) -> bool:
-        """Whether more than its beat says that somebody lives."""
+        """Whether more than its own beat says that services live."""
         now, revived = self._worker.now(), False
         superseded = self._processes.superseded(session)
         to_write = [key for key in heard if key[1] != COMPUTE or key[0] not in superseded]
@@ -241,13 +241,13 @@ class Services:
         self._count = len(rows)
 
     def _skip_pause(self, session: Session, now: ColumnElement[float]) -> bool:
-        """While no conductor could write or hear, no service could be heard: nobody may look silent for that. Whether so
+        """While no conductor could write or hear, no service could be heard: none may look silent for that. Whether so
         it was.
         """
         pause = services.seconds_since_last_beat(session, now)
         if pause <= self._longest_pause:
             return False
-        LOG.info("No heartbeat could be written for %.0f s, which counts as nobody's silence", pause)
+        LOG.info("No heartbeat could be written for %.0f s, which does not count as silence of services", pause)
         services.skip_time(session, pause - FLUSH_INTERVAL, now)
         return True
 

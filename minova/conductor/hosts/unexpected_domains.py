@@ -28,7 +28,7 @@ class Unexpected(msgspec.Struct, frozen=True):
 
 
 def unexpected(session: Session, host: str, domains: Iterable[DomainView]) -> Unexpected:
-    """Of these domains of a host. One that no row knows is none of them: it may be anybody's. Nor is one that is being
+    """Of these domains of a host. One that no row knows is none of them: its owner is not known. Nor is one that is being
     moved from or to here.
     """
     attempts = {domain.uuid: domain.attempt for domain in domains}

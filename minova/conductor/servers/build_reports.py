@@ -265,7 +265,7 @@ class BuildReports:
         at, now = self._worker.at(), self._worker.now()
         tried = (*plan.tried, (task.host or "", task.node or ""))
         wanted = intent(left, task.attempt + 1, tried)
-        # Whoever writes the intent looks after it from now on.
+        # The conductor that writes the intent owns the task from now on.
         own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": task.epoch + 1}
         announce_hosts(session, [standing.host], now)
         tasks.change(session, [(task, wanted | own)], self._build_timeout, now)

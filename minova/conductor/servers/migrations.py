@@ -155,16 +155,16 @@ class Migrations:
         return self._worker.run(work)
 
     def end_forsaken(self, after: float) -> None:
-        """Moves that nobody goes on with end in error, `after` seconds without news of one that has touched no guest yet:
-        what they hold is given back, and the instance, if there is one, is the source's as before.
+        """A move that no host continues ends in error, `after` seconds without news, if it has touched no guest yet:
+        what it holds is given back, and the instance, if there is one, is the source's as before.
 
-        One whose guest may be under way already is left to people: which of two domains is the right one only they can see.
+        One whose guest may be under way already is left to operators: only they can see which of two domains is right.
         """
         with self._worker.db.read() as session:
             rows = migrations.forsaken(session, self._worker.now() - after, _MOST)
         for migration in rows:
             LOG.warning(
-                "Migration %s of instance %s is %s and nobody goes on with it: it ends in error",
+                "Migration %s of instance %s is %s and no host continues it: it ends in error",
                 migration.uuid,
                 migration.instance_uuid,
                 migration.status,

@@ -27,7 +27,7 @@ Spawn = Callable[[Callable[[], None]], None]
 
 # A lease is renewed so often within its time: 9 s outlast a stop of 8 s, whenever it begins.
 RENEWALS = 18
-# After a pause in the own renewals, which may have been everybody's, others have so long to renew theirs before their
+# After a pause in the own renewals, which may have been a pause of all workers, others have so long to renew theirs before their
 # tasks are taken over.
 GRACE = 2.0
 # Seconds that `leave` waits for the database, and `stop` for work that runs.

@@ -191,7 +191,7 @@ def _query_refusal(host: HostState, query: PlacementQuery) -> str | None:
 
 
 class ProviderCheck(NamedTuple):
-    """Of values of class columns; `what` says for people who must not see names what is not as asked for."""
+    """Of values of class columns; `what` names the mismatch for users, who must not see names of hosts."""
 
     what: str
     columns: tuple[str, ...]

@@ -255,6 +255,6 @@ def _tally(checks: Sequence[Check], lost: Mask) -> dict[str, int]:
 
 @lru_cache(maxsize=8)
 def _all_rows(length: int) -> Mask:
-    everybody = np.ones(length, bool)
-    everybody.flags.writeable = False
-    return everybody
+    every_row = np.ones(length, bool)
+    every_row.flags.writeable = False
+    return every_row

@@ -9,7 +9,7 @@ from minova.scheduler.hosts.aggregate_values import Aggregates, texts, words
 
 
 class AggregateMultiTenancyIsolation(ClassFilter):
-    """Where a key `filter_tenant_id...` names projects, only these; elsewhere everybody."""
+    """Where a key `filter_tenant_id...` names projects, only these pass; elsewhere all do."""
 
     of = "aggregates"
 

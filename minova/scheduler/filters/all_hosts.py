@@ -1,4 +1,4 @@
-"""AllHostsFilter: everybody passes."""
+"""AllHostsFilter: every host passes."""
 
 from collections.abc import Iterator
 

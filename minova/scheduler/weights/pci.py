@@ -1,4 +1,4 @@
-"""PCIWeigher: hosts with few free PCI devices first, so that those with many are kept for who needs them."""
+"""PCIWeigher: hosts with few free PCI devices first, so that those with many are kept for requests that need them."""
 
 from collections.abc import Sequence
 from typing import Any

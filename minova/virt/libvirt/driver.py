@@ -1,7 +1,7 @@
 """The driver for libvirt: QEMU and KVM, and libvirt's own test hypervisor.
 
 The domain is defined before its disks are made and undefined after they are removed. So wherever a crash falls, a
-domain tells of what is there, and whoever finds it can finish or undo the work.
+domain tells of what is there, and the compute that finds it can finish or undo the work.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Computes that die in the middle of a move, moves that nobody goes on with, and instances deleted while they are moved."""
+"""Computes that die in the middle of a move, moves that no host continues, and instances deleted while they are moved."""
 
 import pytest
 from sqlalchemy import select, update
