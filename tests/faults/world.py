@@ -306,7 +306,8 @@ class _Bus:
         self._names = names
         self._version = "1.0"
 
-    def prepare(self, version: str) -> "_Bus":
+    def prepare(self, version: str, topic: str | None = None) -> "_Bus":
+        """`topic`: one process serves all topics of its contract here."""
         prepared = copy(self)
         prepared._version = version
         return prepared

@@ -53,6 +53,8 @@ class Executable:
         self.conf_file.write_text(
             "".join(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in values.items()) for group, values in groups)
         )
+        # It has passwords.
+        self.conf_file.chmod(0o600)
         self._process: subprocess.Popen[bytes] | None = None
         # Makes of its command the one that starts it with limits.
         self.limit: Callable[[list[str]], list[str]] = lambda words: words

@@ -56,9 +56,7 @@ def _usage_update(*conditions: ColumnElement[bool], stamp: Sequence[str] = ()) -
     values = {_TABLE.c[name]: bindparam(f"b_{name}", type_=_TABLE.c[name].type) for name in names}
     return (
         update(_TABLE)
-        .where(_TABLE.c.host == bindparam("b_host"), _TABLE.c.hypervisor_hostname == bindparam("b_node"))
-        # The sender says the id, which is used for other tables: it must be that of this very row, or 0 for none.
-        .where(bindparam("b_id").in_((0, _TABLE.c.id)), *conditions)
+        .where(_TABLE.c.host == bindparam("b_host"), _TABLE.c.hypervisor_hostname == bindparam("b_node"), *conditions)
         .values({**values, _TABLE.c.generation: _TABLE.c.generation + 1})
     )
 
@@ -179,7 +177,7 @@ def write_usage(session: Session, node: objects.ComputeNode, at: datetime) -> bo
     Superseded: the row has a write of a later process of the host.
     """
     values = {f"b_{name}": value for name, value in _values(objects.with_clamped_figures(node), _USAGE).items()}
-    values |= {"b_host": node.host, "b_node": node.hypervisor_hostname, "b_id": node.id, "b_updated_at": at}
+    values |= {"b_host": node.host, "b_node": node.hypervisor_hostname, "b_updated_at": at}
     if node.writer_epoch:
         values |= {f"b_{name}": getattr(node, name) for name in _STAMP}
     statement = _WRITE_NUMBERED_USAGE if node.writer_epoch else _WRITE_USAGE
@@ -187,9 +185,14 @@ def write_usage(session: Session, node: objects.ComputeNode, at: datetime) -> bo
     if not result.rowcount and (row := find(session, node.host, node.hypervisor_hostname)) is not None:
         is_stale(row, node)
     # Which devices there are only an audit can change: a node without any has none to write.
-    if result.rowcount and node.id and node.pci_devices:
+    if result.rowcount and node.pci_devices and _id_of(session, node) == node.id:
         pci_devices.write(session, node.id, node.pci_devices)
     return bool(result.rowcount)
+
+
+def _id_of(session: Session, node: objects.ComputeNode) -> int:
+    """Of the row of this host and name. The sender says an id, too: it may be another host's, or of a row that is gone."""
+    return int(session.execute(_KEY, {"host": node.host, "node": node.hypervisor_hostname}).one().id)
 
 
 def remove(session: Session, row: ComputeNode) -> None:
