@@ -3,8 +3,11 @@
 import configparser
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "d8f8a1a"
@@ -20,6 +23,7 @@ class Release:
         self._unpack()
         setup = configparser.ConfigParser()
         setup.read(self.source / "setup.cfg")
+        self._require(setup["options"]["install_requires"])
         self._entry_points = {name: _pairs(text) for name, text in setup["options.entry_points"].items()}
         self._install(setup["metadata"]["version"])
 
@@ -32,6 +36,11 @@ class Release:
         )
         self.source.mkdir(parents=True)
         subprocess.run(["tar", "-x", "-C", str(self.source)], input=done.stdout, check=True)
+
+    def _require(self, packages: str) -> None:
+        """Packages that this release needs no more are in the extra `test`, so that the last release starts."""
+        for requirement in map(Requirement, packages.split()):
+            assert requirement.specifier.contains(metadata.version(requirement.name)), requirement
 
     def _install(self, version: str) -> None:
         """What pip would write: the modules, and the metadata in which filters and weighers are looked up."""
