@@ -32,6 +32,8 @@ __all__ = [
 
 # Values of a class column.
 FEW_VALUES = 50
+# To find the values of the rows left takes as long for so many rows as to judge one value.
+ROWS_PER_VALUE = 1000
 
 
 def _nothing_lacking(lost: Mask) -> dict[str, int]:
@@ -135,7 +137,7 @@ class ClassFilter(Filter):
         """By the number of the value. Few values are all judged, because finding those of the rows left takes longer. If
         one makes the filter raise, it may belong to a row that is not left: then only those are judged.
         """
-        if len(values) <= FEW_VALUES:
+        if len(values) <= max(FEW_VALUES, len(left) // ROWS_PER_VALUE):
             try:
                 return {i: self.verdict(value, spec) for i, value in enumerate(values)}
             except Exception:  # noqa: BLE001  - raised again below if a row that is left has the value
