@@ -63,7 +63,14 @@ def secure_cloud(broker: SecureRabbitMQ, folder: Path, **overrides: Any) -> Iter
     """The computes audit at their start alone, so that rows stay as they are."""
     vhost = broker.fresh_url().rpartition("/")[2]
     users = Users(broker, folder, vhost)
-    options = {"broker__per_host_users": True, "update_resources_interval": -1, "report_interval": 3600, **overrides}
+    options = {
+        "broker__per_host_users": True,
+        "update_resources_interval": -1,
+        # It audits at the start, too, and some time after the first audit.
+        "running_deleted_instance_poll_interval": 0,
+        "report_interval": 3600,
+        **overrides,
+    }
     with Cluster(folder, HOSTS, transport_url=users.url, **options) as cluster:
         yield cluster, users
 
