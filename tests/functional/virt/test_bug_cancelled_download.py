@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from minova.compute.images.cache import ImageCache
+from tests.cluster import wait_for
 from tests.functional.compute.images.test_cache import DATA, conf, files, image
 from tests.functional.virt.image_server import ImageServer
 
@@ -30,9 +31,12 @@ class Slow:
 
         server.answer = held  # type: ignore[method-assign]
         self.ends: dict[str, object] = {}
+        # Builds that have joined the download.
+        self.waiting: set[str] = set()
 
     def build(self, name: str, cancelled: threading.Event) -> threading.Thread:
         def check() -> None:
+            self.waiting.add(name)
             if cancelled.is_set():
                 raise Cancelled
 
@@ -86,10 +90,11 @@ def test_an_error_reaches_every_build_that_waits(tmp_path: Path) -> None:
         server.plan = ["404"]
         slow = Slow(tmp_path, server)
         threads = [slow.build(name, threading.Event()) for name in ("a", "b")]
-        assert slow.asked.wait(10)
+        wait_for("both builds wait", lambda: slow.waiting == {"a", "b"})
         slow.opened.set()
         for thread in threads:
             thread.join(10)
         with pytest.raises(Exception, match="is not at"):
             raise slow.ends["a"]  # type: ignore[misc]
-        assert str(slow.ends["a"]) == str(slow.ends["b"])
+        assert slow.ends["b"] is slow.ends["a"]
+        assert len(server.requests) == 1
