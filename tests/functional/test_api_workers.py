@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import bcrypt
@@ -60,9 +61,9 @@ class Api:
             return pool.request("GET", f"http://127.0.0.1:{self.page}/metrics").data.decode()
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    running = Api(tmp_path_factory.mktemp("api"))
+@contextmanager
+def started(folder: Path) -> Iterator[Api]:
+    running = Api(folder)
     try:
         wait_for(
             "workers", lambda: "2 workers of minova-api listen" in running.log or running.process.poll() is not None
@@ -72,6 +73,19 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     finally:
         running.process.kill()
         running.process.wait()
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with started(tmp_path_factory.mktemp("api")) as running:
+        yield running
+
+
+@pytest.fixture
+def own_api(tmp_path: Path) -> Iterator[Api]:
+    """For a test that ends it."""
+    with started(tmp_path) as running:
+        yield running
 
 
 def test_two_processes_serve_and_a_guesser_meets_one_table(api: Api) -> None:
@@ -97,17 +111,15 @@ def test_worker_that_ends_is_replaced(api: Api) -> None:
     assert {api.ask() for _ in range(8)} == {200}
 
 
-def test_workers_end_with_a_parent_that_is_killed_and_finish_requests_of_one_that_stops(
-    tmp_path: Path, api: Api
-) -> None:
-    other = Api(tmp_path)
-    wait_for("workers", lambda: "2 workers of minova-api listen" in other.log)
-    orphans = other.workers()
-    other.process.kill()
-    other.process.wait()
+def test_workers_end_with_a_parent_that_is_killed(own_api: Api) -> None:
+    orphans = own_api.workers()
+    own_api.process.kill()
+    own_api.process.wait()
     assert psutil.wait_procs(orphans, timeout=60)[1] == []
 
-    workers = api.workers()
+
+def test_workers_that_stop_finish_their_requests(own_api: Api) -> None:
+    workers = own_api.workers()
     statuses: list[int] = []
     with urllib3.PoolManager(retries=False, timeout=30) as pool:
         begun, go = threading.Event(), threading.Event()
@@ -123,21 +135,21 @@ def test_workers_end_with_a_parent_that_is_killed_and_finish_requests_of_one_tha
                 "Authorization": "Basic " + base64.b64encode(b"alice:right").decode(),
                 "Content-Type": "application/json",
             }
-            url = f"http://127.0.0.1:{api.port}/v2.1/flavors"
+            url = f"http://127.0.0.1:{own_api.port}/v2.1/flavors"
             statuses.append(pool.request("POST", url, body=parts(), chunked=True, headers=headers).status)
 
         thread = threading.Thread(target=upload)
         thread.start()
         begun.wait(30)
-        api.ask()  # the request before this one has been begun
-        api.process.terminate()
-        wait_for("it listens no more", lambda: not listens(api))
+        own_api.ask()  # the request before this one has been begun
+        own_api.process.terminate()
+        wait_for("it listens no more", lambda: not listens(own_api))
         go.set()
         thread.join()
     assert statuses == [403], "the request in flight was answered: flavors are for administrators"
-    assert api.process.wait(60) == 0, api.log[-3000:]
+    assert own_api.process.wait(60) == 0, own_api.log[-3000:]
     assert psutil.wait_procs(workers, timeout=1)[1] == []
-    assert "Traceback" not in api.log
+    assert "Traceback" not in own_api.log
 
 
 def listens(api: Api) -> bool:
