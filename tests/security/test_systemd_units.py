@@ -68,6 +68,7 @@ def limited(fresh_rabbit_url: Callable[[], str], fresh_postgresql_url: Callable[
                 state = service.folder / "state"
                 state.mkdir(exist_ok=True)
                 os.chown(state, CLIENT_ID, CLIENT_ID)
+                os.chown(service.conf_file, CLIENT_ID, CLIENT_ID)
                 keep = [sandbox.ROOT, Path(sys.prefix), folder]
                 service.limit = partial(
                     sandbox.command, service.name, writable=state, keep=keep, uid=CLIENT_ID, groups=[]
