@@ -194,4 +194,7 @@ def test_debug_shows_requests_and_tracebacks(api: ApiServer, cli: Cli) -> None:
 def test_completion_for_bash(cli_without_api: Cli) -> None:
     result = cli_without_api("complete")
     assert result.code == 0
-    assert "cmds='aggregate availability capacity complete flavor help hypervisor image quota server service'" in result.out
+    assert (
+        "cmds='aggregate availability capacity complete flavor help hypervisor image quota server service'"
+        in result.out
+    )
