@@ -82,12 +82,18 @@ _ASKS: Mapping[Role, Sequence[str]] = {
     Role.API: ("conductor_api", r"compute\..+"),
     Role.COMPUTE: ("conductor",),
     Role.CONDUCTOR: ("conductor", "scheduler", r"compute\..+"),
+    Role.CONSOLEPROXY: ("conductor_api", r"compute\..+"),
+    Role.METADATA: ("conductor_api",),
+    Role.METADATA_PROXY: ("conductor_api",),
     Role.SCHEDULER: ("conductor",),
 }
 _ASKED_BY: Mapping[Role, Sequence[Role]] = {
     Role.API: (),
-    Role.COMPUTE: (Role.API, Role.CONDUCTOR),
+    Role.COMPUTE: (Role.API, Role.CONDUCTOR, Role.CONSOLEPROXY),
     Role.CONDUCTOR: tuple(Role),
+    Role.CONSOLEPROXY: (),
+    Role.METADATA: (),
+    Role.METADATA_PROXY: (),
     Role.SCHEDULER: (Role.CONDUCTOR,),
 }
 # While services are given users one after another, the conductor answers those that have none yet by the default exchange.

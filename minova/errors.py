@@ -30,10 +30,32 @@ class NotFound(MinovaError):
     code = 404
 
 
+class ImageDeleted(NotFound):
+    """An image that was to be made of a server was deleted meanwhile."""
+
+
+class ImageQuotaExceeded(Forbidden):
+    """An image that was made of a server is larger than what the project's quota leaves."""
+
+
+class Gone(MinovaError):
+    """There was such a resource in older releases of OpenStack."""
+
+    code = 410
+
+
 class Conflict(MinovaError):
     """The resource is not in the state that the change expects, or exists already."""
 
     code = 409
+
+
+class GuestAgentNotEnabled(Conflict):
+    """The image does not say that its guests run an agent."""
+
+
+class GuestNotRunning(Conflict):
+    """Its guest would have to run for that."""
 
 
 class StaleAttempt(Conflict):
@@ -74,6 +96,14 @@ class PeerTooOld(ServiceUnavailable):
     """
 
 
+class ConsoleTypeUnavailable(BadRequest):
+    """The host serves no such console."""
+
+
+class ConsolePortsExhausted(MinovaError):
+    """No port is left on the host for another serial console; another host may have one."""
+
+
 class NoValidHost(MinovaError):
     """The form of a failed Diagnosis over RPC, as in Nova."""
 
@@ -96,8 +126,27 @@ class ImageUnacceptable(MinovaError):
     code = 400
 
 
+class GuestDataUnacceptable(MinovaError):
+    """User data or files of a server that no config drive can hold."""
+
+    code = 400
+
+
 class HardwareNotOffered(MinovaError):
     """The guest asks for hardware that this host's hypervisor does not have; another host may."""
+
+
+class QuiesceFailed(MinovaError):
+    """The guest's file systems could not be held still for a snapshot whose image requires that.
+
+    No Conflict: that says that an image was uploaded before.
+    """
+
+
+class GuestAgentUnresponsive(MinovaError):
+    """The agent in the guest does not answer."""
+
+    code = 501
 
 
 class UnknownDiskFormat(MinovaError):
@@ -122,3 +171,108 @@ class InvalidConfiguration(MinovaError):
 
 class SchemaMismatch(MinovaError):
     """The database schema is absent or too old; the text says which command to run."""
+
+
+# -- networks: the names are Neutron's, whose clients are shown them ----------------------------------------------------
+
+
+class SecurityGroupNotFound(NotFound):
+    pass
+
+
+class SecurityGroupRuleNotFound(NotFound):
+    pass
+
+
+class NetworkNotFound(NotFound):
+    """There is no such network, or the caller may not see it."""
+
+
+class SubnetNotFound(NotFound):
+    """There is no such subnet, or the caller may not see it."""
+
+
+class PortNotFound(NotFound):
+    """There is no such port, or the caller may not see it."""
+
+
+class InvalidIpForSubnet(BadRequest):
+    """No port may have this address in this subnet."""
+
+
+class InvalidIpForNetwork(BadRequest):
+    """No subnet of the network has this address."""
+
+
+class SecurityGroupInUse(Conflict):
+    """A port has the group, or a rule of another group names it."""
+
+
+class SecurityGroupRuleExists(Conflict):
+    """The group has such a rule already."""
+
+
+class SecurityGroupCannotRemoveDefault(Conflict):
+    """Each project keeps its default group."""
+
+
+class PortSecurityPortHasSecurityGroup(Conflict):
+    """Port security cannot end while the port has security groups."""
+
+
+class AddressPairAndPortSecurityRequired(Conflict):
+    """Address pairs are exceptions of port security."""
+
+
+class InvalidSharedSetting(Conflict):
+    """Ports of other projects are on the network."""
+
+
+class NetworkInUse(Conflict):
+    """Ports are on the network."""
+
+
+class SubnetInUse(Conflict):
+    """Ports have addresses of the subnet."""
+
+
+class NetworkAmbiguous(Conflict):
+    """A server may be on several networks, and names none."""
+
+
+class PortInUse(Conflict):
+    """A server has the port."""
+
+
+class OverlappingSubnets(Conflict):
+    """Another subnet has addresses of the range."""
+
+
+class OverlappingAllocationPools(Conflict):
+    """Two pools of a subnet have the same address."""
+
+
+class GatewayConflictWithAllocationPools(Conflict):
+    """The gateway's address would be given to a port."""
+
+
+class IpAddressAlreadyAllocated(Conflict):
+    """Another port, or the gateway, has the address."""
+
+
+class MacAddressInUse(Conflict):
+    """Another port has the MAC address."""
+
+
+class SegmentInUse(Conflict):
+    """Another network has this physical network, or this VLAN of it."""
+
+
+class RevisionNumberConstraintFailed(Conflict):
+    """The record has changed since it was read."""
+
+
+class IpAddressGenerationFailure(MinovaError):
+    """No address is left."""
+
+    code = 503

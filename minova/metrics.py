@@ -43,6 +43,12 @@ RPC_REFUSED = Counter(
     ["method"],
     registry=REGISTRY,
 )
+IMAGE_TOKENS_REFUSED = Counter(
+    "minova_image_tokens_refused_total",
+    "Downloads of images that were refused because of their token, by reason: invalid, expired, other_request.",
+    ["reason"],
+    registry=REGISTRY,
+)
 AUDIT_SECONDS = Histogram(
     "minova_audit_seconds", "Time of one audit of a node.", ["result"], buckets=CALL_BUCKETS, registry=REGISTRY
 )

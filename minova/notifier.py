@@ -7,7 +7,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
@@ -35,13 +35,14 @@ oslo_messaging.set_transport_defaults(EXCHANGE)
 
 
 class Notice(NamedTuple):
-    """One notification. `priority`: info or error."""
+    """One notification. `priority`: info or error. `versioned`: of Nova's versioned kind, which has topics of its own."""
 
     ctx: RequestContext
     publisher_id: str
     event_type: str
     payload: Mapping[str, Any]
     priority: str = "info"
+    versioned: bool = False
 
 
 class _Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
@@ -62,6 +63,8 @@ class Notifier:
                 "[oslo_messaging_notifications] transport_url is not a URL such as rabbit://user:password@host:5672/"
             ) from error
         self.enabled = bool(_checked(conf.oslo_messaging_notifications.driver) - {"noop"})
+        self.unversioned = self.enabled and conf.notifications.notification_format != "versioned"
+        self.versioned = self.enabled and conf.notifications.notification_format != "unversioned"
         self.dropped = 0
         self._told = (0, float("-inf"))
         self._clock = clock
@@ -71,7 +74,8 @@ class Notifier:
         if not self.enabled:
             self._transport.cleanup()
         else:
-            self._sender = oslo_messaging.Notifier(self._transport, publisher_id="minova", serializer=_Serializer())
+            self._sender = self._sender_to(None)
+            self._versioned_sender = self._sender_to(conf.notifications.versioned_notifications_topics)
 
     def send(self, *notices: Notice) -> None:
         """Soon. When the queue is full they are dropped, which the log says from time to time."""
@@ -100,6 +104,10 @@ class Notifier:
                 return
         self._transport.cleanup()
 
+    def _sender_to(self, topics: Sequence[str] | None) -> Any:
+        """`topics` None: [oslo_messaging_notifications] topics."""
+        return oslo_messaging.Notifier(self._transport, publisher_id="minova", serializer=_Serializer(), topics=topics)
+
     def _begin(self) -> None:
         with self._lock:
             if self._thread is None:
@@ -109,7 +117,8 @@ class Notifier:
     def _work(self) -> None:
         while (notice := self._waiting.get()) is not None:
             try:
-                sender = self._sender.prepare(publisher_id=notice.publisher_id)
+                kind = self._versioned_sender if notice.versioned else self._sender
+                sender = kind.prepare(publisher_id=notice.publisher_id)
                 send = sender.error if notice.priority == "error" else sender.info
                 send(_context(notice.ctx), notice.event_type, msgspec.to_builtins(notice.payload))
             except Exception:

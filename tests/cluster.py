@@ -27,10 +27,10 @@ MEMORY = "kombu+memory://localhost/"
 BOOK_BUS = "fake://"
 
 
-def configure(folder: Path, **overrides: Any) -> cfg.ConfigOpts:
-    """Options as a service reads them; `group__name=value` overrides."""
+def configure(folder: Path, *, files: Sequence[str] = (), **overrides: Any) -> cfg.ConfigOpts:
+    """Options as a service reads them; `group__name=value` overrides. `files`: with options that are registered later."""
     folder.mkdir(parents=True, exist_ok=True)
-    conf = configuration.load([], "test", files=[])
+    conf = configuration.load([], "test", files=files)
     conf.set_override("state_path", str(folder))
     conf.set_override("compute_driver", "fake")
     conf.set_override("osapi_compute_listen_port", 0, group="api")
@@ -46,11 +46,14 @@ def wait_for(what: str, ask: Callable[[], T], timeout: float = 120.0) -> T:
     """The first true answer of `ask`; an AssertionError that names `what` when there is none in time."""
     until = time.monotonic() + timeout
     while True:
+        asked = time.monotonic()
         answer = ask()
         if answer:
             return answer
-        assert time.monotonic() < until, f"{what}: not within {timeout:.0f} s"
-        time.sleep(0.05)
+        now = time.monotonic()
+        assert now < until, f"{what}: not within {timeout:.0f} s"
+        # A question that is a command takes as much of a processor as what it waits for, which should have the most of it.
+        time.sleep(min(max(0.05, 2 * (now - asked)), 1.0))
 
 
 class Cluster:

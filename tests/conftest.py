@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
 from minova import threads
-from tests import limits
+from tests import limits, statements
 from tests.distribution import Distribution
 from tests.servers.authority import Authority
 from tests.servers.libvirtd import Libvirtd
@@ -30,6 +30,7 @@ settings.register_profile("minova", deadline=None, suppress_health_check=[Health
 settings.load_profile("minova")
 
 limits.lift()
+statements.share()
 
 # Whichever test is collected first may import oslo.messaging before minova does.
 threads.use_native()

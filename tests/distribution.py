@@ -16,13 +16,15 @@ WAITING = "tests/integration/"
 COMPUTING_WORKERS = 3
 # Files whose tests are handed out one by one: they are long, and share nothing.
 SEPARATE = ("tests/faults/", "tests/integration/db/test_conductor_on_servers.py")
-# Files whose tests are handed out together: some take pages of the machine's memory, and others compare how much it has.
-TOGETHER = "tests/integration/virt/"
+# Folders whose tests are handed out together. Of the first some take pages of the machine's memory, and others compare how much
+# it has; those of the second share a Keystone.
+VIRT = "tests/integration/virt/"
+TOGETHER = (VIRT, "tests/integration/keystone/")
 # What takes longest begins first, so that no worker is left alone with it at the end.
 LONGEST = (
     "tests/integration/test_soak.py",
     "tests/integration/test_rolling_upgrade.py",
-    TOGETHER,
+    VIRT,
     "tests/integration/test_host_identity.py",
     "tests/integration/test_wheel.py",
     "tests/integration/test_cloud.py",
@@ -40,8 +42,9 @@ class Distribution(LoadScopeScheduling):  # type: ignore[misc]  # of a library w
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(TOGETHER):
-            return TOGETHER
+        for folder in TOGETHER:
+            if nodeid.startswith(folder):
+                return folder
         return nodeid if nodeid.startswith(SEPARATE) else nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:

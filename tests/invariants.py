@@ -7,10 +7,22 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.db.models import Allocation, ComputeNode, Instance, InstanceFault, Inventory, ResourceProvider, Task
+from minova.db.models import (
+    Allocation,
+    ComputeNode,
+    Image,
+    Instance,
+    InstanceFault,
+    Inventory,
+    RequestSpecRow,
+    ResourceProvider,
+    Task,
+)
 from minova.objects.flavor import Flavor
 
 Amounts = dict[str, int]
+HOLDING = {"active", "stopped", "paused", "suspended", "rescued", "soft-delete", "shelved"}
+SETTLED = HOLDING | {"shelved_offloaded"}
 HELD = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 
@@ -20,26 +32,52 @@ def violations(session: Session, domains: Mapping[str, Iterable[str]], reserved_
     """
     instances = list(session.scalars(select(Instance).where(Instance.deleted_at.is_(None))))
     active = [instance for instance in instances if instance.vm_state == "active"]
-    # Guests that have shut themselves down keep what they hold.
-    holding = [instance for instance in instances if instance.vm_state in {"active", "stopped"}]
+    # As in Nova, such a guest that is started or stopped behind the cloud's back is left so.
+    held = [instance for instance in instances if instance.vm_state in {"paused", "suspended", "rescued"}]
+    # Guests keep what they hold whether they run or not, and where an action has failed. A failed build has no host.
+    failed = [instance for instance in instances if instance.vm_state == "error" and instance.host is not None]
+    holding = [instance for instance in instances if instance.vm_state in HOLDING] + failed
     found = _of_states(session, instances)
     found += [f"task left for {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
+    found += _of_shelved(session, instances)
     found += _of_allocations(session, holding)
     found += _of_inventories(session)
     found += _of_nodes(session, holding, reserved_mb)
     found += _of_pins(holding)
-    found += _of_domains(active, domains)
+    found += _of_domains(active, held, domains)
     return found
 
 
 def _of_states(session: Session, instances: list[Instance]) -> list[str]:
     found = [f"{i.uuid} in transit: {i.vm_state}/{i.task_state}" for i in instances if i.task_state]
-    found += [f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in {"active", "stopped", "error"}]
+    found += [f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in SETTLED | {"error"}]
     explained = set(session.scalars(select(InstanceFault.instance_uuid).where(InstanceFault.message != "")))
     found += [
         f"{i.uuid} is in error without a reason" for i in instances if i.vm_state == "error" and i.uuid not in explained
     ]
     return found
+
+
+def _of_shelved(session: Session, instances: list[Instance]) -> list[str]:
+    """A shelved server has an image, and no other image of one is left. Nor is a request that it was unshelved by."""
+    images = {image.id: image.name for image in session.scalars(select(Image))}
+    named = {i.shelved_image_id: i.vm_state for i in instances if i.shelved_image_id is not None}
+    found = [f"image {image} of a server that is {named[image]} is lost" for image in named if image not in images]
+    found += [
+        f"image {image} is of no shelved server"
+        for image, name in images.items()
+        if (name or "").endswith("-shelved") and image not in named
+    ]
+    shelved = [i for i in instances if i.vm_state in {"shelved", "shelved_offloaded"}]
+    found += [f"{i.uuid} is {i.vm_state} without an image" for i in shelved if i.shelved_image_id is None]
+    found += [
+        f"{i.uuid} is offloaded, and on {i.host}"
+        for i in shelved
+        if i.vm_state == "shelved_offloaded" and i.host is not None
+    ]
+    of_instances = set(session.scalars(select(Instance.reservation_id)))
+    requests = set(session.scalars(select(RequestSpecRow.reservation_id)))
+    return found + [f"request {one} has no server" for one in sorted(requests - of_instances)]
 
 
 def takes(flavor: Flavor) -> Amounts:
@@ -129,11 +167,11 @@ def _of_pins(holding: list[Instance]) -> list[str]:
     return found + [f"{uuid} runs without its pinned CPUs" for uuid in wanting]
 
 
-def _of_domains(active: list[Instance], domains: Mapping[str, Iterable[str]]) -> list[str]:
+def _of_domains(active: list[Instance], held: list[Instance], domains: Mapping[str, Iterable[str]]) -> list[str]:
     found = []
     for host in sorted({*domains, *(i.host or "" for i in active)}):
         wanted = {i.uuid for i in active if i.host == host}
-        running = set(domains.get(host, ()))
+        running = set(domains.get(host, ())) - {i.uuid for i in held}
         if running != wanted:
             found.append(
                 f"{host}: domains without instance {sorted(running - wanted)}, instances without domain"

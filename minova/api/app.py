@@ -1,4 +1,4 @@
-"""All APIs of `minova-api` behind one port: Compute, Image, and Placement where it is configured."""
+"""All APIs of `minova-api` behind one port: Compute, Image, Network, and Placement where it is configured."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,14 +6,19 @@ from typing import Any
 import msgspec
 from oslo_config import cfg
 
-from minova.api.access.auth import authenticator
+from minova.api.access.auth import CLIENT_PATH, authenticator
 from minova.api.access.failure_table import FailureTable
 from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
-from minova.api.compute.definition import PROJECT_IN_PATH, ComputeDefinition
+from minova.api.compute.definition import ComputeDefinition
+from minova.api.compute.waiting import WaitingRequests
 from minova.api.http import app as http
+from minova.api.http.call import PROJECT_IN_PATH
 from minova.api.image.collaborators import Collaborators as ImageCollaborators
 from minova.api.image.definition import ImageDefinition
 from minova.api.image.store import ImageStore, Limits
+from minova.api.image.tokens import TokenAuthenticator, TokenDefinition, TokenKeys, has_token
+from minova.api.network.collaborators import Collaborators as NetworkCollaborators
+from minova.api.network.definition import NetworkDefinition
 from minova.api.placement.app import make_app as make_placement
 from minova.api.policies.enforcer import Policy
 from minova.contracts.compute import ComputeApi
@@ -22,6 +27,7 @@ from minova.db.engine import Database
 from minova.hardware.demands import require_aliases
 
 PLACEMENT = "/placement"
+NETWORK = "/network"
 # The first segments of the Compute API's paths: what else stands there is a project id.
 COMPUTE_RESOURCES = frozenset(
     route.path.split("/")[2] for route in ComputeDefinition.routes if route.path.startswith("/v2.1/")
@@ -36,33 +42,44 @@ class ResourcePath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class App:
-    """The WSGI application. `images`: the collaborators of the Image API, for the work beside requests."""
+    """The WSGI application. `downloads`: of images with a token, for computes. `images`: the collaborators of the Image API, for the work beside requests."""
 
     def __init__(
         self,
         compute: http.Application,
         image: http.Application,
+        downloads: http.Application,
+        network: http.Application,
         placement: http.Application | None,
         images: ImageCollaborators,
     ) -> None:
         self.images = images
         self._compute = compute
         self._image = image
+        self._downloads = downloads
+        self._network = network
         self._placement = placement
 
     def __call__(self, env: dict[str, Any], start_response: Any) -> Any:
         path = env["PATH_INFO"]
+        env[CLIENT_PATH] = f"{env.get('SCRIPT_NAME', '')}{path}"
         if self._placement is not None and (path == PLACEMENT or path.startswith(f"{PLACEMENT}/")):
             env["SCRIPT_NAME"] += PLACEMENT
             env["PATH_INFO"] = path.removeprefix(PLACEMENT)
             return self._placement(env, start_response)
+        if path == NETWORK or path.startswith(f"{NETWORK}/"):
+            env["SCRIPT_NAME"] += NETWORK
+            env["PATH_INFO"] = path.removeprefix(NETWORK).rstrip("/") or "/"
+            return self._network(env, start_response)
         # WSGI has the bytes of a path as Latin-1.
         decoded = path.encode("latin-1").decode(errors="replace")
         # `/image/` is the version document of the Image API; `/image/v2` is below it.
         resource = resource_path(decoded.removesuffix("/"))
         env["PATH_INFO"] = resource.path.encode().decode("latin-1")
         env[PROJECT_IN_PATH] = resource.project_id
-        app = self._image if _is_image(resource.path) else self._compute
+        if not _is_image(resource.path):
+            return self._compute(env, start_response)
+        app = self._downloads if has_token(env) else self._image
         return app(env, start_response)
 
 
@@ -103,11 +120,16 @@ def make_app(
     policy = Policy(conf)
     placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes, policy)
     require_aliases(conf.pci.alias)
-    servers = ComputeCollaborators(conf=conf, db=db, conductor=conductor, compute=compute)
+    # Most threads are for requests that are answered at once.
+    waiting = WaitingRequests(max(1, conf.api.threads // 4))
+    servers = ComputeCollaborators(conf=conf, db=db, conductor=conductor, compute=compute, waiting=waiting)
     images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=image_store(conf))
+    networks = NetworkCollaborators(conf=conf, db=db, conductor=conductor)
     return App(
         http.make_app(ComputeDefinition(servers), authenticate, policy),
         http.make_app(ImageDefinition(images), authenticate, policy),
+        http.make_app(TokenDefinition(images), TokenAuthenticator(conf, TokenKeys(db)), policy),
+        http.make_app(NetworkDefinition(networks), authenticate, policy),
         placement,
         images,
     )

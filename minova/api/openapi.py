@@ -1,4 +1,4 @@
-"""The OpenAPI description of all three APIs, made of their route tables and of the structs and JSON schemas beside them."""
+"""The OpenAPI description of all four APIs, made of their route tables and of the structs and JSON schemas beside them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,12 +7,14 @@ from typing import Any
 import falcon
 import msgspec
 
+from minova.api.compute import versions as compute_versions
 from minova.api.compute.routes import ROUTES as COMPUTE
 from minova.api.http.definition import Route
 from minova.api.http.json_schema import newest
-from minova.api.http.microversions import HIGHEST, Version
+from minova.api.http.microversions import HIGHEST, LOWEST, Version, history_of, text
 from minova.api.image.routes import ROUTES as IMAGE
-from minova.api.placement import versions
+from minova.api.network.routes import ROUTES as NETWORK
+from minova.api.placement import versions as placement_versions
 from minova.api.placement.routes import ROUTES as PLACEMENT
 
 Json = dict[str, Any]
@@ -32,17 +34,19 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
 
 
 APIS = (
-    Api(name="compute", prefix="", routes=COMPUTE),
+    Api(name="compute", prefix="", routes=COMPUTE, version=compute_versions.MAX),
     Api(name="image", prefix="", routes=IMAGE),
-    Api(name="placement", prefix="/placement", routes=PLACEMENT, version=versions.MAX),
+    Api(name="network", prefix="/network", routes=NETWORK),
+    Api(name="placement", prefix="/placement", routes=PLACEMENT, version=placement_versions.MAX),
 )
 
 
 def describe(apis: Iterable[Api] = APIS) -> Json:
-    """OpenAPI 3.1. Of Placement the newest microversion is described."""
+    """OpenAPI 3.1. Of Compute and Placement one microversion is described, by default the newest."""
     apis = tuple(apis)
     kinds = [kind for api in apis for route in api.routes for kind in (route.query, route.body) if _is_type(kind)]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    _cut(kinds, components, next((api.version for api in apis if api.name == "compute"), None))
     made = dict(zip(map(id, kinds), schemas, strict=True))
     paths: dict[str, Json] = {}
     for api in apis:
@@ -52,10 +56,36 @@ def describe(apis: Iterable[Api] = APIS) -> Json:
                 path[route.method.lower()] = _operation(api, route, made, components)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "minova: Compute, Image and Placement", "version": "2.1"},
+        "info": {"title": "minova: Compute, Image, Network and Placement", "version": "2.1"},
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}}},
     }
+
+
+def _cut(kinds: Iterable[Any], components: Json, version: Version | None) -> None:
+    """Leaves only the fields of this version in the structs whose fields a table of microversions names."""
+    for kind in _structs(kinds) if version is not None else ():
+        history, schema = history_of(kind), components.get(kind.__name__)
+        if history is None or schema is None or version is None:
+            continue
+        absent = history.absent(version)
+        schema["properties"] = {name: each for name, each in schema["properties"].items() if name not in absent}
+        schema["required"] = sorted({*schema.get("required", ()), *history.required(version)} - absent)
+
+
+def _structs(kinds: Iterable[Any]) -> Iterable[type]:
+    """Those in these types."""
+    left, seen = [msgspec.inspect.type_info(kind) for kind in kinds], set[type]()
+    while left:
+        info = left.pop()
+        if isinstance(info, msgspec.inspect.StructType):
+            if info.cls not in seen:
+                seen.add(info.cls)
+                left += [field.type for field in info.fields]
+        else:
+            left += getattr(info, "types", ())
+            left += [inner for name in ("item_type", "value_type") if (inner := getattr(info, name, None)) is not None]
+    return seen
 
 
 def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) -> Json:
@@ -64,13 +94,17 @@ def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) 
     ]
     parameters += _query(api, route, made, components)
     if api.version is not None:
-        header = {"type": "string", "enum": [f"placement {api.version[0]}.{api.version[1]}"]}
+        header = {"type": "string", "enum": [f"{api.name} {text(api.version)}"]}
         parameters.append(_parameter("header", "OpenStack-API-Version", header))
+    statuses = route.set_by_handler or {route.status_at(api.version or LOWEST): ""}
     operation: Json = {
         "operationId": f"{api.name}:{route.method}:{route.path}",
         "tags": [api.name],
         "parameters": parameters,
-        "responses": {str(route.status): {"description": "Done."}, "4XX": {"description": "The request is refused."}},
+        "responses": {
+            **{str(status): {"description": what or "Done."} for status, what in statuses.items()},
+            "4XX": {"description": "The request is refused."},
+        },
         "security": [{"basic": []}] if route.rule is not None or route.actions else [],
     }
     if route.body is not None:

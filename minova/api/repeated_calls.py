@@ -15,10 +15,13 @@ from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.db.api_queries import flavors, images, instances
-from minova.db.catalogue import aggregates
+from minova.db.catalogue import aggregates, key_pairs
+from minova.db.catalogue import flavors as flavor_rows
 from minova.db.engine import Database
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.objects.key_pair import KeyPair
+from minova.objects.server_actions import BY_KIND
 
 LOG = logging.getLogger(__name__)
 
@@ -91,7 +94,8 @@ def _gone(session: Session, repeated: Repeated) -> Done | None:
 def _action_begun(session: Session, repeated: Repeated) -> Done | None:
     """The action of a request bears the request's ID."""
     uuid, action = repeated.arguments["instance_uuid"], repeated.arguments["action"]
-    return Done() if instances.has_action(session, uuid, action, repeated.ctx.request_id) else None
+    name = BY_KIND[action].name if action in BY_KIND else action
+    return Done() if instances.has_action(session, uuid, name, repeated.ctx.request_id) else None
 
 
 def _flavor_as_asked(session: Session, repeated: Repeated) -> Done | None:
@@ -108,6 +112,14 @@ def _extra_specs_as_asked(session: Session, repeated: Repeated) -> Done | None:
     return Done(record)
 
 
+def _access_as_asked(session: Session, repeated: Repeated) -> Done | None:
+    """The second one of two additions is a Conflict, of two removals NotFound: also where there is no flavor."""
+    flavorid = repeated.arguments["flavorid"]
+    if flavors.flavor(session, flavorid) is None:
+        return None
+    return Done(flavor_rows.projects(session, flavorid))
+
+
 def _image_as_asked(session: Session, repeated: Repeated) -> Done | None:
     record = images.image(session, repeated.arguments["image"].id)
     return Done(record) if record is not None and _timeless(record) == _timeless(repeated.arguments["image"]) else None
@@ -115,6 +127,12 @@ def _image_as_asked(session: Session, repeated: Repeated) -> Done | None:
 
 def _timeless(image: Image) -> Image:
     return msgspec.structs.replace(image, created_at=None, updated_at=None)
+
+
+def _key_pair_as_asked(session: Session, repeated: Repeated) -> Done | None:
+    wanted: KeyPair = repeated.arguments["key_pair"]
+    record = key_pairs.find(session, wanted.user_id, wanted.name)
+    return Done(record) if record is not None and record.public_key == wanted.public_key else None
 
 
 def _aggregate_as_asked(session: Session, repeated: Repeated) -> Done | None:
@@ -135,6 +153,7 @@ def _host_is_out(session: Session, repeated: Repeated) -> Done | None:
 
 # Not `create_server_group`: it names nothing that would tell a second call from a second group.
 _LOOKS: Mapping[str, Look] = {
+    "clear_server_password": _never,
     "create_servers": _never,  # each has a request UUID
     "preview_servers": _never,
     "capacity": _never,
@@ -143,18 +162,36 @@ _LOOKS: Mapping[str, Look] = {
     "update_quota_class_set": _never,
     "delete_quota_set": _never,
     "update_aggregate": _never,
+    "update_flavor": _never,
+    "update_server": _never,
+    "reset_server_state": _never,
+    "update_network": _never,
+    "update_subnet": _never,
+    "update_port": _never,
+    "create_console_token": _never,  # a token that did not arrive expires
+    "ensure_default_security_group": _never,
+    "update_security_group": _never,
     "delete_server": _gone,
     "start_action": _action_begun,
     "delete_flavor": _gone,
     "delete_image": _gone,
     "delete_aggregate": _gone,
     "delete_server_group": _gone,
+    "delete_key_pair": _gone,
+    "delete_network": _gone,
+    "delete_subnet": _gone,
+    "delete_port": _gone,
+    "delete_security_group": _gone,
+    "delete_security_group_rule": _gone,
     "delete_service": _gone,
     "create_flavor": _flavor_as_asked,
     "update_flavor_extra_specs": _extra_specs_as_asked,
+    "add_flavor_access": _access_as_asked,
+    "remove_flavor_access": _access_as_asked,
     "create_image": _image_as_asked,
     "update_image": _image_as_asked,
     "create_aggregate": _aggregate_as_asked,
+    "create_key_pair": _key_pair_as_asked,
     "add_host_to_aggregate": _host_is_in,
     "remove_host_from_aggregate": _host_is_out,
 }

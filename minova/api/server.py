@@ -50,8 +50,8 @@ class ApiService(HttpService):
         self._conf.register_mutate_hook(lambda *_: self.reload())
         recovery.start(self._app.images, self._stopping)
         api = self._conf.api
-        if api.auth_strategy == "http_basic" and not api.ssl_cert_file and not is_loopback(api.osapi_compute_listen):
-            LOG.warning("[api] ssl_cert_file is not set: passwords cross the network unprotected")
+        if api.auth_strategy != "noauth" and not api.ssl_cert_file and not is_loopback(api.osapi_compute_listen):
+            LOG.warning("[api] ssl_cert_file is not set: passwords and tokens cross the network unprotected")
 
     def stop(self) -> None:
         self._stopping.set()

@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator, Mapping
 from copy import copy
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote, urlencode, urlsplit
 
 import urllib3
 from urllib3.exceptions import (
     HTTPError,
+    InsecureRequestWarning,
     LocationParseError,
     NewConnectionError,
     ProtocolError,
@@ -22,8 +23,12 @@ from urllib3.exceptions import (
 from minova.cli.error_text import error_message, innermost_reason, next_marker, redact_body
 from minova.cli.errors import ApiError, CliError, Unreachable, UsageError
 
+if TYPE_CHECKING:
+    from minova.cli.cloud import Cloud
+
 COMPUTE = "/v2.1"
 IMAGE = "/v2"
+NETWORK = "/network/v2.0"
 CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 60.0  # seconds; an image's last byte may be followed by checks, so uploads wait longer
 UPLOAD_TIMEOUT = 900.0  # seconds
@@ -36,7 +41,7 @@ Json = dict[str, Any]
 
 
 class Client:
-    """`debug` prints each request and answer on stderr, without passwords."""
+    """`debug` prints each request and answer on stderr, without passwords. `cloud` says who asks, and where each API is."""
 
     def __init__(
         self,
@@ -48,10 +53,13 @@ class Client:
         debug: bool = False,
     ) -> None:
         self.url = _checked_url(url)
+        self.cacert = cacert
         self._debug = debug
         self._pauses = RETRY_PAUSES
         self._username = username
-        self._headers = {"Accept": "application/json", "User-Agent": "minova"}
+        # Answers have minova's own fields, too.
+        self._cloud: Cloud | None = None
+        self._headers = {"Accept": "application/json", "User-Agent": "minova", "X-Minova-Fields": "all"}
         if username is not None:
             self._headers |= _basic(username, password or "")
         _check_readable(cacert)
@@ -62,10 +70,28 @@ class Client:
             timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
         )
 
+    @classmethod
+    def of_cloud(cls, cloud: "Cloud", *, debug: bool = False) -> "Client":
+        """Logs in."""
+        client = cls(cloud.url(COMPUTE).removesuffix(COMPUTE), cacert=cloud.cacert, debug=debug)
+        client._cloud = cloud
+        client._pool.connection_pool_kw |= {"cert_file": cloud.cert_file, "key_file": cloud.key_file}
+        if not cloud.verify:
+            # The user has said so; a warning at each request would say nothing new.
+            urllib3.disable_warnings(InsecureRequestWarning)
+            client._pool.connection_pool_kw |= {"cert_reqs": "CERT_NONE"}
+        return client
+
     def without_retries(self) -> "Client":
         """The same client without retries, for callers that poll."""
         other = copy(self)
         other._pauses = ()
+        return other
+
+    def at(self, version: str) -> "Client":
+        """The same client with this microversion of Compute, for what earlier ones do not have."""
+        other = copy(self)
+        other._headers = {**self._headers, "OpenStack-API-Version": f"compute {version}"}
         return other
 
     def get(self, path: str, **query: Any) -> Json:
@@ -78,7 +104,14 @@ class Client:
         ask = self._retry if repeat else self._once
         return ask("POST", path, body, headers or {})
 
-    def put(self, path: str, body: Json) -> Json:
+    def post_to_make(self, path: str, body: Json) -> str:
+        """The ID of what the answer's Location names."""
+        data = json.dumps(body).encode()
+        answer = self._request("POST", path, data, {"Content-Type": "application/json"}, shown=body)
+        self._decode(answer.status, answer.data)
+        return str(answer.headers.get("Location") or "").rpartition("/")[2]
+
+    def put(self, path: str, body: Json | None) -> Json:
         return self._once("PUT", path, body, {})
 
     def delete(self, path: str) -> None:
@@ -143,20 +176,34 @@ class Client:
         shown: Json | None = None,
         timeout: urllib3.Timeout | None = None,
     ) -> Json:
-        url = self.url + path
+        answer = self._request(method, path, data, headers, shown=shown, timeout=timeout)
+        return self._decode(answer.status, answer.data)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        data: bytes | BinaryIO | None,
+        headers: Mapping[str, str],
+        *,
+        shown: Json | None = None,
+        timeout: urllib3.Timeout | None = None,
+    ) -> urllib3.BaseHTTPResponse:
+        url = self.url + path if self._cloud is None else self._cloud.url(path)
+        login = {} if self._cloud is None else self._cloud.headers()
         self._trace(f"> {method} {url}{'' if shown is None else ' ' + redact_body(shown)}")
         started = time.monotonic()
         more: Any = {} if timeout is None else {"timeout": timeout}
         try:
             answer = self._pool.request(
-                method, url, body=data, headers={**self._headers, **headers}, redirect=False, **more
+                method, url, body=data, headers={**self._headers, **login, **headers}, redirect=False, **more
             )
         except (HTTPError, OSError) as error:
             self._trace(f"< {type(error).__name__}: {error}")
             raise self._unreachable(error) from error
         milliseconds = (time.monotonic() - started) * 1000
         self._trace(f"< {answer.status} in {milliseconds:.0f} ms, {len(answer.data)} bytes {_request_id(answer)}")
-        return self._decode(answer.status, answer.data)
+        return answer
 
     def _decode(self, status: int, data: bytes) -> Json:
         if status == 401:
@@ -176,6 +223,8 @@ class Client:
         return answer
 
     def _unauthorized(self) -> str:
+        if self._cloud is not None:
+            return f"{self.url} refused the token of user {self._cloud.user} that {self._cloud.auth_url} gave."
         if self._username is None:
             return f"{self.url} needs a login: give --username or MINOVA_USERNAME, and MINOVA_PASSWORD."
         return f"{self.url} refused user {self._username} with this password."

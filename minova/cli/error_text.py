@@ -4,7 +4,7 @@ import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-SECRET = {"user_data", "adminPass", "password", "personality"}
+SECRET = {"user_data", "adminPass", "password", "personality", "private_key"}
 
 
 def next_marker(page: dict[str, Any], key: str) -> str | None:

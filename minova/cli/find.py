@@ -4,16 +4,34 @@ import re
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from minova.cli.client import COMPUTE, IMAGE, PAGE, Client, Json, part
+from minova.cli.client import COMPUTE, IMAGE, NETWORK, PAGE, Client, Json, part
 from minova.cli.errors import ApiError, CliError
+
+SOFT_DELETED = "SOFT_DELETED"
 
 
 def server(client: Client, name_or_id: str) -> Json:
     """The complete server. Raises CliError if there is none, or several have the name."""
+    return _only("server", name_or_id, _servers(client, name_or_id))
+
+
+def server_or_deleted(client: Client, name_or_id: str) -> Json:
+    """Also one that is soft-deleted, which no listing shows unless it is asked for."""
+    every = [*_servers(client, name_or_id), *_servers(client, name_or_id, SOFT_DELETED)]
+    return _only("server", name_or_id, {record["id"]: record for record in every}.values())
+
+
+def server_to_restore(client: Client, name_or_id: str) -> Json:
+    """The soft-deleted one, whatever other servers have the name. Without one, as `server`: the API says why it cannot be restored."""
+    found = _servers(client, name_or_id, SOFT_DELETED)
+    return _only("server", name_or_id, found) if found else server(client, name_or_id)
+
+
+def _servers(client: Client, name_or_id: str, status: str | None = None) -> list[Json]:
     if _is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/servers/", name_or_id)):
-        return dict(document["server"])
-    pages = client.pages(f"{COMPUTE}/servers/detail", "servers", name=f"^{re.escape(name_or_id)}$")
-    return _only("server", name_or_id, (record for record in pages if record["name"] == name_or_id))
+        return [dict(document["server"])] if status in {None, document["server"]["status"]} else []
+    pages = client.pages(f"{COMPUTE}/servers/detail", "servers", name=f"^{re.escape(name_or_id)}$", status=status)
+    return [record for record in pages if record["name"] == name_or_id]
 
 
 def flavor(client: Client, name_or_id: str) -> Json:
@@ -43,6 +61,29 @@ def server_group(client: Client, name_or_id: str) -> Json:
         return dict(document["server_group"])
     every = server_groups(client)
     return _only("server group", name_or_id, (record for record in every if record["name"] == name_or_id))
+
+
+def network(client: Client, name_or_id: str) -> Json:
+    return _on_network(client, "network", name_or_id)
+
+
+def subnet(client: Client, name_or_id: str) -> Json:
+    return _on_network(client, "subnet", name_or_id)
+
+
+def port(client: Client, name_or_id: str) -> Json:
+    return _on_network(client, "port", name_or_id)
+
+
+def security_group(client: Client, name_or_id: str) -> Json:
+    return _on_network(client, "security_group", name_or_id)
+
+
+def _on_network(client: Client, kind: str, name_or_id: str) -> Json:
+    path = f"{NETWORK}/{kind.replace('_', '-')}s"
+    if _is_uuid(name_or_id) and (document := _by_id(client, f"{path}/", name_or_id)):
+        return dict(document[kind])
+    return _only(kind.replace("_", " "), name_or_id, client.pages(path, f"{kind}s", name=name_or_id))
 
 
 def server_groups(client: Client, *, every: bool = False) -> Iterator[Json]:

@@ -1,9 +1,7 @@
-"""`minova help`, `--help` anywhere, and `minova complete`."""
+"""`minova help`, and `--help` anywhere."""
 
 import argparse
 from typing import Any
-
-import cliff.complete
 
 from minova.cli.base import Command
 from minova.cli.errors import UsageError
@@ -51,7 +49,3 @@ class Help(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         return print_help(self.app, parsed_args.words)
-
-
-class Complete(cliff.complete.CompleteCommand, Command):
-    """Print a script for bash that completes minova's commands: source <(minova complete)."""

@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _version() -> int:
-    from minova.cli.version import show_version  # noqa: PLC0415 - see the module's first line
+    from minova.cli import show_version  # noqa: PLC0415 - see the module's first line
 
     return show_version()
 

@@ -44,8 +44,14 @@ class Shell(App):
         parser.add_argument("--version", action="store_true", dest="wants_version", help="show the version")
         parser.add_argument(
             "--url",
-            default=os.environ.get("MINOVA_URL") or DEFAULT_URL,
+            default=os.environ.get("MINOVA_URL") or None,
             help=f"where minova-api listens; or MINOVA_URL, else {DEFAULT_URL}",
+        )
+        parser.add_argument(
+            "--os-cloud",
+            metavar="NAME",
+            help="a cloud of clouds.yaml, with a login at Keystone; or OS_CLOUD, or OS_AUTH_URL and the other OS_* variables, "
+            "where neither --url nor MINOVA_URL is set",
         )
         parser.add_argument(
             "--username",
@@ -67,13 +73,18 @@ class Shell(App):
         """The connection to minova-api, made when a command first asks for it."""
         from minova.cli.client import Client  # noqa: PLC0415 - imports urllib3, which `help` does without
 
-        username = self.options.username
+        options = self.options
+        if options.os_cloud or (options.url is None and (os.environ.get("OS_CLOUD") or os.environ.get("OS_AUTH_URL"))):
+            from minova.cli.cloud import Cloud  # noqa: PLC0415 - openstacksdk takes most of a second
+
+            return Client.of_cloud(Cloud(options.os_cloud), debug=options.debug)
+        username = options.username
         return Client(
-            self.options.url,
+            DEFAULT_URL if options.url is None else options.url,
             username=username,
             password=_password(username) if username else None,
-            cacert=self.options.cacert,
-            debug=self.options.debug,
+            cacert=options.cacert,
+            debug=options.debug,
         )
 
     def run(self, argv: list[str]) -> int:
@@ -90,7 +101,7 @@ class Shell(App):
 
     def _dispatch(self, words: list[str]) -> int:
         if self.options.wants_version:
-            from minova.cli.version import show_version  # noqa: PLC0415
+            from minova.cli import show_version  # noqa: PLC0415
 
             return show_version()
         if self.options.wants_help or not words:

@@ -92,12 +92,12 @@ class LiveProgress(Progress):
 def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeout: float) -> list[Json]:
     """Polls until each is ACTIVE or ERROR. Returns them in their order. Raises Gone, or TimedOut after `timeout` seconds."""
     deadline = time.monotonic() + timeout
-    pauses = _pauses()
+    waits = pauses()
     progress.show(servers)
     while waiting := [server for server in servers if not _done(server)]:
         if time.monotonic() >= deadline:
             raise TimedOut(_where(waiting))
-        time.sleep(min(next(pauses), max(deadline - time.monotonic(), 0)))
+        time.sleep(min(next(waits), max(deadline - time.monotonic(), 0)))
         now = {server["id"]: server for server in _asked(ask, progress, deadline)}
         if missing := [server["name"] for server in servers if server["id"] not in now]:
             raise Gone(", ".join(missing))
@@ -109,12 +109,12 @@ def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeo
 def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: float) -> None:
     """Polls until the server is gone. Raises CliError if its deletion failed, or TimedOut."""
     deadline = time.monotonic() + timeout
-    for pause in _pauses():
+    for pause in pauses():
         try:
             (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
         except Gone:
             return
-        if server["status"] == "DELETED":
+        if server["status"] == "DELETED" or (server["status"] == "SOFT_DELETED" and server.get(TASK_STATE) is None):
             return
         if server["status"] == "ERROR" and server.get(TASK_STATE) is None and fault_text(server):
             raise CliError(f"Server {server['name']} was not deleted: {fault_text(server)}")
@@ -128,7 +128,7 @@ def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: f
 def wait_for_status(client: Client, server: Json, progress: Progress, timeout: float) -> Json:
     """Ask until nothing is in progress any more; answers the server as it is then. Gone, TimedOut."""
     deadline = time.monotonic() + timeout
-    for pause in _pauses():
+    for pause in pauses():
         (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
         progress.show([server])
         if server.get(TASK_STATE) is None:
@@ -139,9 +139,9 @@ def wait_for_status(client: Client, server: Json, progress: Progress, timeout: f
     raise AssertionError("the pauses do not end")
 
 
-def failed_action(server: Json, done: str) -> str:
-    """The error of a server to which an action was not done."""
-    reason = printable(fault_text(server) or "the host could not do it").rstrip(".")
+def failed_action(server: Json, done: str, reason: str | None = None) -> str:
+    """The error of a server to which an action was not done. `reason` None: that of the server's fault, if it shows one."""
+    reason = printable(reason or fault_text(server) or "the host could not do it").rstrip(".")
     return f"Server {printable(server['name'])} ({server['id']}) was not {done}, it is {server['status']}: {reason}."
 
 
@@ -186,7 +186,7 @@ def _asked(ask: Ask, progress: Progress, deadline: float) -> list[Json]:
             time.sleep(LAST_POLL)
 
 
-def _pauses() -> Iterator[float]:
+def pauses() -> Iterator[float]:
     pause = FIRST_POLL
     while True:
         yield pause

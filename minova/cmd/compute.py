@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn, cast
 
 from oslo_config import cfg
@@ -13,11 +14,16 @@ from minova.cmd.launch import launch
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
+from minova.compute.images.uploads import ImageUploads, Uploads
 from minova.compute.instances.abandonment import Gate
-from minova.compute.instances.actions import InstanceActions
+from minova.compute.instances.actions import InstanceActions, UnreportedResults
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
+from minova.compute.instances.interfaces import Interfaces
+from minova.compute.instances.operations import Operations
+from minova.compute.instances.orders import Progress
 from minova.compute.instances.power_states import PowerStates
+from minova.compute.instances.snapshots import Snapshots
 from minova.compute.instances.workers import Spawn, Workers
 from minova.compute.manager import Collaborators, ComputeManager
 from minova.compute.periodic.auditor import Auditor
@@ -42,6 +48,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         stopping=stopping,
         identity=LocalIdentity.of(conf),
         learn_levels=rpc.levels.learn,
+        results=UnreportedResults(Path(conf.state_path) / "actions"),
     )
     return Service("minova-compute", manager, lambda: rpc.server(ComputeApi, manager, host=conf.host), stopping)
 
@@ -53,6 +60,7 @@ def make_manager(
     *,
     host: str,
     images: Images,
+    uploads: Uploads | None = None,
     clock: Callable[[], float] | None = None,
     ticks: Callable[[], float] | None = None,
     spawn: Spawn | None = None,
@@ -60,12 +68,14 @@ def make_manager(
     identity: LocalIdentity | None = None,
     learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
     fresh_claim: float = FRESH_CLAIM,
+    results: UnreportedResults | None = None,
 ) -> ComputeManager:
     """A compute with all that it delegates to.
 
-    `spawn`: runs work in the background; None: the compute has threads of its own, bounded by `max_concurrent_builds`.
+    `uploads` None: they go to `[glance] endpoint_override`. `spawn`: runs work in the background; None: the compute has threads of its own, bounded by `max_concurrent_builds`.
     `clock`: this host's wall clock; `ticks`: its monotonic one, for durations; None uses `clock` where that is given, for
     tests. `identity`, `stopping` and `learn_levels`: as ComputeManager has them. `fresh_claim`: as Builder has it.
+    `results`: of actions, which no conductor has heard yet; None: there are none, and they end with the process.
     """
     ticks = ticks or clock or time.monotonic
     clock = clock or time.time
@@ -91,6 +101,10 @@ def make_manager(
         fresh_claim=fresh_claim,
     )
     background = Background(workers, builder)
+    progress = Progress(host, guarded_conductor, clock=ticks, repeat=repeat)
+    snapshots = Snapshots(
+        conf, host, guarded, guarded_conductor, uploads or ImageUploads(conf), progress, repeat=repeat
+    )
     auditor = Auditor(
         guarded,
         nodes,
@@ -99,6 +113,7 @@ def make_manager(
         background=background,
         ticks=ticks,
     )
+    interfaces = Interfaces(host, guarded, guarded_conductor)
     collaborators = Collaborators(
         gate=gate,
         driver=guarded,
@@ -111,11 +126,29 @@ def make_manager(
         power_states=power_states,
         builder=builder,
         actions=InstanceActions(
-            conf, host, guarded, guarded_conductor, nodes, builder.domains, power_states, repeat=repeat
+            host,
+            Operations(conf, host, guarded, guarded_conductor, images, snapshots, progress, builder),
+            guarded.power_state,
+            guarded_conductor,
+            nodes,
+            builder.domains,
+            power_states,
+            repeat=repeat,
+            results=results,
         ),
+        snapshots=snapshots,
         auditor=auditor,
+        interfaces=interfaces,
         periodic_tasks=PeriodicTasks(
-            conf, guarded, guarded_conductor, builder, auditor, power_states, host=host, background=background
+            conf,
+            guarded,
+            guarded_conductor,
+            builder,
+            auditor,
+            power_states,
+            interfaces,
+            host=host,
+            background=background,
         ),
     )
     return ComputeManager(

@@ -13,25 +13,38 @@ from minova.cmd.launch import launch
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.images import Images
+from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
+from minova.conductor.console_tokens import Consoles
+from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.audit_results import Audits
 from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import Computes
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.hosts.services import Services
+from minova.conductor.image_tokens import ImageTokens
 from minova.conductor.manager import BINARY, Collaborators, ConductorManager
+from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.networks import Networks, Subnets
+from minova.conductor.network.ports import Ports
+from minova.conductor.network.security_groups import SecurityGroups
+from minova.conductor.network.servers import ServerPorts
 from minova.conductor.notifications.instances import Notifications
 from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.create import Servers
+from minova.conductor.servers.deletions import Deletions
 from minova.conductor.servers.dry_run import DryRuns
 from minova.conductor.servers.migrations import Migrations
+from minova.conductor.servers.rebuild import HostCheck
+from minova.conductor.servers.shelving import Shelving
 from minova.conductor.servers.task_handlers import task_registry
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Spawn, Worker
@@ -111,16 +124,22 @@ def make_manager(
         observe=None if notifier is None else Notifications(conf, notifier, host=host, clock=clock).observe,
         wait=stopping.wait,
     )
-    computes = ComputeClient(compute)
+    image_tokens = ImageTokens(worker, ticks)
+    computes = ComputeClient(compute, token_for=image_tokens.token_for)
     down_time = float(conf.service_down_time)
     liveness = Liveness(db, down_time=down_time, clock=ticks)
     probe = BrokerProbe(own_topic, host=host, binary=BINARY, down_time=down_time, clock=ticks)
     quotas = Quotas(conf, worker)
     groups = Groups(conf, worker, quotas)
+    hints = InterfaceHints(worker, computes)
+    security_groups = SecurityGroups(worker, quotas, hints)
+    ports = Ports(worker, quotas, security_groups, hints)
     builds = BuildInstances(conf, worker, scheduler, computes, groups)
     reports = BuildReports(conf, worker, computes, liveness)
-    terminate = Terminate(conf, worker, computes, liveness)
-    actions = ServerActions(conf, worker, computes, levels)
+    terminate = Terminate(conf, worker, computes, liveness, hints)
+    images = Images(worker, quotas)
+    rebuilds = HostCheck(db, dry_runs or scheduler)
+    actions = ServerActions(conf, worker, computes, liveness, quotas, images, levels, rebuilds)
     registry = task_registry(
         conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=actions
     )
@@ -132,20 +151,31 @@ def make_manager(
         broker_probe=probe,
         compute_nodes=Computes(worker, levels),
         audit_results=Audits(worker),
-        servers=Servers(conf, worker, builds, quotas),
+        servers=Servers(conf, worker, builds, quotas, ServerPorts(ports, security_groups, hints), levels),
         dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
         build_reports=reports,
         terminate=terminate,
+        shelving=Shelving(conf, worker, builds, actions),
+        deletions=Deletions(conf, worker, terminate, actions, liveness),
         actions=actions,
+        consoles=Consoles(conf, worker),
+        guest_metadata=GuestMetadatas(worker),
+        attributes=ServerAttributes(worker, quotas, conf.scheduler.default_availability_zone),
         migrations=Migrations(worker),
         flavors=Flavors(worker),
-        images=Images(worker, quotas),
+        images=images,
         aggregates=Aggregates(worker),
         groups=groups,
+        key_pairs=KeyPairs(worker, quotas),
         quotas=quotas,
+        networks=Networks(worker, quotas),
+        subnets=Subnets(worker, quotas, conf.networks.local_ranges),
+        ports=ports,
+        security_groups=security_groups,
         reconcile=Reconcile(conf, worker, registry, computes, liveness),
         purge=Purge(conf, worker, stopping),
         placement_audit=PlacementAudit(worker),
+        image_tokens=image_tokens,
     )
     return ConductorManager(conf, db, collaborators, host=host, stopping=stopping, notifier=notifier)
 

@@ -29,6 +29,8 @@ METRICS_PORTS = {
     "minova-compute": 9793,
     "minova-standalone": 9794,
     "minova-placement-api": 9795,
+    "minova-consoleproxy": 9796,
+    "minova-metadata": 9797,
 }
 # A line of a configuration file that gives a password, by itself or in a URL.
 _PASSWORD = re.compile(r"^\s*(?:\w*password\s*=\s*\S|\w+\s*=\s*\S+://[^\s/]*:[^\s/]+@)", re.MULTILINE)
@@ -109,7 +111,7 @@ def reread(conf: cfg.ConfigOpts, load: Callable[[], object]) -> None:
 
 
 def _end_a_start(prog: str, stopping: threading.Event, started: threading.Event) -> None:
-    """oslo.messaging waits for a broker that is away, and nothing wakes it. Who is not started has nothing to finish."""
+    """oslo.messaging waits for a broker that is away, and nothing wakes it. A service that has not started has nothing to finish."""
     stopping.wait()
     if not started.wait(START_GRACE):
         print(f"{prog}: stopped while it was starting", file=sys.stderr, flush=True)

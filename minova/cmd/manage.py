@@ -14,7 +14,7 @@ from minova import conf as configuration
 from minova import errors, log, private_files, threads
 
 PROG = "minova-manage"
-SERVICES = ("api", "compute", "conductor", "scheduler")
+SERVICES = ("api", "compute", "conductor", "consoleproxy", "metadata", "metadataproxy", "scheduler")
 
 
 def db_upgrade(conf: cfg.ConfigOpts) -> None:
@@ -143,6 +143,19 @@ def _add_host(subparsers: "argparse._SubParsersAction[Any]") -> None:
         help="what the hypervisor calls itself from now on; without it a node that was named as its host follows it",
     )
     command.set_defaults(work=_in_module("commands.host_rename", "run"))
+    text = (
+        "Say where a compute host serves the consoles of its guests. The first addresses that a host names are recorded, and "
+        "minova-consoleproxy connects to no other ones: a host that was taken over cannot lead it elsewhere."
+    )
+    command = below.add_parser("console-addresses", help="Say where a compute host serves consoles.", description=text)
+    command.add_argument("compute_host", metavar="HOST", help="the host's name in the service list")
+    command.add_argument(
+        "addresses",
+        metavar="ADDRESS",
+        nargs="+",
+        help="its [vnc] server_proxyclient_address, and its [serial_console] proxyclient_address if that is another one",
+    )
+    command.set_defaults(work=_in_module("commands.host_console_addresses", "run"))
 
 
 def _add_policies(subparsers: "argparse._SubParsersAction[Any]") -> None:

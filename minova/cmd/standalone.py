@@ -1,6 +1,7 @@
 """minova-standalone: all four services in one process, over an in-memory bus and SQLite, with the same code."""
 
 import fcntl
+import logging
 import os
 import sys
 import threading
@@ -13,6 +14,7 @@ from oslo_utils.netutils import escape_ipv6
 
 from minova import errors
 from minova.cmd import api, clients, compute, conductor, scheduler
+from minova.cmd.default_network import DefaultNetwork
 from minova.cmd.launch import launch
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
@@ -23,6 +25,8 @@ from minova.private_files import make_folder
 from minova.rpc import Rpc
 from minova.service import Running
 from minova.virt.libvirt.guest_files import root_files
+
+LOG = logging.getLogger(__name__)
 
 CLI = [
     cfg.StrOpt("state-dir", default="/var/lib/minova", help="Folder of everything it keeps: database, images, disks."),
@@ -40,13 +44,14 @@ FLAVORS = (
 )
 
 
-class ReadyMadeFlavors:
-    """Makes FLAVORS once in the life of a state folder: a deleted one does not come back."""
+class FirstStart:
+    """Makes FLAVORS and the network `default` once in the life of a state folder: what is deleted does not come back."""
 
-    binary = "ready-made flavors"
+    binary = "first start"
 
-    def __init__(self, conductor: ConductorApi, marker: Path) -> None:
+    def __init__(self, conductor: ConductorApi, network: DefaultNetwork, marker: Path) -> None:
         self._conductor = conductor
+        self._network = network
         self._marker = marker
 
     def start(self) -> None:
@@ -57,6 +62,7 @@ class ReadyMadeFlavors:
                 self._conductor.create_flavor(service_context(), flavor=flavor)
             except errors.Conflict:  # made before a crash
                 continue
+        self._network.make()
         self._marker.touch()
 
     def stop(self) -> None:
@@ -89,8 +95,31 @@ def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running
     upgrade(connection_url(conf.database))
     rpc = Rpc(conf, "kombu+memory://localhost/")
     marker = Path(conf.state_path) / "flavors-made"
-    parts = [part.compose(conf, rpc, stopping) for part in (conductor, scheduler, api, compute)]
-    return [*parts[:1], ReadyMadeFlavors(clients.conductor(rpc), marker), *parts[1:]]
+    parts: list[Running] = [part.compose(conf, rpc, stopping) for part in (conductor, scheduler, api, compute)]
+    if conf.vnc.enabled or conf.serial_console.enabled:
+        # Here, because websockify takes time that most starts do not need.
+        from minova.cmd import consoleproxy  # noqa: PLC0415
+
+        parts.append(consoleproxy.compose(conf, rpc))
+    parts += _metadata(conf, rpc)
+    own = clients.conductor(rpc)
+    return [*parts[:1], FirstStart(own, DefaultNetwork(conf, own), marker), *parts[1:]]
+
+
+def _metadata(conf: cfg.ConfigOpts, rpc: Rpc) -> list[Running]:
+    """For guests of local networks. Everything else works without it."""
+    real = conf.compute_driver.startswith("libvirt") and conf.libvirt.virt_type != "test"
+    if not real or not conf.networks.metadata_service:
+        return []
+    # Here, as the console proxy.
+    from minova.cmd import metadata  # noqa: PLC0415
+    from minova.metadata.service import NotListening  # noqa: PLC0415
+
+    try:
+        return [metadata.local(conf, rpc)]
+    except NotListening as error:
+        LOG.warning("%s", error)
+        return []
 
 
 def _url(conf: cfg.ConfigOpts) -> str:

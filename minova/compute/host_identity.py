@@ -30,7 +30,14 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class LocalIdentity:
     """`state_path` is where the identity is written; `folders` are searched for one that an operator has put there."""
 
-    def __init__(self, state_path: Path, folders: Iterable[Path] = (), *, address: str = "") -> None:
+    def __init__(
+        self,
+        state_path: Path,
+        folders: Iterable[Path] = (),
+        *,
+        address: str = "",
+        console_addresses: tuple[str, ...] = (),
+    ) -> None:
         self.process = str(uuid.uuid4())
         self._state_path = state_path
         self._files = [folder / FILE for folder in dict.fromkeys([*folders, state_path])]
@@ -38,6 +45,7 @@ class LocalIdentity:
         self._lock_name: str | None = None
         where = f"{socket.gethostname()} ({address})" if address else socket.gethostname()
         self._place = f"{where}, process {os.getpid()}"
+        self._console_addresses = console_addresses
         self.compute_id: str | None = None
         self.is_registered = False
 
@@ -46,7 +54,12 @@ class LocalIdentity:
         """Beside configuration files, as in Nova, and in state_path."""
         folders = [Path(name).absolute().parent for name in conf.config_file or ()]
         folders += [Path(name).absolute() for name in conf.config_dir or ()]
-        return cls(Path(conf.state_path), folders, address=str(conf.my_ip))
+        consoles = set()
+        if conf.vnc.enabled:
+            consoles.add(str(conf.vnc.server_proxyclient_address))
+        if conf.serial_console.enabled:
+            consoles.add(str(conf.serial_console.proxyclient_address))
+        return cls(Path(conf.state_path), folders, address=str(conf.my_ip), console_addresses=tuple(sorted(consoles)))
 
     def hold(self) -> None:
         """Lock the state folder and read the identity.
@@ -90,6 +103,7 @@ class LocalIdentity:
             lock=self._lock_name,
             place=self._place,
             nodes=tuple(nodes),
+            console_addresses=self._console_addresses,
         )
 
     def _lock(self) -> None:

@@ -5,7 +5,7 @@ import math
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from oslo_config import cfg
@@ -18,7 +18,9 @@ from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.init_host import adopt
+from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
+from minova.compute.instances.snapshots import Snapshots
 from minova.compute.instances.workers import Workers
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
@@ -26,15 +28,18 @@ from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.context import RequestContext, service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
+from minova.objects import server_actions as known
 from minova.objects.build import BuildMessage
+from minova.objects.console import ConsoleAddress, ConsoleType
+from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.failures import kind_of
+from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
-from minova.objects.server_actions import START, STOP, ServerAction
 from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.objects.states import PowerState
 from minova.service import PeriodicTask, until_available
-from minova.virt.driver import Driver
+from minova.virt.driver import Driver, GuestData
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -60,8 +65,10 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     power_states: PowerStates
     builder: Builder
     actions: InstanceActions
+    snapshots: Snapshots
     auditor: Auditor
     periodic_tasks: PeriodicTasks
+    interfaces: Interfaces
 
 
 class ComputeManager:
@@ -91,6 +98,7 @@ class ComputeManager:
         self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
         self._graceful_shutdown_timeout = float(conf.graceful_shutdown_timeout) or math.inf
         self._heartbeat_interval = float(conf.report_interval)
+        self._resumes_guests: bool = conf.resume_guests_state_on_host_boot
         self._least_audit_interval = 0.0
         self._learn_levels = learn_levels
         self._down_reason: str | None = None
@@ -126,6 +134,11 @@ class ComputeManager:
             except RuntimeError as error:
                 LOG.warning("The build of instance %s could not begin: %s", build.instance.uuid, error)
 
+    def refresh_interfaces(self, ctx: RequestContext) -> None:
+        interfaces = self.collaborators.interfaces
+        interfaces.request()
+        self._background.run(ctx, ("interfaces", self.host), interfaces.refresh)
+
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
         """Begin the removal, and end a build of it. What fails is asked for again by the conductor."""
         self._builder.cancel(instance_uuid)
@@ -134,18 +147,104 @@ class ComputeManager:
         self._background.run(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid))
 
     def stop_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, STOP, instance, action_id)
+        self._act(ctx, known.STOP, instance, action_id)
 
     def start_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, START, instance, action_id)
+        self._act(ctx, known.START, instance, action_id)
 
-    def _act(self, ctx: RequestContext, action: ServerAction, instance: Instance, action_id: int) -> None:
+    def reboot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, reboot_type: str) -> None:
+        action = known.REBOOT_SOFT if reboot_type == known.REBOOT_SOFT.variant else known.REBOOT_HARD
+        self._act(ctx, action, instance, action_id)
+
+    def pause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.PAUSE, instance, action_id)
+
+    def unpause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.UNPAUSE, instance, action_id)
+
+    def suspend_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.SUSPEND, instance, action_id)
+
+    def resume_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.RESUME, instance, action_id)
+
+    def rescue_instance(
+        self, ctx: RequestContext, instance: Instance, action_id: int, rescue_image: Image | None = None
+    ) -> None:
+        self._act(ctx, known.RESCUE, instance, action_id, rescue_image=rescue_image)
+
+    def unrescue_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.UNRESCUE, instance, action_id)
+
+    def rebuild_instance(
+        self,
+        ctx: RequestContext,
+        instance: Instance,
+        action_id: int,
+        admin_password: str | None = None,
+        injected_files: tuple[dict[str, str], ...] = (),
+        availability_zone: str = "",
+    ) -> None:
+        data = GuestData(
+            availability_zone=availability_zone, admin_password=admin_password, files=tuple(injected_files)
+        )
+        self._act(ctx, known.REBUILD, instance, action_id, guest_data=data)
+
+    def trigger_crash_dump(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.TRIGGER_CRASH_DUMP, instance, action_id)
+
+    def change_password(self, ctx: RequestContext, instance: Instance, action_id: int, admin_password: str) -> None:
+        self._act(ctx, known.CHANGE_PASSWORD, instance, action_id, admin_password=admin_password)
+
+    def snapshot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
+        self._act(ctx, known.CREATE_IMAGE, instance, action_id, image=image)
+
+    def backup_instance(
+        self, ctx: RequestContext, instance: Instance, action_id: int, image: Image, rotation: int
+    ) -> None:
+        self._act(ctx, known.CREATE_BACKUP, instance, action_id, image=image)
+
+    def shelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
+        self._act(ctx, known.SHELVE, instance, action_id, image=image)
+
+    def shelve_offload_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.SHELVE_OFFLOAD, instance, action_id)
+
+    def unshelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.UNSHELVE, instance, action_id)
+
+    def soft_delete_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.SOFT_DELETE, instance, action_id)
+
+    def restore_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(ctx, known.RESTORE, instance, action_id)
+
+    def _act(
+        self, ctx: RequestContext, action: known.ServerAction, instance: Instance, action_id: int, **arguments: Any
+    ) -> None:
         """In the background; the same action is in progress once at a time."""
-        work = lambda: self._actions.run(ctx, action, instance, action_id)  # noqa: E731
+        if len(action.task_states) > 1:
+            self._actions.cancel_before(instance.uuid, action_id)
+        work = lambda: self._actions.run(ctx, action, instance, action_id, arguments)  # noqa: E731
         self._background.run(ctx, (f"action {action_id}", instance.uuid), work)
+
+    def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
+        try:
+            return self._driver.console(instance_uuid, ConsoleType(console_type))
+        except ValueError:
+            raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type[:32]}.") from None
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         return self._driver.console_output(instance_uuid, tail_length)
+
+    def get_diagnostics(self, ctx: RequestContext, instance_uuid: str) -> GuestDiagnostics:
+        """As in Nova, of a guest that runs alone."""
+        state = self._driver.power_state(instance_uuid)
+        if state is not None and state is not PowerState.RUNNING:
+            raise errors.Conflict(
+                f"Cannot 'get_diagnostics' instance {instance_uuid} while it is in power state {state.name.lower()}"
+            )
+        return self._driver.diagnostics(instance_uuid)
 
     def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
         return self._auditor.audit_node(ctx, node)
@@ -351,6 +450,7 @@ class ComputeManager:
         self._driver.own_disks(
             instance.uuid for instance in known.instances if instance.task_state is None and instance.uuid in own_uuids
         )
+        self.collaborators.snapshots.clean()
         adoption = adopt(known, domains)
         for message in adoption.finished:
             LOG.info("Adopting the running domain of instance %s", message.instance.uuid)
@@ -360,6 +460,18 @@ class ComputeManager:
         for instance_uuid in adoption.half_built:
             LOG.info("Undoing the half-built domain of instance %s", instance_uuid)
             self._builder.clean_up(ctx, instance_uuid)
+        if self._resumes_guests:
+            self._resume_guests(adoption.switched_off)
+
+    def _resume_guests(self, instances: Sequence[Instance]) -> None:
+        """As after a reboot of the host. What fails is `stopped` from the first audit on."""
+        for instance in instances:
+            LOG.info("Instance %s ran when it was last seen: it is started again", instance.uuid)
+            try:
+                with self._builder.domains.locked(instance.uuid):
+                    self._driver.hard_reboot(instance)
+            except errors.MinovaError as error:
+                LOG.warning("Instance %s could not be started again: %s", instance.uuid, error)
 
     def _first_audit(self) -> None:
         for failure in self._auditor.update_available_resource(service_context()):

@@ -14,12 +14,14 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
+from minova.db.catalogue import aggregates
 from minova.db.models import Task
 from minova.db.servers import instances, request_specs
 from minova.db.sql import chunked
 from minova.objects.build import BuildMessage
 from minova.objects.instance import Instance as InstanceObject
 from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection
+from minova.objects.states import VmState
 
 LOG = logging.getLogger(__name__)
 # Seconds until a message that could not be sent is sent again; doubled each time, up to the longest.
@@ -63,24 +65,37 @@ def build_plan_of(task: Task) -> BuildPlan:
 
 
 def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = None) -> list[Build]:
-    """The messages of tasks whose builds are committed to hosts. `specs` are read if they are not given."""
+    """The messages of tasks whose builds are committed to hosts. `specs` are read if they are not given.
+
+    A server that is unshelved is built from the image of its request for that.
+    """
     by_uuid = {task.instance_uuid: task for task in tasks if task.host is not None}
     if not by_uuid:
         return []
     known = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
+    found = instances.by_uuids(session, by_uuid)
+    zones = zones_of_hosts(session) if any(instance.config_drive for instance in found.values()) else {}
     messages = []
-    for instance in instances.by_uuids(session, by_uuid).values():
+    for instance in found.values():
         try:
-            messages.append(_build_of(by_uuid[instance.uuid], instance, known))
+            messages.append(_build_of(by_uuid[instance.uuid], instance, known, zones))
         except (LookupError, msgspec.MsgspecError):
             # Of this task alone: it is given up when its time is over, and the others must not wait for that.
             LOG.exception("No build message can be made for instance %s", instance.uuid)
     return messages
 
 
-def _build_of(task: Task, instance: InstanceObject, specs: Specs) -> Build:
+def zones_of_hosts(session: Session) -> dict[str, str]:
+    """{host: zone} of hosts that are not in the default zone."""
+    known = aggregates.all_of(session).values()
+    return {host: aggregate.zone for aggregate in known if aggregate.zone for host in aggregate.hosts}
+
+
+def _build_of(task: Task, instance: InstanceObject, specs: Specs, zones: Mapping[str, str]) -> Build:
     spec, carried = specs[task.reservation_id]
     plan = build_plan_of(task)
+    if instance.vm_state is VmState.SHELVED_OFFLOADED:
+        instance = msgspec.structs.replace(instance, image=spec.image)
     tried = (*plan.tried, (task.host or "", task.node or ""))
     message = BuildMessage(
         instance=instance,
@@ -88,6 +103,7 @@ def _build_of(task: Task, instance: InstanceObject, specs: Specs) -> Build:
         node=task.node or "",
         limits=plan.limits,
         alternates=plan.alternates,
+        availability_zone=zones.get(task.host or "", ""),
         request_spec=msgspec.structs.replace(spec, retry=Retry(num_attempts=task.attempt, hosts=tried)),
         **msgspec.structs.asdict(_BUILD_EXTRAS.from_builtins(carried)),
     )
@@ -128,38 +144,66 @@ class Unsent:
 
 
 class ComputeClient:
-    """`compute` answers the client of a host. `ticks`: seconds, monotonic."""
+    """`compute` answers the client of a host. `ticks`: seconds, monotonic. `token_for`: a token for the download of an image, by its id."""
 
-    def __init__(self, compute: Callable[[str], ComputeApi], ticks: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        compute: Callable[[str], ComputeApi],
+        ticks: Callable[[], float] = time.monotonic,
+        token_for: Callable[[str], str | None] = lambda image_id: None,
+    ) -> None:
         self._compute = compute
+        self._token_for = token_for
         self.unsent = Unsent(ticks)
 
     def build(self, ctx: RequestContext, builds: Iterable[Build]) -> None:
         """The builds of a host go in one message, unless the host is too old for it."""
         by_host: dict[str, list[BuildMessage]] = defaultdict(list)
         for host, message in builds:
-            by_host[host].append(message)
+            by_host[host].append(self._with_token(message))
         for host, messages in by_host.items():
             uuids = [message.instance.uuid for message in messages]
             self._cast(host, uuids, lambda client, m=messages: send_builds(client, ctx, m))  # type: ignore[misc]
+
+    def _with_token(self, message: BuildMessage) -> BuildMessage:
+        image = message.instance.image
+        return message if image is None else msgspec.structs.replace(message, image_token=self._token_for(image.id))
 
     def terminate(self, ctx: RequestContext, host: str, instance_uuid: str, node: str | None) -> None:
         work = lambda client: client.terminate_instance(ctx, instance_uuid=instance_uuid, node=node)  # noqa: E731
         self._cast(host, [instance_uuid], work)
 
-    def act(self, ctx: RequestContext, host: str, method: str, instance: InstanceObject, action_id: int) -> None:
-        """Ask for a server action by the contract's method of that name. PeerTooOld: the host does not know it."""
+    def act(
+        self,
+        ctx: RequestContext,
+        host: str,
+        method: str,
+        instance: InstanceObject,
+        action_id: int,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        """Ask for a server action by the contract's method of that name, with further arguments of it.
+
+        PeerTooOld: the host does not know it.
+        """
         too_old: list[errors.PeerTooOld] = []
 
         def send(client: ComputeApi) -> None:
             try:
-                getattr(client, method)(ctx, instance=instance, action_id=action_id)
+                getattr(client, method)(ctx, instance=instance, action_id=action_id, **arguments)
             except errors.PeerTooOld as error:
                 too_old.append(error)
 
         self._cast(host, [instance.uuid], send)
         if too_old:
             raise too_old[0]
+
+    def refresh_interfaces(self, ctx: RequestContext, host: str) -> None:
+        """What cannot be sent is not sent again: the host asks by itself from time to time."""
+        try:
+            self._compute(host).refresh_interfaces(ctx)
+        except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
+            LOG.warning("Host %s could not be told that interfaces have changed: %s", host, error)
 
     def _cast(self, host: str, instance_uuids: Sequence[str], send: Callable[[ComputeApi], None]) -> None:
         try:

@@ -1,29 +1,42 @@
 """The conductor: what it is asked (each method delegates to the file that knows), and its life as a service."""
 
+import functools
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from oslo_config import cfg
 
+from minova import errors
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.images import Images
+from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.console_tokens import Consoles
+from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.audit_results import Audits
 from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import Computes
 from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
+from minova.conductor.image_tokens import REFRESH_INTERVAL, ImageTokens
+from minova.conductor.network.networks import Networks, Subnets
+from minova.conductor.network.ports import Ports
+from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.create import Servers
+from minova.conductor.servers.deletions import RECLAIM_INTERVAL, Deletions
 from minova.conductor.servers.dry_run import DryRuns
 from minova.conductor.servers.migrations import Migrations
+from minova.conductor.servers.shelving import OFFLOAD_INTERVAL, Shelving
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
@@ -34,23 +47,42 @@ from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.console import ConsoleGrant
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.failures import Failure
 from minova.objects.flavor import Flavor
+from minova.objects.guest_metadata import GuestMetadata
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
+from minova.objects.key_pair import KeyPair
 from minova.objects.migration import Migration, Moved
+from minova.objects.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
 from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
+from minova.objects.server_actions import MAKE_IMAGES, UNSHELVE
+from minova.objects.server_changes import ServerChanges
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service, ServiceInstructions
+from minova.objects.vif import Vif
 from minova.rpc_access import own_host
 from minova.service import PeriodicTask, until_available
 
 LOG = logging.getLogger(__name__)
 BINARY = "minova-conductor"
 FORSAKEN_INTERVAL = 60.0
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def needs_room(method: M) -> M:
+    """Of a method that writes something new for people. DiskFull: what room there is, deletes and heartbeats need."""
+
+    @functools.wraps(method)
+    def guarded(self: "ConductorManager", *arguments: Any, **options: Any) -> Any:
+        self.require_room()
+        return method(self, *arguments, **options)
+
+    return guarded  # type: ignore[return-value]
 
 
 class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,16 +97,27 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     dry_runs: DryRuns
     build_reports: BuildReports
     terminate: Terminate
+    deletions: Deletions
+    shelving: Shelving
     actions: ServerActions
+    consoles: Consoles
+    guest_metadata: GuestMetadatas
+    attributes: ServerAttributes
     migrations: Migrations
     flavors: Flavors
     images: Images
     aggregates: Aggregates
     groups: Groups
+    key_pairs: KeyPairs
     quotas: Quotas
+    networks: Networks
+    security_groups: SecurityGroups
+    subnets: Subnets
+    ports: Ports
     reconcile: Reconcile
     purge: Purge
     placement_audit: PlacementAudit
+    image_tokens: ImageTokens
 
 
 class ConductorManager:
@@ -130,6 +173,12 @@ class ConductorManager:
                 work=work.process_due_tasks,
             ),
             PeriodicTask(name="end_forsaken_moves", interval=FORSAKEN_INTERVAL, work=self._end_forsaken_moves),
+            PeriodicTask(
+                name="refresh_token_keys", interval=REFRESH_INTERVAL, work=self.collaborators.image_tokens.refresh
+            ),
+            PeriodicTask(name="forget_secrets", interval=TRIM_INTERVAL, work=self.collaborators.purge.forget_secrets),
+            PeriodicTask(name="reclaim", interval=RECLAIM_INTERVAL, work=self.collaborators.deletions.reclaim),
+            *self._offloads(),
             PeriodicTask(name="purge", interval=PURGE_INTERVAL, work=self.collaborators.purge.purge),
             PeriodicTask(name="purge_history", interval=HISTORY_INTERVAL, work=self.collaborators.purge.purge_history),
             PeriodicTask(
@@ -164,12 +213,25 @@ class ConductorManager:
         self._db.advance_clock()
         self.worker.register()
         self.collaborators.services.flush()
+        try:
+            self.collaborators.image_tokens.refresh()
+        except errors.MinovaError as error:  # until it is done, builds go without tokens, and hosts ask for them
+            LOG.warning("No tokens of images can be signed yet: %s", error)
+
+    def require_room(self) -> None:
+        self._db.require_room()
 
     # -- asked by the API ------------------------------------------------------------------------------------------
 
-    def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
-        self._db.require_room()
-        return self.collaborators.servers.create_servers(ctx, request)
+    @needs_room
+    def create_servers(
+        self,
+        ctx: RequestContext,
+        request: CreateServers,
+        key_pair: KeyPair | None = None,
+        with_drive: bool = False,
+    ) -> CreatedServers:
+        return self.collaborators.servers.create_servers(ctx, request, key_pair)
 
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
         return self.collaborators.dry_runs.preview_servers(ctx, request)
@@ -177,27 +239,77 @@ class ConductorManager:
     def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
         return self.collaborators.dry_runs.capacity(ctx, request, limit)
 
-    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
-        self.collaborators.terminate.delete_server(ctx, instance_uuid)
+    def delete_server(
+        self, ctx: RequestContext, instance_uuid: str, override_lock: bool = False, force: bool = False
+    ) -> None:
+        self.collaborators.deletions.delete_server(ctx, instance_uuid, override_lock=override_lock, force=force)
 
-    def start_action(self, ctx: RequestContext, instance_uuid: str, action: str) -> None:
-        self.collaborators.actions.start(ctx, instance_uuid, action)
+    def _offloads(self) -> list[PeriodicTask]:
+        """As in Nova: 0 is the interval of most tasks, and below 0 there is none."""
+        interval = int(self._conf.shelved_poll_interval)
+        work = self.collaborators.shelving.offload_due
+        return [PeriodicTask(name="offload_shelved", interval=interval or OFFLOAD_INTERVAL, work=work)][: interval >= 0]
 
+    def start_action(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action: str,
+        arguments: dict[str, Any] | None = None,
+        override_lock: bool = False,
+    ) -> None:
+        if action in {made.kind for made in MAKE_IMAGES}:
+            self.require_room()
+        if action == UNSHELVE.kind:
+            self.collaborators.shelving.unshelve(ctx, instance_uuid, arguments or {}, override_lock=override_lock)
+        else:
+            self.collaborators.actions.start(ctx, instance_uuid, action, arguments or {}, override_lock=override_lock)
+
+    @needs_room
+    def create_console_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
+        return self.collaborators.consoles.create_token(ctx, instance_uuid, console_type)
+
+    @needs_room
+    def update_server(
+        self, ctx: RequestContext, instance_uuid: str, changes: ServerChanges, override_lock: bool = False
+    ) -> None:
+        self.collaborators.attributes.update(ctx, instance_uuid, changes, override_lock=override_lock)
+
+    def reset_server_state(self, ctx: RequestContext, instance_uuid: str, vm_state: str) -> None:
+        self.collaborators.attributes.reset_state(ctx, instance_uuid, vm_state)
+
+    def clear_server_password(self, ctx: RequestContext, instance_uuid: str) -> None:
+        self.collaborators.guest_metadata.clear_password(instance_uuid)
+
+    @needs_room
     def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
-        self._db.require_room()
         return self.collaborators.flavors.create(flavor)
+
+    @needs_room
+    def update_flavor(self, ctx: RequestContext, flavorid: str, description: str | None) -> Flavor:
+        return self.collaborators.flavors.update(flavorid, description)
 
     def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None:
         self.collaborators.flavors.delete(flavorid)
 
+    @needs_room
+    def add_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
+        return self.collaborators.flavors.add_access(flavorid, project_id)
+
+    def remove_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
+        return self.collaborators.flavors.remove_access(flavorid, project_id)
+
+    @needs_room
     def update_flavor_extra_specs(
         self, ctx: RequestContext, flavorid: str, extra_specs: dict[str, str | None]
     ) -> Flavor:
         return self.collaborators.flavors.update_extra_specs(flavorid, extra_specs)
 
+    @needs_room
     def create_aggregate(self, ctx: RequestContext, name: str, metadata: dict[str, str]) -> Aggregate:
         return self.collaborators.aggregates.create(name, metadata)
 
+    @needs_room
     def update_aggregate(
         self, ctx: RequestContext, aggregate_id: int, name: str | None, metadata: dict[str, str | None]
     ) -> Aggregate:
@@ -206,12 +318,14 @@ class ConductorManager:
     def delete_aggregate(self, ctx: RequestContext, aggregate_id: int) -> None:
         self.collaborators.aggregates.delete(aggregate_id)
 
+    @needs_room
     def add_host_to_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         return self.collaborators.aggregates.add_host(aggregate_id, host)
 
     def remove_host_from_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         return self.collaborators.aggregates.remove_host(aggregate_id, host)
 
+    @needs_room
     def create_server_group(
         self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None = None
     ) -> InstanceGroup:
@@ -220,17 +334,81 @@ class ConductorManager:
     def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
         self.collaborators.groups.delete(group_uuid)
 
+    @needs_room
+    def create_key_pair(self, ctx: RequestContext, key_pair: KeyPair) -> KeyPair:
+        return self.collaborators.key_pairs.create(ctx, key_pair)
+
+    def delete_key_pair(self, ctx: RequestContext, user_id: str, name: str) -> None:
+        self.collaborators.key_pairs.delete(user_id, name)
+
+    @needs_room
     def update_quota_set(self, ctx: RequestContext, project_id: str, limits: dict[str, int], force: bool) -> None:
         self.collaborators.quotas.update(project_id, limits, force=force)
 
     def delete_quota_set(self, ctx: RequestContext, project_id: str) -> None:
         self.collaborators.quotas.delete(project_id)
 
+    @needs_room
     def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: dict[str, int]) -> None:
         self.collaborators.quotas.update_class(class_name, limits)
 
+    @needs_room
+    def create_network(self, ctx: RequestContext, network: Network) -> Network:
+        return self.collaborators.networks.create(network)
+
+    @needs_room
+    def update_network(self, ctx: RequestContext, network: Network) -> Network:
+        return self.collaborators.networks.update(network)
+
+    def delete_network(self, ctx: RequestContext, network_id: str) -> None:
+        self.collaborators.networks.delete(network_id)
+
+    @needs_room
+    def create_subnet(self, ctx: RequestContext, subnet: Subnet, any_range: bool = False) -> Subnet:
+        return self.collaborators.subnets.create(subnet, any_range=any_range)
+
+    @needs_room
+    def update_subnet(self, ctx: RequestContext, subnet: Subnet) -> Subnet:
+        return self.collaborators.subnets.update(subnet)
+
+    def delete_subnet(self, ctx: RequestContext, subnet_id: str) -> None:
+        self.collaborators.subnets.delete(subnet_id)
+
+    @needs_room
+    def create_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
+        return self.collaborators.ports.create(port, fixed_ips)
+
+    @needs_room
+    def update_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
+        return self.collaborators.ports.update(port, fixed_ips)
+
+    def delete_port(self, ctx: RequestContext, port_id: str) -> None:
+        self.collaborators.ports.delete(port_id)
+
+    @needs_room
+    def ensure_default_security_group(self, ctx: RequestContext, project_id: str) -> None:
+        self.collaborators.security_groups.ensure_default([project_id])
+
+    @needs_room
+    def create_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
+        return self.collaborators.security_groups.create(group)
+
+    @needs_room
+    def update_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
+        return self.collaborators.security_groups.update(group)
+
+    def delete_security_group(self, ctx: RequestContext, group_id: str) -> None:
+        self.collaborators.security_groups.delete(group_id)
+
+    @needs_room
+    def create_security_group_rule(self, ctx: RequestContext, rule: SecurityGroupRule) -> SecurityGroupRule:
+        return self.collaborators.security_groups.create_rule(rule)
+
+    def delete_security_group_rule(self, ctx: RequestContext, rule_id: str) -> None:
+        self.collaborators.security_groups.delete_rule(rule_id)
+
+    @needs_room
     def create_image(self, ctx: RequestContext, image: Image) -> Image:
-        self._db.require_room()
         return self.collaborators.images.create(image)
 
     def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
@@ -238,6 +416,27 @@ class ConductorManager:
 
     def delete_image(self, ctx: RequestContext, image_id: str) -> None:
         self.collaborators.images.delete(image_id)
+
+    # -- asked by metadata services --------------------------------------------------------------------------------
+
+    def metadata_of_address(self, ctx: RequestContext, host: str, address: str) -> GuestMetadata:
+        return self.collaborators.guest_metadata.of_address(host, address)
+
+    @needs_room
+    def leave_password_of_address(self, ctx: RequestContext, host: str, address: str, password: str) -> None:
+        self.collaborators.guest_metadata.leave_password_of_address(host, address, password)
+
+    def metadata_of_instance(self, ctx: RequestContext, instance_uuid: str, project_id: str) -> GuestMetadata:
+        return self.collaborators.guest_metadata.of_instance(instance_uuid, project_id)
+
+    @needs_room
+    def leave_password(self, ctx: RequestContext, instance_uuid: str, project_id: str, password: str) -> None:
+        self.collaborators.guest_metadata.leave_password(instance_uuid, project_id, password)
+
+    # -- asked by console proxies ----------------------------------------------------------------------------------
+
+    def use_console_token(self, ctx: RequestContext, token: str) -> ConsoleGrant:
+        return self.collaborators.consoles.use_token(token)
 
     def update_service(
         self,
@@ -270,6 +469,10 @@ class ConductorManager:
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
         self.collaborators.services.heard(host, ctx.process)
         return self.collaborators.compute_nodes.instances_of_host(host)
+
+    def interfaces_of_host(self, ctx: RequestContext, host: str) -> dict[str, tuple[Vif, ...]]:
+        self.collaborators.services.heard(host, ctx.process)
+        return self.collaborators.ports.of_host(host)
 
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
         return self.collaborators.compute_nodes.hosts_of_instances(instance_uuids, own_host(ctx.sender))
@@ -330,6 +533,14 @@ class ConductorManager:
         self.collaborators.services.heard(host, ctx.process)
         self.collaborators.build_reports.begin_attempt(instance_uuid, attempt, host, step)
 
+    def image_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
+        self.collaborators.services.heard(host, ctx.process)
+        return self.collaborators.image_tokens.image_token(instance_uuid, image_id, host)
+
+    def image_upload_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
+        self.collaborators.services.heard(host, ctx.process)
+        return self.collaborators.image_tokens.upload_token(instance_uuid, image_id, host)
+
     def build_succeeded(
         self,
         ctx: RequestContext,
@@ -374,9 +585,17 @@ class ConductorManager:
         self.collaborators.services.heard(host, ctx.process)
         self.collaborators.terminate.delete_failed(instance_uuid, host, Failure(kind=kind, details=reason))
 
-    def begin_action(self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str) -> None:
+    def begin_action(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, again: bool = False
+    ) -> None:
         self.collaborators.services.heard(host, ctx.process)
-        self.collaborators.actions.begin_action(instance_uuid, action_id, host)
+        self.collaborators.actions.begin_action(instance_uuid, action_id, host, again=again)
+
+    def action_progressed(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, task_state: str
+    ) -> None:
+        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.actions.action_progressed(instance_uuid, action_id, host, task_state)
 
     def action_succeeded(
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, power_state: int
@@ -385,11 +604,20 @@ class ConductorManager:
         self.collaborators.actions.action_succeeded(instance_uuid, action_id, host, power_state)
 
     def action_failed(
-        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, reason: str, kind: str = ""
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        reason: str,
+        kind: str = "",
+        power_state: int | None = None,
+        untouched: bool = False,
     ) -> None:
         self.collaborators.services.heard(host, ctx.process)
         failure = Failure(kind=kind, details=reason)
-        self.collaborators.actions.action_failed(instance_uuid, action_id, host, failure)
+        actions = self.collaborators.actions
+        actions.action_failed(instance_uuid, action_id, host, failure, power_state, untouched=untouched)
 
     def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
         self.collaborators.services.heard(host, ctx.process)

@@ -16,7 +16,9 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.tasks.worker import Worker
 from minova.db import purge
-from minova.db.servers import tasks
+from minova.db.networks import ports
+from minova.db.quotas import give
+from minova.db.servers import request_specs, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims
 
@@ -62,6 +64,11 @@ class Purge:
         if self._is_first() and self._worker.run(changes.renumber):
             LOG.info("The numbers of host_changes were used up and begin at 1 again; each scheduler reads every host")
 
+    def forget_secrets(self) -> None:
+        """Passwords and files of servers whose builds are over."""
+        if self._is_first():
+            self._worker.run(request_specs.forget_secrets)
+
     def purge_history(self) -> None:
         """What is over of instances that live, or that have not been deleted for long."""
         seconds = float(self._conf.history_retention)
@@ -96,11 +103,20 @@ class Purge:
         def old_purged(session: Session, limit: int) -> int:
             return purge.purged_instances(session, at - timedelta(seconds=purged), limit)
 
+        def forsaken_ports(session: Session, limit: int) -> int:
+            """A conductor of release 0.1.0 that deletes a server knows no ports."""
+            servers = ports.forsaken(session, limit)
+            for instance_uuid in servers:
+                for project_id, gone_ports in sorted(ports.release(session, instance_uuid).items()):
+                    give(session, project_id, {"ports": gone_ports})
+            return len(servers)
+
         def workers(session: Session, limit: int) -> int:
             tasks.forget_workers(session, self._now() - 3600.0)
             return 0
 
         return [
+            Rule("ports of deleted servers", 1.0, forsaken_ports),
             Rule("instances", deleted, deleted_instances),
             Rule("purged_instances", purged, old_purged),
             Rule("diagnoses", diagnoses, old_diagnoses),

@@ -1,6 +1,6 @@
 """Options of minova-api."""
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 GROUP = "api"
 
@@ -8,9 +8,10 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "auth_strategy",
         default="noauth",
-        choices=["noauth", "http_basic"],
+        choices=["noauth", "http_basic", "keystone"],
         help="How requests are authenticated. noauth accepts every request as administrator, on "
-        "loopback only; http_basic checks user and password against http_basic_auth_user_file.",
+        "loopback only; http_basic checks user and password against http_basic_auth_user_file; keystone takes tokens of "
+        "OpenStack's identity service, as [keystone_authtoken] says.",
     ),
     cfg.StrOpt(
         "http_basic_auth_user_file",
@@ -47,6 +48,12 @@ OPTS: list[cfg.Opt] = [
         default=8774,
         deprecated_group="DEFAULT",
         help="Port that minova-api listens on; 0 takes a free one.",
+    ),
+    cfg.BoolOpt(
+        "nova_service_names",
+        default=True,
+        help="Whether the Compute API calls the services nova-compute, nova-conductor and so on, because scripts compare with these names. "
+        "Requests may use both names. minova's own command line always shows the names of the processes.",
     ),
     cfg.StrOpt(
         "ssl_cert_file",
@@ -96,6 +103,59 @@ OPTS: list[cfg.Opt] = [
         max=1 << 63,
         mutable=True,
         help="Most bytes of an image, as in Glance: 1 TiB. A larger upload is answered 413, at once if its length is announced.",
+    ),
+    cfg.BoolOpt(
+        "enable_instance_password",
+        default=True,
+        help="The answer to the creation of a server with a config drive has the administrator's password, which the guest reads there.",
+    ),
+    cfg.StrOpt(
+        "dhcp_domain",
+        default="novalocal",
+        help="Domain of the guests' host names, as they read them; empty: none. Read by minova-compute and minova-metadata.",
+    ),
+    cfg.StrOpt(
+        "config_drive_skip_versions",
+        default="1.0 2007-01-19 2007-03-01 2007-08-29 2007-10-10 2007-12-15 2008-02-01 2008-09-01",
+        help="Versions of EC2's layout that config drives leave out. Read by minova-compute.",
+    ),
+    cfg.StrOpt(
+        "vendordata_jsonfile_path",
+        help="A JSON object that guests read as vendor_data.json, and in vendor_data2.json as `static`. Read by "
+        "minova-compute and minova-metadata when they start.",
+    ),
+    cfg.ListOpt(
+        "vendordata_providers",
+        default=["StaticJSON"],
+        item_type=types.String(choices=["StaticJSON", "DynamicJSON"]),
+        help="Where vendor data come from: StaticJSON is vendordata_jsonfile_path, DynamicJSON the services of "
+        "vendordata_dynamic_targets.",
+    ),
+    cfg.ListOpt(
+        "vendordata_dynamic_targets",
+        default=[],
+        help="Services that are asked for each guest, NAME@URL: a POST with a JSON object (project-id, instance-id, image-id, "
+        "user-data, hostname, metadata, boot-roles). The JSON that they answer stands in vendor_data2.json under NAME.",
+    ),
+    cfg.StrOpt(
+        "vendordata_dynamic_ssl_certfile",
+        default="",
+        help="Certificates (PEM) of authorities that those services are trusted by; empty: the system's.",
+    ),
+    cfg.IntOpt("vendordata_dynamic_connect_timeout", default=5, min=3, help="Seconds to connect to such a service."),
+    cfg.IntOpt("vendordata_dynamic_read_timeout", default=5, min=1, help="Seconds until such a service answers."),
+    cfg.BoolOpt(
+        "vendordata_dynamic_failure_fatal",
+        default=False,
+        help="Whether a service that does not answer fails the build of a guest with a config drive, and the requests to the "
+        "metadata service. Otherwise its vendor data are {}.",
+    ),
+    cfg.IntOpt(
+        "metadata_cache_expiration",
+        default=15,
+        min=0,
+        help="Seconds for which minova-metadata keeps what Neutron's proxy asks of a guest. What a guest of a local network asks is "
+        "kept for one second at most, because another guest may get its address.",
     ),
     cfg.StrOpt("images_path", default="$state_path/images", help="Folder of the image store."),
 ]

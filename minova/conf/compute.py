@@ -17,6 +17,31 @@ OPTS: list[cfg.Opt] = [
         help="Folder of the instances' disks and of the image cache. Hosts may share it: each removes only disks of its own.",
     ),
     cfg.StrOpt(
+        "preallocate_images",
+        default="none",
+        choices=["none", "space"],
+        help="space: new root, ephemeral and swap disks take all their space at once (fallocate), and a build fails where it is not "
+        "free. Their file system must be able to.",
+    ),
+    cfg.IntOpt(
+        "max_local_block_devices",
+        default=3,
+        min=-1,
+        help="Local disks of a new server, its root disk among them; -1: no limit. Read by minova-api.",
+    ),
+    cfg.StrOpt(
+        "config_drive_format",
+        default="iso9660",
+        choices=["iso9660", "vfat"],
+        help="File system of new config drives: iso9660 is a CD of the guest, vfat a disk (and needs mkfs.vfat and mcopy).",
+    ),
+    cfg.BoolOpt(
+        "force_config_drive",
+        default=False,
+        mutable=True,
+        help="Every new server gets a config drive. Read by minova-api; Nova's computes read it.",
+    ),
+    cfg.StrOpt(
         "image_cache_subdirectory_name",
         default="_base",
         deprecated_group="image_cache",
@@ -37,6 +62,12 @@ OPTS: list[cfg.Opt] = [
         default=600,
         help="Seconds between comparisons of all power states with the hypervisor's; 0 means 60, negative switches them off. Each "
         "audit compares those of its node, too.",
+    ),
+    cfg.BoolOpt(
+        "resume_guests_state_on_host_boot",
+        default=False,
+        help="At the start of minova-compute, run guests again that are off and ran when they were last seen, as after a reboot of "
+        "the host. Otherwise their servers become SHUTOFF. A guest that shut itself down while minova-compute was away runs again, too.",
     ),
     cfg.StrOpt(
         "running_deleted_instance_action",
@@ -71,7 +102,35 @@ OPTS: list[cfg.Opt] = [
         default=60,
         min=0,
         help="Seconds that a guest has to shut itself down when its server is stopped; then its domain is destroyed. An image may "
-        "say otherwise with its property os_shutdown_timeout. 0: it is destroyed at once.",
+        "say otherwise with its property os_shutdown_timeout. 0: it is destroyed at once. [conductor] action_timeout is above both.",
+    ),
+    cfg.IntOpt(
+        "reclaim_instance_interval",
+        default=0,
+        min=0,
+        help="Seconds for which a deleted server can be restored: it is SOFT_DELETED, off, and keeps its place. 0: it is deleted "
+        "at once. Read by minova-conductor, again without a restart.",
+        mutable=True,
+    ),
+    cfg.IntOpt(
+        "shelved_offload_time",
+        default=0,
+        min=-1,
+        help="Seconds for which a shelved server stays on its host, from which it starts again soon. 0: it leaves its host as soon as "
+        "it is shelved. -1: it stays until shelveOffload is requested. Read by minova-conductor, again without a restart.",
+        mutable=True,
+    ),
+    cfg.IntOpt(
+        "shelved_poll_interval",
+        default=3600,
+        min=-1,
+        help="Seconds between looks for shelved servers whose shelved_offload_time is over. 0: 60 seconds. -1: never. "
+        "Read by minova-conductor.",
+    ),
+    cfg.ListOpt(
+        "non_inheritable_image_properties",
+        default=["cache_in_nova", "bittorrent"],
+        help="Properties of a server's image that images made of the server do not get. Read by minova-api.",
     ),
     cfg.IntOpt(
         "max_concurrent_builds",

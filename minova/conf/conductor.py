@@ -58,7 +58,8 @@ OPTS: list[cfg.Opt] = [
         default=600,
         min=10,
         help="Seconds that a host may take for a server action, such as a stop. It is asked again with growing pauses; then the "
-        "action fails and the instance is as before. Keep it longer than shutdown_timeout of the computes.",
+        "action fails and the instance is as before. Computes read it, too: no guest is waited for so long that less than a minute "
+        "of it is left.",
     ),
     cfg.IntOpt(
         "diagnosis_retention",

@@ -10,7 +10,11 @@ OPTS: list[cfg.Opt] = [
         default="http://127.0.0.1:8774",
         help="URL of the image service: minova-api.",
     ),
-    cfg.StrOpt("username", help="User for an image service with auth_strategy http_basic."),
+    cfg.StrOpt(
+        "username",
+        help="User for an image service that is not minova-api, or for one beside conductors of 0.1.0. minova-api takes the "
+        "conductors' tokens, and a compute needs no user there.",
+    ),
     cfg.StrOpt("password", secret=True, help="Password of username."),
     cfg.StrOpt(
         "cafile",

@@ -30,11 +30,23 @@ OPTS: list[cfg.Opt] = [
         default=[],
         help="Machine types by architecture, such as x86_64=q35; unset: libvirt's default.",
     ),
+    cfg.StrOpt(
+        "images_type",
+        default="default",
+        choices=["default", "qcow2", "raw"],
+        help="Format of new root disks: qcow2 (the default) stands on the cached image, raw is a copy of it. Disks that are there keep "
+        "their format.",
+    ),
     cfg.ListOpt(
         "disk_cachemodes",
         default=[],
         help="Cache modes by disk type, such as file=writeback; unset: none where the file system has O_DIRECT, "
         "else writeback.",
+    ),
+    cfg.StrOpt(
+        "rng_dev_path",
+        default="/dev/urandom",
+        help="Where the random number generators of guests read (hw_rng_model of an image).",
     ),
     cfg.IntOpt(
         "console_log_max_kb",
@@ -43,5 +55,11 @@ OPTS: list[cfg.Opt] = [
         max=1 << 20,
         help="A guest's console log that is larger is emptied, and its end of this size kept as console.log.0. The compute "
         "looks every 10 s. It matters where libvirt runs without virtlogd; virtlogd's own limit (max_size) is as large.",
+    ),
+    cfg.IntOpt(
+        "wait_soft_reboot_seconds",
+        default=120,
+        min=0,
+        help="Seconds that a guest has to shut itself down for a soft reboot; then it is rebooted hard.",
     ),
 ]

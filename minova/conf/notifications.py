@@ -11,6 +11,18 @@ OPTS: list[cfg.Opt] = [
         deprecated_group="DEFAULT",
         help="Send compute.instance.update when the vm_state of an instance changes, or its task_state too; unset: never.",
     ),
+    cfg.StrOpt(
+        "notification_format",
+        default="unversioned",
+        choices=["unversioned", "versioned", "both"],
+        deprecated_group="DEFAULT",
+        help="Which of Nova's two kinds of notifications are sent.",
+    ),
+    cfg.ListOpt(
+        "versioned_notifications_topics",
+        default=["versioned_notifications"],
+        help="Topics of versioned notifications; unversioned ones go to [oslo_messaging_notifications] topics.",
+    ),
     cfg.IntOpt(
         "queue_size",
         default=10000,

@@ -13,7 +13,7 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.StrOpt(
         "auth_strategy",
-        choices=["noauth", "http_basic", "noauth2"],
+        choices=["noauth", "http_basic", "noauth2", "keystone"],
         help="How requests to minova-placement-api are authenticated; unset: as [api] auth_strategy. noauth2 takes an X-Auth-Token "
         "USER:PROJECT for what it says, where admin is the administrator and no token is 401; like noauth it is refused "
         "on any address but loopback.",

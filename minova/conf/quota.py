@@ -1,4 +1,4 @@
-"""Options of quotas: the limits of a project that has none of its own. Names and defaults are Nova's."""
+"""Options of quotas: the limits of a project that has none of its own. Names and defaults are Nova's, Neutron's and Glance's."""
 
 from oslo_config import cfg
 
@@ -15,6 +15,11 @@ _COUNTED = (
     ("key_pairs", 100, "Key pairs of a user."),
     ("server_groups", 10, "Server groups of a project."),
     ("server_group_members", 10, "Servers of a server group."),
+    ("networks", 100, "Networks of a project."),
+    ("subnets", 100, "Subnets of a project."),
+    ("ports", 500, "Ports of a project."),
+    ("security_group", 10, "Security groups of a project."),
+    ("security_group_rule", 100, "Rules of all security groups of a project."),
     ("image_count_total", -1, "Images of a project."),
     ("image_size_total", -1, "MB (2**20 bytes) of the data of a project's images."),
 )

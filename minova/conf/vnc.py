@@ -9,6 +9,17 @@ OPTS: list[cfg.Opt] = [
     cfg.HostAddressOpt(
         "server_listen",
         default="127.0.0.1",
-        help="Address that the guests' VNC consoles listen on.",
+        help="Address that the guests' VNC consoles listen on. They ask for no password: let only minova-consoleproxy reach it.",
+    ),
+    cfg.IPOpt(
+        "server_proxyclient_address",
+        default="127.0.0.1",
+        help="IP address of this host at which minova-consoleproxy reaches the guests' VNC consoles.",
+    ),
+    cfg.URIOpt(
+        "novncproxy_base_url",
+        default="http://127.0.0.1:6080/vnc_lite.html",
+        schemes=["http", "https"],
+        help="Address of the page of noVNC, as browsers reach minova-consoleproxy. Of minova-api.",
     ),
 ]

@@ -35,6 +35,9 @@ class Role(StrEnum):
     API = "api"
     COMPUTE = "compute"
     CONDUCTOR = "conductor"
+    CONSOLEPROXY = "consoleproxy"
+    METADATA = "metadata"
+    METADATA_PROXY = "metadataproxy"
     SCHEDULER = "scheduler"
 
 

@@ -3,7 +3,7 @@
 Releases before 1.7 ask everything at the topic `conductor`, where it is served to them unless services have users of their own.
 """
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by, cast, contract
@@ -11,25 +11,39 @@ from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.console import ConsoleGrant
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.flavor import Flavor
+from minova.objects.guest_metadata import GuestMetadata
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
+from minova.objects.key_pair import KeyPair
 from minova.objects.migration import Migration, Moved
+from minova.objects.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
 from minova.objects.node_audit import NodeAudit
 from minova.objects.numa import InstanceNUMATopology
+from minova.objects.server_changes import ServerChanges
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service, ServiceInstructions
+from minova.objects.vif import Vif
 
 
 @called_by(Role.API, topic="conductor_api", topic_since="1.7")
 class ForApi(Protocol):
     """What the API asks."""
 
-    @call
-    def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
-        """Write instances, specs, actions and tasks in one transaction; answer before they are built.
+    @call(added={"key_pair": "1.7", "with_drive": "1.7"})
+    def create_servers(
+        self,
+        ctx: RequestContext,
+        request: CreateServers,
+        key_pair: KeyPair | None = None,
+        with_drive: bool = False,
+    ) -> CreatedServers:
+        """Write instances, specs, actions and tasks in one transaction; answer before they are built. The servers keep the
+        text of `key_pair`. `with_drive`: the request is for config drives, access addresses, tags, a host name or a requested
+        host, which older conductors would lose.
 
         Conflict: the same `request_uuid` came before with another body. Repeated with the same one: the same answer.
         """
@@ -45,17 +59,56 @@ class ForApi(Protocol):
         """How many more of it fit, `limit` on each host at most; nothing is written."""
         ...
 
-    @call
-    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """NotFound when there is none. Deleting what is being deleted is no error."""
+    @call(added={"override_lock": "1.7", "force": "1.7"})
+    def delete_server(
+        self, ctx: RequestContext, instance_uuid: str, override_lock: bool = False, force: bool = False
+    ) -> None:
+        """NotFound when there is none. Deleting what is being deleted is no error. Conflict: it is locked. With
+        `reclaim_instance_interval` it can be restored for a while, unless `force` is set.
+
+        `override_lock`, here and below: the API lets the caller change locked servers.
+        """
         ...
 
     @call(since="1.7")
-    def start_action(self, ctx: RequestContext, instance_uuid: str, action: str) -> None:
-        """Begin a server action, one of `objects/server_actions.py`, and answer before it is done.
+    def start_action(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action: str,
+        arguments: dict[str, Any] | None = None,
+        override_lock: bool = False,
+    ) -> None:
+        """Begin a server action, a kind of `objects/server_actions.py`, and answer before it is done. `arguments`: of the compute's method.
 
-        NotFound: there is no such server. Conflict: its state does not allow the action. BadRequest: there is no such action.
+        NotFound: there is no such server. Conflict: its state does not allow the action, or its host is down. BadRequest: there is no
+        such action.
         """
+        ...
+
+    @call(since="1.7")
+    def create_console_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
+        """A token that opens the console once, within `[consoleauth] token_ttl`.
+
+        NotFound: there is no such server. Conflict: it has no host. BadRequest: there is no such console.
+        """
+        ...
+
+    @call(since="1.7")
+    def update_server(
+        self, ctx: RequestContext, instance_uuid: str, changes: ServerChanges, override_lock: bool = False
+    ) -> None:
+        """NotFound. Conflict: it is locked, or its state does not allow the change. Forbidden: too many items of metadata."""
+        ...
+
+    @call(since="1.7")
+    def reset_server_state(self, ctx: RequestContext, instance_uuid: str, vm_state: str) -> None:
+        """To active or error, without a task. NotFound. BadRequest: another state. Conflict: it is built, moved or deleted."""
+        ...
+
+    @call(since="1.7")
+    def clear_server_password(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """The guest may leave another one. NotFound. Idempotent."""
         ...
 
     @call
@@ -63,8 +116,23 @@ class ForApi(Protocol):
         """Conflict: name or flavorid is taken."""
         ...
 
+    @call(since="1.7")
+    def update_flavor(self, ctx: RequestContext, flavorid: str, description: str | None) -> Flavor:
+        """NotFound: there is no such flavor."""
+        ...
+
     @call
     def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None: ...
+
+    @call(since="1.7")
+    def add_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
+        """The projects that may then use it. NotFound: no such flavor. Conflict: this one has access."""
+        ...
+
+    @call(since="1.7")
+    def remove_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
+        """The projects that may then use it. NotFound: no such flavor, or this one has no access."""
+        ...
 
     @call(since="1.1")
     def update_flavor_extra_specs(
@@ -113,6 +181,16 @@ class ForApi(Protocol):
         ...
 
     @call(since="1.7")
+    def create_key_pair(self, ctx: RequestContext, key_pair: KeyPair) -> KeyPair:
+        """Conflict: the user has one of the name. Forbidden: too many."""
+        ...
+
+    @call(since="1.7")
+    def delete_key_pair(self, ctx: RequestContext, user_id: str, name: str) -> None:
+        """NotFound. Servers that were created with it keep its text."""
+        ...
+
+    @call(since="1.7")
     def update_quota_set(self, ctx: RequestContext, project_id: str, limits: dict[str, int], force: bool) -> None:
         """Set these limits of a project; -1 is none. BadRequest: without `force` one is below what is used."""
         ...
@@ -125,6 +203,84 @@ class ForApi(Protocol):
     @call(since="1.7")
     def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: dict[str, int]) -> None:
         """Set these limits of a class; those of `default` hold for projects without limits of their own."""
+        ...
+
+    @call(since="1.7")
+    def create_network(self, ctx: RequestContext, network: Network) -> Network:
+        """SegmentInUse: another network has its physical network, or this VLAN of it."""
+        ...
+
+    @call(since="1.7")
+    def update_network(self, ctx: RequestContext, network: Network) -> Network:
+        """Replace what may change. RevisionNumberConstraintFailed: it has changed since it was read."""
+        ...
+
+    @call(since="1.7")
+    def delete_network(self, ctx: RequestContext, network_id: str) -> None:
+        """With its subnets. NetworkInUse: it has ports."""
+        ...
+
+    @call(since="1.7")
+    def create_subnet(self, ctx: RequestContext, subnet: Subnet, any_range: bool = False) -> Subnet:
+        """OverlappingSubnets: another subnet has addresses of its range. `any_range`: see `Subnets.create`."""
+        ...
+
+    @call(since="1.7")
+    def update_subnet(self, ctx: RequestContext, subnet: Subnet) -> Subnet:
+        """As `update_network`. IpAddressAlreadyAllocated: a port has the address of the gateway."""
+        ...
+
+    @call(since="1.7")
+    def delete_subnet(self, ctx: RequestContext, subnet_id: str) -> None:
+        """SubnetInUse: ports have addresses of it."""
+        ...
+
+    @call(since="1.7")
+    def create_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
+        """`fixed_ips` None: the next free address of each IP version. An empty `mac_address`: one is chosen.
+
+        IpAddressGenerationFailure: no address is left. IpAddressAlreadyAllocated, MacAddressInUse: another port has it.
+        """
+        ...
+
+    @call(since="1.7")
+    def update_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
+        """As `update_network`; `fixed_ips` None: the addresses stay. Raises as `create_port`."""
+        ...
+
+    @call(since="1.7")
+    def delete_port(self, ctx: RequestContext, port_id: str) -> None:
+        """Its addresses are free again."""
+        ...
+
+    @call(since="1.7")
+    def ensure_default_security_group(self, ctx: RequestContext, project_id: str) -> None:
+        """The project has its default group. Idempotent."""
+        ...
+
+    @call(since="1.7")
+    def create_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
+        """With rules that let everything out. Forbidden: the quota is used up."""
+        ...
+
+    @call(since="1.7")
+    def update_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
+        """Its name and description, as `update_network`."""
+        ...
+
+    @call(since="1.7")
+    def delete_security_group(self, ctx: RequestContext, group_id: str) -> None:
+        """SecurityGroupInUse: a port has it, or a rule of another group names it."""
+        ...
+
+    @call(since="1.7")
+    def create_security_group_rule(self, ctx: RequestContext, rule: SecurityGroupRule) -> SecurityGroupRule:
+        """SecurityGroupRuleExists: its group has such a rule."""
+        ...
+
+    @call(since="1.7")
+    def delete_security_group_rule(self, ctx: RequestContext, rule_id: str) -> None:
+        """Ports that run feel it at once."""
         ...
 
     @call
@@ -156,6 +312,49 @@ class ForApi(Protocol):
 
         NotFound: no such service. Conflict: its host has instances, migrations in progress or builds.
         """
+        ...
+
+
+@called_by(Role.CONSOLEPROXY, topic="conductor_api", topic_since="1.7")
+class ForConsoleProxies(Protocol):
+    """What console proxies ask."""
+
+    @call(since="1.7")
+    def use_console_token(self, ctx: RequestContext, token: str) -> ConsoleGrant:
+        """What the token opens. It opens nothing a second time.
+
+        Forbidden: there is no such token, it has expired or was used, or its server is gone.
+        """
+        ...
+
+
+@called_by(Role.METADATA, topic="conductor_api", topic_since="1.7", speaks_for_host=True)
+class ForMetadata(Protocol):
+    """What the metadata service of a host asks, for its guests on `local` networks, which it knows by their addresses."""
+
+    @call(since="1.7")
+    def metadata_of_address(self, ctx: RequestContext, host: str, address: str) -> GuestMetadata:
+        """NotFound: no instance of this host has the address on a `local` network."""
+        ...
+
+    @call(since="1.7")
+    def leave_password_of_address(self, ctx: RequestContext, host: str, address: str, password: str) -> None:
+        """NotFound as of `metadata_of_address`. Conflict: there is one. BadRequest: it is too long."""
+        ...
+
+
+@called_by(Role.METADATA_PROXY, topic="conductor_api", topic_since="1.7")
+class ForMetadataProxies(Protocol):
+    """What the metadata service asks for Neutron's proxy, which says whose request it is and signs that."""
+
+    @call(since="1.7")
+    def metadata_of_instance(self, ctx: RequestContext, instance_uuid: str, project_id: str) -> GuestMetadata:
+        """NotFound: the project has no such server."""
+        ...
+
+    @call(since="1.7")
+    def leave_password(self, ctx: RequestContext, instance_uuid: str, project_id: str, password: str) -> None:
+        """NotFound, Conflict and BadRequest as of the others."""
         ...
 
 
@@ -192,6 +391,11 @@ class ForComputes(Protocol):
     @call
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
         """For `init_host`: what this host should have."""
+        ...
+
+    @call(since="1.7")
+    def interfaces_of_host(self, ctx: RequestContext, host: str) -> dict[str, tuple[Vif, ...]]:
+        """The interfaces of the host's instances, by instance, with what they let through now."""
         ...
 
     @call(since="1.6", of_no_host=True)
@@ -289,6 +493,23 @@ class ForComputes(Protocol):
         """Is attempt N still mine? Also notes the step (a task_state). StaleAttempt: it is not; stop and clean up."""
         ...
 
+    @call(since="1.7")
+    def image_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
+        """A fresh token for the download of an image, which the instance or its open build on this host uses.
+
+        StaleAttempt: it has none such on this host.
+        """
+        ...
+
+    @call(since="1.7")
+    def image_upload_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
+        """A fresh token for the upload of the image that this host makes of the instance now.
+
+        StaleAttempt: it makes none such. ImageDeleted: it was deleted meanwhile. Conflict: all its bytes have come, so
+        that the action is done.
+        """
+        ...
+
     @call(added={"node": "1.6"})
     def build_succeeded(
         self,
@@ -345,8 +566,20 @@ class ForComputes(Protocol):
         ...
 
     @call(since="1.7")
-    def begin_action(self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str) -> None:
-        """Is this action still in progress on this host? StaleAttempt: it is not; leave the instance alone."""
+    def begin_action(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, again: bool = False
+    ) -> None:
+        """Is this action still in progress on this host? StaleAttempt: it is not; leave the instance alone.
+
+        `again`: asked in the middle of it, before a step that changes the guest.
+        """
+        ...
+
+    @call(since="1.7")
+    def action_progressed(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, task_state: str
+    ) -> None:
+        """The action has come to this task state, and gets its whole time again. Idempotent. StaleAttempt: as of `begin_action`."""
         ...
 
     @call(since="1.7")
@@ -358,9 +591,20 @@ class ForComputes(Protocol):
 
     @call(since="1.7")
     def action_failed(
-        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, reason: str, kind: str = ""
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        reason: str,
+        kind: str = "",
+        power_state: int | None = None,
+        untouched: bool = False,
     ) -> None:
-        """The host could not do the action: the instance is as before. Idempotent; a stale report is ignored."""
+        """The host could not do the action. Idempotent; a stale report is ignored. `power_state`: the guest's, if it is known.
+
+        `untouched`: nothing has happened to the guest.
+        """
         ...
 
     @call
@@ -370,7 +614,7 @@ class ForComputes(Protocol):
 
 
 @contract
-class ConductorApi(ForApi, ForServices, ForComputes, Protocol):
+class ConductorApi(ForApi, ForConsoleProxies, ForMetadata, ForMetadataProxies, ForServices, ForComputes, Protocol):
     TOPIC: ClassVar[str] = "conductor"
     VERSION: ClassVar[str] = "1.7"
     HISTORY: ClassVar[dict[str, str]] = {
@@ -381,5 +625,5 @@ class ConductorApi(ForApi, ForServices, ForComputes, Protocol):
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
-        "1.7": "server actions; kinds of failures; the topic conductor_api; quotas",
+        "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests",
     }

@@ -12,10 +12,23 @@ from sqlalchemy import bindparam, case, delete, func, insert, select, union_all,
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import Image, Instance, InstanceGroup, Quota, QuotaClass, QuotaUsage
+from minova.db.models import (
+    Image,
+    Instance,
+    InstanceGroup,
+    Network,
+    Port,
+    Quota,
+    QuotaClass,
+    QuotaUsage,
+    SecurityGroup,
+    SecurityGroupRule,
+    Subnet,
+)
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image as ImageRecord
 from minova.objects.quota import COUNTED, DEFAULT_CLASS, RESOURCES, UNLIMITED, Overrun, overruns, refusal
+from minova.objects.states import TaskState, VmState
 
 MB = 2**20
 
@@ -133,6 +146,12 @@ def give(session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
             _rowcount(session, _GIVE, {"b_project": project_id, "b_resource": name, "b_n": amount})
 
 
+def add(session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
+    """Counts again what exists, past every limit. What the project has never used is counted at its first use."""
+    for name, amount in sorted(amounts.items()):
+        _rowcount(session, _TAKE, {"b_project": project_id, "b_resource": name, "b_n": amount, "b_limit": UNLIMITED})
+
+
 def usages_of(session: Session, project_id: str) -> dict[str, int]:
     """The counted ones. Empty before the first use."""
     query = select(QuotaUsage.resource, QuotaUsage.used).where(QuotaUsage.project_id == project_id)
@@ -202,9 +221,14 @@ def counted(session: Session, project_id: str, names: Collection[str]) -> dict[s
 
 
 def _count_servers(session: Session, project_id: str) -> dict[str, int]:
-    """Those whose record is not destroyed: also of failed builds, as in Nova."""
+    """Those whose record is not destroyed: also of failed builds, and none that is soft-deleted, as in Nova."""
     total: Counter[str] = Counter()
-    query = select(Instance.flavor).where(Instance.project_id == project_id, Instance.deleted_at.is_(None))
+    query = select(Instance.flavor).where(
+        Instance.project_id == project_id,
+        Instance.deleted_at.is_(None),
+        # One that is being restored counts.
+        (Instance.vm_state != VmState.SOFT_DELETED) | (Instance.task_state == TaskState.RESTORING),
+    )
     for flavor in session.scalars(query):
         total.update(of_servers(flavor))
     return dict(total)
@@ -213,6 +237,22 @@ def _count_servers(session: Session, project_id: str) -> dict[str, int]:
 def _count_groups(session: Session, project_id: str) -> dict[str, int]:
     query = select(func.count(InstanceGroup.id)).where(InstanceGroup.project_id == project_id)
     return {"server_groups": int(session.scalar(query) or 0)}
+
+
+_OF_NETWORKS: Mapping[str, Any] = {
+    "networks": Network,
+    "subnets": Subnet,
+    "ports": Port,
+    "security_group": SecurityGroup,
+    "security_group_rule": SecurityGroupRule,
+}
+
+
+def _count_networks(session: Session, project_id: str) -> dict[str, int]:
+    return {
+        name: int(session.scalar(select(func.count(table.id)).where(table.project_id == project_id)) or 0)
+        for name, table in _OF_NETWORKS.items()
+    }
 
 
 def _count_images(session: Session, project_id: str) -> dict[str, int]:
@@ -234,13 +274,21 @@ _COUNTERS: Mapping[str, Counted] = {
     "cores": _count_servers,
     "ram": _count_servers,
     "server_groups": _count_groups,
+    "networks": _count_networks,
+    "subnets": _count_networks,
+    "ports": _count_networks,
+    "security_group": _count_networks,
+    "security_group_rule": _count_networks,
     "image_count_total": _count_images,
     "image_size_total": _count_images,
 }
 
 
-def give_server(session: Session, instance_uuid: str) -> None:
-    """Takes back what a server counts, in the transaction that destroys its record."""
+def give_server(session: Session, instance_uuid: str, more: Mapping[str, int] = {}, *, counted: bool = True) -> None:
+    """Takes back what a server counts, and `more` of its project, in the transaction that destroys its record.
+
+    `counted` False: it was soft-deleted, and counts no more.
+    """
     query = select(Instance.project_id, Instance.flavor).where(Instance.uuid == instance_uuid)
     for project_id, flavor in session.execute(query).all():
-        give(session, project_id, of_servers(flavor))
+        give(session, project_id, {**(of_servers(flavor) if counted else {}), **more})

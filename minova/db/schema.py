@@ -25,6 +25,7 @@ CHANGED = (
     "compute_nodes",
     "instance_action_events",
     "instance_faults",
+    "instances",
     "migrations",
     "services",
     "tasks",

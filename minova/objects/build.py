@@ -15,7 +15,11 @@ from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 
 
 class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """All of `build_and_run_instance`: carried whole, so that an audit can hand it out again when the cast was lost."""
+    """All of `build_and_run_instance`: carried whole, so that an audit can hand it out again when the cast was lost.
+
+    `image_token`: for the download of the instance's image, soon; None: the host asks for one (`ConductorApi.image_token`).
+    `availability_zone`: of the host, for a guest with a config drive; empty: the default one.
+    """
 
     instance: Instance
     attempt: int
@@ -28,6 +32,8 @@ class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
     block_device_mapping: tuple[dict[str, Any], ...] = ()
     injected_files: tuple[dict[str, str], ...] = ()
     admin_password: str | None = None
+    image_token: str | None = None
+    availability_zone: str = ""
 
 
 class InstanceClaim(msgspec.Struct, frozen=True, kw_only=True):

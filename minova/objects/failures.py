@@ -20,24 +20,33 @@ INTERNAL_ERROR = "InternalError"
 TEXTS: Mapping[str, str] = {
     "ImageUnacceptable": "The image cannot be booted: it is damaged, unsafe, not of its declared format, or does not fit the flavor.",
     "BadRequest": "The request asks for something that no host can do.",
+    "GuestDataUnacceptable": "The user data or files of the server cannot be written to a config drive.",
     "HardwareNotOffered": "The host does not offer the hardware that the image or the flavor asks for.",
     "ComputeResourcesUnavailable": "The host has no room left for the server.",
     "DiskFull": "There is no disk space left on the host.",
     "HypervisorUnavailable": "The hypervisor of the host could not do it.",
     "ServiceUnavailable": "Another service did not answer the host.",
     "NotFound": "The host does not know the server.",
+    "ImageDeleted": "The image was deleted meanwhile.",
+    "ImageQuotaExceeded": "The quota of the project does not allow another image of this size.",
     "Conflict": "The server is in use by another operation on the host.",
+    "GuestAgentNotEnabled": "The agent in the guest is not enabled.",
+    "GuestAgentUnresponsive": "The agent in the guest does not answer.",
+    "GuestNotRunning": "The guest is not running.",
+    "QuiesceFailed": "The file systems of the guest could not be held still.",
     "PeerTooOld": "The host runs an older release, which cannot do it.",
     INTERNAL_ERROR: "An internal error occurred on the host. An administrator sees the reason.",
     "HostDown": "The host does not answer.",
     "HostTooSlow": "The host did not report in time.",
+    "Interrupted": "Another action was requested meanwhile.",
+    "ResultUnknown": "The host was interrupted. Whether it was done is not known.",
     "BuildTimeout": "The server was not built in time.",
     "NoScheduler": "No scheduler answered in time.",
     "UnsupportedPolicyException": "No scheduler serves the policy of the server group.",
     "SchedulingFailed": "The scheduler failed. An administrator sees the reason.",
 }
 # What every host would refuse alike: another one is not tried.
-CAUSED_BY_REQUEST = frozenset({"ImageUnacceptable", "BadRequest"})
+CAUSED_BY_REQUEST = frozenset({"ImageUnacceptable", "GuestDataUnacceptable", "BadRequest"})
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from minova.objects.image import Image
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import InstancePCIRequest, PciDevice
 from minova.objects.states import PowerState, TaskState, VmState
+from minova.objects.vif import Vif
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +25,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """`host` and `node` are set by the compute's claim, not by the scheduler's choice, as in Nova.
 
     `numa_topology` is what is asked for until the claim, and as fitted to the host's cells from then on.
+    `network_info`: its interfaces, in their order, as they were when this was read.
     `attempt` is the number of the build attempt that the conductor has committed last (0: none yet).
     """
 
@@ -48,10 +50,13 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     system_metadata: dict[str, str] = {}
     user_data: str | None = None
     key_name: str | None = None
+    key_data: str | None = None
+    key_type: str | None = None
     config_drive: bool = False
     numa_topology: InstanceNUMATopology | None = None
     pci_requests: tuple[InstancePCIRequest, ...] = ()
     pci_devices: tuple[PciDevice, ...] = ()
+    network_info: tuple[Vif, ...] = ()
     progress: int = 0
     created_at: datetime | None = None
     updated_at: datetime | None = None

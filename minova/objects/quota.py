@@ -15,13 +15,14 @@ DEFAULT_CLASS = "default"
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
     """`counted`: by project, in `quota_usages`; what is not limits one request or one thing. `option`: in [quota]; None: there is no limit.
 
-    `in_compute`: shown by the Compute API.
+    `in_compute`: shown by the Compute API; `in_network`: never shown there, and limited by options alone.
     """
 
     name: str
     option: str | None
     counted: bool = False
     in_compute: bool = True
+    in_network: bool = False
 
 
 RESOURCES: Mapping[str, Resource] = {
@@ -42,6 +43,12 @@ RESOURCES: Mapping[str, Resource] = {
         Resource(name="floating_ips", option=None),
         Resource(name="security_groups", option=None),
         Resource(name="security_group_rules", option=None),
+        # The Network API's.
+        Resource(name="networks", option="networks", counted=True, in_network=True),
+        Resource(name="subnets", option="subnets", counted=True, in_network=True),
+        Resource(name="ports", option="ports", counted=True, in_network=True),
+        Resource(name="security_group", option="security_group", counted=True, in_network=True),
+        Resource(name="security_group_rule", option="security_group_rule", counted=True, in_network=True),
         # The Image API's: bytes are counted, and limited in MB.
         Resource(name="image_count_total", option="image_count_total", counted=True, in_compute=False),
         Resource(name="image_size_total", option="image_size_total", counted=True, in_compute=False),

@@ -4,12 +4,13 @@ from typing import Any
 
 import msgspec
 
+from minova.objects.disk_config import DiskConfig
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 
 
 class ServerRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides where servers go. `image` None: of whatever image."""
+    """What decides where servers go. `image` None: of whatever image. A requested host, unlike a forced one, must pass the filters."""
 
     flavor: Flavor
     image: Image | None = None
@@ -17,12 +18,14 @@ class ServerRequest(msgspec.Struct, frozen=True, kw_only=True):
     availability_zone: str | None = None
     force_host: str | None = None
     force_node: str | None = None
+    requested_host: str | None = None
+    requested_node: str | None = None
     scheduler_hints: dict[str, Any] = {}
 
 
 class CreateServers(ServerRequest, frozen=True, kw_only=True):
     """A checked request. `request_uuid` comes from the client, so that a repeated request makes nothing twice;
-    `body_hash` tells a repetition from another request with the same UUID.
+    `body_hash` tells a repetition from another request with the same UUID. `hostname`: for one server, as it is written.
     """
 
     name: str
@@ -35,14 +38,21 @@ class CreateServers(ServerRequest, frozen=True, kw_only=True):
     key_name: str | None = None
     config_drive: bool = False
     hostname: str | None = None
+    access_ip_v4: str | None = None
+    access_ip_v6: str | None = None
     description: str | None = None
+    tags: tuple[str, ...] = ()
     requested_networks: tuple[dict[str, Any], ...] = ()
     security_groups: tuple[str, ...] = ()
     block_device_mapping: tuple[dict[str, Any], ...] = ()
     injected_files: tuple[dict[str, str], ...] = ()
     admin_password: str | None = None
+    disk_config: DiskConfig = "MANUAL"
 
 
 class CreatedServers(msgspec.Struct, frozen=True, kw_only=True):
+    """`admin_password`: that the guests read on their config drives; of a repeated request only until they are built."""
+
     reservation_id: str
     instance_uuids: tuple[str, ...]
+    admin_password: str | None = None

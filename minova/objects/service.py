@@ -15,7 +15,7 @@ class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
     `compute_id`: the identity on the host's own disk; None when it has none yet. `process`: random for each process.
     `lock`: names the file that the process keeps locked, so that two processes with the same `lock` cannot live at the
     same time; None when that cannot be told. `place`: where the process runs, for people. `nodes`: the nodes that the
-    driver reports; empty while the hypervisor does not answer.
+    driver reports; empty while the hypervisor does not answer. `console_addresses`: where the host serves consoles of guests.
     """
 
     process: str
@@ -23,6 +23,7 @@ class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
     lock: str | None = None
     place: str = ""
     nodes: tuple[str, ...] = ()
+    console_addresses: tuple[str, ...] = ()
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):

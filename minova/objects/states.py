@@ -39,6 +39,31 @@ class TaskState(StrEnum):
     REBUILD_SPAWNING = "rebuild_spawning"
     POWERING_OFF = "powering-off"
     POWERING_ON = "powering-on"
+    REBOOTING = "rebooting"
+    REBOOT_PENDING = "reboot_pending"
+    REBOOT_STARTED = "reboot_started"
+    REBOOTING_HARD = "rebooting_hard"
+    REBOOT_PENDING_HARD = "reboot_pending_hard"
+    REBOOT_STARTED_HARD = "reboot_started_hard"
+    PAUSING = "pausing"
+    UNPAUSING = "unpausing"
+    SUSPENDING = "suspending"
+    RESUMING = "resuming"
+    RESCUING = "rescuing"
+    UNRESCUING = "unrescuing"
+    SOFT_DELETING = "soft-deleting"
+    RESTORING = "restoring"
+    UPDATING_PASSWORD = "updating_password"
+    IMAGE_SNAPSHOT_PENDING = "image_snapshot_pending"
+    IMAGE_SNAPSHOT = "image_snapshot"
+    IMAGE_BACKUP = "image_backup"
+    IMAGE_PENDING_UPLOAD = "image_pending_upload"
+    IMAGE_UPLOADING = "image_uploading"
+    SHELVING = "shelving"
+    SHELVING_IMAGE_PENDING_UPLOAD = "shelving_image_pending_upload"
+    SHELVING_IMAGE_UPLOADING = "shelving_image_uploading"
+    SHELVING_OFFLOADING = "shelving_offloading"
+    UNSHELVING = "unshelving"
     DELETING = "deleting"
 
 
@@ -57,5 +82,24 @@ State = tuple[VmState, TaskState | None]
 
 BUILD_STEPS = (TaskState.NETWORKING, TaskState.BLOCK_DEVICE_MAPPING, TaskState.SPAWNING)
 
-# States in which an instance holds no resources of a host (BEHAVIOUR: ResourceTracker).
+# States in which an idle instance holds no resources of a host (BEHAVIOUR: ResourceTracker).
 RESOURCE_FREE = frozenset({VmState.DELETED, VmState.SHELVED_OFFLOADED})
+# An instance that is being built anew from its image on a host is in one of these: see `unshelve` in `server_actions.py`.
+UNSHELVING_STEPS = (TaskState.UNSHELVING, TaskState.SPAWNING)
+
+
+def is_being_built(vm_state: VmState) -> bool:
+    """Whether a host that builds an instance may find it so: for the first time, or anew from the image of a shelved server."""
+    return vm_state in {VmState.BUILDING, VmState.SHELVED_OFFLOADED}
+
+
+def build_state(vm_state: VmState, step: TaskState) -> State:
+    """The state of an instance whose build is at this step. A shelved server stays one; as in Nova it is `unshelving` up to `spawning`."""
+    if vm_state is VmState.SHELVED_OFFLOADED:
+        return (vm_state, step if step is TaskState.SPAWNING else TaskState.UNSHELVING)
+    return (VmState.BUILDING, step)
+
+
+def is_resource_free(vm_state: VmState, task_state: TaskState | None) -> bool:
+    """Whether an instance in this state holds no resources, whatever host it names. One with a task may hold those of a claim."""
+    return vm_state in RESOURCE_FREE and task_state is None

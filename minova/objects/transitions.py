@@ -5,7 +5,8 @@
           |   ^ next alternate      |
           |   '---------------------'
           v               (ACTIVE, None) --> (STOPPED, None)   the guest has shut itself down
-    (ERROR, None)         (idle, None) <--> (idle, action's task_state) --> (action's end, None)
+    (ERROR, None)         (idle, None) <--> (idle, action's task_states) --> (action's end, None)
+    (SHELVED_OFFLOADED, None) --> (SHELVED_OFFLOADED, UNSHELVING | SPAWNING) --> (ACTIVE, None), or back
     (idle, None) --> (idle, migration's task_state) --> (RESIZED, None) --> (idle, None)
                           (any, any) --> (any, DELETING) --> (DELETED, None)
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from minova.objects import migration
 from minova.objects.server_actions import ACTIONS
-from minova.objects.states import BUILD_STEPS, State, TaskState, VmState
+from minova.objects.states import BUILD_STEPS, UNSHELVING_STEPS, State, TaskState, VmState
 
 # A build step may repeat or begin again on the next alternate; deleting may be asked for at any time.
 _BUILD = {(VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS)}
@@ -22,11 +23,21 @@ _BUILD = {(VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STE
 _OF_BUILDS: dict[State, set[State]] = {
     state: _BUILD | {(VmState.ACTIVE, None), (VmState.ERROR, None)} for state in _BUILD
 }
+# Likewise, from the image of a shelved server.
+_UNSHELVING = {(VmState.SHELVED_OFFLOADED, step) for step in UNSHELVING_STEPS}
+_OF_UNSHELVING: dict[State, set[State]] = {
+    (VmState.SHELVED_OFFLOADED, None): {(VmState.SHELVED_OFFLOADED, TaskState.UNSHELVING)},
+    **{state: _UNSHELVING | {(VmState.ACTIVE, None), (VmState.SHELVED_OFFLOADED, None)} for state in _UNSHELVING},
+}
 # What the hypervisor says of idle instances, and failures.
 _OF_IDLE: dict[State, set[State]] = {
     (VmState.ACTIVE, None): {(VmState.ACTIVE, None), (VmState.STOPPED, None), (VmState.ERROR, None)},
     (VmState.PAUSED, None): {(VmState.PAUSED, None), (VmState.STOPPED, None), (VmState.ERROR, None)},
     (VmState.STOPPED, None): {(VmState.STOPPED, None), (VmState.ACTIVE, None), (VmState.ERROR, None)},
+    (VmState.SUSPENDED, None): {(VmState.SUSPENDED, None), (VmState.ERROR, None)},
+    (VmState.RESCUED, None): {(VmState.RESCUED, None), (VmState.ERROR, None)},
+    (VmState.SHELVED, None): {(VmState.SHELVED, None), (VmState.ERROR, None)},
+    (VmState.SOFT_DELETED, None): {(VmState.SOFT_DELETED, None), (VmState.ERROR, None)},
     (VmState.ERROR, None): {(VmState.ERROR, None)},
 }
 
@@ -39,7 +50,9 @@ def _merged(tables: Iterable[Mapping[State, set[State]]]) -> dict[State, set[Sta
     return merged
 
 
-ALLOWED = _merged([_OF_BUILDS, _OF_IDLE, migration.transitions(), *(action.transitions for action in ACTIONS)])
+ALLOWED = _merged(
+    [_OF_BUILDS, _OF_UNSHELVING, _OF_IDLE, migration.transitions(), *(action.transitions for action in ACTIONS)]
+)
 
 
 def allowed(before: State, after: State) -> bool:

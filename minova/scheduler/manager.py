@@ -77,7 +77,7 @@ class SchedulerManager:
             except errors.NoValidHost as error:
                 answer = refused_answer(ctx.request_id, instance_uuids, str(error))
             else:
-                self._notifications.select_destinations(ctx, spec, "start")
+                self._notifications.select_destinations(ctx, spec, instance_uuids, "start")
                 answer = self.driver.select_destinations(
                     Request(
                         request_id=ctx.request_id,
@@ -88,7 +88,7 @@ class SchedulerManager:
                     )
                 )
                 if answer.selections:
-                    self._notifications.select_destinations(ctx, spec, "end")
+                    self._notifications.select_destinations(ctx, spec, instance_uuids, "end")
         if not answer.selections:
             LOG.info("%s", answer.diagnosis.summary())
         return answer

@@ -1,17 +1,21 @@
 """What a hypervisor driver does. The compute knows this interface and nothing behind it."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 import msgspec
 
 from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.console import ConsoleAddress, ConsoleType
 from minova.objects.cpu_times import CpuTimes
+from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.flavor import Flavor, Overhead
+from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
+from minova.objects.vif import Vif
 
 
 class RowHost(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +26,17 @@ class RowHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_ROW = RowHost()
+
+
+class GuestData(msgspec.Struct, frozen=True, kw_only=True):
+    """What a guest is given besides what its instance says. `files`: `path`, and `contents` in base64."""
+
+    availability_zone: str = ""
+    admin_password: str | None = None
+    files: tuple[dict[str, str], ...] = ()
+
+
+NO_DATA = GuestData()
 
 
 class Driver(Protocol):
@@ -54,7 +69,9 @@ class Driver(Protocol):
         """Whether `spawn` wants the base image's file."""
         ...
 
-    def prepare(self, instance: Instance, node: str, attempt: int, image_path: Path | None) -> None:
+    def prepare(
+        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+    ) -> None:
         """Make disks and define the domain, marked with its attempt; nothing runs yet. Repeating it is harmless.
 
         StaleAttempt: on shared storage a later attempt on another host has made the disks.
@@ -80,11 +97,86 @@ class Driver(Protocol):
         """Put this host's name to the disks of these instances, whose rows and domains are here."""
         ...
 
-    def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
-        """Stop the domain and keep its disks; one that is not there, or is not ours, is left alone.
+    def power_off(self, instance_uuid: str) -> None:
+        """Stop the domain at once and keep its disks; one that is not there, or is not ours, is left alone."""
+        ...
 
-        The guest has `timeout` seconds to shut itself down; 0: none. Once `cancelled` is set, the domain is left as it is.
+    def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
+        """Ask the guest to shut itself down. Whether it is off within `timeout` seconds; True also once `cancelled` is set."""
+        ...
+
+    def hard_reboot(self, instance: Instance) -> PowerState:
+        """Destroy the domain, its saved memory and its rescue disk, define it anew and run it; its disks stay. It need not be there.
+
+        StaleAttempt: another host has made its disks since.
         """
+        ...
+
+    def set_admin_password(self, instance: Instance, password: str) -> None:
+        """Through the agent in the guest, which runs. NotFound: there is no domain.
+
+        GuestAgentNotEnabled, GuestAgentUnresponsive: why it cannot be. No text of an error has the password.
+        """
+        ...
+
+    def pause(self, instance_uuid: str) -> PowerState:
+        """Hold the guest's CPUs; one that is paused stays so. NotFound: there is no domain."""
+        ...
+
+    def unpause(self, instance_uuid: str) -> PowerState:
+        """Let the guest's CPUs run on; one that runs is left running. NotFound: there is no domain."""
+        ...
+
+    def suspend(self, instance_uuid: str) -> PowerState:
+        """Save the guest's memory on the host and end the domain; one that is saved stays so. NotFound: there is no domain."""
+        ...
+
+    def resume(self, instance: Instance) -> PowerState:
+        """Run the guest on from its saved memory, or as `power_on` does where none is saved. NotFound: there is no domain."""
+        ...
+
+    def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
+        """Make the disk of this image that `rescue` boots from; the guest is left as it is. ImageUnacceptable, DiskFull."""
+        ...
+
+    def rescue(self, instance: Instance) -> PowerState:
+        """Run the guest from the disk of `prepare_rescue`; its root disk is the second one. `hard_reboot` undoes it."""
+        ...
+
+    def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
+        """Write the root disk as it is now into this file, as a qcow2 image that stands on nothing. The guest goes on.
+
+        The guest's file systems are held still where its agent answers; QuiesceFailed: it does not, and the image requires it.
+        `check` is called several times a second meanwhile; what it raises ends the work. NotFound: there is no domain.
+        """
+        ...
+
+    def open_snapshots(self) -> tuple[str, ...]:
+        """Instances of this host whose last writes are kept beside their disks: by a snapshot in progress, or one that was
+        interrupted.
+        """
+        ...
+
+    def end_snapshot(self, instance_uuid: str) -> None:
+        """Give them back to the disk. What cannot be done is logged, and left to the next call; the guest goes on meanwhile."""
+        ...
+
+    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> None:
+        """What these instances' interfaces let through is as this says, by instance; guests that run feel it at once.
+
+        Idempotent. An instance that is not here is left out.
+        """
+        ...
+
+    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+        """Make the disks of a domain anew from the instance's image and define it anew; it is off then. Repeating it is harmless.
+
+        StaleAttempt: another host has made its disks since. ImageUnacceptable, DiskFull: why a disk cannot be made.
+        """
+        ...
+
+    def inject_nmi(self, instance_uuid: str) -> PowerState:
+        """Interrupt the guest's kernel. NotFound: there is no domain."""
         ...
 
     def bases_in_use(self) -> frozenset[str]:
@@ -101,6 +193,14 @@ class Driver(Protocol):
 
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         """NotFound: no such domain. The last `tail_length` lines, or all that is kept."""
+        ...
+
+    def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
+        """Where a proxy reaches it. NotFound: no such domain. Conflict: it does not run. ConsoleTypeUnavailable: it has none."""
+        ...
+
+    def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """What the guest uses, which runs. NotFound: no such domain."""
         ...
 
     def cpu_times(self, node: str) -> CpuTimes | None:

@@ -1,9 +1,10 @@
 """A hypervisor that runs nothing and keeps books: for tests, benchmarks and a look around."""
 
+import struct
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -14,16 +15,31 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.hardware.cpu_sets import cpu_sets
 from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.console import ConsoleAddress, ConsoleType
 from minova.objects.cpu_times import CpuTimes
+from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.flavor import Flavor, Overhead
+from minova.objects.guest_hardware import DISK_BUSES, SECURE_BOOT, UEFI, VIF_MODELS
+from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.states import PowerState
+from minova.objects.vif import Vif
 from minova.private_files import make_folder
-from minova.virt.driver import NO_ROW, RowHost
+from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
 
 HYPERVISOR_VERSION = 1
+# All that a guest may ask for by its image or flavor.
+_TRAITS = (
+    "COMPUTE_FIRMWARE_BIOS",
+    UEFI,
+    SECURE_BOOT,
+    *(f"COMPUTE_GRAPHICS_MODEL_{model}" for model in ("BOCHS", "CIRRUS", "NONE", "QXL", "VGA", "VIRTIO", "VMVGA")),
+    *(f"COMPUTE_NET_VIF_MODEL_{model}".upper() for model in VIF_MODELS),
+    *(f"COMPUTE_STORAGE_BUS_{bus}".upper() for bus in DISK_BUSES),
+)
 SMALL_PAGE_KB = 4
+_CLUSTER_BITS = 16
 _IDLE = CpuTimes(user=0, kernel=0, idle=0, iowait=0, frequency=1000)
 
 
@@ -52,6 +68,19 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DOMAINS = Decoder(list[Domain])
+
+
+def empty_qcow2(virtual_size: int) -> bytes:
+    """An image without data: header, tables of reference counts, and a first table that maps nothing."""
+    cluster = 1 << _CLUSTER_BITS
+    l1_entries = -(-virtual_size // (cluster * (cluster // 8)))
+    used = 3 + -(-l1_entries * 8 // cluster)
+    header = struct.pack(
+        ">4sIQIIQIIQQIIQ",
+        *(b"QFI\xfb", 2, 0, 0, _CLUSTER_BITS, virtual_size, 0, l1_entries, 3 * cluster, cluster, 1, 0, 0),
+    )
+    counts_at, counts = struct.pack(">Q", 2 * cluster), struct.pack(">H", 1) * used
+    return b"".join(part.ljust(cluster, b"\0") for part in (header, counts_at, counts)) + bytes((used - 3) * cluster)
 
 
 class _Cpus(NamedTuple):
@@ -144,6 +173,7 @@ class FakeDriver:
             hypervisor_hostname=node,
             supported_instances=(("x86_64", "fake", "hvm"),),
             numa_topology=self._cells,
+            traits=_TRAITS,
             pcpus=self._pcpus,
             domains=tuple(domain.view for domain in on_node),
         )
@@ -156,7 +186,9 @@ class FakeDriver:
     def needs_image(self) -> bool:
         return False
 
-    def prepare(self, instance: Instance, node: str, attempt: int, image_path: Path | None) -> None:
+    def prepare(
+        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+    ) -> None:
         with self._lock:
             self._begin("prepare")
             known = self._domains.get(instance.uuid)
@@ -195,12 +227,95 @@ class FakeDriver:
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         """Its guests have none."""
 
-    def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
-        """Its guests shut themselves down at once."""
+    def power_off(self, instance_uuid: str) -> None:
         with self._lock:
             self._begin("power_off")
             if instance_uuid in self._domains:
                 self.turn(instance_uuid, PowerState.SHUTDOWN)
+
+    def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
+        """Its guests do so at once."""
+        self._begin("shut_down")
+        self.power_off(instance_uuid)
+        return True
+
+    def hard_reboot(self, instance: Instance) -> PowerState:
+        with self._lock:
+            self._begin("hard_reboot")
+            if instance.uuid not in self._domains:
+                self.prepare(instance, instance.node or self.nodes[0], instance.attempt, None)
+            self._turn_to(instance.uuid, PowerState.SHUTDOWN)
+            return self.power_on(instance)
+
+    def set_admin_password(self, instance: Instance, password: str) -> None:
+        """Its guests have no agent, and take any."""
+        self._begin("set_admin_password")
+        self._domain(instance.uuid)
+
+    def pause(self, instance_uuid: str) -> PowerState:
+        self._begin("pause")
+        return self._turn_to(instance_uuid, PowerState.PAUSED)
+
+    def unpause(self, instance_uuid: str) -> PowerState:
+        self._begin("unpause")
+        return self._turn_to(instance_uuid, PowerState.RUNNING)
+
+    def suspend(self, instance_uuid: str) -> PowerState:
+        self._begin("suspend")
+        return self._turn_to(instance_uuid, PowerState.SHUTDOWN)
+
+    def resume(self, instance: Instance) -> PowerState:
+        self._begin("resume")
+        return self._turn_to(instance.uuid, PowerState.RUNNING)
+
+    def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
+        self._begin("prepare_rescue")
+
+    def rescue(self, instance: Instance) -> PowerState:
+        with self._lock:
+            self._begin("rescue")
+            self._turn_to(instance.uuid, PowerState.SHUTDOWN)
+            return self.power_on(instance)
+
+    def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
+        with self._lock:
+            self._begin("snapshot")
+            self._domain(instance.uuid)
+        check()
+        path.write_bytes(empty_qcow2(max(instance.flavor.root_gb, 1) << 30))
+
+    def open_snapshots(self) -> tuple[str, ...]:
+        """Its guests have no disks."""
+        return ()
+
+    def end_snapshot(self, instance_uuid: str) -> None:
+        """As `open_snapshots`."""
+
+    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> None:
+        """Nothing is filtered: no packet goes anywhere."""
+
+    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+        """What it has printed is gone with its disks."""
+        with self._lock:
+            self._begin("rebuild")
+            if instance.uuid not in self._domains:
+                self.prepare(instance, instance.node or self.nodes[0], instance.attempt, None)
+            self._turn_to(instance.uuid, PowerState.SHUTDOWN)
+            self._write(msgspec.structs.replace(self._domain(instance.uuid), console=""))
+
+    def inject_nmi(self, instance_uuid: str) -> PowerState:
+        with self._lock:
+            self._begin("inject_nmi")
+            domain = self._domain(instance_uuid)
+            self._write(msgspec.structs.replace(domain, console=f"{domain.console}NMI received\n"))
+            return domain.power_state
+
+    def _turn_to(self, instance_uuid: str, state: PowerState) -> PowerState:
+        """Nothing is said of a domain that is in that state already."""
+        with self._lock:
+            if self._domain(instance_uuid).power_state is not state:
+                self.turn(instance_uuid, state)
+        return state
 
     def bases_in_use(self) -> frozenset[str]:
         return frozenset()
@@ -213,6 +328,19 @@ class FakeDriver:
             self._begin("power_state")
             domain = self._domains.get(instance_uuid)
             return None if domain is None else domain.power_state
+
+    def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """Its guests use nothing."""
+        with self._lock:
+            self._begin("diagnostics")
+            memory_kb = self._domain(instance_uuid).memory_mb << 10
+        return GuestDiagnostics(driver="fake", memory_kb=memory_kb)
+
+    def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
+        with self._lock:
+            self._begin("console")
+            self._domain(instance_uuid)
+        raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type}.")
 
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         with self._lock:

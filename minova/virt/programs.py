@@ -10,7 +10,8 @@ a process with threads must not.
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,8 +20,10 @@ from minova.errors import DiskFull, HypervisorUnavailable, InvalidConfiguration
 from minova.virt.disk_space import says_disk_full
 
 MB = 1 << 20
-# Seconds: none of these programs copies anything.
+# Seconds that a program has that copies nothing.
 WITHIN = 120.0
+# Seconds between two looks whether a copy is still wanted.
+CHECK_EVERY = 0.2
 # The user without rights of every Linux.
 NOBODY = 65534
 # Where Debian keeps what only administrators call.
@@ -30,9 +33,10 @@ _COMPLAINT = 1000
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run may take: seconds of CPU time, bytes of address space and of the largest file, open files."""
+    """What one run may take: seconds of CPU time and in all, bytes of address space and of the largest file, open files."""
 
     cpu: int = 60
+    within: float = WITHIN
     memory: int = 2048 * MB
     file_size: int = 64 * MB
     open_files: int = 64
@@ -44,15 +48,16 @@ def require(packages: dict[str, str]) -> None:
         if shutil.which(name, path=PATH) is None:
             raise InvalidConfiguration(f"{name} is not installed (Debian package {package})")
     try:
-        _run(["true"], Limits(), None)
+        _run(["true"], Limits(), ())
     except HypervisorUnavailable as error:
         raise InvalidConfiguration(
             f"Programs cannot be started with limits, as root without rights (CAP_SETUID, CAP_SETGID): {error}"
         ) from error
 
 
-def write_with(path: Path, command: Sequence[str], limits: Limits, *after: str) -> None:
+def write_with(path: Path, command: Sequence[str], limits: Limits, *after: str, reading: int | None = None) -> None:
     """Run a program on one file: `command`, the file's name there, and `after`. The file is made if need be, for this user alone.
+    `reading`: a descriptor that the program gets, too.
 
     Raises DiskFull; HypervisorUnavailable when the program fails, with its words.
     """
@@ -61,14 +66,66 @@ def write_with(path: Path, command: Sequence[str], limits: Limits, *after: str) 
     try:
         if as_nobody:
             os.fchown(handle, NOBODY, NOBODY)
-        _run([*command, f"/proc/self/fd/{handle}", *after], limits, handle)
+        handles = (handle,) if reading is None else (handle, reading)
+        _run([*command, f"/proc/self/fd/{handle}", *after], limits, handles)
     finally:
         if as_nobody:
             os.fchown(handle, 0, 0)
         os.close(handle)
 
 
-def limited(command: Sequence[str], limits: Limits, *, drop_rights: bool) -> list[str]:
+def convert(source: Path, path: Path, command: Sequence[str], limits: Limits) -> None:
+    """Run a program that reads one file and writes another: `command`, the source's name there, and the other's.
+
+    The source must be this process's own: the program gets it, too. Raises as `write_with`.
+    """
+    handle = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if os.geteuid() == 0:
+            os.fchown(handle, NOBODY, NOBODY)
+        write_with(path, [*command, f"/proc/self/fd/{handle}"], limits, reading=handle)
+    finally:
+        os.close(handle)
+
+
+def copy_with(
+    path: Path, source: Path, command: Sequence[str], limits: Limits, check: Callable[[], None] | None = None
+) -> None:
+    """Run a program that reads `source`, whose name the command has, and writes one file, whose name it is given as the last word.
+
+    Of a service that runs as root the program becomes a user without rights in the group of `source`, if that group may read it.
+    `check` is called several times a second; what it raises ends the program. Raises as `write_with`.
+    """
+    handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    status = source.stat()
+    group = status.st_gid if os.geteuid() == 0 and status.st_gid and status.st_mode & 0o040 else None
+    try:
+        if group is not None:
+            os.fchown(handle, NOBODY, group)
+        words = [*command, f"/proc/self/fd/{handle}"]
+        prefixed = limited(words, limits, drop_rights=group is not None, group=group or NOBODY)
+        _wait(_started(prefixed, (handle,)), words[0], check, None)
+    finally:
+        if group is not None:
+            os.fchown(handle, 0, 0)
+        os.close(handle)
+
+
+def run(command: Sequence[str], limits: Limits) -> None:
+    """With the rights of the service: it opens files by their names. Raises as `write_with`, and HypervisorUnavailable
+    if the command takes longer than its limit of CPU time.
+    """
+    _wait(_started(limited(command, limits, drop_rights=False), ()), command[0], None, float(limits.cpu))
+
+
+def let_read(folder: Path) -> None:
+    """Give a folder and all in it to the user that the programs run as."""
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+
+
+def limited(command: Sequence[str], limits: Limits, *, drop_rights: bool, group: int = NOBODY) -> list[str]:
     """The command behind `prlimit`, and behind `setpriv` if it is to lose the rights of root."""
     words = [
         "prlimit",
@@ -81,30 +138,55 @@ def limited(command: Sequence[str], limits: Limits, *, drop_rights: bool) -> lis
     ]
     if drop_rights:
         rights = ["--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
-        words += ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", *rights, "--"]
+        words += ["setpriv", f"--reuid={NOBODY}", f"--regid={group}", *rights, "--"]
     return [*words, *command]
 
 
-def _run(command: Sequence[str], limits: Limits, handle: int | None) -> None:
-    name = command[0]
-    try:
-        done = subprocess.run(
-            limited(command, limits, drop_rights=os.geteuid() == 0),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=WITHIN,
-            # Nothing of the service's own surroundings, which may hold secrets.
-            env={"LC_ALL": "C", "PATH": PATH},
-            stdin=subprocess.DEVNULL,
-            cwd="/",
-            pass_fds=() if handle is None else (handle,),
-        )
-    except subprocess.TimeoutExpired as error:
-        raise HypervisorUnavailable(f"{name}: no end within {WITHIN:g} s") from error
-    if done.returncode == 0:
+def _run(command: Sequence[str], limits: Limits, handles: Sequence[int]) -> None:
+    started = _started(limited(command, limits, drop_rights=os.geteuid() == 0), handles)
+    _wait(started, command[0], None, limits.within)
+
+
+def _started(command: Sequence[str], handles: Sequence[int]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        # Nothing of the service's own surroundings, which may hold secrets.
+        env={"LC_ALL": "C", "PATH": PATH},
+        stdin=subprocess.DEVNULL,
+        cwd="/",
+        pass_fds=tuple(handles),
+    )
+
+
+def _wait(process: "subprocess.Popen[str]", name: str, check: Callable[[], None] | None, within: float | None) -> None:
+    """`within`: seconds; None: without end, as long as `check` raises nothing."""
+    until = None if within is None else time.monotonic() + within
+    with process:
+        while True:
+            try:
+                output, complaint = process.communicate(timeout=CHECK_EVERY if check is not None else within)
+                break
+            except subprocess.TimeoutExpired as error:
+                if until is not None and time.monotonic() >= until:
+                    process.kill()
+                    raise HypervisorUnavailable(f"{name}: no end within {within:g} s") from error
+            _checked(process, check)
+    if process.returncode == 0:
         return
-    words = " ".join((done.stderr or done.stdout).split())[:_COMPLAINT] or f"exit code {done.returncode}"
+    words = " ".join((complaint or output).split())[:_COMPLAINT] or f"exit code {process.returncode}"
     if says_disk_full(words):
         raise DiskFull(f"{name}: {words}")
     raise HypervisorUnavailable(f"{name}: {words}")
+
+
+def _checked(process: "subprocess.Popen[str]", check: Callable[[], None] | None) -> None:
+    try:
+        if check is not None:
+            check()
+    except BaseException:
+        process.kill()
+        raise

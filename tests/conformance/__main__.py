@@ -101,8 +101,8 @@ def _report(what: str, compared: Iterable[tuple[Path, Any, Any]]) -> int:
         for text in differences(load(path), right, found):
             count["differences"] += 1
             print(f"{path.name}: {text[:500]}")
-    told = ", ".join(f"{count[kind]} {kind}" for kind in ("scenarios", "requests", "differences"))
-    print(f"{what}: {told}", flush=True)
+    message = ", ".join(f"{count[kind]} {kind}" for kind in ("scenarios", "requests", "differences"))
+    print(f"{what}: {message}", flush=True)
     return count["differences"]
 
 

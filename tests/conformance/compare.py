@@ -96,8 +96,8 @@ def _weights(right: Json, found: Json) -> Iterator[str]:
             ours = found[name][part]
             wrong = [host for host in {**values, **ours} if not _same_number(values.get(host), ours.get(host))]
             if wrong:
-                said = "; ".join(f"{host} {ours.get(host)}, should be {values.get(host)}" for host in wrong[:3])
-                yield f"weights {name} {part} of {len(wrong)} hosts: {said}"
+                message = "; ".join(f"{host} {ours.get(host)}, should be {values.get(host)}" for host in wrong[:3])
+                yield f"weights {name} {part} of {len(wrong)} hosts: {message}"
 
 
 def _same_number(right: Any, found: Any) -> bool:
@@ -159,9 +159,9 @@ def _consumed(hosts: Mapping[str, Json], right: Json, found: Json) -> Iterator[s
 
 def _used(host: Json, cells: Sequence[Json]) -> list[Json]:
     siblings = {cell["id"]: cell.get("siblings") or [] for cell in host["numa"]}
-    told = []
+    lines = []
     for cell in cells:
         pinned = set(cell["pinned_cpus"])
         whole = sum(not pinned.intersection(core) for core in siblings[cell["id"]])
-        told.append({**cell, "pinned_cpus": len(pinned), "whole cores left": whole})
-    return told
+        lines.append({**cell, "pinned_cpus": len(pinned), "whole cores left": whole})
+    return lines

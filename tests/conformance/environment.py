@@ -22,16 +22,26 @@ class Environment(NamedTuple):
 def environment(folder: Path, python: Path | None) -> Environment:
     """In that folder, made at the first call. `python`: one that has Nova already."""
     if python is None:
-        python = folder / "venv" / "bin" / "python"
+        python = python_of(folder)
         if not python.exists():
-            _say(f"Installing Nova {NOVA} in {folder / 'venv'}")
-            venv.create(folder / "venv", with_pip=True)
-            _run(python, "-m", "pip", "install", "-q", f"nova=={NOVA}")
+            install(folder)
     for version in OLD:
         if not (folder / f"nova-{version}").exists():
             _say(f"Unpacking Nova {version} in {folder}")
             _unpack(folder, version)
     return Environment(python, folder)
+
+
+def python_of(folder: Path) -> Path:
+    return folder / "venv" / "bin" / "python"
+
+
+def install(folder: Path, *packages: str) -> None:
+    """Nova, and these packages beside it."""
+    _say(f"Installing Nova {NOVA} in {folder / 'venv'}")
+    if not python_of(folder).exists():
+        venv.create(folder / "venv", with_pip=True)
+    _run(python_of(folder), "-m", "pip", "install", "-q", f"nova=={NOVA}", *packages)
 
 
 def _unpack(folder: Path, version: str) -> None:

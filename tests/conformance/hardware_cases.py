@@ -156,8 +156,8 @@ def devices(random: Random, nodes: int, *, anything: bool) -> Case:
                 "tags": sorted(random.choice(TAGS).items()),
             }
         )
-    asked = [pci_request(random) for _ in range(random.choice((1, 1, 1, 2, 3)))] if anything else []
-    return {"pools": pools, "requests": asked}
+    server_request = [pci_request(random) for _ in range(random.choice((1, 1, 1, 2, 3)))] if anything else []
+    return {"pools": pools, "requests": server_request}
 
 
 def pci_request(random: Random) -> Case:

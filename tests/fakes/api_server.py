@@ -63,6 +63,7 @@ class Handler(BaseHTTPRequestHandler):
         self._serve("DELETE")
 
     def _serve(self, method: str) -> None:
+        self.location: str | None = None
         parts = urlsplit(self.path)
         if self.api.stopped:  # a connection that was open when it stopped
             self.close_connection = True
@@ -112,6 +113,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if self.location is not None:
+            self.send_header("Location", self.location)
         self.end_headers()
         self.wfile.write(data)
 
@@ -189,12 +192,22 @@ def diagnosis(http: Handler, query: Json, body: Any, identity: str) -> tuple[int
     return 200, _found(http.api.diagnoses, identity, "Diagnosis of")
 
 
+@route("GET v2.1/servers/*/os-instance-actions")
+def instance_actions(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json | None]:
+    return 200, {"instanceActions": http.api.instance_actions.get(identity, [])}
+
+
 @route("POST v2.1/servers/*/action")
 def act(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json | None]:
     if "os-getConsoleOutput" not in body:
         (key,) = body
+        if key in {"createImage", "createBackup"}:
+            made = http.api.make_image_of(key, body[key]["name"])
+            http.location = f"http://images/v2/images/{made}"
         http.api.act(identity, key)
-        return 202, None
+        if key == "rebuild":
+            return 202, {"server": {**http.api.servers[identity], "adminPass": "made-up"}}
+        return (200, {"adminPass": body[key].get("adminPass", "made-up")}) if key == "rescue" else (202, None)
     text = http.api.consoles.get(identity, "")
     length = body["os-getConsoleOutput"].get("length")
     return 200, {"output": text if length is None else "".join(text.splitlines(keepends=True)[-length:])}
@@ -214,11 +227,11 @@ def show_flavor(http: Handler, query: Json, body: Any, identity: str) -> tuple[i
 
 @route("POST v2.1/flavors")
 def create_flavor(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]:
-    asked = body["flavor"]
-    if any(one["name"] == asked["name"] for one in http.api.flavors.values()):
-        raise Refused(409, f"Flavor with name {asked['name']} already exists.")
-    more = {key: value for key, value in asked.items() if key not in {"name", "id"}}
-    return 200, {"flavor": http.api.add_flavor(asked["name"], asked.get("id"), **more)}
+    requested = body["flavor"]
+    if any(one["name"] == requested["name"] for one in http.api.flavors.values()):
+        raise Refused(409, f"Flavor with name {requested['name']} already exists.")
+    more = {key: value for key, value in requested.items() if key not in {"name", "id"}}
+    return 200, {"flavor": http.api.add_flavor(requested["name"], requested.get("id"), **more)}
 
 
 @route("DELETE v2.1/flavors/*")

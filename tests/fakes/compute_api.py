@@ -12,6 +12,31 @@ Json = dict[str, Any]
 
 ACTIVE: tuple[Json, ...] = ({"status": "ACTIVE", "vm_state": "active", "host": "host1", "power_state": 1},)
 STOPPED: Json = {"status": "SHUTOFF", "vm_state": "stopped", "host": "host1", "power_state": 4}
+PAUSED: Json = {"status": "PAUSED", "vm_state": "paused", "host": "host1", "power_state": 3}
+SUSPENDED: Json = {"status": "SUSPENDED", "vm_state": "suspended", "host": "host1", "power_state": 4}
+RESCUED: Json = {"status": "RESCUE", "vm_state": "rescued", "host": "host1", "power_state": 1}
+SHELVED: Json = {"status": "SHELVED_OFFLOADED", "vm_state": "shelved_offloaded", "host": None, "power_state": 4}
+# The task state of each server action, and how it ends.
+ACTIONS: dict[str, tuple[str, Json]] = {
+    "os-stop": ("powering-off", STOPPED),
+    "os-start": ("powering-on", ACTIVE[0]),
+    "reboot": ("reboot_started", ACTIVE[0]),
+    "pause": ("pausing", PAUSED),
+    "unpause": ("unpausing", ACTIVE[0]),
+    "suspend": ("suspending", SUSPENDED),
+    "resume": ("resuming", ACTIVE[0]),
+    "rebuild": ("rebuild_spawning", ACTIVE[0]),
+    "rescue": ("rescuing", RESCUED),
+    "unrescue": ("unrescuing", ACTIVE[0]),
+    "trigger_crash_dump": ("", ACTIVE[0]),
+    "shelve": ("shelving_offloading", SHELVED),
+    "shelveOffload": ("shelving_offloading", SHELVED),
+    "unshelve": ("spawning", ACTIVE[0]),
+    "changePassword": ("updating_password", ACTIVE[0]),
+    "restore": ("restoring", ACTIVE[0]),
+    "createImage": ("image_uploading", ACTIVE[0]),
+    "createBackup": ("image_uploading", ACTIVE[0]),
+}
 BUILDS: tuple[Json, ...] = (
     {"task_state": "scheduling"},
     {"task_state": "networking", "host": "host1"},
@@ -59,6 +84,8 @@ class ComputeApi:
         self.audits: dict[int, Json] = {}
         self.diagnoses: dict[str, Json] = {}
         self.actions: dict[str, Json] = {}  # by key: how server actions end, where they do not end well
+        self.action_messages: dict[str, str] = {}  # by key: why server actions fail
+        self.instance_actions: dict[str, list[Json]] = {}
         self.consoles: dict[str, str] = {}
         self.script: tuple[Json, ...] = ACTIVE
         self.requests: list[tuple[str, str, Any]] = []
@@ -97,6 +124,13 @@ class ComputeApi:
         }
         return self.images[identity]
 
+    def make_image_of(self, key: str, name: str) -> str:
+        """The image of an action; of one that fails it is gone."""
+        image = self.add_image(name)
+        if key in self.action_messages:
+            del self.images[image["id"]]
+        return str(image["id"])
+
     def add_server(self, name: str, script: tuple[Json, ...] = ACTIVE, **more: Any) -> Json:
         identity = str(uuid.uuid4())
         server: Json = {
@@ -129,24 +163,24 @@ class ComputeApi:
     def create_servers(self, body: Json, request_uuid: str | None) -> Json:
         if request_uuid and request_uuid in self._answered:
             return self._answered[request_uuid]
-        asked = body["server"]
-        if asked["flavorRef"] not in self.flavors or asked["imageRef"] not in self.images:
+        requested = body["server"]
+        if requested["flavorRef"] not in self.flavors or requested["imageRef"] not in self.images:
             raise Refused(400, "no such flavor or image")
-        count = asked.get("max_count", 1)
+        count = requested.get("max_count", 1)
         reservation = f"r-{uuid.uuid4().hex[:8]}"
-        names = [asked["name"]] if count == 1 else [f"{asked['name']}-{number + 1}" for number in range(count)]
+        names = [requested["name"]] if count == 1 else [f"{requested['name']}-{number + 1}" for number in range(count)]
         made = [
             self.add_server(
                 name,
                 self.script,
                 reservation=reservation,
-                metadata=asked.get("metadata", {}),
-                flavor={"id": asked["flavorRef"]},
-                image={"id": asked["imageRef"]},
+                metadata=requested.get("metadata", {}),
+                flavor={"id": requested["flavorRef"]},
+                image={"id": requested["imageRef"]},
             )
             for name in names
         ]
-        if asked.get("return_reservation_id"):
+        if requested.get("return_reservation_id"):
             answer: Json = {"reservation_id": reservation}
         else:
             answer = {"server": {"id": made[0]["id"], "links": [], "adminPass": "s3cret"}}
@@ -179,9 +213,11 @@ class ComputeApi:
     def act(self, identity: str, key: str) -> None:
         """A server action: in progress at the next question, done at the one after. Scripts of `actions` go before."""
         before = self.server(identity)["status"]
-        begun, ended = {"os-stop": ("powering-off", STOPPED), "os-start": ("powering-on", ACTIVE[0])}[key]
+        begun, ended = ACTIONS[key]
         ending = self.actions.get(key, ended)
-        self._scripts[identity] = [{"status": before, "task_state": begun, "host": "host1"}, ending]
+        action = {"action": key.removeprefix("os-"), "message": self.action_messages.get(key)}
+        self.instance_actions.setdefault(identity, []).insert(0, action)
+        self._scripts[identity] = [{"status": before, "task_state": begun or None, "host": "host1"}, ending]
 
     def page(self, key: str, items: list[Json], query: Json, path: str) -> Json:
         """A page of a listing, with the link to the next one as the two APIs have it."""

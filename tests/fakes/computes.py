@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from oslo_config import cfg
 from minova import conf as configuration
 from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
+from minova.compute.images.tokens import ImageToken
+from minova.compute.instances.actions import UnreportedResults
 from minova.compute.manager import ComputeManager
 from minova.context import service_context
 from minova.objects.flavor import Flavor
@@ -38,12 +40,27 @@ class FakeImages:
     def is_cached(self, image: Image) -> bool:
         return self.cached
 
-    def fetch(self, image: Image, check: Callable[[], None] = lambda: None) -> Path:
+    def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
         self.fetched.append(image.id)
         self.on_fetch(check)
         if self.refuse is not None:
             raise self.refuse
         return self.path
+
+
+class FakeUploads:
+    """An image service that takes what comes, or not. `uploaded`: by image, the bytes and the token."""
+
+    def __init__(self) -> None:
+        self.refuse: Exception | None = None
+        self.uploaded: dict[str, tuple[bytes, str | None]] = {}
+        self.on_upload: Callable[[Callable[[], None]], None] = lambda check: check()
+
+    def upload(self, image: Image, path: Path, token: ImageToken, check: Callable[[], None]) -> None:
+        self.on_upload(check)
+        if self.refuse is not None:
+            raise self.refuse
+        self.uploaded[image.id] = (path.read_bytes(), token.value)
 
 
 def configured(**options: Any) -> cfg.ConfigOpts:
@@ -72,7 +89,8 @@ class NoWait(threading.Event):
 class Compute:
     """`manager` runs on `hypervisor` and asks `conductor`; `run` lets its background work happen. `ticks`: its monotonic clock.
 
-    `fresh_claim` 0: each build asks whether its attempt is still this host's before the domain starts.
+    `fresh_claim` 0: each build asks whether its attempt is still this host's before the domain starts. `results`: a folder for
+    those of actions; None: they do not outlive the process.
     """
 
     def __init__(
@@ -81,12 +99,15 @@ class Compute:
         hypervisor: Hypervisor | None = None,
         *,
         fresh_claim: float = 0.0,
+        results: Path | None = None,
         **options: Any,
     ) -> None:
+        self.results = results
         self.fresh_claim = fresh_claim
         self.conductor = conductor or FakeConductor()
         self.hypervisor = hypervisor or Hypervisor(NODE)
         self.images = FakeImages()
+        self.uploads = FakeUploads()
         self.queue: list[Callable[[], None]] = []
         self.conf = configured(**options)
         self.ticks: Callable[[], float] = time.monotonic
@@ -99,10 +120,12 @@ class Compute:
             self.conductor,  # type: ignore[arg-type]  # the API's part is not there
             host=HOST,
             images=self.images,
+            uploads=self.uploads,
             ticks=lambda: self.ticks(),  # noqa: PLW0108  - tests replace it
             spawn=self.queue.append,
             stopping=NoWait(),
             fresh_claim=self.fresh_claim,
+            results=UnreportedResults(self.results),
         )
 
     def start(self) -> "Compute":
@@ -121,6 +144,12 @@ class Compute:
         """All background work, in its order."""
         while self.queue:
             self.queue.pop(0)()
+
+    def run_through_errors(self) -> None:
+        """As the threads of a compute do: what raises ServiceUnavailable ends."""
+        while self.queue:
+            with suppress(errors.ServiceUnavailable):
+                self.queue.pop(0)()
 
     def boot(self, instance_uuid: str, flavor: Flavor = FLAVOR, node: str = NODE, **wanted: Any) -> None:
         """Commit a build and carry it out."""

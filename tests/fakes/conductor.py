@@ -76,7 +76,12 @@ class FakeConductor:
         self.delete_failures: list[tuple[str, str, str]] = []
         self.steps: list[tuple[str, int, str]] = []
         self.actions: dict[str, tuple[int, ServerAction]] = {}
+        self.progressed: list[str] = []
+        # `again` of each `begin_action`
+        self.begun: list[bool] = []
         self.action_failures: list[tuple[str, int, str]] = []
+        self.untouched: list[bool] = []
+        self.failed_power_states: list[int | None] = []
         self.heartbeat_interval = 10.0
         self.audit_interval = 0.0
         self._lock = threading.RLock()
@@ -131,11 +136,21 @@ class FakeConductor:
             self._write(instance_uuid, task_state=TaskState.DELETING)
             return self.instances[instance_uuid].host or (task.host if task is not None else None)
 
+    def end_action(self, instance_uuid: str) -> None:
+        """As after action_timeout: the instance is as before."""
+        with self._lock:
+            self.actions.pop(instance_uuid, None)
+            self._write(instance_uuid, task_state=None)
+
+    def is_away(self, method: str) -> None:
+        """For `on_call`."""
+        raise errors.ServiceUnavailable(f"No answer to {method}")
+
     def commit_action(self, instance_uuid: str, action: ServerAction, action_id: int = 1) -> Instance:
         """The action is in progress. Answers the instance as the message has it."""
         with self._lock:
             self.actions[instance_uuid] = (action_id, action)
-            return self._write(instance_uuid, task_state=action.task_state)
+            return self._write(instance_uuid, task_state=next(iter(action.progress), None))
 
     def _write(self, instance_uuid: str, **changes: Any) -> Instance:
         instance = self.instances[instance_uuid] = replace(self.instances[instance_uuid], **changes)
@@ -321,6 +336,12 @@ class FakeConductor:
         self.steps.append((instance_uuid, attempt, str(step)))
         self._write(instance_uuid, task_state=TaskState(step))
 
+    def image_token(self, ctx: RequestContext, *, instance_uuid: str, image_id: str, host: str) -> str:
+        return self._serve("image_token", lambda: f"token for {image_id} on {host}")
+
+    def image_upload_token(self, ctx: RequestContext, *, instance_uuid: str, image_id: str, host: str) -> str:
+        return self._serve("image_upload_token", lambda: f"upload token for {image_id} on {host}")
+
     def build_succeeded(
         self,
         ctx: RequestContext,
@@ -417,12 +438,26 @@ class FakeConductor:
     def delete_failed(self, ctx: RequestContext, *, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
         self._serve("delete_failed", lambda: self.delete_failures.append((instance_uuid, host, reason)))
 
-    def begin_action(self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str) -> None:
+    def begin_action(
+        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, again: bool = False
+    ) -> None:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is None:
                 raise errors.StaleAttempt(f"Action {action_id} is not in progress")
+            self.begun.append(again)
 
         self._serve("begin_action", work)
+
+    def action_progressed(
+        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, task_state: str
+    ) -> None:
+        def work() -> None:
+            if self._action(instance_uuid, action_id, host) is None:
+                raise errors.StaleAttempt(f"Action {action_id} is not in progress")
+            self._write(instance_uuid, task_state=TaskState(task_state))
+            self.progressed.append(task_state)
+
+        self._serve("action_progressed", work)
 
     def action_succeeded(
         self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, power_state: int
@@ -432,18 +467,32 @@ class FakeConductor:
             if action is not None:
                 del self.actions[instance_uuid]
                 state = PowerState(power_state)
-                self._write(instance_uuid, vm_state=action.ends_in, task_state=None, power_state=state)
+                vm_state = action.after_success(self.instances[instance_uuid].vm_state)
+                self._write(instance_uuid, vm_state=vm_state, task_state=None, power_state=state)
+                if vm_state is VmState.SHELVED_OFFLOADED:
+                    self._write(instance_uuid, host=None, node=None)
 
         self._serve("action_succeeded", work)
 
     def action_failed(
-        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, reason: str, kind: str = ""
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        reason: str,
+        kind: str = "",
+        power_state: int | None = None,
+        untouched: bool = False,
     ) -> None:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is not None:
                 del self.actions[instance_uuid]
                 self._write(instance_uuid, task_state=None)
                 self.action_failures.append((instance_uuid, action_id, reason))
+                self.failed_power_states.append(power_state)
+                self.untouched.append(untouched)
 
         self._serve("action_failed", work)
 
@@ -451,7 +500,7 @@ class FakeConductor:
         known, instance = self.actions.get(instance_uuid), self.instances.get(instance_uuid)
         if known is None or instance is None or (known[0], instance.host) != (action_id, host):
             return None
-        return known[1] if instance.task_state is known[1].task_state else None
+        return known[1] if known[1].is_in_progress((instance.vm_state, instance.task_state)) else None
 
     def report_power_states(self, ctx: RequestContext, *, host: str, states: dict[str, int]) -> None:
         def work() -> None:

@@ -1,7 +1,7 @@
 """A hypervisor in memory, with any number of nodes, whose every operation a test can watch or make fail."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,11 +9,15 @@ import msgspec
 
 from minova import errors
 from minova.objects.compute_node import DomainView, HypervisorView
+from minova.objects.console import ConsoleAddress, ConsoleType
 from minova.objects.cpu_times import CpuTimes
+from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.flavor import Flavor, Overhead
+from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
-from minova.virt.driver import NO_ROW, RowHost
+from minova.objects.vif import Vif
+from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
 
 
 def nothing(operation: str) -> None:
@@ -31,13 +35,25 @@ class Hypervisor:
         self.extra = Overhead()
         self.wants_image = False
         self.on_call: Callable[[str], None] = nothing
+        # Whether guests follow the request to shut down, and what happens while that is waited for.
+        self.shuts_down = True
+        self.waits_for_guest: Callable[[threading.Event], None] = lambda cancelled: None
+        self.on_rebuild: Callable[[], None] = lambda: None
+        self.on_snapshot: Callable[[Callable[[], None]], None] = lambda check: check()
         self.calls: list[str] = []
+        self.timeouts: list[float] = []
         self.images: dict[str, Path | None] = {}
+        self.on_password: Callable[[], None] = lambda: None
+        self.passwords: dict[str, str] = {}
+        self.guest_data: dict[str, GuestData] = {}
         self.closed = False
         self.bases: frozenset[str] = frozenset()
         self.cpus: CpuTimes | None = None
         self.shared = False
         self.owned: set[str] = set()
+        self.vifs: dict[str, tuple[Vif, ...]] = {}
+        # Instances whose snapshot is open.
+        self.aside: set[str] = set()
         self.destroyed: list[tuple[str, RowHost]] = []
         self._domains: dict[str, tuple[str, DomainView]] = {}
         self._changed: Callable[[str, PowerState], None] | None = None
@@ -109,9 +125,12 @@ class Hypervisor:
     def needs_image(self) -> bool:
         return self.wants_image
 
-    def prepare(self, instance: Instance, node: str, attempt: int, image_path: Path | None) -> None:
+    def prepare(
+        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+    ) -> None:
         self._note("prepare")
         self.images[instance.uuid] = image_path
+        self.guest_data[instance.uuid] = data
         known = self._domains.get(instance.uuid)
         running = known is not None and known[1].power_state is PowerState.RUNNING
         self.add_domain(instance.uuid, node, instance.flavor.memory_mb, attempt=attempt, running=running)
@@ -134,10 +153,83 @@ class Hypervisor:
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         self.owned.update(instance_uuids)
 
-    def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
+    def power_off(self, instance_uuid: str) -> None:
         self._note("power_off")
         if instance_uuid in self._domains:
             self.turn(instance_uuid, PowerState.SHUTDOWN)
+
+    def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
+        self._note("shut_down")
+        self.timeouts.append(timeout)
+        self.waits_for_guest(cancelled)
+        if self.shuts_down and not cancelled.is_set():
+            self.turn(instance_uuid, PowerState.SHUTDOWN)
+        return self.shuts_down or cancelled.is_set()
+
+    def hard_reboot(self, instance: Instance) -> PowerState:
+        self._note("hard_reboot")
+        if instance.uuid not in self._domains:
+            self.add_domain(instance.uuid, instance.node or "", instance.flavor.memory_mb, attempt=instance.attempt)
+        self.turn(instance.uuid, PowerState.RUNNING)
+        return PowerState.RUNNING
+
+    def pause(self, instance_uuid: str) -> PowerState:
+        return self._turned("pause", instance_uuid, PowerState.PAUSED)
+
+    def unpause(self, instance_uuid: str) -> PowerState:
+        return self._turned("unpause", instance_uuid, PowerState.RUNNING)
+
+    def suspend(self, instance_uuid: str) -> PowerState:
+        return self._turned("suspend", instance_uuid, PowerState.SHUTDOWN)
+
+    def resume(self, instance: Instance) -> PowerState:
+        return self._turned("resume", instance.uuid, PowerState.RUNNING)
+
+    def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
+        self._note("prepare_rescue")
+        self.images[instance.uuid] = image_path
+
+    def rescue(self, instance: Instance) -> PowerState:
+        return self._turned("rescue", instance.uuid, PowerState.RUNNING)
+
+    def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
+        self._note("snapshot")
+        self.on_snapshot(check)
+        if instance.uuid not in self._domains:
+            raise errors.NotFound(f"Domain of instance {instance.uuid}")
+        path.write_bytes(b"the disk")
+
+    def open_snapshots(self) -> tuple[str, ...]:
+        self._note("open_snapshots")
+        return tuple(sorted(self.aside))
+
+    def end_snapshot(self, instance_uuid: str) -> None:
+        self._note("end_snapshot")
+        self.aside.discard(instance_uuid)
+
+    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> None:
+        self._note("refresh_interfaces")
+        self.vifs.update({uuid: tuple(of_instance) for uuid, of_instance in vifs.items()})
+
+    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+        self.images[instance.uuid] = image_path
+        self.guest_data[instance.uuid] = data
+        self.on_rebuild()
+        self._turned("rebuild", instance.uuid, PowerState.SHUTDOWN)
+
+    def inject_nmi(self, instance_uuid: str) -> PowerState:
+        self._note("inject_nmi")
+        return PowerState(self._domains[instance_uuid][1].power_state)
+
+    def set_admin_password(self, instance: Instance, password: str) -> None:
+        self._note("set_admin_password")
+        self.on_password()
+        self.passwords[instance.uuid] = password
+
+    def _turned(self, operation: str, instance_uuid: str, state: PowerState) -> PowerState:
+        self._note(operation)
+        self.turn(instance_uuid, state)
+        return state
 
     def bases_in_use(self) -> frozenset[str]:
         self._note("bases_in_use")
@@ -156,6 +248,18 @@ class Hypervisor:
             raise errors.NotFound(f"Domain {instance_uuid}")
         lines = ["booting", "ready"]
         return "\n".join(lines if tail_length is None else lines[-tail_length:])
+
+    def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        self._note("diagnostics")
+        if instance_uuid not in self._domains:
+            raise errors.NotFound(f"Domain {instance_uuid}")
+        return GuestDiagnostics(driver="libvirt", memory_kb=131072)
+
+    def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
+        self._note("console")
+        if instance_uuid not in self._domains:
+            raise errors.NotFound(f"Domain {instance_uuid}")
+        return ConsoleAddress(host="127.0.0.1", port=5900)
 
     def cpu_times(self, node: str) -> CpuTimes | None:
         self._note("cpu_times")

@@ -38,6 +38,11 @@ class CannedHost:
     def getCapabilities(self) -> str:  # noqa: N802
         return self.capabilities
 
+    def getDomainCapabilities(self, *arguments: Any) -> str:  # noqa: N802
+        error = libvirt.libvirtError("this function is not supported by the connection driver")
+        error.err = (libvirt.VIR_ERR_NO_SUPPORT, 0, "not supported", 0, "", None, None, 0, 0)
+        raise error
+
     def getInfo(self) -> list[Any]:  # noqa: N802
         return ["x86_64", self.memory_mb, self.cpus, 2000, 1, 1, self.cpus, 1]
 

@@ -13,28 +13,49 @@ from minova import errors
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.images import Images
+from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.compute_messages import ComputeClient
+from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.service_removal import remove_service
+from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.networks import Networks, Subnets
+from minova.conductor.network.ports import Ports
+from minova.conductor.network.security_groups import SecurityGroups
+from minova.conductor.network.servers import ServerPorts
 from minova.conductor.quotas import Quotas
+from minova.conductor.servers.attributes import ServerAttributes
+from minova.conductor.servers.create import counted
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db import models, quotas
 from minova.db.engine import Database
 from minova.db.models.clock import EpochNow
-from minova.db.servers import request_specs
+from minova.db.networks import ports
+from minova.db.servers import actions as action_rows
+from minova.db.servers import request_specs, tags
+from minova.objects import disk_config
 from minova.objects.aggregate import Aggregate
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.failures import Failure
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance_group import InstanceGroup
-from minova.objects.server_actions import BY_NAME
+from minova.objects.key_pair import KeyPair
+from minova.objects.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.server_actions import BY_KIND, ServerAction
+from minova.objects.server_changes import ServerChanges
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service
 
 
 def now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
+
+
+def _no_compute(host: str) -> Any:
+    raise AssertionError("these tests send no messages to hosts")
 
 
 class RowConductor:
@@ -48,11 +69,23 @@ class RowConductor:
         conf = configuration.new()
         self._quotas = Quotas(conf, worker)
         self._aggregates, self._groups = Aggregates(worker), Groups(conf, worker, self._quotas)
+        self._key_pairs = KeyPairs(worker, self._quotas)
+        self._networks, self._subnets = Networks(worker, self._quotas), Subnets(worker, self._quotas)
+        hints = InterfaceHints(worker, ComputeClient(_no_compute))
+        self._security_groups = SecurityGroups(worker, self._quotas, hints)
+        self._ports = Ports(worker, self._quotas, self._security_groups, hints)
+        self._server_ports = ServerPorts(self._ports, self._security_groups, hints)
         self._flavors, self._images = Flavors(worker), Images(worker, self._quotas)
+        self._attributes = ServerAttributes(worker, self._quotas, conf.scheduler.default_availability_zone)
+        self._guest_metadata = GuestMetadatas(worker)
         self.requests: list[CreateServers] = []
+        self.key_pairs: list[KeyPair | None] = []
         self.deleted: list[str] = []
-        self.actions: list[tuple[str, str]] = []
+        self.forced: list[str] = []
+        self.actions: list[tuple[str, str, dict[str, Any]]] = []
         self.previewed: list[ServerRequest] = []
+        # Of a changed password: the kind of its failure.
+        self.password_failure: str | None = None
         self.preview = ScheduleAnswer(diagnosis=Diagnosis(request_id="req-1", instance_uuids=(), hosts=0))
         self.room = Capacity(total=0, limit=0)
         self.before: Callable[[str], None] = lambda method: None
@@ -80,13 +113,24 @@ class RowConductor:
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
-    def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+    def create_servers(
+        self,
+        ctx: RequestContext,
+        request: CreateServers,
+        key_pair: KeyPair | None = None,
+        with_drive: bool = False,
+    ) -> CreatedServers:
         self.requests.append(request)
+        self.key_pairs.append(key_pair)
 
         def work(session: Session) -> CreatedServers:
-            self._quotas.take(session, ctx.project_id, quotas.of_servers(request.flavor, request.max_count))
-            return _create(session, ctx, request)
+            locked = self._server_ports.lock(session, [(ctx.project_id, request)])
+            self._quotas.take(session, ctx.project_id, counted(request, request.max_count))
+            created = _create(session, ctx, request)
+            self._server_ports.attach(session, ctx, request, created.instance_uuids, locked)
+            return created
 
+        self._server_ports.prepare(ctx, request)
         self._db.run(lambda session: quotas.count_first(session, ctx.project_id))
         created: CreatedServers = self._do("create_servers", work)
         return created
@@ -99,23 +143,67 @@ class RowConductor:
         self.previewed.append(request)
         return msgspec.structs.replace(self.room, limit=limit)
 
-    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
+    def delete_server(
+        self, ctx: RequestContext, instance_uuid: str, override_lock: bool = False, force: bool = False
+    ) -> None:
         self.deleted.append(instance_uuid)
+        self.forced += [instance_uuid] if force else []
 
         def work(session: Session) -> None:
             gone: Any = {"vm_state": "deleted", "task_state": None, "deleted_at": now()}
             session.query(models.Instance).filter_by(uuid=instance_uuid).update(gone)
-            quotas.give_server(session, instance_uuid)
+            gone_ports = sum(ports.release(session, instance_uuid).values())
+            quotas.give_server(session, instance_uuid, {"ports": gone_ports})
 
         self._do("delete_server", work)
 
-    def start_action(self, ctx: RequestContext, instance_uuid: str, action: str) -> None:
-        self.actions.append((instance_uuid, action))
-        begun = BY_NAME[action].task_state.value
-        self._do(
-            "start_action",
-            lambda session: session.query(models.Instance).filter_by(uuid=instance_uuid).update({"task_state": begun}),
+    def start_action(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action: str,
+        arguments: dict[str, Any] | None = None,
+        override_lock: bool = False,
+    ) -> None:
+        self.actions.append((instance_uuid, action, arguments or {}))
+        progress = BY_KIND[action].progress
+
+        def work(session: Session) -> None:
+            if progress:
+                row = session.query(models.Instance).filter_by(uuid=instance_uuid)
+                row.update({"task_state": progress[0].value})
+            if BY_KIND[action].secret:
+                self._end_action(session, ctx, instance_uuid, BY_KIND[action])
+
+        self._do("start_action", work)
+
+    def _end_action(self, session: Session, ctx: RequestContext, instance_uuid: str, action: ServerAction) -> None:
+        """As its host would have it, at once."""
+        row: dict[str, Any] = {"instance_uuid": instance_uuid, "action": action.name, "request_id": ctx.request_id}
+        row |= {"user_id": ctx.user_id, "project_id": ctx.project_id, "start_time": now()}
+        action_id = action_rows.begin(session, [row])[instance_uuid]
+        action_rows.begin_events(
+            session, [{"action_id": action_id, "host": "h", "start_time": now()}], event=action.event
         )
+        kind = self.password_failure
+        failure = Failure(kind=kind, details="of the host", text="why") if kind is not None else None
+        action_rows.end(session, [action_id], now(), error=failure)
+
+    def create_console_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
+        return f"token-of-{console_type}"
+
+    def update_server(
+        self, ctx: RequestContext, instance_uuid: str, changes: ServerChanges, override_lock: bool = False
+    ) -> None:
+        self.before("update_server")
+        self._attributes.update(ctx, instance_uuid, changes, override_lock=override_lock)
+        self.after("update_server")
+
+    def reset_server_state(self, ctx: RequestContext, instance_uuid: str, vm_state: str) -> None:
+        self._attributes.reset_state(ctx, instance_uuid, vm_state)
+
+    def clear_server_password(self, ctx: RequestContext, instance_uuid: str) -> None:
+        self._guest_metadata.clear_password(instance_uuid)
 
     def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
         def work(session: Session) -> Flavor:
@@ -131,7 +219,16 @@ class RowConductor:
         return made
 
     def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None:
-        self._do("delete_flavor", lambda session: session.query(models.Flavor).filter_by(flavorid=flavorid).delete())
+        self._flavors.delete(flavorid)
+
+    def update_flavor(self, ctx: RequestContext, flavorid: str, description: str | None) -> Flavor:
+        return self._flavors.update(flavorid, description)
+
+    def add_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
+        return self._flavors.add_access(flavorid, project_id)
+
+    def remove_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
+        return self._flavors.remove_access(flavorid, project_id)
 
     def update_flavor_extra_specs(
         self, ctx: RequestContext, flavorid: str, extra_specs: dict[str, str | None]
@@ -165,6 +262,17 @@ class RowConductor:
     def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
         self._groups.delete(group_uuid)
 
+    def create_key_pair(self, ctx: RequestContext, key_pair: KeyPair) -> KeyPair:
+        self.before("create_key_pair")
+        made = self._key_pairs.create(ctx, key_pair)
+        self.after("create_key_pair")
+        return made
+
+    def delete_key_pair(self, ctx: RequestContext, user_id: str, name: str) -> None:
+        self.before("delete_key_pair")
+        self._key_pairs.delete(user_id, name)
+        self.after("delete_key_pair")
+
     def update_quota_set(self, ctx: RequestContext, project_id: str, limits: dict[str, int], force: bool) -> None:
         self._quotas.update(project_id, limits, force=force)
 
@@ -173,6 +281,52 @@ class RowConductor:
 
     def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: dict[str, int]) -> None:
         self._quotas.update_class(class_name, limits)
+
+    def create_network(self, ctx: RequestContext, network: Network) -> Network:
+        return self._networks.create(network)
+
+    def update_network(self, ctx: RequestContext, network: Network) -> Network:
+        self.before("update_network")
+        return self._networks.update(network)
+
+    def delete_network(self, ctx: RequestContext, network_id: str) -> None:
+        self._networks.delete(network_id)
+
+    def create_subnet(self, ctx: RequestContext, subnet: Subnet, any_range: bool = False) -> Subnet:
+        return self._subnets.create(subnet, any_range=any_range)
+
+    def update_subnet(self, ctx: RequestContext, subnet: Subnet) -> Subnet:
+        return self._subnets.update(subnet)
+
+    def delete_subnet(self, ctx: RequestContext, subnet_id: str) -> None:
+        self._subnets.delete(subnet_id)
+
+    def create_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
+        return self._ports.create(port, fixed_ips)
+
+    def update_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
+        return self._ports.update(port, fixed_ips)
+
+    def delete_port(self, ctx: RequestContext, port_id: str) -> None:
+        self._ports.delete(port_id)
+
+    def ensure_default_security_group(self, ctx: RequestContext, project_id: str) -> None:
+        self._security_groups.ensure_default([project_id])
+
+    def create_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
+        return self._security_groups.create(group)
+
+    def update_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
+        return self._security_groups.update(group)
+
+    def delete_security_group(self, ctx: RequestContext, group_id: str) -> None:
+        self._security_groups.delete(group_id)
+
+    def create_security_group_rule(self, ctx: RequestContext, rule: SecurityGroupRule) -> SecurityGroupRule:
+        return self._security_groups.create_rule(rule)
+
+    def delete_security_group_rule(self, ctx: RequestContext, rule_id: str) -> None:
+        self._security_groups.delete_rule(rule_id)
 
     def create_image(self, ctx: RequestContext, image: Image) -> Image:
         self.before("create_image")
@@ -228,6 +382,7 @@ def _create(session: Session, ctx: RequestContext, request: CreateServers) -> Cr
         name = request.name if len(uuids) == 1 else f"{request.name}-{index + 1}"
         session.add(_instance(ctx, request, one, name, index, reservation_id))
         session.flush()
+    tags.add(session, uuids, request.tags)
     if request.request_uuid:
         session.add(
             models.CreateRequest(
@@ -239,7 +394,7 @@ def _create(session: Session, ctx: RequestContext, request: CreateServers) -> Cr
                 created_at=now(),
             )
         )
-    return CreatedServers(reservation_id=reservation_id, instance_uuids=uuids)
+    return CreatedServers(reservation_id=reservation_id, instance_uuids=uuids, admin_password=request.admin_password)
 
 
 def _instance(
@@ -248,7 +403,8 @@ def _instance(
     return models.Instance(
         uuid=one,
         display_name=name,
-        hostname=name,
+        hostname=request.hostname or name,
+        description=request.description,
         project_id=ctx.project_id,
         user_id=ctx.user_id,
         flavor=request.flavor,
@@ -259,5 +415,11 @@ def _instance(
         launch_index=index,
         reservation_id=reservation_id,
         metadata_=dict(request.metadata),
+        user_data=request.user_data,
+        key_name=request.key_name,
+        access_ip_v4=request.access_ip_v4,
+        access_ip_v6=request.access_ip_v6,
+        config_drive=request.config_drive,
+        system_metadata=disk_config.to_metadata(request.disk_config),
         created_at=now(),
     )

@@ -1,12 +1,15 @@
 """minova inside a World: two conductors, two schedulers and some computes, and what must be true once all is quiet."""
 
+import logging
 import math
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 from oslo_config import cfg
 from sqlalchemy import select
 
@@ -14,6 +17,8 @@ from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
 from minova.compute.host_identity import LocalIdentity
+from minova.compute.images.tokens import ImageToken
+from minova.compute.instances.actions import UnreportedResults
 from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename
@@ -22,19 +27,23 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.db.models import Image as ImageRow
 from minova.db.models import Instance, InstanceFault
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.objects.server_actions import BY_KIND
 from minova.objects.server_request import CreateServers
 from minova.objects.states import PowerState
 from minova.scheduler.manager import SchedulerManager
 from minova.virt.driver import Driver
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure
+from tests.fakes.action_arguments import asked_with
 from tests.faults.world import Event, MortalDriver, Process, World
 from tests.invariants import violations
 from tests.tables import make_tables
 
+LOG = logging.getLogger(__name__)
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)
 SMALL = {
@@ -47,6 +56,27 @@ SMALL = {
     "conductor__task_interval": 5,
 }
 CONTROLLERS = {"conductor": ("conductor-a", "conductor-b"), "scheduler": ("scheduler-a", "scheduler-b")}
+
+
+class Uploads:
+    """As the Image API takes the bytes of a host, without the bytes."""
+
+    def __init__(self, conductor: ConductorApi) -> None:
+        self._conductor = conductor
+
+    def upload(self, image: Image, path: Path, token: ImageToken, check: Callable[[], None]) -> None:
+        check()
+        ctx = RequestContext(request_id="req-upload", user_id="image-token", project_id="image-token")
+        saving = msgspec.structs.replace(image, status="saving")
+        with suppress(errors.Conflict):  # an earlier upload was broken off
+            self._conductor.update_image(ctx, image=saving, expected_status="queued")
+        check()
+        size = path.stat().st_size
+        active = msgspec.structs.replace(image, status="active", size=size)
+        try:
+            self._conductor.update_image(ctx, image=active, expected_status="saving")
+        except errors.Conflict:
+            LOG.info("Image %s has its bytes", image.id)
 
 
 class Cloud:
@@ -117,7 +147,9 @@ class Cloud:
             host=process.name,
             # Guests of the fake hypervisor have no disks.
             images=cast(Images, None),
+            uploads=Uploads(self._client(ConductorApi, process, "conductor")),
             identity=identity,
+            results=UnreportedResults(self.folder / self.machines[process.name] / "actions"),
             clock=lambda: self.world.wall(process.name),
             ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),
@@ -154,15 +186,20 @@ class Cloud:
             self.delete_asked.add(chosen)
             self.conductor.delete_server(self._user(0), instance_uuid=chosen)
 
-    def act_on_one(self, name: str) -> None:
+    def act_on_one(self, kind: str) -> None:
         """A server action for any server that is or was running; one in another state refuses it."""
         with self.db.read() as session:
             query = select(Instance.uuid).where(Instance.deleted_at.is_(None), Instance.vm_state != "building")
             servers = sorted(session.scalars(query))
         if servers:
             chosen = self.world.random.choice(servers)
-            with suppress(errors.Conflict, errors.NotFound):
-                self.conductor.start_action(self._user(0), instance_uuid=chosen, action=name)
+            with suppress(errors.Conflict, errors.NotFound, errors.BadRequest):
+                self.act(chosen, kind)
+
+    def act(self, instance_uuid: str, kind: str) -> None:
+        """Raises what the conductor raises."""
+        arguments = asked_with(BY_KIND[kind])
+        self.conductor.start_action(self._user(0), instance_uuid=instance_uuid, action=kind, arguments=arguments)
 
     def turn_one(self, state: PowerState) -> None:
         """Any guest goes into another state by itself."""
@@ -204,6 +241,13 @@ class Cloud:
             )
             return [f"{uuid} is in error: {message}" for uuid, message in rows]
 
+    def _unfinished_images(self) -> list[str]:
+        """Nothing is in progress: an image is complete or gone."""
+        files = [str(path) for path in self.folder.glob("*/**/snapshots/*/*")]
+        with self.db.read() as session:
+            rows = session.execute(select(ImageRow.id, ImageRow.status).where(ImageRow.status != "active"))
+            return [f"image {image_id} is left {status}" for image_id, status in rows] + files
+
     def violations(self) -> list[str]:
         """Once quiet: the invariants of any cloud, and every server that was acknowledged is there, once, or was deleted."""
         domains = {
@@ -214,6 +258,7 @@ class Cloud:
             found = self.world.errors + violations(session, domains)
             rows = session.execute(select(Instance.uuid, Instance.display_name))
             names = {uuid: name.partition("-")[0] for uuid, name in rows}
+        found += self._unfinished_images()
         lost = self.acknowledged - names.keys() - self.delete_asked
         found += [f"{uuid} was acknowledged and is lost" for uuid in sorted(lost)]
         made = Counter(names.values())

@@ -6,6 +6,7 @@ from functools import partial
 
 import msgspec
 
+from minova.objects.server_actions import ACTIONS
 from minova.objects.states import PowerState
 from tests.faults.cloud import CONTROLLERS, Cloud
 from tests.faults.world import DATABASE, Faults
@@ -14,6 +15,8 @@ from tests.faults.world import DATABASE, Faults
 STORM, QUIET = 150.0, 1200.0
 # The quiet is looked at so often, and must be so twice in a row.
 LOOK = 60.0
+# Server actions that users ask for.
+KINDS = tuple(action.kind for action in ACTIONS)
 HOUR = 3600.0
 LONGER_THAN_A_BUILD = 250.0
 # An instance that is deleted is purged after so long in the storm of hosts that come back later.
@@ -45,9 +48,9 @@ def live(cloud: Cloud, storm: Storm, requests: int) -> None:
         if world.random.random() < 0.3:
             state = world.random.choice([PowerState.SHUTDOWN, PowerState.CRASHED, PowerState.RUNNING])
             world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.turn_one, state))
-        if world.random.random() < 0.5:
-            name = world.random.choice(["stop", "stop", "start"])
-            world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.act_on_one, name))
+        for _ in range(2):
+            kind = world.random.choice(KINDS)
+            world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.act_on_one, kind))
     storm.events(cloud)
     world.run(storm.lasts)
     world.faults = Faults(others_first=storm.faults.others_first)

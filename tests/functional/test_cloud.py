@@ -60,7 +60,7 @@ class People:
         return image
 
     def create(self, flavor: Flavor, image: str, count: int = 1) -> None:
-        server = {"name": f"vm{next(self._names)}", "flavorRef": flavor.flavorid, "imageRef": image, "networks": "none"}
+        server = {"name": f"vm{next(self._names)}", "flavorRef": flavor.flavorid, "imageRef": image}
         more = {"min_count": count, "max_count": count}
         # Under this header a repeated request makes no second server.
         headers = {REQUEST_UUID: str(uuid.uuid4())}
@@ -145,8 +145,8 @@ def violations(cluster: Cluster) -> list[str]:
             session.scalars(select(Instance).where(Instance.vm_state == "active", Instance.deleted_at.is_(None)))
         )
         for node in session.scalars(select(ComputeNode)):
-            here = [instance.flavor for instance in active if instance.host == node.host]
-            wanted = {kind: sum(getattr(flavor, name) for flavor in here) for kind, name in USED.items()}
+            flavors = [instance.flavor for instance in active if instance.host == node.host]
+            wanted = {kind: sum(getattr(flavor, name) for flavor in flavors) for kind, name in USED.items()}
             told = {
                 "VCPU": node.vcpus_used,
                 "MEMORY_MB": node.memory_mb_used - RESERVED_MB,
@@ -154,8 +154,8 @@ def violations(cluster: Cluster) -> list[str]:
             }
             if told != wanted:
                 found.append(f"{node.host}: node row {told} != flavors {wanted}")
-            if node.running_vms != len(here) or len(driver(cluster.computes[node.host]).domains()) != len(here):
-                found.append(f"{node.host}: {node.running_vms} running, {len(here)} instances")
+            if node.running_vms != len(flavors) or len(driver(cluster.computes[node.host]).domains()) != len(flavors):
+                found.append(f"{node.host}: {node.running_vms} running, {len(flavors)} instances")
             if (
                 node.free_ram_mb < 0
                 or node.free_disk_gb < 0

@@ -27,7 +27,8 @@ class Cloud:
 
     def group(self, policy: str, **rules: int) -> str:
         body = {"server_group": {"name": "g", "policy": policy, "rules": rules}}
-        return str(self.ask("POST", "/v2.1/os-server-groups", json=body)["server_group"]["id"])
+        headers = {"OpenStack-API-Version": "compute 2.64"}
+        return str(self.ask("POST", "/v2.1/os-server-groups", json=body, headers=headers)["server_group"]["id"])
 
     def zone(self, name: str, *hosts: str) -> int:
         body = {"aggregate": {"name": name, "availability_zone": name}}
@@ -40,7 +41,7 @@ class Cloud:
         self.ask("POST", f"/v2.1/os-aggregates/{aggregate}/action", json=action)
 
     def boot(self, count: int = 1, group: str | None = None, **more: Any) -> None:
-        server = {"name": "vm", "flavorRef": "tiny", "imageRef": self._image, "networks": "none", "min_count": count}
+        server = {"name": "vm", "flavorRef": "tiny", "imageRef": self._image, "min_count": count}
         body: Json = {"server": server | more}
         if group is not None:
             body["os:scheduler_hints"] = {"group": group}

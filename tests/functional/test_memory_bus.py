@@ -53,14 +53,14 @@ def test_a_message_that_came_before_is_not_waited_for(connection: Any) -> None:
 def test_while_nothing_comes_nothing_is_asked(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     consumer_of(connection, str(uuid4()), [])
     transport = connection.transport
-    asked: list[float] = []
+    calls: list[float] = []
     get = transport.cycle.get
 
     def counted(*arguments: object, **named: object) -> object:
-        asked.append(time.monotonic())
+        calls.append(time.monotonic())
         return get(*arguments, **named)
 
     monkeypatch.setattr(transport.cycle, "get", counted)
     with pytest.raises(TimeoutError):
         connection.drain_events(timeout=0.3)
-    assert len(asked) == 1
+    assert len(calls) == 1

@@ -28,15 +28,15 @@ class Api:
         answer = self._http.request(method, self._url + path, timeout=60, **what)
         return answer.status, answer.json() if answer.data else None
 
-    def image(self) -> str:
-        body = {"name": "i", "disk_format": "raw", "container_format": "bare"}
+    def image(self, **properties: str) -> str:
+        body = {"name": "i", "disk_format": "raw", "container_format": "bare", **properties}
         image = str(self.ask("POST", "/v2/images", json=body)[1]["id"])
         headers = {"Content-Type": "application/octet-stream"}
         assert self.ask("PUT", f"/v2/images/{image}/file", body=b"\1" * 512, headers=headers)[0] == 204
         return image
 
     def create(self, flavor: Flavor, image: str, **more: Any) -> str:
-        server = {"name": "vm", "flavorRef": flavor.flavorid, "imageRef": image, "networks": "none", **more}
+        server = {"name": "vm", "flavorRef": flavor.flavorid, "imageRef": image, **more}
         status, made = self.ask("POST", "/v2.1/servers", json={"server": server})
         assert status == 202, made
         return str(made["server"]["id"])
@@ -86,6 +86,16 @@ def test_a_required_trait_takes_a_boot_to_the_host_that_has_it(cluster: Cluster)
         with cluster.db.read() as session:
             held = select(ResourceProvider.name).join(Allocation, Allocation.provider_id == ResourceProvider.id)
             assert set(session.scalars(held.where(Allocation.consumer_uuid == uuid))) == {"b"}
+
+
+def test_hardware_that_no_host_has_is_a_reason_and_no_failed_build(cluster: Cluster) -> None:
+    api = Api(cluster.url)
+    image = api.image(hw_video_model="xen")
+    refused = ended(cluster, api.create(PLAIN, image))
+    assert (refused.vm_state, refused.host) == ("error", None)
+    with cluster.db.read() as session:
+        fault = session.scalars(select(InstanceFault).where(InstanceFault.instance_uuid == refused.uuid)).one()
+        assert "placement removed 3 (traits not as asked for)" in fault.message
 
 
 def test_a_zone_keeps_a_boot_to_the_hosts_of_its_aggregates(cluster: Cluster) -> None:

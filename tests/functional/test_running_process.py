@@ -102,24 +102,24 @@ def test_sighup_changes_what_is_reserved_and_a_wrong_file_changes_nothing(standa
     ratios = standalone.ask("GET", "/os-hypervisors/1/overview")["overview"]["allocation_ratios"]
     assert ratios["cpu"] == 2.0
     wait_for("debugging", lambda: " DEBUG minova" in standalone.log)
-    said = "The configuration stays as it was"
+    message = "The configuration stays as it was"
     for number, wrong in enumerate(("reserved_host_memory_mb = lots", "this is no option"), 1):
         standalone.write(wrong)
         standalone.hang_up()
-        wait_for("an error", lambda n=number: standalone.log.count(said) == n)  # type: ignore[misc]
+        wait_for("an error", lambda n=number: standalone.log.count(message) == n)  # type: ignore[misc]
     standalone.ask("POST", "/os-hypervisors/1/action", {"audit": None})
     assert standalone.hypervisor()["memory_mb_used"] == 1024
     assert standalone.process.poll() is None
 
 
 def test_who_loses_the_terminal_stops(tmp_path: Path) -> None:
-    """As a shell does it: the terminal goes, and with it whoever runs there in the foreground."""
+    """As a shell does it: when its terminal closes, the process in the foreground gets SIGHUP."""
     child, terminal = pty.fork()
     words = Process(tmp_path).words
     if child == 0:
         os.execv(words[0], words)
-    said = b""
-    while b"is ready" not in said:
-        said += os.read(terminal, 65536)
+    output = b""
+    while b"is ready" not in output:
+        output += os.read(terminal, 65536)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -106,12 +106,12 @@ def test_what_is_done_behind_its_back_to_a_guest_and_its_rows(
     uuid = cloud.server("victim")["id"]
     domain = connection.lookupByUUIDString(uuid)
     # Its row says another host: nobody knows how it went there, so it runs on.
-    here = update(models.Instance).where(models.Instance.uuid == uuid)
-    database.run(lambda session: session.execute(here.values(host=BOOKS)))
-    told = f"the domain of instance {uuid} is here, but its row says host {BOOKS}"
-    wait_for("it is told of", lambda: told in cloud.services[REAL].log, 30)
+    of_instance = update(models.Instance).where(models.Instance.uuid == uuid)
+    database.run(lambda session: session.execute(of_instance.values(host=BOOKS)))
+    message = f"the domain of instance {uuid} is here, but its row says host {BOOKS}"
+    wait_for("it is told of", lambda: message in cloud.services[REAL].log, 30)
     assert domain.isActive()
-    database.run(lambda session: session.execute(here.values(host=REAL)))
+    database.run(lambda session: session.execute(of_instance.values(host=REAL)))
     # Its allocation goes.
     held = models.Allocation.consumer_uuid == uuid
     database.run(lambda session: session.execute(delete(models.Allocation).where(held)))

@@ -126,9 +126,9 @@ def test_libvirtd_dies_builds_go_elsewhere_and_it_recovers(cloud: Deployment, li
 
 def test_no_room_is_explained(cloud: Deployment) -> None:
     cloud.cli("flavor", "create", "giant", "--ram", "99999999", "--disk", "1", "--vcpus", "1")
-    said = cloud.cli("server", "create", "big", "--flavor", "giant", "--image", "guest", "--wait", check=False)
-    assert "No valid host was found" in said
-    assert "removed 2" in said
+    output = cloud.cli("server", "create", "big", "--flavor", "giant", "--image", "guest", "--wait", check=False)
+    assert "No valid host was found" in output
+    assert "removed 2" in output
     assert "99999999" in cloud.cli("server", "explain", "big")
     remove(cloud, "big")
 

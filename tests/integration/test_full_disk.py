@@ -89,9 +89,9 @@ def upload(cloud: Deployment, name: str, *, check: bool = True) -> str:
 def test_an_upload_to_a_full_store_says_so_and_leaves_nothing(cloud: Deployment) -> None:
     store = cloud.folder / "store"
     before = sorted(path.name for path in store.iterdir())
-    said = upload(cloud, "too-much", check=False)
-    assert "no room left in the image store" in said
-    assert "Traceback" not in said
+    output = upload(cloud, "too-much", check=False)
+    assert "no room left in the image store" in output
+    assert "Traceback" not in output
     assert sorted(path.name for path in store.iterdir()) == before
     assert [row["Name"] for row in cloud.json("image", "list") if row["Status"] == "active"] == ["fits"]
 
@@ -99,8 +99,8 @@ def test_an_upload_to_a_full_store_says_so_and_leaves_nothing(cloud: Deployment)
 def test_an_image_beyond_the_cap_is_refused_before_its_bytes_come(cloud: Deployment) -> None:
     file = cloud.folder / "larger.raw"
     file.write_bytes(bytes((CAP_MB + 1) * MB))
-    told = cloud.cli("image", "create", "larger", "--file", str(file), "--disk-format", "raw", check=False)
-    assert f"The image is larger than {CAP_MB * MB} bytes" in told
+    output = cloud.cli("image", "create", "larger", "--file", str(file), "--disk-format", "raw", check=False)
+    assert f"The image is larger than {CAP_MB * MB} bytes" in output
 
 
 def test_a_build_on_a_full_disk_ends_with_the_reason_and_leaves_nothing(
@@ -108,8 +108,8 @@ def test_a_build_on_a_full_disk_ends_with_the_reason_and_leaves_nothing(
 ) -> None:
     zone = f"nova:{SMALL}"
     words = ["--flavor", "tiny", "--image", "fits", "--availability-zone", zone, "--wait"]
-    said = cloud.cli("server", "create", "stuck", *words, check=False)
-    assert "bytes free" in said
+    output = cloud.cli("server", "create", "stuck", *words, check=False)
+    assert "bytes free" in output
     assert cloud.server("stuck")["status"] == "ERROR"
     assert list((cloud.folder / SMALL / "state" / "instances" / "_base").glob("*.part")) == []
     cloud.cli("server", "delete", "stuck", "--wait")

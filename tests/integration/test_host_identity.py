@@ -104,13 +104,16 @@ def test_host_is_renamed_with_its_guest_and_removed(cloud: Deployment) -> None:
     assert list(services(cloud)) == ["hv2"]
     assert cloud.wait_status("web", "ACTIVE")["OS-EXT-SRV-ATTR:host"] == "hv2"
 
-    number = str(services(cloud)["hv2"]["ID"])
-    refused = openstack(cloud, "compute", "service", "delete", number)
+    said = "Host hv2 serves consoles at 192.0.2.1, 192.0.2.2."
+    assert said in cloud.manage("host", "console-addresses", "hv2", "192.0.2.1", "192.0.2.2")
+    # The client asks for the newest version, in which services have UUIDs.
+    listed = openstack(cloud, "compute", "service", "list", "--host", "hv2", "-f", "value", "-c", "ID").stdout.strip()
+    refused = openstack(cloud, "compute", "service", "delete", listed)
     assert refused.returncode != 0
     assert "hosting instances" in refused.stderr
     cloud.cli("server", "delete", "web", "--wait")
     assert compute.stop() == 0
-    deleted = openstack(cloud, "compute", "service", "delete", number)
+    deleted = openstack(cloud, "compute", "service", "delete", listed)
     assert deleted.returncode == 0, deleted.stderr
     assert services(cloud) == {}
     assert cloud.json("hypervisor", "list") == []

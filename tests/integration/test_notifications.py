@@ -9,6 +9,7 @@ import kombu
 import pytest
 
 from tests.cluster import wait_for
+from tests.conformance.notification_samples import require_payload
 from tests.integration.deployment import Deployment
 
 EXPECTED = [
@@ -23,8 +24,11 @@ EXPECTED = [
 
 @pytest.fixture
 def cloud(tmp_path: Path, fresh_rabbit_url: Callable[[], str]) -> Iterator[Deployment]:
-    told = {"oslo_messaging_notifications": {"driver": "messagingv2"}}
-    with Deployment(tmp_path, fresh_rabbit_url(), f"sqlite:///{tmp_path}/minova.sqlite", **told) as deployment:
+    options = {
+        "oslo_messaging_notifications": {"driver": "messagingv2"},
+        "notifications": {"notification_format": "both"},
+    }
+    with Deployment(tmp_path, fresh_rabbit_url(), f"sqlite:///{tmp_path}/minova.sqlite", **options) as deployment:
         deployment.compute("hv", DEFAULT={"compute_driver": "fake"})
         deployment.manage("db", "upgrade")
         deployment.start()
@@ -61,11 +65,11 @@ def test_a_server_is_told_of_from_its_request_to_its_end(cloud: Deployment, tmp_
     cloud.cli("server", "create", "vm", "--flavor", "tiny", "--image", "i", "--wait")
     uuid = cloud.server("vm")["id"]
     cloud.cli("server", "delete", "vm", "--wait")
-    told = Consumer(cloud.transport_url, "notifications.info")
+    consumer = Consumer(cloud.transport_url, "notifications.info")
     try:
-        found = wait_for("six notifications", lambda: len(told()) >= len(EXPECTED) and told.messages, 30)
+        found = wait_for("six notifications", lambda: len(consumer()) >= len(EXPECTED) and consumer.messages, 30)
     except AssertionError:
-        raise AssertionError(f"{told.messages}\n{cloud.logs()}") from None
+        raise AssertionError(f"{consumer.messages}\n{cloud.logs()}") from None
     assert isinstance(found, list)
     # The scheduler and the conductor each have a line of their own: only within one is there an order.
     events = [message["event_type"] for message in found]
@@ -74,3 +78,12 @@ def test_a_server_is_told_of_from_its_request_to_its_end(cloud: Deployment, tmp_
     assert (ended["publisher_id"], ended["priority"]) == ("compute.hv", "INFO")
     assert ended["payload"]["instance_id"] == uuid
     assert ended["_context_request_id"].startswith("req-")
+    versioned = Consumer(cloud.transport_url, "versioned_notifications.info")
+    try:
+        wait_for("as many versioned ones", lambda: len(versioned()) >= len(EXPECTED), 30)
+    except AssertionError:
+        raise AssertionError(f"{versioned.messages}\n{cloud.logs()}") from None
+    names = sorted(message["event_type"] for message in versioned.messages)
+    assert names == sorted(event.removeprefix("compute.") for event in EXPECTED)
+    for message in versioned.messages:
+        require_payload(message["payload"])

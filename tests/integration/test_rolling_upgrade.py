@@ -172,7 +172,7 @@ class Client:
         return answer.json() if answer.data else {}
 
     def create(self, name: str, image: str) -> str | None:
-        body = {"server": {"name": name, "flavorRef": "1", "imageRef": image, "networks": "none"}}
+        body = {"server": {"name": name, "flavorRef": "1", "imageRef": image}}
         answer = self.ask("POST", "/v2.1/servers", body, headers={"X-Minova-Request-UUID": str(uuid.uuid4())})
         return None if answer is None else str(answer["server"]["id"])
 
@@ -182,7 +182,8 @@ class Client:
 
     def services_up(self) -> set[tuple[str, str]]:
         services = self.ask("GET", "/v2.1/os-services")["services"]
-        return {(each["binary"], each["host"]) for each in services if each["state"] == "up"}
+        # The old API calls them minova-, the new one nova-, as scripts expect.
+        return {(each["binary"].removeprefix("mi"), each["host"]) for each in services if each["state"] == "up"}
 
 
 class Load:
@@ -258,8 +259,8 @@ def test_bug_rolling_upgrade_each_service_in_turn_under_load(cloud: Cloud, order
     cloud.old["conductor-1"].manage("db", "upgrade")
     cloud.start()
     client = Client(cloud.urls, cloud.is_old_api)
-    everyone = {(f"minova-{kind}", f"controller-{number}") for kind in ("conductor", "scheduler") for number in (1, 2)}
-    everyone |= {("minova-compute", host) for host in HOSTS}
+    everyone = {(f"nova-{kind}", f"controller-{number}") for kind in ("conductor", "scheduler") for number in (1, 2)}
+    everyone |= {("nova-compute", host) for host in HOSTS}
     wait_for("every old service up", lambda: everyone <= client.services_up(), START)
     load = Load(client, stocked(client))
     try:

@@ -113,12 +113,12 @@ def test_services_wait_for_a_database_that_is_down_at_their_start(
     try:
         for name in controller:
             deployment.services[name].start()
-        said = "database: The database does not answer"
+        message = "database: The database does not answer"
         for name in controller:
-            wait_for(f"{name} tries again", lambda name=name: attempts_logged(deployment, name, said) >= 3, 30)  # type: ignore[misc]
+            wait_for(f"{name} tries again", lambda name=name: attempts_logged(deployment, name, message) >= 3, 120)  # type: ignore[misc]
             lines = deployment.services[name].log.splitlines()
-            assert all("trying again in" in line for line in lines if said in line)
-            warnings = [line for line in lines if ("WARNING" in line or "ERROR" in line) and said not in line]
+            assert all("trying again in" in line for line in lines if message in line)
+            warnings = [line for line in lines if ("WARNING" in line or "ERROR" in line) and message not in line]
             # What the driver says is logged once for the whole outage.
             assert len(warnings) == 1, warnings
             assert "refused" in warnings[0]
@@ -155,9 +155,9 @@ def test_the_database_goes_away_in_the_middle_of_builds(cloud: Deployment, datab
         for _ in range(2):
             status, body = answer(cloud, "/v2.1/servers/detail")
             assert (status, b"database does not answer" in body) == (503, True), body
-        said = cloud.cli("server", "list", check=False)
-        assert "The database does not answer" in said
-        assert "Traceback" not in said
+        output = cloud.cli("server", "list", check=False)
+        assert "The database does not answer" in output
+        assert "Traceback" not in output
         time.sleep(max(0.0, begun + OUTAGE - time.monotonic()))
     finally:
         database.start()
@@ -175,9 +175,9 @@ def test_the_broker_goes_away_in_the_middle_of_builds(cloud: Deployment, broker:
     broker.kill()
     try:
         assert answer(cloud, "/v2.1/servers/detail")[0] == 200
-        said = cloud.cli("flavor", "create", "more", "--ram", "128", "--disk", "1", check=False)
-        assert "Traceback" not in said
-        assert "503" in said or "unavailable" in said.lower() or "answer" in said, said
+        output = cloud.cli("flavor", "create", "more", "--ram", "128", "--disk", "1", check=False)
+        assert "Traceback" not in output
+        assert "503" in output or "unavailable" in output.lower() or "answer" in output, output
     finally:
         broker.start()
     all_active(cloud)

@@ -26,6 +26,8 @@ class Standalone:
     """One state folder and the process that works in it."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
+        """`default_subnet`: `none`, as tests on a libvirtd in the machine's own network namespace would share it."""
+        default_subnet = options.pop("default_subnet", "none")
         self.folder = folder
         # Makes of its command the one that starts it with limits.
         self.limit: Callable[[list[str]], list[str]] = lambda words: words
@@ -34,7 +36,8 @@ class Standalone:
         self.log_file = folder / "standalone.log"
         self._conf = folder / "minova.conf"
         lines = [f"{name} = {value}" for name, value in options.items()]
-        self._conf.write_text("\n".join(["[DEFAULT]", *lines, "[api]", f"osapi_compute_listen_port = {port}", ""]))
+        lines += ["[api]", f"osapi_compute_listen_port = {port}", "[networks]", f"default_subnet = {default_subnet}"]
+        self._conf.write_text("\n".join(["[DEFAULT]", *lines, ""]))
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self, state: str = "state") -> list[str]:
@@ -73,11 +76,12 @@ class Standalone:
     def cli_command(self, *words: str) -> list[str]:
         return [str(BIN / "minova"), "--url", self.url, *words]
 
-    def cli(self, *words: str) -> str:
+    def cli(self, *words: str, check: bool = True) -> str:
+        """`check` False: the command must fail; answers what it says of that."""
         command = self.cli_command(*words)
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
-        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}\n{self.log[-4000:]}"
-        return done.stdout
+        assert (done.returncode == 0) == check, f"{words}\n{done.stdout}\n{done.stderr}\n{self.log[-4000:]}"
+        return done.stdout if check else done.stderr
 
     def json(self, *words: str) -> Any:
         return json.loads(self.cli(*words, "-f", "json"))
@@ -89,7 +93,7 @@ class Standalone:
 @pytest.fixture
 def libvirtd() -> Iterator[Libvirtd]:
     """One of its own: other tests look for what is left on theirs."""
-    with Libvirtd() as server:
+    with Libvirtd(networks=True) as server:
         yield server
 
 
@@ -97,7 +101,7 @@ def libvirtd() -> Iterator[Libvirtd]:
 def real(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
     conf = tmp_path / "real"
     conf.mkdir()
-    standalone = Standalone(conf)
+    standalone = Standalone(conf, default_subnet="auto")
     file = conf / "minova.conf"
     file.write_text(file.read_text() + f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n")
     yield standalone
@@ -106,7 +110,7 @@ def real(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
 
 @pytest.fixture
 def books(tmp_path: Path) -> Iterator[Standalone]:
-    standalone = Standalone(tmp_path, compute_driver="fake")
+    standalone = Standalone(tmp_path, default_subnet="auto", compute_driver="fake")
     yield standalone
     standalone.kill()
 
@@ -116,8 +120,23 @@ def test_a_guest_outlives_the_service_and_is_stopped_and_started(
 ) -> None:
     print(f"ready in {real.start():.1f} s on an empty folder", file=sys.stderr)
     real.cli("image", "create", "guest", "--file", str(guest_image), "--disk-format", "qcow2")
-    real.cli("server", "create", "vm", "--flavor", "m1.nano", "--image", "guest", "--wait")
+    real.cli("keypair", "create", "mine", "--private-key", str(real.folder / "key"))
+    script = real.folder / "script"
+    script.write_text(
+        "#!/bin/sh\necho THE KEY: $(grep -o 'ssh-ed25519 [^\" ]*' /config/openstack/latest/meta_data.json)\n"
+    )
+    given = ("--key-name", "mine", "--user-data", str(script), "--config-drive")
+    made = real.json("server", "create", "vm", "--flavor", "m1.nano", "--image", "guest", "--wait", *given)
+    assert (made["key_name"], made["config_drive"], len(made["adminPass"])) == ("mine", "True", 12)
     wait_for("READY", lambda: "MINOVA-GUEST READY" in real.cli("server", "console", "log", "vm"))
+    said = real.cli("server", "console", "log", "vm")
+    assert "READY hostname=vm.novalocal" in said
+    # Its address on the network `default`, which nothing but the first start has made.
+    assert f"DHCP eth0 {made['addresses']['default']}/24" in said
+    public_key = real.cli("keypair", "show", "mine", "--public-key").strip()
+    assert f"THE KEY: {public_key}" in said
+    real.cli("keypair", "delete", "mine")
+    assert made["adminPass"] not in real.log
     uuid = real.json("server", "show", "vm")["id"]
     for number in (signal.SIGTERM, signal.SIGINT):
         assert real.stop(number) == 0
@@ -155,14 +174,18 @@ def test_a_second_one_on_the_same_folder_is_refused(books: Standalone) -> None:
     assert books.flavors() != []
 
 
-def test_ready_made_flavors_are_there_once_and_not_again(books: Standalone) -> None:
+def test_what_is_ready_made_is_there_once_and_not_again(books: Standalone) -> None:
     books.start()
     made = books.flavors()
     assert "m1.tiny" in made
+    (network,) = books.json("network", "list")
+    assert (network["Name"], len(network["Subnets"])) == ("default", 1)
     books.cli("flavor", "delete", "m1.tiny")
+    books.cli("network", "delete", "default")
     assert books.stop(signal.SIGTERM) == 0
     books.start()
     assert books.flavors() == [name for name in made if name != "m1.tiny"]
+    assert books.json("network", "list") == []
 
 
 def test_a_port_in_use_is_said_and_leaves_the_folder_usable(books: Standalone) -> None:

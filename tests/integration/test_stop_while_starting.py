@@ -19,10 +19,10 @@ def test_a_service_that_waits_for_the_broker_stops_when_asked(tmp_path: Path) ->
     compute.start()
     try:
         wait_for("it tries", lambda: "Connection refused" in compute.log, 30)
-        asked = time.monotonic()
+        asked_at = time.monotonic()
         compute.stop()
     finally:
         compute.kill()
-    assert time.monotonic() - asked < 20
+    assert time.monotonic() - asked_at < 20
     assert "stopped while it was starting" in compute.log
     assert "secret" not in compute.log

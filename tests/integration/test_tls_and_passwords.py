@@ -1,4 +1,4 @@
-"""A cloud as README sets it up: HTTPS, users with passwords, and a compute that fetches its image as one of them."""
+"""A cloud as README sets it up: HTTPS, users with passwords, and a compute that has none and fetches a private image."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tests.integration.deployment import Deployment
 pytestmark = pytest.mark.timeout(300)
 
 HOST = "hv-tls"
-PASSWORDS = {"admin": "of the admin", "compute": "of the computes", "alice": "of alice", "bob": "of bob"}
+PASSWORDS = {"admin": "of the admin", "alice": "of alice", "bob": "of bob"}
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -47,14 +47,13 @@ def running(
     api = {
         "auth_strategy": "http_basic",
         "http_basic_auth_user_file": htpasswd(folder / "htpasswd"),
-        "admin_users": "admin,compute",
+        "admin_users": "admin",
         "ssl_cert_file": crt,
         "ssl_key_file": key,
         "osapi_compute_listen": "0.0.0.0",
     }
     with Deployment(folder, fresh_rabbit_url(), fresh_postgresql_url(), api=api) as deployment:
-        glance = {"username": "compute", "password": PASSWORDS["compute"], "cafile": crt}
-        deployment.compute(HOST, glance=glance, libvirt={"connection_uri": libvirt_uri, "virt_type": "qemu"})
+        deployment.compute(HOST, glance={"cafile": crt}, libvirt={"connection_uri": libvirt_uri, "virt_type": "qemu"})
         deployment.environment["MINOVA_CACERT"] = str(crt)
         log_in(deployment, "admin")
         deployment.manage("db", "upgrade")
@@ -79,8 +78,8 @@ def test_a_compute_fetches_somebodys_private_image_over_https(cloud: Deployment,
 
     log_in(cloud, "bob")
     assert "hers" not in cloud.cli("server", "list")
-    said = cloud.cli("server", "create", "his", "--flavor", "tiny", "--image", "mine", check=False)
-    assert "There is no image" in said
+    output = cloud.cli("server", "create", "his", "--flavor", "tiny", "--image", "mine", check=False)
+    assert "There is no image" in output
 
     log_in(cloud, "admin")
     assert "hers" in cloud.cli("server", "list", "--all-projects")
@@ -102,6 +101,6 @@ def test_a_wrong_password_an_unknown_certificate_and_no_user_are_refused(cloud: 
 
 def test_whoever_is_no_administrator_may_not_look_at_hypervisors(cloud: Deployment) -> None:
     log_in(cloud, "alice")
-    said = cloud.cli("hypervisor", "list", check=False)
-    assert said.startswith("minova: Policy doesn't allow")
-    assert HOST not in said
+    output = cloud.cli("hypervisor", "list", check=False)
+    assert output.startswith("minova: Policy doesn't allow")
+    assert HOST not in output

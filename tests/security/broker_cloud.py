@@ -181,8 +181,8 @@ def _struct(kind: Any, facts: Facts) -> Any:
 
 # -- what must not change ----------------------------------------------------------------------------------------------
 
-# Beats, leases, the clock and the feed of changes go on whatever is sent; names of traits and classes belong to no host.
-MOVING = {"heartbeats", "workers", "clock", "host_changes", "traits", "resource_classes"}
+# Beats, leases, keys, the clock and the feed of changes go on whatever is sent; names of traits and classes belong to no host.
+MOVING = {"heartbeats", "image_token_keys", "workers", "clock", "host_changes", "traits", "resource_classes"}
 OWN = "rogue"
 
 

@@ -10,8 +10,10 @@ import pytest
 from minova import errors
 from tests.functional.api.conftest import Cloud
 from tests.security.identities import login, with_users
+from tests.unit.api.compute.test_public_keys import ED25519
 
 IMAGES, GROUPS, SERVERS, FLAVORS = "/v2/images", "/v2.1/os-server-groups", "/v2.1/servers", "/v2.1/flavors"
+KEYPAIRS = "/v2.1/os-keypairs"
 IMAGE = {"name": "i", "disk_format": "raw", "container_format": "bare"}
 
 
@@ -22,7 +24,8 @@ class Users:
         self.cloud = cloud
 
     def ask(self, user: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        return self.cloud.ask(method, path, body, headers=login(user))
+        """At a microversion that has `user_id` of key pairs."""
+        return self.cloud.ask(method, path, body, headers={**login(user), "OpenStack-API-Version": "compute 2.10"})
 
     def make(self, user: str, path: str, body: Any) -> Any:
         status, made = self.ask(user, "POST", path, body)
@@ -96,7 +99,7 @@ def test_queued_image_that_is_deleted_leaves_its_id_used(users: Users) -> None:
 
 
 def test_server_group_of_another_project_is_unknown(users: Users) -> None:
-    group = users.make("alice", GROUPS, {"server_group": {"name": "g", "policy": "affinity"}})["server_group"]["id"]
+    group = users.make("alice", GROUPS, {"server_group": {"name": "g", "policies": ["affinity"]}})["server_group"]["id"]
     for method in ("GET", "DELETE"):
         assert same_answer(users, method, f"{GROUPS}/{{}}", group)[0] == 404
     server = {"name": "vm", "flavorRef": users.flavor(), "imageRef": users.image("bob")}
@@ -132,6 +135,92 @@ def test_private_flavor_and_private_image_of_others_are_unknown_to_a_new_server(
     assert same_answer(users, "POST", SERVERS, hidden, of_image)[0] == 400
 
 
+def test_networks_subnets_and_ports_of_another_project_are_unknown(users: Users) -> None:
+    root = "/network/v2.0"
+    network = users.make("alice", f"{root}/networks", {"network": {}})["network"]["id"]
+    body = {"network_id": network, "ip_version": 4, "cidr": "10.1.0.0/24"}
+    subnet = users.make("alice", f"{root}/subnets", {"subnet": body})["subnet"]["id"]
+    port = users.make("alice", f"{root}/ports", {"port": {"network_id": network}})["port"]["id"]
+    for kind, hidden in (("network", network), ("subnet", subnet), ("port", port)):
+        path = f"{root}/{kind}s"
+        for method in ("GET", "DELETE"):
+            assert same_answer(users, method, f"{path}/{{}}", hidden)[0] == 404
+        assert same_answer(users, "PUT", f"{path}/{{}}", hidden, lambda _, kind=kind: {kind: {"name": "x"}})[0] == 404
+        assert same_answer(users, "GET", f"{path}?marker={{}}", hidden)[0] == 400
+        assert users.ask("alice", "GET", f"{path}?marker={hidden}")[0] == 200
+        for query in (f"id={hidden}", f"network_id={network}"):
+            assert users.ask("bob", "GET", f"{path}?{query}")[1] == {f"{kind}s": []}
+    new = lambda one: {"port": {"network_id": one}}  # noqa: E731
+    assert same_answer(users, "POST", f"{root}/ports", network, new)[0] == 404
+    new = lambda one: {"subnet": {"network_id": one, "ip_version": 4, "cidr": "10.2.0.0/24"}}  # noqa: E731
+    assert same_answer(users, "POST", f"{root}/subnets", network, new)[0] == 404
+
+
+def test_shared_network_is_used_and_not_changed(users: Users) -> None:
+    root = "/network/v2.0"
+    shared = users.make("admin", f"{root}/networks", {"network": {"shared": True}})["network"]
+    body = {"network_id": shared["id"], "ip_version": 4, "cidr": "10.1.0.0/24"}
+    subnet = users.make("admin", f"{root}/subnets", {"subnet": body})["subnet"]
+    seen = users.ask("bob", "GET", f"{root}/networks")[1]["networks"]
+    assert [one["id"] for one in seen] == [shared["id"]]
+    assert "provider:network_type" not in seen[0]
+    assert [one["id"] for one in users.ask("bob", "GET", f"{root}/subnets")[1]["subnets"]] == [subnet["id"]]
+    port = users.make("bob", f"{root}/ports", {"port": {"network_id": shared["id"]}})["port"]
+    assert (port["project_id"], "binding:host_id" in port) == ("bob", False)
+    by_subnet = {"port": {"network_id": shared["id"], "fixed_ips": [{"subnet_id": subnet["id"]}]}}
+    users.make("bob", f"{root}/ports", by_subnet)
+    # Who owns the network chooses addresses.
+    for more in ({"mac_address": "02:00:00:00:00:01"}, {"fixed_ips": [{"ip_address": "10.1.0.77"}]}):
+        assert users.ask("bob", "POST", f"{root}/ports", {"port": {"network_id": shared["id"], **more}})[0] == 403
+        assert users.ask("bob", "PUT", f"{root}/ports/{port['id']}", {"port": more})[0] == 403
+    for path, body in (
+        (f"networks/{shared['id']}", {"network": {"name": "x"}}),
+        (f"subnets/{subnet['id']}", {"subnet": {"name": "x"}}),
+    ):
+        assert users.ask("bob", "PUT", f"{root}/{path}", body)[0] == 403
+        assert users.ask("bob", "DELETE", f"{root}/{path}")[0] == 403
+    assert users.ask("bob", "POST", f"{root}/subnets", {"subnet": {**body_of(shared), "cidr": "10.2.0.0/24"}})[0] == 403
+    # Others on the network do not see the port, its owner does.
+    assert users.ask("alice", "GET", f"{root}/ports/{port['id']}")[0] == 404
+    assert users.ask("admin", "GET", f"{root}/ports/{port['id']}")[0] == 200
+
+
+def body_of(network: Any) -> Any:
+    return {"network_id": network["id"], "ip_version": 4}
+
+
+def test_external_network_is_seen_and_not_used(users: Users) -> None:
+    """Not by the way of a port either, which an administrator made there for the project."""
+    root = "/network/v2.0"
+    outside = {"router:external": True}
+    network = users.ask("admin", "POST", f"{root}/networks", {"network": outside})[1]["network"]
+    users.ask("admin", "POST", f"{root}/subnets", {"subnet": {**body_of(network), "cidr": "10.1.0.0/24"}})
+    body = {"port": {"network_id": network["id"]}}
+    status, made = users.ask("admin", "POST", f"{root}/ports", {"port": body["port"] | {"project_id": "bob"}})
+    assert status == 201
+    assert users.ask("bob", "GET", f"{root}/ports/{made['port']['id']}")[0] == 200
+    assert users.ask("bob", "GET", f"{root}/networks/{network['id']}")[0] == 200
+    assert users.ask("bob", "POST", f"{root}/ports", body)[0] == 403
+    server = {"name": "vm", "flavorRef": users.flavor(), "imageRef": users.image("bob")}
+    for nic in ({"port": made["port"]["id"]}, {"uuid": network["id"]}):
+        assert users.ask("bob", "POST", SERVERS, {"server": server | {"networks": [nic]}})[0] == 403
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"shared": True},
+        {"router:external": True},
+        {"provider:network_type": "local"},
+        {"project_id": "globex"},
+        {"tenant_id": "globex"},
+    ],
+)
+def test_member_makes_no_network_for_all_or_for_others(users: Users, more: Any) -> None:
+    assert users.ask("alice", "POST", "/network/v2.0/networks", {"network": more})[0] == 403
+    assert users.ask("admin", "POST", "/network/v2.0/networks", {"network": more})[0] == 201
+
+
 def test_deleting_an_image_that_is_not_there_uses_no_id(users: Users) -> None:
     with pytest.raises(errors.NotFound):
         users.cloud.conductor.delete_image(None, "8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f00")  # type: ignore[arg-type]
@@ -155,3 +244,19 @@ def test_zero_disk_flavor_is_for_administrators_unless_the_policy_says_otherwise
         message = "Only volume-backed servers are allowed for flavors with zero disk."
         assert document == {"forbidden": {"code": 403, "message": message}}
     users.cloud.close()
+
+
+def test_key_pair_of_another_user_is_unknown_and_administrators_name_its_user(users: Users) -> None:
+    users.make("alice", KEYPAIRS, {"keypair": {"name": "mine", "public_key": ED25519}})
+    for method in ("GET", "DELETE"):
+        assert same_answer(users, method, f"{KEYPAIRS}/{{}}", "mine")[0] == 404
+        assert users.ask("bob", method, f"{KEYPAIRS}/mine?user_id=alice")[0] == 403
+    assert users.ask("bob", "GET", f"{KEYPAIRS}?user_id=alice")[0] == 403
+    wanted = {"name": "b", "public_key": ED25519, "user_id": "alice"}
+    assert users.ask("bob", "POST", KEYPAIRS, {"keypair": wanted})[0] == 403
+    server = {"name": "vm", "flavorRef": users.flavor(), "imageRef": users.image("bob")}
+    assert same_answer(users, "POST", SERVERS, "mine", lambda one: {"server": {**server, "key_name": one}})[0] == 400
+    assert users.ask("admin", "GET", f"{KEYPAIRS}/mine")[0] == 404
+    assert users.ask("admin", "GET", f"{KEYPAIRS}/mine?user_id=alice")[0] == 200
+    assert users.ask("admin", "DELETE", f"{KEYPAIRS}/mine?user_id=alice")[0] == 204
+    assert users.ask("alice", "GET", f"{KEYPAIRS}/mine")[0] == 404

@@ -123,10 +123,10 @@ def delete_given_up(world: World, kind: str) -> str:
 
 def failed_action(world: World, kind: str) -> str:
     uuid = world.harness.active(HOST)
-    action = world.harness.act(uuid, STOP.name)
-    said: dict[str, Any] = {"instance_uuid": uuid, "action_id": action, "host": HOST}
-    world.harness.conductor.begin_action(CTX, **said)
-    world.harness.conductor.action_failed(CTX, **said, reason=REASON, kind=kind)
+    action = world.harness.act(uuid, STOP.kind)
+    report: dict[str, Any] = {"instance_uuid": uuid, "action_id": action, "host": HOST}
+    world.harness.conductor.begin_action(CTX, **report)
+    world.harness.conductor.action_failed(CTX, **report, reason=REASON, kind=kind)
     return uuid
 
 
@@ -137,11 +137,11 @@ def test_people_read_the_kind_and_administrators_all(
 ) -> None:
     uuid = fail(world, kind)
     assert_nothing_is_told(world.all_of("demo", uuid))
-    told = world.fault("demo", uuid)
-    assert text_of(kind) in told["message"]
-    assert "details" not in told
+    fault = world.fault("demo", uuid)
+    assert text_of(kind) in fault["message"]
+    assert "details" not in fault
     known = world.fault("admin", uuid)
-    assert known["message"] == told["message"]
+    assert known["message"] == fault["message"]
     assert REASON in known["details"]
     world.remove(uuid)
 

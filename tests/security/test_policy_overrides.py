@@ -27,7 +27,7 @@ class Overridden:
         return self.cloud.ask(method, path, body, headers=login(user))
 
     def group(self, user: str) -> str:
-        body = {"server_group": {"name": "g", "policy": "affinity"}}
+        body = {"server_group": {"name": "g", "policies": ["affinity"]}}
         status, made = self.ask(user, "POST", GROUPS, body)
         assert status == 200, made
         found: str = made["server_group"]["id"]

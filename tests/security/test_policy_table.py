@@ -14,15 +14,21 @@ import falcon.testing
 import pytest
 
 from minova.api.app import make_app
+from minova.api.compute import retired
 from minova.api.compute.routes import ROUTES as COMPUTE
+from minova.api.compute.servers.actions import KEYS
 from minova.api.http.definition import Route
-from minova.api.http.microversions import HIGHEST
+from minova.api.http.microversions import HIGHEST, LOWEST, text
 from minova.api.image.routes import ROUTES as IMAGE
+from minova.api.network.routes import ROUTES as NETWORK
 from minova.api.placement.routes import ROUTES as PLACEMENT
+from minova.context import RequestContext
+from minova.db import models
 from tests.functional.api.compute.test_flavors_and_hosts import node, service
 from tests.security.identities import login, with_users
 
 Json = dict[str, Any]
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJLtrHm4fqOCnWXY7oawaplY1O17aR4pe9DBoosOaJmz"
 
 # The resources in the paths belong to alice's project. `svc` has the role service, and no other.
 IDENTITIES = ("admin", "alice", "rita", "bob", "rob", "svc", "anonymous")
@@ -34,6 +40,7 @@ COMPUTE_TABLE = """
 GET /                                                     200 200 200 200 200 200 200
 GET /compute                                              200 200 200 200 200 200 200
 GET /v2.1                                                 200 200 200 200 200 200 200
+GET /v3                                                   200 200 200 200 200 200 200
 GET /versions                                             200 200 200 200 200 200 200
 GET /v2.1/servers                                         200 200 200 200 200 403 401
 GET /v2.1/servers/detail                                  200 200 200 200 200 403 401
@@ -43,14 +50,72 @@ POST /v2.1/servers/capacity                               200 403 403 403 403 40
 GET /v2.1/servers/{server_id}                             200 200 200 404 404 403 401
 DELETE /v2.1/servers/{server_id}                          204 204 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action os-getConsoleOutput 200 200 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action os-getVNCConsole    200 200 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action os-getSerialConsole 200 200 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action os-getSPICEConsole  400 400 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action os-getRDPConsole    400 400 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action os-stop             202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action os-start            202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action reboot              202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action pause               202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action unpause             202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action suspend             202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action resume              202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action rebuild             202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action rescue              200 200 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action unrescue            202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action trigger_crash_dump  202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action forceDelete         202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action shelve              202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action shelveOffload       202 403 403 403 403 403 401
+POST /v2.1/servers/{server_id}/action unshelve            202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action restore             202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action changePassword      202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action createBackup        202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action createImage         202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action lock                202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action unlock              202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action addSecurityGroup    202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action removeSecurityGroup 202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action os-resetState       202 403 403 403 403 403 401
+PUT /v2.1/servers/{server_id}                             200 200 403 404 403 403 401
+GET /v2.1/servers/{server_id}/metadata                    200 200 200 404 404 403 401
+POST /v2.1/servers/{server_id}/metadata                   200 200 403 404 403 403 401
+PUT /v2.1/servers/{server_id}/metadata                    200 200 403 404 403 403 401
+GET /v2.1/servers/{server_id}/metadata/{key}              200 200 200 404 404 403 401
+PUT /v2.1/servers/{server_id}/metadata/{key}              200 200 403 404 403 403 401
+DELETE /v2.1/servers/{server_id}/metadata/{key}           204 204 403 404 403 403 401
+GET /v2.1/servers/{server_id}/os-instance-actions         200 200 200 404 404 403 401
+GET /v2.1/servers/{server_id}/os-instance-actions/{request_id} 404 404 404 404 404 403 401
+GET /v2.1/servers/{server_id}/os-security-groups          200 200 200 404 404 403 401
+GET /v2.1/servers/{server_id}/ips                         200 200 200 404 404 403 401
+GET /v2.1/servers/{server_id}/ips/{network}               404 404 404 404 404 403 401
+GET /v2.1/servers/{server_id}/os-server-password          200 200 200 404 404 403 401
+DELETE /v2.1/servers/{server_id}/os-server-password       204 204 403 404 403 403 401
+GET /v2.1/servers/{server_id}/os-volume_attachments       501 501 501 404 404 403 401
+POST /v2.1/servers/{server_id}/os-volume_attachments      501 501 403 404 403 403 401
+GET /v2.1/servers/{server_id}/os-volume_attachments/{volume_id} 501 501 501 404 404 403 401
+PUT /v2.1/servers/{server_id}/os-volume_attachments/{volume_id} 501 501 403 404 403 403 401
+DELETE /v2.1/servers/{server_id}/os-volume_attachments/{volume_id} 501 501 403 404 403 403 401
+POST /v2.1/servers/{server_id}/remote-consoles            200 200 403 404 403 403 401
+GET /v2.1/servers/{server_id}/diagnostics                 409 403 403 403 403 403 401
+GET /v2.1/servers/{server_id}/topology                    200 200 200 404 404 403 401
+GET /v2.1/servers/{server_id}/tags                        200 200 200 404 404 403 401
+PUT /v2.1/servers/{server_id}/tags                        200 200 403 404 403 403 401
+DELETE /v2.1/servers/{server_id}/tags                     204 204 403 404 403 403 401
+GET /v2.1/servers/{server_id}/tags/{tag}                  204 204 204 404 404 403 401
+PUT /v2.1/servers/{server_id}/tags/{tag}                  204 204 403 404 403 403 401
+DELETE /v2.1/servers/{server_id}/tags/{tag}               204 204 403 404 403 403 401
 GET /v2.1/servers/{server_id}/diagnosis                   404 404 404 404 404 403 401
 GET /v2.1/flavors                                         200 200 200 200 200 200 401
 GET /v2.1/flavors/detail                                  200 200 200 200 200 200 401
 POST /v2.1/flavors                                        200 403 403 403 403 403 401
 GET /v2.1/flavors/{flavor_id}                             200 200 200 200 200 200 401
+PUT /v2.1/flavors/{flavor_id}                             200 403 403 403 403 403 401
 DELETE /v2.1/flavors/{flavor_id}                          202 403 403 403 403 403 401
+GET /v2.1/flavors/{flavor_id}/os-flavor-access            404 403 403 403 403 403 401
+POST /v2.1/flavors/{flavor_id}/action addTenantAccess     200 403 403 403 403 403 401
+POST /v2.1/flavors/{flavor_id}/action removeTenantAccess  404 403 403 403 403 403 401
 GET /v2.1/flavors/{flavor_id}/os-extra_specs              200 200 200 200 200 403 401
 POST /v2.1/flavors/{flavor_id}/os-extra_specs             200 403 403 403 403 403 401
 GET /v2.1/flavors/{flavor_id}/os-extra_specs/{key}        200 200 200 200 200 403 401
@@ -60,6 +125,10 @@ GET /v2.1/os-server-groups                                200 200 200 200 200 40
 POST /v2.1/os-server-groups                               200 200 403 200 403 403 401
 GET /v2.1/os-server-groups/{group_id}                     200 200 200 404 404 403 401
 DELETE /v2.1/os-server-groups/{group_id}                  204 204 403 404 403 403 401
+GET /v2.1/os-keypairs                                     200 200 200 200 200 200 401
+POST /v2.1/os-keypairs                                    200 200 200 200 200 200 401
+GET /v2.1/os-keypairs/{keypair_name}                      404 200 404 404 404 404 401
+DELETE /v2.1/os-keypairs/{keypair_name}                   404 202 404 404 404 404 401
 GET /v2.1/limits                                          200 200 200 200 200 200 401
 GET /v2.1/os-quota-sets/{name}                            200 200 200 403 403 403 401
 PUT /v2.1/os-quota-sets/{name}                            200 403 403 403 403 403 401
@@ -80,16 +149,25 @@ POST /v2.1/os-aggregates/{aggregate_id}/action remove_host  404 403 403 403 403 
 POST /v2.1/os-aggregates/{aggregate_id}/action set_metadata 200 403 403 403 403 403 401
 GET /v2.1/os-hypervisors                                  200 403 403 403 403 403 401
 GET /v2.1/os-hypervisors/detail                           200 403 403 403 403 403 401
-GET /v2.1/os-hypervisors/statistics                       200 403 403 403 403 403 401
+GET /v2.1/os-hypervisors/statistics until 2.87            200 403 403 403 403 403 401
 GET /v2.1/os-hypervisors/audits                           200 403 403 403 403 403 401
 GET /v2.1/os-hypervisors/{hypervisor_id}                  200 403 403 403 403 403 401
 GET /v2.1/os-hypervisors/{hypervisor_id}/overview         200 403 403 403 403 403 401
 POST /v2.1/os-hypervisors/{hypervisor_id}/action          409 403 403 403 403 403 401
-GET /v2.1/os-hypervisors/{hypervisor_id}/uptime           501 403 403 403 403 403 401
+GET /v2.1/os-hypervisors/{hypervisor_id}/uptime until 2.87 501 403 403 403 403 403 401
+GET /v2.1/os-hypervisors/{hypervisor_id}/search until 2.52 200 403 403 403 403 403 401
+GET /v2.1/os-hypervisors/{hypervisor_id}/servers until 2.52 200 403 403 403 403 403 401
 GET /v2.1/os-services                                     200 403 403 403 403 403 401
 PUT /v2.1/os-services/{id_or_action}                      200 403 403 403 403 403 401
 DELETE /v2.1/os-services/{id_or_action}                   400 403 403 403 403 403 401
+POST /v2.1/os-server-external-events                      200 403 403 403 403 200 401
+GET /v2.1/os-simple-tenant-usage                          200 403 403 403 403 403 401
+GET /v2.1/os-simple-tenant-usage/{project_id}             200 200 200 403 403 403 401
+GET /v2.1/os-instance_usage_audit_log                     200 403 403 403 403 403 401
+GET /v2.1/os-instance_usage_audit_log/{before_timestamp}  200 403 403 403 403 403 401
 """
+# What Nova has removed is gone for each user.
+COMPUTE_TABLE += "".join(f"{route.method} {route.path} 410 410 410 410 410 410 401\n" for route in retired.ROUTES)
 IMAGE_TABLE = """
 GET /image                                                300 300 300 300 300 300 300
 GET /v2                                                   300 300 300 300 300 300 300
@@ -99,7 +177,38 @@ GET /v2/images/{image_id}                                 200 200 200 404 404 40
 DELETE /v2/images/{image_id}                              204 204 403 404 403 403 401
 PUT /v2/images/{image_id}/file                            204 204 403 404 403 403 401
 GET /v2/images/{image_id}/file                            204 204 403 404 403 403 401
+GET /v2/schemas/images                                    200 200 200 200 200 200 401
 GET /v2/schemas/image                                     200 200 200 200 200 200 401
+"""
+NETWORK_TABLE = """
+GET /                                                     200 200 200 200 200 200 200
+GET /v2.0                                                 200 200 200 200 200 200 200
+GET /v2.0/extensions                                      200 200 200 200 200 200 401
+GET /v2.0/extensions/{alias}                              200 200 200 200 200 200 401
+GET /v2.0/networks                                        200 200 200 200 200 403 401
+POST /v2.0/networks                                       201 201 403 201 403 403 401
+GET /v2.0/networks/{network_id}                           200 200 200 404 404 403 401
+PUT /v2.0/networks/{network_id}                           200 200 403 404 403 403 401
+DELETE /v2.0/networks/{network_id}                        204 204 403 404 403 403 401
+GET /v2.0/subnets                                         200 200 200 200 200 403 401
+POST /v2.0/subnets                                        201 201 403 404 403 403 401
+GET /v2.0/subnets/{subnet_id}                             200 200 200 404 404 403 401
+PUT /v2.0/subnets/{subnet_id}                             200 200 403 404 403 403 401
+DELETE /v2.0/subnets/{subnet_id}                          204 204 403 404 403 403 401
+GET /v2.0/ports                                           200 200 200 200 200 403 401
+POST /v2.0/ports                                          201 201 403 404 403 403 401
+GET /v2.0/ports/{port_id}                                 200 200 200 404 404 403 401
+PUT /v2.0/ports/{port_id}                                 200 200 403 404 403 403 401
+DELETE /v2.0/ports/{port_id}                              204 204 403 404 403 403 401
+GET /v2.0/security-groups                                 200 200 200 200 200 403 401
+POST /v2.0/security-groups                                201 201 403 201 403 403 401
+GET /v2.0/security-groups/{security_group_id}             200 200 200 404 404 403 401
+PUT /v2.0/security-groups/{security_group_id}             200 200 403 404 403 403 401
+DELETE /v2.0/security-groups/{security_group_id}          204 204 403 404 403 403 401
+GET /v2.0/security-group-rules                            200 200 200 200 200 403 401
+POST /v2.0/security-group-rules                           201 201 403 404 403 403 401
+GET /v2.0/security-group-rules/{security_group_rule_id}   200 200 200 404 404 403 401
+DELETE /v2.0/security-group-rules/{security_group_rule_id} 204 204 403 404 403 403 401
 """
 PLACEMENT_TABLE = """
 GET /                                                     200 200 200 200 200 200 200
@@ -156,19 +265,37 @@ def names_of(route: Route) -> list[str]:
     return [f"{name} {action}" for action in route.actions] or [name]
 
 
+def version_of(name: str, root: str) -> str:
+    """The header of a request for this row: the lowest microversion that has it."""
+    method, path, *rest = name.split()
+    if root == "/placement":
+        return "placement 1.6" if "until" in rest else "placement 1.39"
+    for route in COMPUTE:
+        if (route.method, route.path) == (method, path) and route.since != LOWEST:
+            return f"compute {text(route.since)}"
+    if rest and rest[0] != "until" and path.startswith("/v2.1/servers/") and not KEYS.has(rest[0], (2, 1)):
+        return "compute latest"
+    return ""
+
+
 @pytest.mark.parametrize(
-    ("routes", "table"), [(COMPUTE, COMPUTE_TABLE), (IMAGE, IMAGE_TABLE), (PLACEMENT, PLACEMENT_TABLE)]
+    ("routes", "table"),
+    [(COMPUTE, COMPUTE_TABLE), (IMAGE, IMAGE_TABLE), (NETWORK, NETWORK_TABLE), (PLACEMENT, PLACEMENT_TABLE)],
 )
 def test_every_route_has_a_row(routes: tuple[Route, ...], table: str) -> None:
     written = [name for name, _ in rows(table)]
     assert sorted(written) == sorted(name for route in routes for name in names_of(route))
 
 
+UNLIMITED = {"security_group": -1, "security_group_rule": -1}
+
+
 class Site:
-    """A cloud with all three APIs and the identities. `ask` answers a status."""
+    """A cloud with all four APIs and the identities. `ask` answers a status."""
 
     def __init__(self, folder: Path) -> None:
         self.cloud = with_users(folder, users=IDENTITIES[:-1], user_roles=USER_ROLES)
+        self.cloud.conductor.update_quota_set(RequestContext(request_id="req-1"), "acme", UNLIMITED, force=True)
         self.numbers = itertools.count()
         app = make_app(
             self.cloud.conf,
@@ -183,6 +310,11 @@ class Site:
         image = self.make("alice", "/v2/images", self.body_of_image())["id"]
         assert self.upload("alice", image) == 204
         self.image = image
+        # Servers name it: rows of the table make networks of alice's project, and without a name several are ambiguous.
+        shared = {"network": {"shared": True}}
+        self.network = self.make("admin", "/network/v2.0/networks", shared)["network"]["id"]
+        subnet = {"network_id": self.network, "ip_version": 4, "cidr": "192.168.0.0/16"}
+        self.make("admin", "/network/v2.0/subnets", {"subnet": subnet})
 
     def close(self) -> None:
         self.cloud.close()
@@ -221,10 +353,11 @@ class Site:
     # -- resources in paths, new for each use
 
     def server_id(self) -> str:
-        server = {"name": "vm", "flavorRef": self.flavor, "imageRef": self.image}
+        server = {**body_of_server(self)["server"], "metadata": {"k": "v"}}
         made: str = self.make("alice", "/v2.1/servers", {"server": server})["server"]["id"]
         self.cloud.conductor.edit(made, host="h1", vm_state="active", task_state=None)
         self.cloud.consoles.texts[made] = "login:"
+        self.cloud.conductor.add(models.InstanceTag(instance_uuid=made, tag="t"))
         return made
 
     def flavor_id(self) -> str:
@@ -232,8 +365,15 @@ class Site:
         return made
 
     def group_id(self) -> str:
-        body = {"server_group": {"name": "g", "policy": "affinity"}}
+        body = {"server_group": {"name": "g", "policies": ["affinity"]}}
         made: str = self.make("alice", "/v2.1/os-server-groups", body)["server_group"]["id"]
+        return made
+
+    def body_of_keypair(self) -> Json:
+        return {"keypair": {"name": f"k{next(self.numbers)}", "public_key": PUBLIC_KEY}}
+
+    def keypair_name(self) -> str:
+        made: str = self.make("alice", "/v2.1/os-keypairs", self.body_of_keypair())["keypair"]["name"]
         return made
 
     def aggregate_id(self) -> str:
@@ -242,6 +382,35 @@ class Site:
 
     def image_id(self) -> str:
         made: str = self.make("alice", "/v2/images", self.body_of_image())["id"]
+        return made
+
+    def network_id(self) -> str:
+        made: str = self.make("alice", "/network/v2.0/networks", {"network": {}})["network"]["id"]
+        return made
+
+    def subnet_id(self) -> str:
+        body = {"network_id": self.network_id(), "ip_version": 4, "cidr": self.range()}
+        made: str = self.make("alice", "/network/v2.0/subnets", {"subnet": body})["subnet"]["id"]
+        return made
+
+    def range(self) -> str:
+        number = next(self.numbers)
+        return f"10.{number >> 8 & 255}.{number & 255}.0/24"
+
+    def port_id(self) -> str:
+        body = {"port": {"network_id": self.network_id()}}
+        made: str = self.make("alice", "/network/v2.0/ports", body)["port"]["id"]
+        return made
+
+    def security_group_id(self) -> str:
+        body = {"security_group": {"name": f"s{next(self.numbers)}"}}
+        made: str = self.make("alice", "/network/v2.0/security-groups", body)["security_group"]["id"]
+        return made
+
+    def security_group_rule_id(self) -> str:
+        body = {"security_group_id": self.security_group_id(), "direction": "ingress"}
+        path = "/network/v2.0/security-group-rules"
+        made: str = self.make("alice", path, {"security_group_rule": body})["security_group_rule"]["id"]
         return made
 
     def uuid(self) -> str:
@@ -262,10 +431,19 @@ class Site:
     def path(self, template: str) -> str:
         """With a resource of alice's project for each variable."""
         fixed = {
+            "alias": "provider",
             "key": "k",
+            "tag": "t",
             "hypervisor_id": "1",
             "id_or_action": "disable",
             "resource_class": "VCPU",
+            "request_id": "req-none",
+            "network": "none",
+            "volume_id": str(uuid.uuid4()),
+            "project_id": "acme",
+            "before_timestamp": "2026-01-01 00:00:00",
+            "id": "1",
+            "entry": "1",
             "consumer_uuid": str(uuid.uuid4()),
         }
         parts = []
@@ -286,10 +464,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def body_of_server(site: Site) -> Json:
-    return {"server": {"name": "vm", "flavorRef": site.flavor, "imageRef": site.image}}
+    networks = [{"uuid": site.network}]
+    return {"server": {"name": "vm", "flavorRef": site.flavor, "imageRef": site.image, "networks": networks}}
 
 
 def body_of(site: Site, name: str, action: str) -> Any:
+    if action == "rebuild":
+        return {action: {"imageRef": site.image}}
     made = BODIES.get(name)
     if made is not None:
         return made(site)
@@ -299,14 +480,42 @@ def body_of(site: Site, name: str, action: str) -> Any:
 GENERATION = {"resource_provider_generation": 7}
 BODIES: dict[str, Callable[[Site], Any]] = {
     "POST /v2.1/servers": body_of_server,
+    "POST /v2.1/servers/{server_id}/action os-resetState": lambda _: {"os-resetState": {"state": "error"}},
+    "PUT /v2.1/servers/{server_id}": lambda _: {"server": {"name": "renamed"}},
+    "POST /v2.1/servers/{server_id}/metadata": lambda _: {"metadata": {"k": "w"}},
+    "PUT /v2.1/servers/{server_id}/metadata": lambda _: {"metadata": {"k": "w"}},
+    "PUT /v2.1/servers/{server_id}/metadata/{key}": lambda _: {"meta": {"k": "w"}},
+    "POST /v2.1/servers/{server_id}/action changePassword": lambda _: {"changePassword": {"adminPass": "p"}},
+    "POST /v2.1/servers/{server_id}/action createBackup": lambda _: {
+        "createBackup": {"name": "shot", "backup_type": "daily", "rotation": 1}
+    },
+    "POST /v2.1/servers/{server_id}/action createImage": lambda _: {"createImage": {"name": "shot"}},
+    "POST /v2.1/servers/{server_id}/action reboot": lambda _: {"reboot": {"type": "HARD"}},
     "POST /v2.1/servers/dry-run": body_of_server,
     "POST /v2.1/servers/capacity": lambda site: {"server": {"flavorRef": site.flavor}},
+    "POST /v2.1/servers/{server_id}/action os-getVNCConsole": lambda _: {"os-getVNCConsole": {"type": "novnc"}},
+    "POST /v2.1/servers/{server_id}/action os-getSerialConsole": lambda _: {"os-getSerialConsole": {"type": "serial"}},
+    "POST /v2.1/servers/{server_id}/action os-getSPICEConsole": lambda _: {
+        "os-getSPICEConsole": {"type": "spice-html5"}
+    },
+    "POST /v2.1/servers/{server_id}/action os-getRDPConsole": lambda _: {"os-getRDPConsole": {"type": "rdp-html5"}},
     "POST /v2.1/flavors": lambda site: {"flavor": site.body_of_flavor()},
+    "POST /v2.1/flavors/{flavor_id}/action addTenantAccess": lambda _: {"addTenantAccess": {"tenant": "acme"}},
+    "POST /v2.1/flavors/{flavor_id}/action removeTenantAccess": lambda _: {"removeTenantAccess": {"tenant": "acme"}},
     "POST /v2.1/flavors/{flavor_id}/os-extra_specs": lambda _: {"extra_specs": {"k": "w"}},
     "PUT /v2.1/flavors/{flavor_id}/os-extra_specs/{key}": lambda _: {"k": "w"},
-    "POST /v2.1/os-server-groups": lambda _: {"server_group": {"name": "g", "policy": "affinity"}},
-    "PUT /v2.1/os-quota-sets/{name}": lambda _: {"quota_set": {"key_pairs": 5}},
-    "PUT /v2.1/os-quota-class-sets/{name}": lambda _: {"quota_class_set": {"key_pairs": 5}},
+    "POST /v2.1/os-server-groups": lambda _: {"server_group": {"name": "g", "policies": ["affinity"]}},
+    "PUT /v2.1/flavors/{flavor_id}": lambda _: {"flavor": {"description": "d"}},
+    "PUT /v2.1/servers/{server_id}/tags": lambda _: {"tags": ["t"]},
+    "POST /v2.1/servers/{server_id}/remote-consoles": lambda _: {
+        "remote_console": {"protocol": "vnc", "type": "novnc"}
+    },
+    "POST /v2.1/os-keypairs": lambda site: site.body_of_keypair(),
+    "PUT /v2.1/os-quota-sets/{name}": lambda _: {"quota_set": {"key_pairs": 500}},
+    "PUT /v2.1/os-quota-class-sets/{name}": lambda _: {"quota_class_set": {"key_pairs": 500}},
+    "POST /v2.1/os-server-external-events": lambda site: {
+        "events": [{"name": "network-changed", "server_uuid": site.server_id()}]
+    },
     "POST /v2.1/os-aggregates": lambda site: {"aggregate": {"name": f"b{next(site.numbers)}"}},
     "PUT /v2.1/os-aggregates/{aggregate_id}": lambda site: {"aggregate": {"name": f"c{next(site.numbers)}"}},
     "POST /v2.1/os-aggregates/{aggregate_id}/action add_host": lambda _: {"add_host": {"host": "h1"}},
@@ -315,6 +524,21 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     "POST /v2.1/os-hypervisors/{hypervisor_id}/action": lambda _: {"audit": None},
     "PUT /v2.1/os-services/{id_or_action}": lambda _: {"host": "h1", "binary": "nova-compute"},
     "POST /v2/images": lambda site: site.body_of_image(),
+    "POST /v2.0/networks": lambda _: {"network": {"name": "n"}},
+    "PUT /v2.0/networks/{network_id}": lambda _: {"network": {"name": "m"}},
+    "POST /v2.0/subnets": lambda site: {
+        "subnet": {"network_id": site.network_id(), "ip_version": 4, "cidr": site.range()}
+    },
+    "PUT /v2.0/subnets/{subnet_id}": lambda _: {"subnet": {"name": "t"}},
+    "POST /v2.0/ports": lambda site: {"port": {"network_id": site.network_id()}},
+    "POST /v2.0/security-groups": lambda site: {"security_group": {"name": f"t{next(site.numbers)}"}},
+    "PUT /v2.0/security-groups/{security_group_id}": lambda _: {"security_group": {"description": "t"}},
+    "POST /v2.0/security-group-rules": lambda site: {
+        "security_group_rule": {"security_group_id": site.security_group_id(), "direction": "ingress"}
+    },
+    "POST /v2.1/servers/{server_id}/action addSecurityGroup": lambda _: {"addSecurityGroup": {"name": "default"}},
+    "POST /v2.1/servers/{server_id}/action removeSecurityGroup": lambda _: {"removeSecurityGroup": {"name": "default"}},
+    "PUT /v2.0/ports/{port_id}": lambda _: {"port": {"name": "q"}},
     "POST /resource_classes": lambda site: {"name": f"CUSTOM_{next(site.numbers)}"},
     "PUT /resource_classes/{name} until 1.6": lambda site: {"name": f"CUSTOM_N{next(site.numbers)}"},
     "POST /resource_providers": lambda site: {"name": f"p{next(site.numbers)}"},
@@ -335,6 +559,7 @@ QUERIES = {"GET /allocation_candidates": "?resources=VCPU:1", "GET /usages": "?p
     ("name", "statuses", "root"),
     [
         *((name, statuses, "") for name, statuses in rows(COMPUTE_TABLE + IMAGE_TABLE[1:])),
+        *((name, statuses, "/network") for name, statuses in rows(NETWORK_TABLE)),
         *((name, statuses, "/placement") for name, statuses in rows(PLACEMENT_TABLE)),
     ],
 )
@@ -342,16 +567,37 @@ def test_each_identity_is_answered_as_the_table_says(
     site: Site, name: str, statuses: tuple[int, ...], root: str
 ) -> None:
     method, template, *rest = name.split()
-    version = "1.6" if "until" in rest else "1.39"
+    version = version_of(name, root)
     path = ""
     answered = {}
     for user, expected in zip(IDENTITIES, statuses, strict=True):
         # A refusal must change nothing, so that the next identity can ask for the same.
         path = path if path and expected in (401, 403) else site.path(template)
-        body = body_of(site, name, rest[0] if rest else "")
-        headers = {"OpenStack-API-Version": f"placement {version}"} if root else {}
+        body = body_of(site, name, rest[0] if rest and rest[0] != "until" else "")
+        headers = {"OpenStack-API-Version": version} if version else {}
         if name == "PUT /v2/images/{image_id}/file":
             answered[user] = site.upload(user, path.split("/")[3]) if user != "anonymous" else 401
             continue
         answered[user] = site.status(user, method, root + path + QUERIES.get(name, ""), body, **headers)
     assert answered == dict(zip(IDENTITIES, statuses, strict=True))
+
+
+def test_an_owner_cannot_remove_the_lock_of_an_administrator(site: Site) -> None:
+    path = f"/v2.1/servers/{site.server_id()}/action"
+    asked = (("admin", "lock"), ("alice", "unlock"), ("admin", "unlock"), ("alice", "lock"), ("alice", "unlock"))
+    answers = [site.ask(user, "POST", path, {key: None}) for user, key in asked]
+    assert [status for status, _ in answers] == [202, 403, 202, 202, 202]
+    assert "os-lock-server:unlock:unlock_override" in answers[1][1]["forbidden"]["message"]
+
+
+def test_members_use_a_private_flavor_only_with_access(site: Site) -> None:
+    made = site.make(
+        "admin", "/v2.1/flavors", {"flavor": {**site.body_of_flavor(), "os-flavor-access:is_public": False}}
+    )
+    flavor, path = made["flavor"]["id"], f"/v2.1/flavors/{made['flavor']['id']}"
+    body = {"server": {**body_of_server(site)["server"], "flavorRef": flavor}}
+    assert (site.ask("alice", "GET", path)[0], site.ask("alice", "POST", "/v2.1/servers", body)[0]) == (404, 400)
+    site.make("admin", f"{path}/action", {"addTenantAccess": {"tenant": "acme"}})
+    assert (site.ask("alice", "GET", path)[0], site.ask("alice", "POST", "/v2.1/servers", body)[0]) == (200, 202)
+    assert flavor in [each["id"] for each in site.ask("alice", "GET", "/v2.1/flavors")[1]["flavors"]]
+    assert site.ask("bob", "GET", path)[0] == 404

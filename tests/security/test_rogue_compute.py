@@ -4,6 +4,7 @@ The methods come from the contracts, so that a new one is tried too. What Rabbit
 pass, by a topic that is allowed, a CC header or a dead-letter key, the services refuse by the user that RabbitMQ has validated.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,18 +13,21 @@ from typing import Any
 import msgspec
 import oslo_messaging
 import pytest
+import urllib3
 from kombu.messaging import Producer
 from sqlalchemy import select
 
-from minova import metrics
+from minova import errors, metrics
 from minova.broker_users import EXCHANGE, REPLIES, BrokerUser
 from minova.context import service_context
 from minova.contracts.base import Method, Role, methods_of
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.db.catalogue import image_token_keys
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.models import Instance
+from minova.image_tokens import LIFETIME, sign
 from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
 from minova.rpc import Rpc, _Serializer
@@ -36,6 +40,8 @@ from tests.servers.rabbitmq import SecureRabbitMQ
 pytestmark = pytest.mark.timeout(300)
 
 SECRET = "name-that-is-nobody-elses"
+# Of every image here.
+BYTES = b"\1" * 512
 CONTRACTS: tuple[Any, ...] = (ConductorApi, ComputeApi, SchedulerApi)
 METHODS = [(each, method) for each in CONTRACTS for method in methods_of(each).values()]
 TOPICS = ["conductor", "conductor_api", "scheduler", "compute.victim", "compute"]
@@ -58,7 +64,8 @@ class Rogue:
         self.url = users.url("compute", "rogue")
         self.attacker = Attacker(self.url)
         self.rpc = Rpc(configure(folder / "attack", host="rogue"), self.url)
-        self.victim = _boot(cluster)
+        self.victim = _boot(cluster, SECRET, "victim")
+        self.own = _boot(cluster, "own", "rogue")
         wait_for("the victim's first audit is noted", lambda: rows(cluster.db)["node_audits"])
         self.before = rows(cluster.db)
 
@@ -80,8 +87,19 @@ class Rogue:
                 "flavorid": FLAVOR.flavorid,
                 "id": 1,
                 "step": "spawning",
+                "image_id": instance.image_ref,
             }
         return Facts(host, names, {ComputeNode: {**figures, "hypervisor_hostname": node}})
+
+    def token(self, instance_uuid: str, image_id: str, host: str = "rogue") -> Any:
+        """What a conductor answers to the rogue."""
+        arguments = {"instance_uuid": instance_uuid, "image_id": image_id, "host": host}
+        return self.call("conductor", ConductorApi, methods_of(ConductorApi)["image_token"], arguments)
+
+    def download(self, image_id: str, token: str) -> tuple[int, bytes]:
+        url = f"{self.cluster.url}/v2/images/{image_id}/file"
+        answer = urllib3.request("GET", url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        return answer.status, answer.data
 
     def service_uuid(self) -> str:
         found = [row for row in rows(self.cluster.db)["services"] if row["host"] == "victim"]
@@ -116,16 +134,22 @@ def rogue(secure_rabbitmq: SecureRabbitMQ, tmp_path_factory: pytest.TempPathFact
         made.rpc.close()
 
 
-def _boot(cluster: Cluster) -> str:
-    """An instance on the host `victim`."""
+def _boot(cluster: Cluster, name: str, host: str) -> str:
+    """An instance on this host."""
     people = People(cluster.url)
-    cluster.conductor.create_flavor(service_context(), flavor=FLAVOR)
-    server = {"name": SECRET, "flavorRef": FLAVOR.flavorid, "imageRef": people.image(), "networks": "none"}
-    body = {"server": {**server, "availability_zone": "nova:victim"}}
+    with contextlib.suppress(errors.Conflict):
+        cluster.conductor.create_flavor(service_context(), flavor=FLAVOR)
+    server = {"name": name, "flavorRef": FLAVOR.flavorid, "imageRef": people.image()}
+    body = {"server": {**server, "availability_zone": f"nova:{host}"}}
     uuid = str(people.ask("POST", "/v2.1/servers", json=body)["server"]["id"])
     is_active = lambda: people.ask("GET", f"/v2.1/servers/{uuid}")["server"]["status"] == "ACTIVE"  # noqa: E731
-    wait_for("the victim's instance is active", is_active)
+    wait_for("the instance is active", is_active)
     return uuid
+
+
+def _image_of(cluster: Cluster, instance_uuid: str) -> str:
+    with cluster.db.read() as session:
+        return str(session.scalars(select(Instance.image_ref).where(Instance.uuid == instance_uuid)).one())
 
 
 # -- every method of every topic ---------------------------------------------------------------------------------------
@@ -179,6 +203,30 @@ def test_every_method_says_who_may_call_it_and_for_which_host(contract: Any, met
         assert (refusal(sender, method, arguments) is None) == method.of_no_host
 
 
+# -- images ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_had_for_own_instances_alone(rogue: Rogue) -> None:
+    image = _image_of(rogue.cluster, rogue.victim)
+    for host in ("rogue", "victim"):
+        answer = rogue.token(rogue.victim, image, host)
+        assert type(answer).__name__.startswith(("StaleAttempt", "Forbidden")), answer
+    rogue.assert_nothing_changed()
+
+
+def test_a_token_gives_the_bytes_of_own_images_alone(rogue: Rogue) -> None:
+    own, other = _image_of(rogue.cluster, rogue.own), _image_of(rogue.cluster, rogue.victim)
+    token = rogue.token(rogue.own, own)
+    assert rogue.download(own, token) == (200, BYTES)
+    assert type(rogue.token(rogue.own, other)).__name__.startswith("StaleAttempt")
+    keys = image_token_keys.read(rogue.cluster.db)
+    forged = [sign(secret, other, keys.now) for secret in ("", "guess", token)]
+    expired = sign(keys.accepted[-1], other, keys.now - LIFETIME)
+    for wrong in (token, expired, token[:-2], token.replace(".", ".."), *forged):
+        status, content = rogue.download(other, wrong)
+        assert (status, BYTES in content) == (401, False)
+
+
 # -- messages that minova would not send -------------------------------------------------------------------------------
 
 
@@ -194,9 +242,9 @@ def refused(method: str) -> float:
 
 def test_a_sender_can_not_be_forged(rogue: Rogue) -> None:
     """Neither by the property, which RabbitMQ checks, nor by the message's own words."""
-    said = rogue.attacker.publish(EXCHANGE, "conductor", {}, user_id="conductor.controller")
-    assert said is not None
-    assert "user_id" in said
+    answer = rogue.attacker.publish(EXCHANGE, "conductor", {}, user_id="conductor.controller")
+    assert answer is not None
+    assert "user_id" in answer
     before = refused("heartbeat")
     beat = envelope("heartbeat", "1.0", {"host": "victim", "binary": "minova-compute"}, sender="compute.victim")
     assert rogue.attacker.publish(EXCHANGE, "conductor", beat) is None
@@ -207,21 +255,21 @@ def test_a_sender_can_not_be_forged(rogue: Rogue) -> None:
 @pytest.mark.parametrize("key", ["compute.victim", "compute", "conductor_api", "scheduler", "scheduler.scheduler0"])
 @pytest.mark.parametrize("exchange", [EXCHANGE, "", REPLIES, "amq.topic", "amq.direct"])
 def test_nothing_is_published_where_others_read(rogue: Rogue, exchange: str, key: str) -> None:
-    said = rogue.attacker.publish(exchange, key, terminate(rogue), user_id="compute.rogue")
-    assert said is not None
-    assert "ACCESS_REFUSED" in said
+    answer = rogue.attacker.publish(exchange, key, terminate(rogue), user_id="compute.rogue")
+    assert answer is not None
+    assert "ACCESS_REFUSED" in answer
 
 
 def test_the_cc_header_does_not_end_a_guest(rogue: Rogue) -> None:
     """RabbitMQ routes by it, and looks at the first key alone."""
     before = refused("terminate_instance")
     message = terminate(rogue)
-    said = rogue.attacker.publish(
+    answer = rogue.attacker.publish(
         EXCHANGE, "conductor", message, user_id="compute.rogue", headers={"CC": ["compute.victim"]}
     )
     # The conductor has it too, to whom it is no method at all.
-    assert said is None or "ACCESS_REFUSED" in said
-    if said is None:
+    assert answer is None or "ACCESS_REFUSED" in answer
+    if answer is None:
         wait_for("the victim's compute refused it", lambda: refused("terminate_instance") > before)
     rogue.assert_nothing_changed()
 
@@ -283,9 +331,9 @@ def test_queues_of_others_are_not_read_emptied_made_bound_or_removed(rogue: Rogu
         "bind": lambda channel: channel.queue_bind(queue, EXCHANGE, "compute.rogue"),
     }
     for name, act in acts.items():
-        said = rogue.attacker.tries(act)
-        assert said is not None, name
-        assert "ACCESS_REFUSED" in said, name
+        answer = rogue.attacker.tries(act)
+        assert answer is not None, name
+        assert "ACCESS_REFUSED" in answer, name
 
 
 @pytest.mark.parametrize("exchange", [EXCHANGE, REPLIES])
@@ -299,9 +347,9 @@ def test_own_queue_is_not_bound_to_the_messages_of_others(rogue: Rogue, exchange
         channel.queue_declare(queue)
         channel.queue_bind(queue, exchange, key)
 
-    said = rogue.attacker.tries(act)
-    assert said is not None
-    assert "ACCESS_REFUSED" in said
+    answer = rogue.attacker.tries(act)
+    assert answer is not None
+    assert "ACCESS_REFUSED" in answer
 
 
 @pytest.mark.parametrize("exchange", [EXCHANGE, REPLIES, "other", "compute_fanout"])
@@ -310,13 +358,13 @@ def test_exchanges_are_neither_made_nor_removed(rogue: Rogue, exchange: str) -> 
         lambda channel: channel.exchange_declare(exchange, "topic"),
         lambda channel: channel.exchange_delete(exchange),
     ):
-        said = rogue.attacker.tries(act)
-        assert said is not None
-        assert "ACCESS_REFUSED" in said
+        answer = rogue.attacker.tries(act)
+        assert answer is not None
+        assert "ACCESS_REFUSED" in answer
 
 
 def test_no_queue_of_all_computes_is_there(rogue: Rogue) -> None:
     """Whatever came to one would reach another host."""
-    said = rogue.attacker.tries(lambda channel: channel.queue_declare("compute", passive=True))
-    assert said is not None
-    assert "NOT_FOUND" in said
+    answer = rogue.attacker.tries(lambda channel: channel.queue_declare("compute", passive=True))
+    assert answer is not None
+    assert "NOT_FOUND" in answer

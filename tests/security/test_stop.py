@@ -1,8 +1,11 @@
-"""A request that does not end keeps no process from ending."""
+"""A request that does not end keeps no process from ending, and its client learns that the service stops."""
 
+import http.client
 import signal
 import subprocess
 import sys
+
+from minova.api.listener.bridge import STOPPING
 
 PROGRAM = """
 import threading
@@ -26,14 +29,14 @@ def test_sigterm_ends_a_process_with_a_request_that_does_not_end() -> None:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline())
-            client = subprocess.Popen(
-                [sys.executable, "-c", f"import urllib.request as r; r.urlopen('http://127.0.0.1:{port}/')"],
-                stderr=subprocess.DEVNULL,
-            )
+            client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            client.request("DELETE", "/")
             assert process.stdout.readline() == "busy\n"
             process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=20) == 0
+            answer = client.getresponse()
+            # It was 500, which says that the service is broken; 503 says that another try will do.
+            assert (answer.status, answer.headers["Retry-After"], answer.read()) == (503, "1", STOPPING)
+            client.close()
+            assert process.wait(timeout=60) == 0
         finally:
-            client.kill()
-            client.wait()
             process.kill()

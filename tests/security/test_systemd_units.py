@@ -22,6 +22,8 @@ EXPOSURE = {
     "minova-api": 2.5,
     "minova-conductor": 2.5,
     "minova-scheduler": 2.5,
+    "minova-consoleproxy": 2.5,
+    "minova-metadata": 2.5,
     "minova-placement-api": 2.5,
     "minova-compute": 5.0,
     "minova-standalone": 5.0,
@@ -53,6 +55,9 @@ def test_the_compute_has_the_limits_of_minova_standalone() -> None:
         sandbox.settings(sandbox.UNITS / f"minova-{name}.service") for name in ("compute", "standalone")
     )
     assert compute.pop("ExecStart") != standalone.pop("ExecStart")
+    # It serves the metadata of guests, too, and a host with minova-compute has a service of its own for that.
+    for setting in ("AmbientCapabilities", "CapabilityBoundingSet"):
+        assert standalone.pop(setting) == [*compute.pop(setting), "CAP_NET_BIND_SERVICE"]
     assert compute == standalone
 
 

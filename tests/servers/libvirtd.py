@@ -73,6 +73,10 @@ while [ "$1" != -- ]; do
 done
 shift
 umount --recursive --lazy /sys/fs/cgroup 2>/dev/null || true
+if [ "$NETWORKS" = 1 ]; then
+    mount -t sysfs sysfs /sys
+    ip link set lo up
+fi
 mount -t hugetlbfs -o pagesize=2M none "$directory/huge" 2>/dev/null || true
 exec "$@"
 """
@@ -85,9 +89,13 @@ class Libvirtd(PrivateServer):
     close_signal = signal.SIGTERM
     outlived = True
 
-    def __init__(self, directory: Path | None = None, *, qemu_user: str = "root", **options: Any) -> None:
+    def __init__(
+        self, directory: Path | None = None, *, qemu_user: str = "root", networks: bool = False, **options: Any
+    ) -> None:
+        """`networks`: in a network namespace of its own, where it may make bridges and translate addresses."""
         super().__init__(directory, **options)
         self._qemu_user = qemu_user
+        self._networks = networks
 
     @property
     def uri(self) -> str:
@@ -114,7 +122,8 @@ class Libvirtd(PrivateServer):
             (self.directory / name).write_text(with_accounts(Path(original).read_text(), line))
 
     def command(self) -> list[str]:
-        enter = ["unshare", "--mount", "--propagation=slave", "sh", "-c", ENTER, "sh", str(self.directory)]
+        own = ["--mount", "--propagation=slave", *(["--net"] if self._networks else [])]
+        enter = ["unshare", *own, "sh", "-c", ENTER, "sh", str(self.directory)]
         shown = FOLDERS | {name: original for name, (original, _) in ACCOUNT_FILES.items()}
         places = [word for pair in shown.items() for word in pair]
         libvirtd = program("libvirtd", "libvirt-daemon")
@@ -122,7 +131,10 @@ class Libvirtd(PrivateServer):
 
     def environment(self) -> dict[str, str]:
         # No bus, so that no systemd of the machine takes the guests under its wing.
-        return dict(os.environ) | {"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"}
+        return dict(os.environ) | {
+            "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent",
+            "NETWORKS": str(int(self._networks)),
+        }
 
     def answers(self) -> bool:
         try:

@@ -144,8 +144,8 @@ def _stock(cloud: Cloud, folder: Path) -> str:
     disk.write_bytes(b"\1" * 4096)
     for name, more in (("tiny", ()), ("pinned", ("--property", "hw:cpu_policy=dedicated"))):
         cloud.cli("flavor", "create", name, "--id", name, "--ram", "128", "--disk", "1", "--vcpus", "1", *more)
-    said = cloud.cli("image", "create", "i", "--file", str(disk), "--disk-format", "raw", "-f", "json")
-    return str(msgspec.json.decode(said)["id"])
+    output = cloud.cli("image", "create", "i", "--file", str(disk), "--disk-format", "raw", "-f", "json")
+    return str(msgspec.json.decode(output)["id"])
 
 
 def _storm(cloud: Cloud, faults: Sequence[Fault], seconds: float, tell: Callable[[str], None]) -> Striker:

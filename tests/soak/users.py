@@ -27,6 +27,10 @@ class Refused(Exception):
         self.status = status
 
 
+# Of the soft policies.
+VERSION = {"OpenStack-API-Version": "compute 2.15"}
+
+
 class Client:
     """Speaks to the APIs in turn, as behind a load balancer, and repeats a request until one answers."""
 
@@ -93,7 +97,7 @@ class User(threading.Thread):
 
     def _new_group(self, policy: str) -> str:
         body = {"server_group": {"name": policy, "policies": [policy]}}
-        return str(self._client.ask("POST", "/v2.1/os-server-groups", body)["server_group"]["id"])
+        return str(self._client.ask("POST", "/v2.1/os-server-groups", body, VERSION)["server_group"]["id"])
 
     def _act(self) -> None:
         kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
@@ -120,7 +124,6 @@ class User(threading.Thread):
             "name": f"{self.name}-{self._numbers}",
             "flavorRef": FLAVORS[kind],
             "imageRef": self._image,
-            "networks": "none",
             "min_count": count,
             "max_count": count,
         }

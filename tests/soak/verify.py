@@ -47,11 +47,11 @@ def _of_groups(session: Session, instances: dict[str, Instance]) -> list[str]:
             hosts[member.group_id].append(instance.host or "")
     found = []
     for group in session.scalars(select(InstanceGroup)):
-        here = Counter(hosts[group.id])
-        if group.policy == "anti-affinity" and any(count > 1 for count in here.values()):
-            found.append(f"group {group.uuid} (anti-affinity) has members on one host: {dict(here)}")
-        if group.policy == "affinity" and len(here) > 1:
-            found.append(f"group {group.uuid} (affinity) is on several hosts: {dict(here)}")
+        per_host = Counter(hosts[group.id])
+        if group.policy == "anti-affinity" and any(count > 1 for count in per_host.values()):
+            found.append(f"group {group.uuid} (anti-affinity) has members on one host: {dict(per_host)}")
+        if group.policy == "affinity" and len(per_host) > 1:
+            found.append(f"group {group.uuid} (affinity) is on several hosts: {dict(per_host)}")
     return found
 
 

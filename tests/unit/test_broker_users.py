@@ -9,6 +9,8 @@ from minova.contracts.base import Role
 
 REPLY = "reply/{}/" + "0" * 32
 HV1 = BrokerUser(Role.COMPUTE, "hv1")
+# Nothing is asked of them.
+ASK_ALONE = {Role.API, Role.CONSOLEPROXY, Role.METADATA, Role.METADATA_PROXY}
 
 
 @pytest.mark.parametrize(
@@ -16,6 +18,8 @@ HV1 = BrokerUser(Role.COMPUTE, "hv1")
     [
         ("compute.hv1", HV1),
         ("api.ctl.example.org", BrokerUser(Role.API, "ctl.example.org")),
+        ("metadata.hv1", BrokerUser(Role.METADATA, "hv1")),
+        ("metadataproxy.hv1", BrokerUser(Role.METADATA_PROXY, "hv1")),
         ("compute.", None),
         ("minova", None),
         ("xcompute.hv1", None),
@@ -59,6 +63,8 @@ def test_compute_has_its_own_queues_alone(name: str, configure: bool, write: boo
         (Role.COMPUTE, {"conductor"}, {"compute.h"}),
         (Role.API, {"conductor_api", "compute.h", "compute.x"}, set()),
         (Role.SCHEDULER, {"conductor"}, {"scheduler", "scheduler.h"}),
+        (Role.METADATA, {"conductor_api"}, set()),
+        (Role.METADATA_PROXY, {"conductor_api"}, set()),
         (
             Role.CONDUCTOR,
             {"conductor", "scheduler", "compute.h", "compute.x"},
@@ -82,4 +88,4 @@ def test_answers_are_read_by_their_asker_alone(role: Role) -> None:
     assert not re.search(read, REPLY.format(f"{role}.x"))
     assert not re.search(read, f"reply/{role}.h/#")
     assert not re.search(write, REPLY.format("compute.x")) or role is Role.CONDUCTOR
-    assert bool(re.search(write, REPLY.format("conductor.x"))) == (role is not Role.API)
+    assert bool(re.search(write, REPLY.format("conductor.x"))) == (role not in ASK_ALONE)

@@ -16,10 +16,13 @@ from minova.notifier import Notice, Notifier
 CTX = RequestContext(request_id="req-1", user_id="u", project_id="p")
 
 
-def conf_of(driver: list[str], queue_size: int = 100, url: str = "fake://") -> cfg.ConfigOpts:
+def conf_of(
+    driver: list[str], queue_size: int = 100, url: str = "fake://", notification_format: str = "unversioned"
+) -> cfg.ConfigOpts:
     conf = configuration.new()
     conf([], project="minova", default_config_files=[])
     conf.set_override("queue_size", queue_size, group="notifications")
+    conf.set_override("notification_format", notification_format, group="notifications")
     silent = Notifier(conf)  # registers oslo.messaging's options
     silent.stop()
     conf.set_override("driver", driver, group="oslo_messaging_notifications")
@@ -96,3 +99,30 @@ def test_a_url_that_is_none_stops_the_start() -> None:
 def test_an_unknown_driver_stops_the_start_and_the_known_are_listed() -> None:
     with pytest.raises(errors.InvalidConfiguration, match=r"driver: unknown name 'pigeon'; known are .*messagingv2"):
         Notifier(conf_of(["pigeon"]))
+
+
+@pytest.mark.parametrize(
+    ("notification_format", "topics"),
+    [
+        ("unversioned", [True, False]),
+        ("versioned", [False, True]),
+        ("both", [True, True]),
+    ],
+)
+def test_each_kind_is_for_senders_that_ask_first_which_is_sent(notification_format: str, topics: list[bool]) -> None:
+    notifier = Notifier(conf_of(["test"], notification_format=notification_format))
+    assert [notifier.unversioned, notifier.versioned] == topics
+    notifier.stop()
+
+
+def test_versioned_ones_go_to_topics_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, list[str]]] = []
+
+    def notify(self: Any, ctxt: Any, message: Any, priority: str, retry: int) -> None:
+        sent.append((message["event_type"], self.topics))
+
+    monkeypatch.setattr(_impl_test.TestDriver, "notify", notify)
+    notifier = Notifier(conf_of(["test"], notification_format="both"))
+    notifier.send(notice("a"), notice("b")._replace(versioned=True))
+    notifier.stop()
+    assert sent == [("a", ["notifications"]), ("b", ["versioned_notifications"])]

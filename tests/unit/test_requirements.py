@@ -36,8 +36,9 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     pin = "# via the following command\n{}==4.4.0 \\\n    --hash=sha256:00\n"
     for name in ("test", "runtime"):
         (tmp_path / "requirements" / f"{name}.lock").write_text(pin.format("falcon"))
-    (tmp_path / "requirements" / "build.lock").write_text(pin.format("setuptools"))
-    (tmp_path / "requirements" / "build.in").write_text("setuptools\n")
+    for name, package in (("build", "setuptools"), ("openstack", "keystone")):
+        (tmp_path / "requirements" / f"{name}.lock").write_text(pin.format(package))
+        (tmp_path / "requirements" / f"{name}.in").write_text(f"{package}\n")
     (tmp_path / "requirements" / "floors.txt").write_text("# why\nfalcon>=4\n")
     return module
 
@@ -61,6 +62,7 @@ def test_a_lock_that_fits_is_fine(lock: Any) -> None:
         ("requirements/floors.txt", ">=4", ">=4.5", "runtime.lock: no version fits falcon>=4.5"),
         ("requirements/floors.txt", "falcon>=4", "paste>=1", "floors.txt: paste is in no lock file"),
         ("requirements/runtime.lock", "    --hash=sha256:00", "    # none", "runtime.lock: falcon==4.4.0 has no hash"),
+        ("requirements/openstack.in", "keystone", "keystone>=5", "openstack.lock: no version fits keystone>=5"),
         ("requirements/test.lock", "# via", "--index-url https://host/simple\n#", "test.lock: it names a server"),
     ],
 )

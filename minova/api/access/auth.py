@@ -1,4 +1,7 @@
-"""Authentication. `noauth` accepts every request, on loopback only; `http_basic` checks an htpasswd file of bcrypt hashes."""
+"""Authentication. `noauth` accepts every request, on loopback only; `http_basic` checks an htpasswd file of bcrypt hashes.
+
+`keystone` stands in a module of its own.
+"""
 
 import base64
 import binascii
@@ -26,6 +29,10 @@ from minova.api.access.throttle import Attempt, Throttle
 from minova.api.policies.users import Identity, Users, with_implied
 
 CHALLENGE = 'Basic realm="minova", charset="UTF-8"'
+# The key of the WSGI environment with the type, in a catalog, of the API that the request is for.
+SERVICE_TYPE = "minova.service_type"
+# The key with the path as the client sent it.
+CLIENT_PATH = "minova.client_path"
 # Seconds that a valid password is cached: bcrypt takes 50 to 200 ms of a CPU for each request.
 CACHE_SECONDS = 300.0
 CACHE_SIZE = 1000
@@ -43,6 +50,10 @@ LOG = logging.getLogger(__name__)
 class Unauthenticated(errors.Unauthorized):
     """Answered with a challenge."""
 
+    def __init__(self, message: str, challenge: str = CHALLENGE) -> None:
+        super().__init__(message)
+        self.challenge = challenge
+
 
 class Authenticator(Protocol):
     def __call__(self, request: falcon.Request) -> Identity: ...
@@ -50,6 +61,8 @@ class Authenticator(Protocol):
 
 def authenticator(conf: cfg.ConfigOpts, failures: FailureTable | None = None) -> Authenticator:
     """`failures`: a table that workers share. Raises InvalidConfiguration with the option that does not fit."""
+    if conf.api.auth_strategy == "keystone":
+        return _keystone(conf)
     if conf.api.auth_strategy == "noauth":
         _require_loopback("[api]", "noauth", "[api] osapi_compute_listen", conf.api.osapi_compute_listen)
         return OnlyLocal(noauth, conf.api.osapi_compute_listen)
@@ -60,6 +73,8 @@ def placement_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
     """The authenticator of minova-placement-api. Raises InvalidConfiguration with the option that does not fit."""
     options = conf.placement
     strategy = options.auth_strategy or conf.api.auth_strategy
+    if strategy == "keystone":
+        return _keystone(conf)
     if strategy == "http_basic":
         return _http_basic(conf)
     group = "[placement]" if options.auth_strategy else "[api]"
@@ -73,12 +88,18 @@ def foreign_server_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
     Raises InvalidConfiguration for noauth and noauth2, unless they are allowed there.
     """
     strategy = conf.placement.auth_strategy or conf.api.auth_strategy
-    if strategy != "http_basic" and not conf.placement.noauth_in_any_server:
+    if strategy.startswith("noauth") and not conf.placement.noauth_in_any_server:
         raise errors.InvalidConfiguration(
             f"auth_strategy = {strategy} lets everybody in, and this WSGI server may listen on any address. Set [placement] "
-            "auth_strategy = http_basic, or run minova-placement-api; [placement] noauth_in_any_server = true, for tests, allows it."
+            "auth_strategy = http_basic or keystone, or run minova-placement-api; [placement] noauth_in_any_server = true, for tests, allows it."
         )
     return placement_authenticator(conf)
+
+
+def _keystone(conf: cfg.ConfigOpts) -> Authenticator:
+    from minova.api.access.keystone import Keystone  # noqa: PLC0415 - takes most of a second, for this strategy alone
+
+    return Keystone(conf)
 
 
 def _http_basic(conf: cfg.ConfigOpts, failures: FailureTable | None = None) -> Authenticator:
@@ -92,7 +113,7 @@ def _require_loopback(group: str, strategy: str, option: str, address: str) -> N
     if not is_loopback(address):
         raise errors.InvalidConfiguration(
             f"{group} auth_strategy = {strategy} lets everybody in as administrator, so that {option} must be a loopback "
-            f"address, and is {address}. Set auth_strategy = http_basic, or listen on 127.0.0.1."
+            f"address, and is {address}. Set auth_strategy = http_basic or keystone, or listen on 127.0.0.1."
         )
 
 

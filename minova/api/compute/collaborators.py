@@ -5,15 +5,19 @@ from collections.abc import Callable
 import msgspec
 from oslo_config import cfg
 
+from minova.api.compute.waiting import WaitingRequests
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 
 
 class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
-    """`db` is read-only: the conductor makes all changes. `compute` calls the compute service of a host."""
+    """`db` is read-only: the conductor makes all changes. `compute` calls the compute service of a host. `waiting`: places for
+    requests that wait for a guest.
+    """
 
     conf: cfg.ConfigOpts
     db: Database
     conductor: ConductorApi
     compute: Callable[[str], ComputeApi]
+    waiting: WaitingRequests

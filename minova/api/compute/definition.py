@@ -8,6 +8,7 @@ import msgspec
 from minova import errors
 from minova.api.compute import versions
 from minova.api.compute.routes import ROUTES
+from minova.api.http.call import PROJECT_IN_PATH
 from minova.api.http.definition import ApiDefinition
 from minova.api.http.faults import Content, Fault
 from minova.api.http.microversions import Version
@@ -28,15 +29,14 @@ FAULT_NAMES = {
     501: "notImplemented",
     503: "serviceUnavailable",
 }
-# The key of the WSGI environment with the project id that older clients put into the path, or None.
-PROJECT_IN_PATH = "minova.project_id"
 _PROJECT_ID = re.compile(r"[\w.-]{1,255}")
 
 
 class ComputeDefinition(ApiDefinition):
+    service_type = "compute"
     routes = ROUTES
-    validation = StructValidation(ROUTES)
-    public = frozenset({"/", "/v2.1", "/compute", "/versions"})
+    validation = StructValidation(ROUTES, strict_since=(2, 102))
+    public = frozenset({"/", "/v2.1", "/v3", "/compute", "/versions"})
 
     def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:
         response.set_header("x-compute-request-id", request.context.request_id)
@@ -54,7 +54,7 @@ class ComputeDefinition(ApiDefinition):
 def project_of(identity: Identity, in_path: str | None) -> str:
     """Raises BadRequest if the path names another project than the credentials."""
     if in_path is None or in_path == identity.project_id:
-        return identity.project_id or "admin"
+        return "admin" if identity.project_id is None else identity.project_id
     if not _PROJECT_ID.fullmatch(in_path):
         raise errors.BadRequest("Malformed request URL: this is not a project id.")
     if identity.project_id is None:

@@ -2,16 +2,21 @@
 
 import re
 import uuid
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import links, names
 from minova.api.http.call import Call
-from minova.api.http.structs import Int64, Page, page_size
+from minova.api.http.microversions import History, added, changed, removed
+from minova.api.http.structs import Boolean, Int64, Page, is_true, page_size
 from minova.db.api_queries import flavors
+from minova.db.api_queries.patterns import parse
+from minova.objects import flavor_extra_specs
 from minova.objects.flavor import Flavor
 
 # Nova's largest: what a signed 32 bit column holds.
@@ -20,6 +25,8 @@ AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=0x7FFFFFFF)]
 Factor = Annotated[float, msgspec.Meta(gt=0, le=3.40282e38)]
 SpecKey = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-_:. ]{1,255}$")]
 SpecValue = Annotated[str, msgspec.Meta(max_length=255)]
+# Nova's: all but control characters; it may have lines.
+Description = Annotated[str, msgspec.Meta(max_length=65535, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$")]
 FLAVOR_ID = re.compile(r"[\w.\- ]{1,255}", re.ASCII)
 
 
@@ -34,8 +41,17 @@ class NewFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     swap: Size | None = 0
     rxtx_factor: Factor | None = 1.0
     ephemeral: Size = msgspec.field(name="OS-FLV-EXT-DATA:ephemeral", default=0)
-    is_public: bool = msgspec.field(name="os-flavor-access:is_public", default=True)
+    is_public: Boolean = msgspec.field(name="os-flavor-access:is_public", default=True)
+    description: Description | None = None
     extra_specs: dict[SpecKey, SpecValue] = {}
+
+
+class ChangedFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    description: Description | None
+
+
+class UpdateFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    flavor: ChangedFlavor
 
 
 class CreateFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,6 +59,9 @@ class CreateFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class FlavorsQuery(Page, frozen=True, kw_only=True):
+    """`name` is a regular expression."""
+
+    name: str | None = None
     is_public: str | None = None
     min_ram: Int64 | None = msgspec.field(name="minRam", default=None)
     min_disk: Int64 | None = msgspec.field(name="minDisk", default=None)
@@ -50,14 +69,34 @@ class FlavorsQuery(Page, frozen=True, kw_only=True):
     sort_dir: str = "asc"
 
 
+SORT_KEYS = frozenset(
+    [
+        "flavorid",
+        "name",
+        "memory_mb",
+        "vcpus",
+        "root_gb",
+        "ephemeral_gb",
+        "swap",
+        "rxtx_factor",
+        "is_public",
+        "disabled",
+        "description",
+    ]
+)
+# All by the order in which they were made: no flavor has a date of update, or a weight.
+BY_AGE = frozenset(("id", "created_at", "updated_at", "vcpu_weight"))
+
+
 class FlavorBrief(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     links: tuple[links.Link, ...]
+    description: str | None
 
 
 class FlavorView(FlavorBrief, frozen=True, kw_only=True):
-    """`extra_specs` are Nova's since 2.61: shown always here, so that no client must ask once more for each flavor."""
+    """`extra_specs`: where the policy permits them."""
 
     ram: int
     disk: int
@@ -67,17 +106,39 @@ class FlavorView(FlavorBrief, frozen=True, kw_only=True):
     disabled: bool = msgspec.field(name="OS-FLV-DISABLED:disabled")
     is_public: bool = msgspec.field(name="os-flavor-access:is_public")
     rxtx_factor: float
-    extra_specs: dict[str, str]
+    extra_specs: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
-def visible(flavor: Flavor | None, call: Call) -> Flavor | None:
-    """Private flavors are for administrators, until projects can be given access."""
-    return flavor if flavor is not None and (flavor.is_public or call.ctx.is_admin) else None
+TAKEN = History(NewFlavor, added("2.55", "description"), removed("2.102", "rxtx_factor"))
+ASKED = History(
+    FlavorsQuery,
+    added("2.102", "name"),
+    changed("2.102", "sort_key", note="is not rxtx_factor"),
+    strict_since=(2, 75),
+)
+SHOWN_BRIEF = History(FlavorBrief, added("2.55", "description"))
+SHOWN = History(
+    FlavorView,
+    added("2.55", "description"),
+    added("2.61", "extra_specs"),
+    changed("2.75", "swap", note="is 0 instead of an empty text"),
+    removed("2.102", "rxtx_factor", "OS-FLV-DISABLED:disabled"),
+)
+CHECKED_SINCE = "2.86"
+SPECS = "os_compute_api:os-flavor-extra-specs:index"
+
+
+def visible(session: Session, flavorid: str, call: Call) -> Flavor | None:
+    """Private flavors are for administrators, and for projects that have been given access."""
+    flavor = flavors.flavor(session, flavorid)
+    if flavor is None or flavor.is_public or call.ctx.is_admin:
+        return flavor
+    return flavor if flavorid in flavors.accessible(session, call.ctx.project_id) else None
 
 
 def find(api: Collaborators, call: Call, flavorid: str) -> Flavor:
     with api.db.read() as session:
-        flavor = visible(flavors.flavor(session, flavorid), call)
+        flavor = visible(session, flavorid, call)
     if flavor is None:
         raise errors.NotFound(f"Flavor {flavorid} could not be found.")
     return flavor
@@ -97,6 +158,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
     body: NewFlavor = call.body.flavor
+    _check_specs(call, body.extra_specs)
     flavor = Flavor(
         flavorid=_flavorid(body.id),
         name=names.checked("Flavor name", body.name),
@@ -106,10 +168,19 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         ephemeral_gb=body.ephemeral,
         swap=body.swap or 0,
         rxtx_factor=body.rxtx_factor or 1.0,
-        is_public=body.is_public,
+        is_public=is_true(body.is_public),
+        description=body.description,
         extra_specs=body.extra_specs,
     )
     return {"flavor": view(call, api.conductor.create_flavor(call.ctx, flavor=flavor))}
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Of a flavor only the description changes."""
+    find(api, call, call.path["flavor_id"])
+    body: ChangedFlavor = call.body.flavor
+    flavor = api.conductor.update_flavor(call.ctx, flavorid=call.path["flavor_id"], description=body.description)
+    return {"flavor": view(call, flavor)}
 
 
 def delete(api: Collaborators, call: Call) -> None:
@@ -130,9 +201,20 @@ def _flavorid(requested: str | int | None) -> str:
 
 def _page(api: Collaborators, call: Call, *, detailed: bool) -> dict[str, Any]:
     query: FlavorsQuery = call.query
+    keys = SORT_KEYS | BY_AGE if call.has(SHOWN, "rxtx_factor") else (SORT_KEYS | BY_AGE) - {"rxtx_factor"}
+    if query.sort_key not in keys or query.sort_dir not in ("asc", "desc"):
+        raise errors.BadRequest(f"Flavors cannot be sorted by {query.sort_key[:64]} {query.sort_dir[:64]}.")
     with api.db.read() as session:
-        matching = [flavor for flavor in flavors.flavors(session) if _matches(flavor, call)]
-    matching.sort(key=_sort_key(query), reverse=query.sort_dir == "desc")
+        public = _public(query, is_admin=call.ctx.is_admin)
+        own = flavors.accessible(session, call.ctx.project_id) if public is True else frozenset()
+        matching = [flavor for flavor in flavors.flavors(session) if _matches(flavor, query, public, own)]
+    if query.name is not None:
+        find_name = parse("name", query.name).searcher()
+        matching = [flavor for flavor in matching if find_name(flavor.name) is not None]
+    if query.sort_key in BY_AGE:
+        matching = matching[::-1] if query.sort_dir == "desc" else matching
+    else:
+        matching.sort(key=_sort_key(query), reverse=query.sort_dir == "desc")
     if query.marker is not None:
         ids = [flavor.flavorid for flavor in matching]
         if query.marker not in ids:
@@ -147,42 +229,63 @@ def _page(api: Collaborators, call: Call, *, detailed: bool) -> dict[str, Any]:
 
 
 def _sort_key(query: FlavorsQuery) -> Any:
-    fields = {"flavorid": "flavorid", "id": "flavorid", "name": "name", "memory_mb": "memory_mb", "vcpus": "vcpus"}
-    fields |= {"root_gb": "root_gb", "ephemeral_gb": "ephemeral_gb", "swap": "swap"}
-    if query.sort_key not in fields or query.sort_dir not in ("asc", "desc"):
-        raise errors.BadRequest(f"Flavors cannot be sorted by {query.sort_key} {query.sort_dir}.")
-    field = fields[query.sort_key]
-    return lambda flavor: (getattr(flavor, field), flavor.flavorid)
+    field = query.sort_key
+    return lambda flavor: (
+        getattr(flavor, field) or "" if field == "description" else getattr(flavor, field),
+        flavor.flavorid,
+    )
 
 
-def _matches(flavor: Flavor, call: Call) -> bool:
-    query: FlavorsQuery = call.query
-    is_public = (query.is_public or "true").lower()
-    if not call.ctx.is_admin:
-        is_public = "true"
-    public = is_public == "none" or flavor.is_public == (is_public in ("true", "t", "1", "yes", "on", "y"))
-    return public and flavor.memory_mb >= (query.min_ram or 0) and flavor.root_gb >= (query.min_disk or 0)
+def _public(query: FlavorsQuery, *, is_admin: bool) -> bool | None:
+    """Whether public or private flavors are listed; None: both. Others than administrators get public ones, whatever they ask for."""
+    text = (query.is_public or "true").strip().lower()
+    if not is_admin or text in ("true", "t", "1", "yes", "on", "y"):
+        return True
+    if text in ("false", "f", "0", "no", "off", "n"):
+        return False
+    if text != "none":
+        raise errors.BadRequest(f"Invalid is_public filter [{query.is_public}]")
+    return None
+
+
+def _matches(flavor: Flavor, query: FlavorsQuery, public: bool | None, own: frozenset[str]) -> bool:
+    """`own`: private ones that are listed with the public ones, because the project may use them."""
+    return (
+        (public in (None, flavor.is_public) or flavor.flavorid in own)
+        and flavor.memory_mb >= (query.min_ram or 0)
+        and flavor.root_gb >= (query.min_disk or 0)
+    )
 
 
 def brief(call: Call, flavor: Flavor) -> FlavorBrief:
-    return FlavorBrief(id=flavor.flavorid, name=flavor.name, links=links.of_thing(call, "flavors", flavor.flavorid))
+    return call.shown(
+        SHOWN_BRIEF,
+        FlavorBrief(
+            id=flavor.flavorid,
+            name=flavor.name,
+            links=links.of_thing(call, "flavors", flavor.flavorid),
+            description=flavor.description,
+        ),
+    )
 
 
 def view(call: Call, flavor: Flavor) -> FlavorView:
-    return FlavorView(
+    complete = FlavorView(
         id=flavor.flavorid,
         name=flavor.name,
         links=links.of_thing(call, "flavors", flavor.flavorid),
         ram=flavor.memory_mb,
         disk=flavor.root_gb,
         vcpus=flavor.vcpus,
-        swap=flavor.swap or "",
+        description=flavor.description,
+        swap=flavor.swap or (0 if call.since("2.75") else ""),
         ephemeral=flavor.ephemeral_gb,
         disabled=flavor.disabled,
         is_public=flavor.is_public,
         rxtx_factor=flavor.rxtx_factor,
-        extra_specs=flavor.extra_specs,
+        extra_specs=flavor.extra_specs if call.permits(SPECS) else msgspec.UNSET,
     )
+    return call.shown(SHOWN, complete)
 
 
 # -- extra specs -------------------------------------------------------------------------------------------------------
@@ -232,4 +335,12 @@ def delete_spec(api: Collaborators, call: Call) -> None:
 def _set_specs(api: Collaborators, call: Call, extra_specs: ExtraSpecs) -> None:
     flavor = find(api, call, call.path["flavor_id"])
     changes: dict[str, str | None] = {key: str(value) for key, value in extra_specs.items()}
+    _check_specs(call, extra_specs)
     api.conductor.update_flavor_extra_specs(call.ctx, flavorid=flavor.flavorid, extra_specs=changes)
+
+
+def _check_specs(call: Call, extra_specs: Mapping[str, object]) -> None:
+    """BadRequest: a key or a value that Nova does not take, from 2.86 and of minova's clients. Before, its servers are refused."""
+    if call.since(CHECKED_SINCE) or call.shows_all:
+        for key, value in extra_specs.items():
+            flavor_extra_specs.check(key, str(value))

@@ -8,6 +8,8 @@ import msgspec
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
+from minova.api.http.microversions import History, added, removed
+from minova.api.http.structs import Boolean, is_true
 from minova.api.policies.enforcer import Target
 from minova.db import quotas
 from minova.objects.quota import RESOURCES, UNLIMITED
@@ -69,7 +71,7 @@ class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class NewQuotaSet(NewLimits, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """`force`: also below what is used. `tenant_id` has no effect, as in Nova."""
 
-    force: bool = False
+    force: Boolean = False
     tenant_id: str | None = None
 
 
@@ -79,6 +81,29 @@ class UpdateQuotaSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 class UpdateQuotaClassSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     quota_class_set: NewLimits
+
+
+_OF_NETWORKS = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
+_OF_FILES = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
+_OF_GROUPS = ("server_groups", "server_group_members")
+TAKEN = History(NewQuotaSet, removed("2.36", *_OF_NETWORKS), removed("2.57", *_OF_FILES))
+TAKEN_OF_CLASSES = History(NewLimits, removed("2.50", *_OF_NETWORKS), removed("2.57", *_OF_FILES))
+SHOWN = History(None, removed("2.36", *_OF_NETWORKS), removed("2.57", *_OF_FILES), title="quota_set")
+SHOWN_OF_CLASSES = History(
+    None,
+    added("2.50", *_OF_GROUPS),
+    removed("2.50", *_OF_NETWORKS),
+    removed("2.57", *_OF_FILES),
+    title="quota_class_set",
+)
+SHOWN_LIMITS = History(
+    None,
+    removed("2.36", "maxTotalFloatingIps", "maxSecurityGroups", "maxSecurityGroupRules"),
+    removed("2.36", "totalFloatingIpsUsed", "totalSecurityGroupsUsed"),
+    removed("2.39", "maxImageMeta"),
+    removed("2.57", "maxPersonality", "maxPersonalitySize"),
+    title="limits",
+)
 
 
 class QuotaQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,13 +116,17 @@ class LimitsQuery(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: str | None = None
 
 
+ASKED = History(QuotaQuery, strict_since=(2, 75))
+ASKED_LIMITS = History(LimitsQuery, strict_since=(2, 75))
+
+
 # -- quota sets --------------------------------------------------------------------------------------------------------
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
     project_id = _project(call)
     with api.db.read() as session:
-        return {"quota_set": {"id": project_id, **_shown(quotas.limits_of(session, api.conf, project_id))}}
+        return {"quota_set": {"id": project_id, **_shown(call, quotas.limits_of(session, api.conf, project_id))}}
 
 
 def detail(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -106,23 +135,24 @@ def detail(api: Collaborators, call: Call) -> dict[str, Any]:
         limits = quotas.limits_of(session, api.conf, project_id)
         used = quotas.current_usages(session, project_id)
     rows = {
-        name: {"in_use": used.get(name, 0), "limit": limit, "reserved": 0} for name, limit in _shown(limits).items()
+        name: {"in_use": used.get(name, 0), "limit": limit, "reserved": 0}
+        for name, limit in _shown(call, limits).items()
     }
     return {"quota_set": {"id": project_id, **rows}}
 
 
 def show_defaults(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
-        return {"quota_set": {"id": _named(call), **_shown(quotas.defaults(session, api.conf))}}
+        return {"quota_set": {"id": _named(call), **_shown(call, quotas.defaults(session, api.conf))}}
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
     """BadRequest: a limit is below what is used, and force is not set."""
     project_id = _project(call)
     body: NewQuotaSet = call.body.quota_set
-    api.conductor.update_quota_set(call.ctx, project_id=project_id, limits=_wanted(body), force=body.force)
+    api.conductor.update_quota_set(call.ctx, project_id=project_id, limits=_wanted(body), force=is_true(body.force))
     with api.db.read() as session:
-        return {"quota_set": _shown(quotas.limits_of(session, api.conf, project_id))}
+        return {"quota_set": _shown(call, quotas.limits_of(session, api.conf, project_id))}
 
 
 def delete(api: Collaborators, call: Call) -> None:
@@ -135,7 +165,7 @@ def delete(api: Collaborators, call: Call) -> None:
 def show_class(api: Collaborators, call: Call) -> dict[str, Any]:
     name = _named(call)
     with api.db.read() as session:
-        return {"quota_class_set": {"id": name, **_shown(quotas.defaults(session, api.conf, name))}}
+        return {"quota_class_set": {"id": name, **_shown_class(call, quotas.defaults(session, api.conf, name))}}
 
 
 def update_class(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -143,7 +173,7 @@ def update_class(api: Collaborators, call: Call) -> dict[str, Any]:
     limits = _wanted(call.body.quota_class_set)
     api.conductor.update_quota_class_set(call.ctx, class_name=name, limits=limits)
     with api.db.read() as session:
-        return {"quota_class_set": _shown(quotas.defaults(session, api.conf, name))}
+        return {"quota_class_set": _shown_class(call, quotas.defaults(session, api.conf, name))}
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------
@@ -160,7 +190,7 @@ def limits(api: Collaborators, call: Call) -> dict[str, Any]:
         used = quotas.current_usages(session, project_id)
     absolute = {name: limit[resource] for name, resource in ABSOLUTE.items()}
     absolute |= {name: used.get(resource, 0) for name, resource in USED.items()}
-    return {"limits": {"rate": [], "absolute": absolute}}
+    return {"limits": {"rate": [], "absolute": call.shown_keys(SHOWN_LIMITS, absolute)}}
 
 
 def _project(call: Call) -> str:
@@ -180,8 +210,16 @@ def _named(call: Call) -> str:
     return name
 
 
-def _shown(limits: Mapping[str, int]) -> dict[str, int]:
-    return {name: limit for name, limit in limits.items() if RESOURCES[name].in_compute or limit != UNLIMITED}
+def _shown(call: Call, limits: Mapping[str, int], history: History = SHOWN) -> dict[str, int]:
+    """Those of networks are Network's. Those of images are Glance's: minova's own clients see them here, where there is a limit."""
+    limits = call.shown_keys(history, limits)
+    shown = {name: limit for name, limit in limits.items() if not RESOURCES[name].in_network}
+    more = call.shows_all
+    return {name: limit for name, limit in shown.items() if RESOURCES[name].in_compute or (more and limit != UNLIMITED)}
+
+
+def _shown_class(call: Call, limits: Mapping[str, int]) -> dict[str, int]:
+    return _shown(call, limits, SHOWN_OF_CLASSES)
 
 
 def _wanted(body: NewLimits) -> dict[str, int]:

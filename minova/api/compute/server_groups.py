@@ -8,6 +8,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import names
 from minova.api.http.call import Call
+from minova.api.http.microversions import History, added, changed, removed, required
 from minova.api.http.structs import Int64, page_size
 from minova.api.policies.enforcer import Target
 from minova.db.catalogue import server_groups
@@ -22,7 +23,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class NewGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`policies` is a list of one; `policy` and `rules` are Nova's since 2.64, and taken here always."""
+    """`policies` is a list of one, which `policy` and `rules` replace."""
 
     name: str
     policies: Annotated[list[Policy], msgspec.Meta(min_length=1, max_length=1)] | msgspec.UnsetType = msgspec.UNSET
@@ -41,7 +42,7 @@ class GroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupView(msgspec.Struct, frozen=True, kw_only=True):
-    """`metadata` is empty, as in Nova. `project_id` and `user_id` are Nova's since 2.13, `policy` and `rules` since 2.64."""
+    """`metadata` is empty, as in Nova."""
 
     id: str
     name: str
@@ -54,6 +55,22 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     rules: dict[str, int]
 
 
+ASKED = History(GroupsQuery, strict_since=(2, 75))
+TAKEN = History(
+    NewGroup,
+    changed("2.15", "policies", note="soft-affinity and soft-anti-affinity are taken"),
+    added("2.64", "policy", "rules"),
+    removed("2.64", "policies"),
+    required("2.64", "policy"),
+)
+SHOWN = History(
+    GroupView,
+    added("2.13", "project_id", "user_id"),
+    added("2.64", "policy", "rules"),
+    removed("2.64", "policies", "metadata"),
+)
+
+
 def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
     """Of every project only where the policy permits that; others get their own, as in Nova."""
     query: GroupsQuery = call.query
@@ -63,21 +80,25 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
     size = page_size(query.limit, api.conf.api.max_limit)
     with api.db.read() as session:
         groups = server_groups.all_of(session, None if every else call.ctx.project_id, query.offset, size)
-    return {"server_groups": [view(group) for group in groups]}
+    return {"server_groups": [view(call, group) for group in groups]}
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    return {"server_group": view(_find(api, call))}
+    return {"server_group": view(call, _find(api, call))}
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
     body: NewGroup = call.body.server_group
     name = names.checked("Server group name", body.name)
     chosen = _policy(body)
+    if chosen.policy.startswith("soft-") and not (call.since("2.15") or call.shows_all):
+        raise errors.BadRequest(
+            f"Invalid input for field/attribute policies. '{chosen.policy}' is not one of ['anti-affinity', 'affinity']"
+        )
     made = api.conductor.create_server_group(
         call.ctx, name=name, policy=chosen.policy, max_server_per_host=chosen.max_server_per_host
     )
-    return {"server_group": view(made)}
+    return {"server_group": view(call, made)}
 
 
 def delete(api: Collaborators, call: Call) -> None:
@@ -91,7 +112,9 @@ class ChosenPolicy(NamedTuple):
 
 def _policy(body: NewGroup) -> ChosenPolicy:
     if isinstance(body.policies, msgspec.UnsetType) == isinstance(body.policy, msgspec.UnsetType):
-        raise errors.BadRequest("Invalid input for server_group: it needs either policies, a list of one, or policy.")
+        raise errors.BadRequest(
+            "Invalid input for field/attribute server_group. 'policies' is a required property: a list of one. Since 2.64 it is 'policy'."
+        )
     if isinstance(body.policy, msgspec.UnsetType):
         if not isinstance(body.rules, msgspec.UnsetType):
             raise errors.BadRequest("Invalid input for server_group: rules go with policy, not with policies.")
@@ -115,8 +138,8 @@ def _find(api: Collaborators, call: Call) -> InstanceGroup:
     return group
 
 
-def view(group: InstanceGroup) -> GroupView:
-    return GroupView(
+def view(call: Call, group: InstanceGroup) -> GroupView:
+    complete = GroupView(
         id=group.uuid,
         name=group.name,
         policies=(group.policy,),
@@ -126,3 +149,4 @@ def view(group: InstanceGroup) -> GroupView:
         policy=group.policy,
         rules=group.rules,
     )
+    return call.shown(SHOWN, complete)

@@ -1,4 +1,4 @@
-"""The microversions that the Compute API serves (the first only, so far), and the documents that say so."""
+"""The microversions that the Compute API serves, and the documents that say so."""
 
 import re
 from typing import Any
@@ -8,10 +8,11 @@ import falcon
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
-from minova.api.http.microversions import HEADER, Version, VersionNotSupported, requested, text
+from minova.api.http.microversions import FIELDS, HEADER, Version, VersionNotSupported, requested, text
 
 MIN: Version = (2, 1)
-MAX: Version = (2, 1)
+# Nova 34's newest.
+MAX: Version = (2, 104)
 # Nova's own header, older than the one of all OpenStack APIs.
 OLD_HEADER = "X-OpenStack-Nova-API-Version"
 UPDATED = "2013-07-23T11:33:21Z"  # the day that Nova gives for v2.1
@@ -20,11 +21,17 @@ _FORM = re.compile(r"([1-9]\d{0,3})\.(0|[1-9]\d{0,3})")
 
 
 def negotiate(request: falcon.Request, response: falcon.Response) -> Version:
-    """Sets the version headers, also for a request that is refused. Raises as `parse` does."""
-    response.append_header("Vary", f"{HEADER}, {OLD_HEADER}")
-    response.set_header(HEADER, f"compute {text(MAX)}")
-    response.set_header(OLD_HEADER, text(MAX))
-    return parse(requested_version(request.get_header(HEADER), request.get_header(OLD_HEADER)))
+    """Sets the version headers; those of a request that is refused name the newest. Raises as `parse` does."""
+    response.append_header("Vary", f"{HEADER}, {OLD_HEADER}, {FIELDS}")
+    _name(response, MAX)
+    version = parse(requested_version(request.get_header(HEADER), request.get_header(OLD_HEADER)))
+    _name(response, version)
+    return version
+
+
+def _name(response: falcon.Response, version: Version) -> None:
+    response.set_header(HEADER, f"compute {text(version)}")
+    response.set_header(OLD_HEADER, text(version))
 
 
 def requested_version(header: str | None, old_header: str | None) -> str:
@@ -37,13 +44,17 @@ def parse(version: str) -> Version:
     """Raises BadRequest for what is no version, VersionNotSupported for one that is not served."""
     if version.lower() == "latest":
         return MAX
-    if _FORM.fullmatch(version) is None:
-        raise errors.BadRequest(f"'{version}' is no API version: it must look like 2.1, or be 'latest'.")
-    if version != text(MIN):
+    form = _FORM.fullmatch(version)
+    if form is None:
+        raise errors.BadRequest(
+            f"API Version String {version[:64]} is of invalid format. Must be of format MajorNum.MinorNum."
+        )
+    wanted = int(form[1]), int(form[2])
+    if not MIN <= wanted <= MAX:
         raise VersionNotSupported(
             f"Version {version} is not supported by the API. Minimum is {text(MIN)} and maximum is {text(MAX)}."
         )
-    return MIN
+    return wanted
 
 
 def _document(call: Call) -> dict[str, Any]:
@@ -63,3 +74,16 @@ def versions(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def version(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"version": _document(call) | {"media-types": [{"base": "application/json", "type": MEDIA}]}}
+
+
+def identity(api: Collaborators, call: Call) -> dict[str, Any]:
+    """What OpenStack's clients look for before they list servers: that the version of Identity is 3. Nothing else of it is served."""
+    return {
+        "version": {
+            "id": "v3.14",
+            "status": "stable",
+            "updated": "2020-04-07T00:00:00Z",
+            "links": [{"rel": "self", "href": call.url("/v3/")}],
+            "media-types": [{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}],
+        }
+    }

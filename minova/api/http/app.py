@@ -82,7 +82,7 @@ def _responder(definition: ApiDefinition, routes: Sequence[Route], allowed: Sequ
         )
         with bound_request(call.ctx):
             call = _validate(definition, route, call)
-            response.status = route.status
+            response.status = route.status_at(version)
             definition.send(call, route.handler(definition.collaborators, call))
 
     return respond
@@ -94,7 +94,7 @@ def _validate(definition: ApiDefinition, route: Route, call: Call) -> Call:
     definition.check_headers(request, route)
     if call.rule:
         call.require(call.rule)
-    query = validation.query(request, route.query, call.version)
+    query = validation.query(request, route, call.version)
     if route.body is None:
         return msgspec.structs.replace(call, query=query)
     try:
@@ -107,8 +107,10 @@ def _validate(definition: ApiDefinition, route: Route, call: Call) -> Call:
 
 
 def _of_action(call: Call, route: Route) -> Call:
-    """The call with the policy of its action. The handler refuses a body without an action."""
+    """The call with the policy of its action. The handler refuses a body without an action. NotFound: the version has no such action."""
     names = [name for name in call.body if name in route.actions]
+    if route.action_history is not None and not all(call.has(route.action_history, name) for name in names):
+        raise falcon.HTTPNotFound
     for name in names:
         call.require(route.actions[name])
     return msgspec.structs.replace(call, rule=route.actions[names[0]]) if names else call

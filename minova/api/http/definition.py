@@ -14,7 +14,7 @@ from minova.api.http import faults
 from minova.api.http.body import JsonBody
 from minova.api.http.call import Call
 from minova.api.http.faults import Content, Fault
-from minova.api.http.microversions import HIGHEST, LOWEST, Version
+from minova.api.http.microversions import HIGHEST, LOWEST, History, Version
 from minova.api.policies.users import Identity
 
 # Takes the collaborators of its API and the call.
@@ -27,7 +27,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     `rule`: the policy that is required; AUTHENTICATED: none but credentials. `actions`: the policy by the body's one key,
     where that names an action. A route has one of both, or its path is public. `answer`: the struct of the answer, where it
     has one. `since`, `until`: the microversions that have the route; in others the status is `absent`. `accepts_json`: a
-    client must accept JSON.
+    client must accept JSON. `statuses`: later ones, each with the version from which it holds.
+    `action_history`: versions that have each action. `set_by_handler`: where the handler sets the status, each that it sets
+    and for what; for the descriptions of the API alone.
     """
 
     method: str
@@ -43,12 +45,19 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     until: Version = HIGHEST
     absent: int = 404
     accepts_json: bool = False
+    statuses: tuple[tuple[Version, int], ...] = ()
+    action_history: History | None = None
+    set_by_handler: Mapping[int, str] = {}
+
+    def status_at(self, version: Version) -> int:
+        later = [status for since, status in self.statuses if since <= version]
+        return later[-1] if later else self.status
 
 
 class Validation(Protocol):
     """Reads query strings and bodies. Raises BadRequest with the place of the error."""
 
-    def query(self, request: falcon.Request, expected: Any, version: Version) -> Any: ...
+    def query(self, request: falcon.Request, route: Route, version: Version) -> Any: ...
 
     def body(self, request: falcon.Request, expected: Any, version: Version, limit: int) -> JsonBody: ...
 
@@ -56,12 +65,13 @@ class Validation(Protocol):
 class ApiDefinition(ABC):
     """`collaborators` go to every handler.
 
-    `public`: paths that need no credentials. `automatic_options`: falcon answers OPTIONS itself; else it is a 405.
+    `service_type`: in a catalog of Keystone. `public`: paths that need no credentials. `automatic_options`: falcon answers OPTIONS itself; else it is a 405.
     `default_media_type`: the Content-Type of answers without a body. `refusal`: the text of a 403, with {} for the policy's name.
     """
 
     routes: Sequence[Route]
     validation: Validation
+    service_type: str
     call_type: type[Call] = Call
     public: frozenset[str] = frozenset()
     automatic_options = True
@@ -94,7 +104,7 @@ class ApiDefinition(ABC):
 
     def project_of(self, request: falcon.Request, identity: Identity) -> str:
         """The project that the request speaks for."""
-        return identity.project_id or "admin"
+        return "admin" if identity.project_id is None else identity.project_id
 
     def check_request(self, request: falcon.Request) -> None:  # noqa: B027  - a hook
         """Runs once the caller is known, before the route is."""

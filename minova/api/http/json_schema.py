@@ -14,6 +14,7 @@ import msgspec
 
 from minova import errors
 from minova.api.http.body import JsonBody, check_values, read_bytes
+from minova.api.http.definition import Route
 from minova.api.http.microversions import Version
 
 Schema: TypeAlias = dict[str, Any]
@@ -34,13 +35,13 @@ class InvalidDocument(errors.BadRequest):
 class SchemaValidation:
     """A route's `query` and `body` are VersionedSchemas. A query is a list of (key, value) in their order."""
 
-    def query(self, request: falcon.Request, expected: Any, version: Version) -> list[tuple[str, str]]:
+    def query(self, request: falcon.Request, route: Route, version: Version) -> list[tuple[str, str]]:
         try:
             pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
         except ValueError as error:
             raise InvalidDocument(f"Invalid query string parameters: {error}") from None
-        if expected is not None:
-            check(dict(pairs), newest(expected, version), "Invalid query string parameters")
+        if route.query is not None:
+            check(dict(pairs), newest(route.query, version), "Invalid query string parameters")
         return pairs
 
     def body(self, request: falcon.Request, expected: Any, version: Version, limit: int) -> JsonBody:

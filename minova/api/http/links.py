@@ -14,16 +14,28 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: str | None = None
 
 
+class LinkBases:
+    """The beginnings of the links of one kind of things: made once for all things of an answer."""
+
+    def __init__(self, call: Call, kind: str) -> None:
+        self._self = call.url(f"/v2.1/{kind}/")
+        self._bookmark = call.url(f"/{kind}/")
+
+    def of_thing(self, identity: str) -> tuple[Link, ...]:
+        """With the API's version, and without."""
+        return Link(rel="self", href=self._self + identity), Link(rel="bookmark", href=self._bookmark + identity)
+
+    def bookmark(self, identity: str) -> tuple[Link, ...]:
+        return (Link(rel="bookmark", href=self._bookmark + identity),)
+
+
 def of_thing(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
     """Links to a server or flavor: with the API's version, and without."""
-    return (
-        Link(rel="self", href=call.url(f"/v2.1/{kind}/{identity}")),
-        Link(rel="bookmark", href=call.url(f"/{kind}/{identity}")),
-    )
+    return LinkBases(call, kind).of_thing(identity)
 
 
 def bookmark(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
-    return (Link(rel="bookmark", href=call.url(f"/{kind}/{identity}")),)
+    return LinkBases(call, kind).bookmark(identity)
 
 
 def next_page(call: Call, marker: str) -> tuple[Link, ...]:

@@ -7,7 +7,7 @@ import falcon
 
 from minova import errors
 from minova.api.access.addresses import drop_forged, parse_networks
-from minova.api.access.auth import CHALLENGE, Authenticator, Unauthenticated
+from minova.api.access.auth import SERVICE_TYPE, Authenticator, Unauthenticated
 from minova.api.access.origin import require_own_origin
 from minova.api.access.throttle import TooManyFailures
 from minova.api.http.call import Access
@@ -51,16 +51,17 @@ class Identify:
             request.context.access = self._access(Caller(user_id="", project_id=""))
             return
         require_own_origin(request, self._definition.allowed_origins)
+        request.env[SERVICE_TYPE] = self._definition.service_type
         try:
             identity = self._authenticate(request)
-        except Unauthenticated:
-            response.set_header("WWW-Authenticate", CHALLENGE)
+        except Unauthenticated as error:
+            response.set_header("WWW-Authenticate", error.challenge)
             raise
         except TooManyFailures as error:
             response.set_header("Retry-After", str(error.retry_after))
             raise
         project_id = self._definition.project_of(request, identity)
-        caller = Caller(user_id=identity.user_id, project_id=project_id, roles=identity.roles)
+        caller = Caller(user_id=identity.user_id, project_id=project_id, roles=identity.roles, scope=identity.scope)
         caller = self._policy.known(caller)
         request.context.access = self._access(caller)
         request.context.ctx = RequestContext(

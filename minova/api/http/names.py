@@ -1,10 +1,14 @@
 """Validation of names by Nova's rule: 1 to 255 printable characters, no white space at either end."""
 
+import re
 import unicodedata
 
 from minova import errors
 
 LONGEST = 255
+LONGEST_LABEL = 63
+_HOSTNAME = re.compile(r"[a-zA-Z0-9]+[a-zA-Z0-9-]*[a-zA-Z0-9]+")
+_FULL_NAME = re.compile(r"[a-zA-Z0-9-._]+")
 
 
 def fault_of(name: str) -> str | None:
@@ -26,6 +30,16 @@ def checked(what: str, name: str) -> str:
     fault = fault_of(name)
     if fault:
         raise errors.BadRequest(f"{what} is not valid: {fault}.")
+    return name
+
+
+def checked_hostname(name: str, *, dots: bool) -> str:
+    """Returns the name. Raises BadRequest, in Nova's words, for what is no host name; `dots`: a full name is one, too."""
+    pattern, longest = (_FULL_NAME, LONGEST) if dots else (_HOSTNAME, LONGEST_LABEL)
+    if not pattern.fullmatch(name) or len(name) > longest:
+        raise errors.BadRequest(
+            f"Invalid input for field/attribute hostname. Value: {name[:64]}. '{name[:64]}' does not match '{pattern.pattern}'"
+        )
     return name
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import falcon
@@ -19,14 +19,46 @@ from minova.api.http.body import (
     read_bytes,
 )
 from minova.api.http.definition import Route
-from minova.api.http.microversions import Version
-from minova.codecs import Decoder
+from minova.api.http.microversions import HIGHEST, Version, body_check, history_of, wants_all
+from minova.codecs import Decoder, parse_json
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 
 MAX_FIELDS = 100
 # The widest integer that a field may have.
 Int64 = Annotated[int, msgspec.Meta(ge=MIN_INT64, le=MAX_INT64)]
+
+# Nova's words for booleans; with msgspec's own, 1 and 0 are numbers or texts.
+Boolean = (
+    Literal[
+        "True",
+        "TRUE",
+        "true",
+        "1",
+        "ON",
+        "On",
+        "on",
+        "YES",
+        "Yes",
+        "yes",
+        "False",
+        "FALSE",
+        "false",
+        "0",
+        "OFF",
+        "Off",
+        "off",
+        "NO",
+        "No",
+        "no",
+    ]
+    | bool
+)
+
+
+def is_true(value: bool | str | None) -> bool:
+    """What a Boolean means; None is false."""
+    return value.lower() in ("true", "1", "on", "yes") if isinstance(value, str) else bool(value)
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,15 +71,36 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 class StructValidation:
     """A route's `query` is a struct; its `body` any type that msgspec decodes."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        """Made at import: the decoders of all bodies and queries with it, before any thread uses one."""
+    def __init__(self, routes: Sequence[Route], *, strict_since: Version = HIGHEST) -> None:
+        """Made at import: the decoders of all bodies and queries with it, before any thread uses one.
+
+        `strict_since`: the version from which a parameter is refused that a route does not have, unless its query names another one.
+        """
+        self._strict_since = strict_since
         for route in routes:
             for kind in (route.query, route.body):
                 if kind is not None:
                     _decoder(kind)
+            if route.body is not None:
+                body_check(route.body)
 
-    def query(self, request: falcon.Request, expected: Any, version: Version) -> Any:
-        return None if expected is None else read_query(request, _decoder(expected))
+    def query(self, request: falcon.Request, route: Route, version: Version) -> Any:
+        history = None if route.query is None else history_of(route.query)
+        own = None if history is None else history.strict_since
+        strict = version >= (self._strict_since if own is None else own)
+        if route.query is None:
+            if strict:
+                _refuse_unknown(pairs_of(request), frozenset())
+            return None
+        decoder = _decoder(route.query)
+        if history is None and not strict:
+            return read_query(request, decoder)
+        absent = frozenset[str]() if history is None else history.absent(version, wants_all(request))
+        pairs = pairs_of(request)
+        if strict:
+            names = {field.encode_name for field in msgspec.structs.fields(decoder.kind)}
+            _refuse_unknown(pairs, frozenset(names - absent))
+        return to_struct([(key, value) for key, value in pairs if key not in absent], decoder)
 
     def body(self, request: falcon.Request, expected: Any, version: Version, limit: int) -> JsonBody:
         media = media_type(request)
@@ -55,7 +108,11 @@ class StructValidation:
         if media != falcon.MEDIA_JSON:
             raise UnsupportedMediaType(f"Content-Type {media or '(none)'} is not served here; send application/json.")
         raw = read_bytes(request, limit)
-        return JsonBody(raw=raw, document=decode(raw, _decoder(expected)))
+        document = decode(raw, _decoder(expected))
+        check = body_check(expected)
+        if check is not None and not wants_all(request):
+            check(parse_json(raw), version, "body")
+        return JsonBody(raw=raw, document=document)
 
 
 @cache
@@ -83,11 +140,22 @@ def read_query(request: falcon.Request, decoder: Decoder[Q]) -> Q:
     """Ignores keys that the struct does not have, as Nova does. Of a repeated key the last value counts, unless its
     field is a tuple, which takes all.
     """
+    return to_struct(pairs_of(request), decoder)
+
+
+def pairs_of(request: falcon.Request) -> list[tuple[str, str]]:
     try:
-        pairs = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
+        return parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
     except ValueError as error:
         raise errors.BadRequest(f"Malformed query string: {error}") from None
-    return to_struct(pairs, decoder)
+
+
+def _refuse_unknown(pairs: list[tuple[str, str]], names: frozenset[str]) -> None:
+    for key, _ in pairs:
+        if key not in names:
+            raise errors.BadRequest(
+                f"Invalid input for query parameters. Additional properties are not allowed ('{key[:64]}' was unexpected)"
+            )
 
 
 def to_struct(pairs: list[tuple[str, str]], decoder: Decoder[Q]) -> Q:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import falcon
 import msgspec
@@ -15,6 +15,7 @@ from minova.api.image.collaborators import Collaborators
 from minova.api.image.store import CHUNK_BYTES, Digest, Upload
 from minova.context import RequestContext
 from minova.db import quotas
+from minova.db.api_queries import images as image_rows
 from minova.objects.image import Image
 from minova.objects.quota import UNLIMITED, overruns, refusal
 from minova.virt import image_format
@@ -44,6 +45,15 @@ def upload(api: Collaborators, call: Call) -> None:
     """queued -> saving -> active. After any error the image is queued again and no bytes are left."""
     image = images.find(api, call)
     call.require_for(images.target_of(image))
+    _upload(api, call, image)
+
+
+def upload_with_token(api: Collaborators, call: Call) -> None:
+    """As `upload`, for a compute that makes this image of a server. A token is good for one set of bytes: later the image is active."""
+    _upload(api, call, _of_token(api, call))
+
+
+def _upload(api: Collaborators, call: Call, image: Image) -> None:
     _check_ready(image, call)
     with api.store.begin(image.id, call.request.content_length) as coming:
         saving = msgspec.structs.replace(image, status="saving")
@@ -147,6 +157,23 @@ def download(api: Collaborators, call: Call) -> None:
     """Answers 204 while there are no bytes; with a Range header one part of them."""
     image = images.find(api, call)
     call.require_for(images.target_of(image))
+    _send(api, call, image)
+
+
+def download_with_token(api: Collaborators, call: Call) -> None:
+    """As `download`, for a compute: that it may have this image, its token has shown."""
+    _send(api, call, _of_token(api, call))
+
+
+def _of_token(api: Collaborators, call: Call) -> Image:
+    with api.db.read() as session:
+        image = image_rows.image(session, call.path["image_id"])
+    if image is None:
+        raise errors.NotFound(f"No image found with ID {call.path['image_id'][:255]}.")
+    return image
+
+
+def _send(api: Collaborators, call: Call, image: Image) -> None:
     response = call.response
     if image.status != "active":
         response.status = falcon.HTTP_204
@@ -205,9 +232,3 @@ class _Part:
 
     def close(self) -> None:
         self._file.close()
-
-
-def schema(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The part of the Image API's schema that clients look up."""
-    fields = {key: {"type": ["null", "string"]} for key in ("id", "name", "status", "disk_format", "container_format")}
-    return {"name": "image", "properties": fields, "additionalProperties": {"type": "string"}}

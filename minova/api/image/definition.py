@@ -11,6 +11,7 @@ from minova.api.image.routes import ROUTES
 
 
 class ImageDefinition(ApiDefinition):
+    service_type = "image"
     routes = ROUTES
     validation = StructValidation(ROUTES)
     public = frozenset({"/v2", "/image"})

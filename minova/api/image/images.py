@@ -1,6 +1,5 @@
 """`/v2/images`: the records of images. Their bytes have a file of their own."""
 
-import csv
 import uuid
 from collections.abc import Sequence
 from itertools import islice
@@ -9,10 +8,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from minova import errors
-from minova.api.http import links, names, times
+from minova.api.http import links, names
 from minova.api.http.call import Call
-from minova.api.http.structs import Int64, Page, check_sort_keys, page_size
+from minova.api.http.structs import page_size
 from minova.api.image.collaborators import Collaborators
+from minova.api.image.filters import ImagesQuery, any_of, matcher, order
+from minova.api.image.view import view, visible
 from minova.api.policies.enforcer import Target
 from minova.codecs import Decoder
 from minova.db.api_queries import images
@@ -21,7 +22,6 @@ from minova.objects.image import Image
 PAGE = 25  # the Image API's, when no limit is asked for
 TAGS = 128
 PROPERTIES = 128
-MAX_VALUES = 100  # of one filter
 Visibility = Literal["public", "private", "shared", "community"]
 Size = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
 Tag = Annotated[str, msgspec.Meta(max_length=255)]
@@ -52,24 +52,6 @@ class NewImage(msgspec.Struct, frozen=True, kw_only=True):
 _NEW_IMAGE = Decoder(NewImage, strict=False)
 
 
-class ImagesQuery(Page, frozen=True, kw_only=True):
-    name: str | None = None
-    status: str | None = None
-    visibility: str | None = None
-    owner: str | None = None
-    disk_format: str | None = None
-    container_format: str | None = None
-    id: str | None = None
-    tag: tuple[str, ...] = ()
-    protected: bool | None = None
-    os_hidden: bool = False
-    size_min: Int64 | None = None
-    size_max: Int64 | None = None
-    sort: str | None = None
-    sort_key: tuple[str, ...] = ()
-    sort_dir: tuple[str, ...] = ()
-
-
 def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
     query: ImagesQuery = call.query
     size = page_size(PAGE if query.limit is None else query.limit, api.conf.api.max_limit)
@@ -78,12 +60,13 @@ def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
             rows = images.images(
                 session,
                 order(query),
-                query.marker,
+                query.marker or None,
                 is_visible=lambda image: visible(image, call) is not None,
                 names=any_of(query.name),
                 statuses=any_of(query.status),
             )
-            page = list(islice((image for image in rows if _matches(image, call)), size + 1))
+            matches = matcher(call)
+            page = list(islice((image for image in rows if matches(image)), size + 1))
         except LookupError:
             raise errors.BadRequest(f"marker {query.marker} could not be found") from None
     answer: dict[str, Any] = {
@@ -129,76 +112,8 @@ def find(api: Collaborators, call: Call) -> Image:
     return image
 
 
-def visible(image: Image | None, call: Call) -> Image | None:
-    if image is None or call.ctx.is_admin or image.visibility in ("public", "community"):
-        return image
-    return image if image.owner == call.ctx.project_id else None
-
-
 def target_of(image: Image) -> Target:
     return Target(project_id=image.owner or "", visibility=image.visibility)
-
-
-def order(query: ImagesQuery) -> list[tuple[str, bool]]:
-    """(key, whether descending), from `sort=name:asc,created_at` or from sort_key and sort_dir."""
-    if query.sort is not None:
-        if query.sort_key or query.sort_dir:
-            raise errors.BadRequest("Give sort, or sort_key and sort_dir, not both.")
-        pairs = [part.strip().partition(":")[::2] for part in query.sort.split(",", maxsplit=len(images.SORT_KEYS))]
-    else:
-        directions = query.sort_dir or ("desc",)
-        keys = query.sort_key or ("created_at",)
-        pairs = [(key, directions[min(number, len(directions) - 1)]) for number, key in enumerate(keys)]
-    check_sort_keys([key for key, _ in pairs], images.SORT_KEYS)
-    for key, direction in pairs:
-        if direction not in ("", "asc", "desc"):
-            raise errors.BadRequest(f"Images cannot be sorted by {key} {direction}.")
-    return [(key, direction != "asc") for key, direction in pairs]
-
-
-def any_of(value: str | None) -> tuple[str, ...] | None:
-    """The values that a filter takes: one, or several as `in:one,"two, three"`. None: any."""
-    if value is None or not value.startswith("in:"):
-        return None if value is None else (value,)
-    try:
-        values = tuple(next(csv.reader([value.removeprefix("in:")]), []))
-    except csv.Error as error:
-        raise errors.BadRequest(f"Invalid list of values for a filter: {error}.") from None
-    if len(values) > MAX_VALUES:
-        raise errors.BadRequest(f"A filter takes {MAX_VALUES} values at most, and {len(values)} are given.")
-    return values
-
-
-def _matches(image: Image, call: Call) -> bool:
-    query: ImagesQuery = call.query
-    among = [
-        (any_of(query.id), image.id),
-        (any_of(query.disk_format), image.disk_format),
-        (any_of(query.container_format), image.container_format),
-    ]
-    wanted: list[tuple[Any, Any]] = [
-        (query.owner, image.owner),
-        (query.protected, image.protected),
-        (query.os_hidden, image.os_hidden),
-    ]
-    return (
-        _listed(image, call)
-        and all(values is None or value in values for values, value in among)
-        and all(expected in (None, value) for expected, value in wanted)
-        and set(query.tag) <= set(image.tags)
-        and (query.size_min is None or (image.size or 0) >= query.size_min)
-        and (query.size_max is None or (image.size or 0) <= query.size_max)
-    )
-
-
-def _listed(image: Image, call: Call) -> bool:
-    """Lists community images only for a request with `visibility=community`."""
-    visibility: str | None = call.query.visibility
-    if visibility not in (None, "all", image.visibility):
-        return False
-    if visibility is None and image.visibility == "community" and image.owner != call.ctx.project_id:
-        return False
-    return visible(image, call) is not None
 
 
 def _new(call: Call) -> Image:
@@ -263,33 +178,3 @@ def _properties(properties: dict[str, Any]) -> dict[str, str]:
         if not isinstance(value, str):
             raise errors.BadRequest(f"Property '{key}' must be a string.")
     return properties
-
-
-def view(image: Image) -> dict[str, Any]:
-    """As the Image API has it: a flat document, with the properties beside the fields."""
-    assert image.created_at is not None
-    return {
-        **image.properties,
-        "id": image.id,
-        "name": image.name,
-        "status": image.status,
-        "visibility": image.visibility,
-        "protected": image.protected,
-        "os_hidden": image.os_hidden,
-        "owner": image.owner,
-        "tags": image.tags,
-        "disk_format": image.disk_format,
-        "container_format": image.container_format,
-        "min_disk": image.min_disk,
-        "min_ram": image.min_ram,
-        "size": image.size,
-        "virtual_size": image.virtual_size,
-        "checksum": image.checksum,
-        "os_hash_algo": image.os_hash_algo,
-        "os_hash_value": image.os_hash_value,
-        "created_at": times.seconds(image.created_at),
-        "updated_at": times.seconds(image.updated_at or image.created_at),
-        "self": f"/v2/images/{image.id}",
-        "file": f"/v2/images/{image.id}/file",
-        "schema": "/v2/schemas/image",
-    }

@@ -1,4 +1,4 @@
-"""Recovers images whose upload died: queues them again and removes their partial files."""
+"""Recovers images whose upload died: queues them again and removes their partial files. Removes bytes whose record has gone."""
 
 import logging
 import threading
@@ -8,6 +8,7 @@ from minova.api.image.collaborators import Collaborators
 from minova.api.image.data import requeue
 from minova.context import service_context
 from minova.db.api_queries import images
+from minova.db.sql import chunked
 from minova.service import PeriodicTask, run_periodic
 
 LOG = logging.getLogger(__name__)
@@ -30,3 +31,14 @@ def recover(api: Collaborators) -> None:
             raise errors.ServiceUnavailable(f"image {image_id} is still in status saving")
         path.unlink(missing_ok=True)
         LOG.info("Removed the broken upload %s", path.name)
+    _remove_orphans(api)
+
+
+def _remove_orphans(api: Collaborators) -> None:
+    """Bytes of images that were deleted by a conductor, or by an API that died meanwhile. An id is never used again."""
+    for chunk in chunked(sorted(api.store.complete())):
+        with api.db.read() as session:
+            known = images.existing(session, chunk)
+        for image_id in set(chunk) - known:
+            api.store.delete(image_id)
+            LOG.info("Removed the bytes of image %s, which was deleted", image_id)

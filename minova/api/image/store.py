@@ -86,6 +86,13 @@ class ImageStore:
     def delete(self, image_id: str) -> None:
         self.path(image_id).unlink(missing_ok=True)
 
+    def complete(self) -> Iterator[str]:
+        """Ids of the images whose bytes are here, but for those that have just come."""
+        for path in self._folder.glob("*"):
+            with suppress(FileNotFoundError):
+                if path.suffix != ".part" and time.time() - path.stat().st_mtime > YOUNG:
+                    yield path.name
+
     def abandoned(self) -> Iterator[tuple[str, Path]]:
         """(image id, file) of uploads whose process died, or did not learn the conductor's answer."""
         for path in self._folder.glob("*.part"):

@@ -4,14 +4,10 @@ from typing import Any
 
 from minova.api.http.call import Call
 
-VERSIONS = tuple(f"v2.{minor}" for minor in range(9, -1, -1))
+# Glance's later versions promise import, members and stores, which are not served.
+VERSION = "v2.0"
 
 
 def versions(_: Any, call: Call) -> dict[str, Any]:
     links = [{"rel": "self", "href": call.url("/v2/")}]
-    return {
-        "versions": [
-            {"id": version, "status": "SUPPORTED" if number else "CURRENT", "links": links}
-            for number, version in enumerate(VERSIONS)
-        ]
-    }
+    return {"versions": [{"id": VERSION, "status": "CURRENT", "links": links}]}

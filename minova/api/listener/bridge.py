@@ -16,6 +16,8 @@ from a2wsgi import WSGIMiddleware
 
 from minova.api.listener.limits import Limits
 
+STOPPING = b"The service stops, and the request was not done in time. Please try again in a moment."
+
 Message = dict[str, Any]
 Receive = Callable[[], Any]
 Send = Callable[[Message], Any]
@@ -79,9 +81,13 @@ class Bridge:
             app = self._short
             if not await exchange.read_body():
                 return
-        with contextlib.suppress(ClientGoneError):
-            await app(scope, exchange.receive, exchange.send)
-        await exchange.finish()
+        try:
+            with contextlib.suppress(ClientGoneError):
+                await app(scope, exchange.receive, exchange.send)
+            await exchange.finish()
+        except asyncio.CancelledError:
+            # The server stops and waits no longer. Without an answer from here uvicorn would call it an internal error.
+            await exchange.abandon()
 
     def close(self) -> None:
         for app in (self._short, self._long):
@@ -101,7 +107,7 @@ class _Exchange:
         self._limits = limits
         self._read: list[Message] = []
         self._complete = False
-        self._closing = False
+        self._closing = self._started = self._abandoned = False
         self._last: Message | None = None
 
     async def read_body(self) -> bool:
@@ -123,9 +129,13 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and not self._complete:
-            self._closing = True
-            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        if self._abandoned:
+            return
+        if message["type"] == "http.response.start":
+            self._started = True
+            if not self._complete:
+                self._closing = True
+                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
         if self._closing and message["type"] == "http.response.body" and not message.get("more_body"):
             self._last = message
             if message.get("body"):
@@ -141,6 +151,16 @@ class _Exchange:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._linger(), self._limits.linger)
         await self._send(self._last)
+
+    async def abandon(self) -> None:
+        """Answers 503 in place of the application, whose own answer comes too late. Half an answer stays half."""
+        self._abandoned = True
+        if self._started:
+            return
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(STOPPING))]
+        headers += [(b"retry-after", b"1"), (b"connection", b"close")]
+        await self._send({"type": "http.response.start", "status": 503, "headers": headers})
+        await self._send({"type": "http.response.body", "body": STOPPING, "more_body": False})
 
     async def _linger(self) -> None:
         size = 0

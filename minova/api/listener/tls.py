@@ -10,10 +10,11 @@ LOG = logging.getLogger(__name__)
 
 
 class Certificate:
-    """Raises InvalidConfiguration with the option if it cannot be used."""
+    """`group`: of the options. Raises InvalidConfiguration with the option if it cannot be used."""
 
-    def __init__(self, cert_file: str, key_file: str) -> None:
+    def __init__(self, cert_file: str, key_file: str, group: str) -> None:
         self._files = (cert_file, key_file)
+        self._group = group
         self.context = self._load()
 
     def reload(self) -> None:
@@ -30,23 +31,23 @@ class Certificate:
         cert, key = self._files
         for option, value in (("ssl_cert_file", cert), ("ssl_key_file", key)):
             if not Path(value).is_file():
-                raise errors.InvalidConfiguration(f"[api] {option} = {value}: there is no such file.")
+                raise errors.InvalidConfiguration(f"[{self._group}] {option} = {value}: there is no such file.")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             context.load_cert_chain(cert, key)
         except OSError as error:
             raise errors.InvalidConfiguration(
-                f"[api] ssl_cert_file = {cert}, ssl_key_file = {key}: they cannot be used: {error}"
+                f"[{self._group}] ssl_cert_file = {cert}, ssl_key_file = {key}: they cannot be used: {error}"
             ) from None
         return context
 
 
-def certificate(cert_file: str | None, key_file: str | None) -> Certificate | None:
+def certificate(cert_file: str | None, key_file: str | None, group: str = "api") -> Certificate | None:
     """None without both: plain HTTP. Raises InvalidConfiguration for one without the other."""
     if not cert_file and not key_file:
         return None
     for option, value in (("ssl_cert_file", cert_file), ("ssl_key_file", key_file)):
         if not value:
-            raise errors.InvalidConfiguration(f"[api] {option} is not set: both files are needed to serve HTTPS.")
-    return Certificate(cert_file or "", key_file or "")
+            raise errors.InvalidConfiguration(f"[{group}] {option} is not set: both files are needed to serve HTTPS.")
+    return Certificate(cert_file or "", key_file or "", group)

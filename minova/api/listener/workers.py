@@ -74,11 +74,12 @@ def inherited() -> Worker | None:
 
 
 class _Process(msgspec.Struct):
-    """`control` is readable once the worker serves."""
+    """`control` is readable once the worker serves. `hang_up`: SIGHUP waits until then, because it would end a process that starts."""
 
     process: "subprocess.Popen[bytes]"
     control: socket.socket
     serves: bool = False
+    hang_up: bool = False
     ended_at: float | None = None
 
 
@@ -151,6 +152,8 @@ class Workers:
         if not worker.serves:
             with contextlib.suppress(BlockingIOError):
                 worker.serves = worker.control.recv(1) == b"r"
+            if worker.serves and worker.hang_up:
+                worker.process.send_signal(signal.SIGHUP)
         return worker.serves
 
     def _watch(self) -> None:
@@ -167,7 +170,8 @@ class Workers:
                     self._processes[number] = self._start()
 
     def _hang_up(self) -> None:
-        """Each worker reads the configuration and the certificate again."""
+        """Each worker reads the configuration and the certificate again. One that starts may have read them already."""
         for worker in self._processes:
+            worker.hang_up = not worker.serves
             if worker.serves and worker.process.poll() is None:
                 worker.process.send_signal(signal.SIGHUP)

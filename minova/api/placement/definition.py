@@ -44,6 +44,7 @@ class NotAcceptable(errors.MinovaError):
 
 
 class PlacementDefinition(ApiDefinition):
+    service_type = "placement"
     routes = ROUTES
     validation = SchemaValidation()
     call_type = Call

@@ -15,6 +15,10 @@ ADMIN = "rule:context_is_admin"
 MEMBER = "rule:project_member_or_admin"
 READER = "rule:project_reader_or_admin"
 EVERY_USER = "@"
+# What belongs to a user, whatever the project.
+OWN_USER = "rule:context_is_admin or user_id:%(user_id)s"
+# For what other services tell. Administrators may do it by hand.
+SERVICE = "role:service or rule:context_is_admin"
 # For a route that has no policy in OpenStack: each user who is known may call it.
 AUTHENTICATED = ""
 

@@ -18,6 +18,7 @@ from oslo_policy import policy as oslo
 from minova import errors
 from minova.api.policies.base import Rule
 from minova.api.policies.registry import RULES
+from minova.api.policies.users import Scope
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str
     roles: tuple[str, ...] = ()
     is_admin: bool = False
+    scope: Scope = Scope()
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,7 +65,9 @@ class Loaded:
         )
 
     def permits(self, rule: str, caller: Caller, target: Target) -> bool:
-        """Raises KeyError for a rule that is not registered."""
+        """False for a token of a domain or of the system: every policy is of projects, as in Nova. Raises KeyError for a rule that is not registered."""
+        if not caller.scope.is_of_project:
+            return False
         key = (rule, caller, target)
         known = self._decisions.get(key)
         if known is None:
@@ -75,10 +79,15 @@ class Loaded:
         return known
 
     def evaluate(self, check: Any, caller: Caller, target: Target) -> bool:
-        credentials = msgspec.structs.asdict(caller) | {"roles": list(caller.roles)}
+        # Without what is empty; oslo.policy looks into lists only.
+        scope = {name: value for name, value in msgspec.structs.asdict(caller.scope).items() if value}
+        lists = {"roles": list(caller.roles), "service_roles": list(caller.scope.service_roles)}
+        credentials = msgspec.structs.asdict(caller) | scope | lists
+        del credentials["scope"]
         # An empty value must not equal another empty one.
         about = {key: value for key, value in msgspec.structs.asdict(target).items() if value}
-        about["owner"] = about["tenant_id"] = target.project_id
+        if target.project_id:
+            about["owner"] = about["tenant_id"] = target.project_id
         return bool(self.enforcer.enforce(check, about, credentials))
 
     def _check(self, rule: str) -> Any:

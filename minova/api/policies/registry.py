@@ -1,6 +1,6 @@
-"""Every policy of minova: one policy.yaml serves all three APIs."""
+"""Every policy of minova: one policy.yaml serves all four APIs."""
 
-from minova.api.policies import base, compute, image, placement
+from minova.api.policies import base, compute, image, network, placement
 from minova.api.policies.base import Rule
 
-RULES: tuple[Rule, ...] = (*base.RULES, *compute.RULES, *image.RULES, *placement.RULES)
+RULES: tuple[Rule, ...] = (*base.RULES, *compute.RULES, *image.RULES, *network.RULES, *placement.RULES)

@@ -1,4 +1,4 @@
-"""Who a user is: the project, and the roles in it. An identity service will say so one day; until then the options do."""
+"""Who a user is: the project, and the roles in it. Keystone says so, or the options do."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,12 +10,30 @@ from minova import errors
 IMPLIED = {"admin": "manager", "manager": "member", "member": "reader"}
 
 
+class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What else a token of Keystone says, by the names that oslo.policy has for it. `service_*`: of a service that hands on a user's request."""
+
+    user_domain_id: str = ""
+    project_domain_id: str = ""
+    domain_id: str = ""
+    system_scope: str = ""
+    service_user_id: str = ""
+    service_project_id: str = ""
+    service_roles: tuple[str, ...] = ()
+
+    @property
+    def is_of_project(self) -> bool:
+        """False for a token of a domain or of the whole system. One without any scope counts as a project's, as in oslo.policy: it has no roles."""
+        return not (self.domain_id or self.system_scope)
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """`project_id` None: the path of the request may name one. `roles`: in the project, with those that they imply."""
+    """`project_id` None: the path of the request may name one; empty: there is none. `roles`: in the project, with those that they imply."""
 
     user_id: str
     project_id: str | None
     roles: tuple[str, ...]
+    scope: Scope = Scope()
 
 
 class Users:

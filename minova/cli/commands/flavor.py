@@ -7,7 +7,7 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, Json, part
-from minova.cli.errors import CliError
+from minova.cli.errors import CliError, UsageError
 from minova.cli.output.columns import KeyValues
 from minova.cli.parser import key_value, natural, positive
 
@@ -29,6 +29,7 @@ class FlavorCreate(ShowOne):
         parser.add_argument("--swap", type=natural, default=0, metavar="MB", help="swap disk in MB (default: 0)")
         parser.add_argument("--vcpus", type=positive, default=1, metavar="N", help="virtual CPUs (default: 1)")
         parser.add_argument("--private", action="store_true", help="not for every project")
+        parser.add_argument("--description", help="what it is for")
         parser.add_argument(
             "--property",
             type=key_value,
@@ -50,6 +51,8 @@ class FlavorCreate(ShowOne):
             "swap": parsed_args.swap,
             "os-flavor-access:is_public": not parsed_args.private,
         }
+        if parsed_args.description is not None:
+            flavor["description"] = parsed_args.description
         if parsed_args.property:
             # minova's own: OpenStack sets them by a second request, which may fail and leave another flavor than asked.
             flavor["extra_specs"] = dict(parsed_args.property)
@@ -90,7 +93,7 @@ class FlavorShow(ShowOne):
 
 
 class FlavorSet(Command):
-    """Set properties of a flavor; servers made with it stay as they are."""
+    """Set properties or the description of a flavor; servers made with it stay as they are."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -99,15 +102,22 @@ class FlavorSet(Command):
             "--property",
             type=key_value,
             action="append",
-            required=True,
+            default=[],
             metavar="KEY=VALUE",
             help="extra spec; may be repeated",
         )
+        parser.add_argument("--description", help="what it is for")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if not parsed_args.property and parsed_args.description is None:
+            raise UsageError("Say what is to be set: --property or --description.")
         flavor = find.flavor(self.client, parsed_args.flavor)
-        self.client.post(_specs_of(flavor), {"extra_specs": dict(parsed_args.property)})
+        if parsed_args.description is not None:
+            path = f"{COMPUTE}/flavors/{part(flavor['id'])}"
+            self.client.at("2.55").put(path, {"flavor": {"description": parsed_args.description}})
+        if parsed_args.property:
+            self.client.post(_specs_of(flavor), {"extra_specs": dict(parsed_args.property)})
 
 
 class FlavorUnset(Command):
@@ -160,6 +170,7 @@ def fields(flavor: Json) -> dict[str, Any]:
         "vcpus": flavor["vcpus"],
         "is_public": flavor.get("os-flavor-access:is_public", True),
         "rxtx_factor": flavor.get("rxtx_factor", 1.0),
+        "description": flavor.get("description"),
         "properties": KeyValues(flavor.get("extra_specs") or {}),
     }
 

@@ -113,8 +113,15 @@ def fields(server: Json, names: Names) -> dict[str, Any]:
         "created": server.get("created"),
         "updated": server.get("updated"),
     }
-    if server.get("description") is not None:
-        shown["description"] = server["description"]
+    hostname = server.get("OS-EXT-SRV-ATTR:hostname")
+    given = {
+        "description": server.get("description"),
+        "hostname": hostname,
+        "locked_reason": server.get("locked_reason"),
+    }
+    shown |= {name: value for name, value in given.items() if value is not None}
+    if "tags" in server:
+        shown["tags"] = Words(server["tags"])
     if server.get("status") in {"BUILD", "ACTIVE"} and "progress" in server:
         shown["progress"] = server["progress"]
     if server.get("fault"):

@@ -13,7 +13,7 @@ from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration, MigrationType
 from minova.objects.numa import InstanceNUMATopology
-from minova.objects.states import RESOURCE_FREE, TaskState, VmState
+from minova.objects.states import TaskState, VmState, is_resource_free
 
 # An instance in none of these is not moving, whatever its migration's row says.
 _RESIZING = frozenset(
@@ -33,7 +33,7 @@ def holds_resources(instance: Instance, host: str, node: str) -> bool:
     """Whether the instance counts on this node."""
     return (
         not instance.deleted
-        and instance.vm_state not in RESOURCE_FREE
+        and not is_resource_free(instance.vm_state, instance.task_state)
         and instance.host == host
         and instance.node == node
     )

@@ -14,7 +14,16 @@ from minova.objects.states import TaskState, VmState
 # Counters that stay in the stats of an idle node, as 0.
 ALWAYS = ("failed_builds", "io_workload", "num_instances")
 # Tasks that read and write much, which with builds make Nova's io_workload.
-HEAVY = frozenset({TaskState.RESIZE_PREP, TaskState.RESIZE_MIGRATING, TaskState.REBUILDING})
+HEAVY = frozenset(
+    {
+        TaskState.RESIZE_PREP,
+        TaskState.RESIZE_MIGRATING,
+        TaskState.REBUILDING,
+        TaskState.IMAGE_SNAPSHOT,
+        TaskState.IMAGE_BACKUP,
+        TaskState.UNSHELVING,
+    }
+)
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):

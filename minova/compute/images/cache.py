@@ -25,6 +25,8 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.codecs import Decoder
+from minova.compute.images.tokens import ImageToken, in_turn
+from minova.image_tokens import SCHEME
 from minova.objects.image import Image
 from minova.private_files import make_folder
 from minova.virt import image_format, inspections
@@ -84,10 +86,11 @@ class Unwanted(Exception):
 
 
 class _Fetch:
-    """One image on its way into the cache, and how many builds wait for it."""
+    """One image on its way into the cache, and how many builds wait for it, with the `tokens` that they have for it."""
 
     def __init__(self) -> None:
         self.waiting = 0
+        self.tokens: list[ImageToken] = []
         self.done = threading.Event()
         self.path: Path | None = None
         self.error: BaseException | None = None
@@ -118,11 +121,12 @@ class ImageCache:
         self._conf = conf
         self._fetches: dict[tuple[str, str], _Fetch] = {}
         self._lock = threading.Lock()
+        self._password = _password(conf)
         self._http = urllib3.PoolManager(
             timeout=urllib3.Timeout(connect=conf.glance.timeout, read=conf.glance.timeout),
             retries=False,
             ca_certs=conf.glance.cafile or None,
-            headers=_headers(conf),
+            headers={"User-Agent": "minova-compute"},
         )
 
     def is_cached(self, image: Image) -> bool:
@@ -134,8 +138,8 @@ class ImageCache:
         except (OSError, errors.ImageUnacceptable):
             return False
 
-    def fetch(self, image: Image, check: Callable[[], None] = lambda: None) -> Path:
-        """The checked file of the image, from the cache if it is there.
+    def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
+        """The checked file of the image, from the cache if it is there. `token`: for its download.
 
         `check` is called several times a second meanwhile: what it raises ends the wait, and this raises it.
         ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none.
@@ -144,32 +148,36 @@ class ImageCache:
         refused = image_format.format_refused(image.disk_format, image.container_format or "bare")
         if refused:
             raise errors.ImageUnacceptable(f"Image {image.id}: {refused}")
-        fetch = self._join(image, digest)
+        fetch = self._join(image, digest, token)
         try:
             while not fetch.done.wait(CHECK_INTERVAL):
                 check()
         finally:
-            self._leave((digest, image.id), fetch)
+            self._leave((digest, image.id), fetch, token)
         return fetch.result()
 
-    def _join(self, image: Image, digest: str) -> _Fetch:
+    def _join(self, image: Image, digest: str, token: ImageToken | None) -> _Fetch:
         key = (digest, image.id)
         with self._lock:
             known = self._fetches.get(key)
             fetch = known or self._fetches.setdefault(key, _Fetch())
             fetch.waiting += 1
+            if token is not None:
+                fetch.tokens.append(token)
         if known is None:
             work = lambda: self._run(fetch, image, digest)  # noqa: E731
             try:
                 threading.Thread(target=work, name="image", daemon=True).start()
             except RuntimeError:  # no thread can be had
-                self._leave(key, fetch)
+                self._leave(key, fetch, token)
                 raise
         return fetch
 
-    def _leave(self, key: tuple[str, str], fetch: _Fetch) -> None:
+    def _leave(self, key: tuple[str, str], fetch: _Fetch, token: ImageToken | None) -> None:
         with self._lock:
             fetch.waiting -= 1
+            if token is not None:
+                fetch.tokens.remove(token)
             if not fetch.waiting and self._fetches.get(key) is fetch:
                 del self._fetches[key]
 
@@ -267,8 +275,8 @@ class ImageCache:
         # The id comes from the image service itself, yet what would lead elsewhere has no place in a URL.
         if not _UUID_LIKE.fullmatch(image.id):
             raise errors.ImageUnacceptable(f"Image id {image.id!r} is none")
-        with self._get(f"{self._url}/v2/images/{image.id}/file") as response, part.open("wb") as file:
-            _refuse_status(response.status, image)
+        with self._get(f"{self._url}/v2/images/{image.id}/file", fetch) as response, part.open("wb") as file:
+            self._refuse_status(response.status, image, fetch)
             self._require_room(image.size or 0)
             digest = _save(response, file, image, lambda: self._go_on(fetch))
             file.flush()
@@ -286,20 +294,65 @@ class ImageCache:
         require_room(self.folder, wanted, reserve, f"No room for an image in {self.folder}")
 
     @contextlib.contextmanager
-    def _get(self, url: str) -> Iterator[urllib3.BaseHTTPResponse]:
-        response = self._http.request("GET", url, preload_content=False, redirect=False)
+    def _get(self, url: str, fetch: _Fetch) -> Iterator[urllib3.BaseHTTPResponse]:
+        """The answer to the first credentials that the image service accepts, or that to the last ones."""
+        response = None
+        for credentials in self._credentials(fetch):
+            if response is not None:
+                response.close()
+            headers = {**self._http.headers, **credentials}
+            response = self._http.request("GET", url, preload_content=False, redirect=False, headers=headers)
+            if response.status != 401:
+                break
+        assert response is not None
         try:
             yield response
         finally:
             # What was not read to its end cannot serve another request.
             response.close()
 
+    def _credentials(self, fetch: _Fetch) -> Iterator[dict[str, str]]:
+        """Headers to try in turn: the password of the configuration, or tokens; without either an image service may ask for none."""
+        if self._password:
+            yield self._password
+            return
+        none_given = True
+        for token in in_turn(lambda: tuple(fetch.tokens)):
+            none_given = False
+            yield {"Authorization": f"{SCHEME}{token}"}
+        if none_given:
+            yield {}
 
-def _headers(conf: cfg.ConfigOpts) -> dict[str, str]:
-    headers = {"User-Agent": "minova-compute"}
-    if conf.glance.username:
-        headers |= urllib3.make_headers(basic_auth=f"{conf.glance.username}:{conf.glance.password or ''}")
-    return headers
+    def _refuse_status(self, status: int, image: Image, fetch: _Fetch) -> None:
+        if status == 200:
+            return
+        if status in {404, 410}:
+            raise errors.ImageUnacceptable(f"Image {image.id} is not at the image service (HTTP {status})")
+        if status in {401, 403}:
+            raise errors.ServiceUnavailable(
+                f"The image service refuses image {image.id} (HTTP {status}): {self._advice(fetch)}"
+            )
+        raise Broken(f"HTTP {status}")
+
+    def _advice(self, fetch: _Fetch) -> str:
+        if self._password:
+            return "see [glance] username and password"
+        if any(token.value for token in tuple(fetch.tokens)):
+            return "it does not accept the token of the conductor. Is it an API of this release, with the conductors' database?"
+        return (
+            "no conductor gave a token for it. Conductors of 0.1.0 have none: upgrade them, or set [glance] username and "
+            "password until then"
+        )
+
+
+def _password(conf: cfg.ConfigOpts) -> dict[str, str]:
+    if not conf.glance.username:
+        return {}
+    return {
+        "Authorization": urllib3.make_headers(basic_auth=f"{conf.glance.username}:{conf.glance.password or ''}")[
+            "authorization"
+        ]
+    }
 
 
 def _digest(image: Image) -> str:
@@ -313,18 +366,6 @@ def _digest(image: Image) -> str:
 
 def locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[object]:
     return lockutils.lock(f"image-{digest}", external=True, lock_path=str(folder / "locks"), do_log=False)
-
-
-def _refuse_status(status: int, image: Image) -> None:
-    if status == 200:
-        return
-    if status in {404, 410}:
-        raise errors.ImageUnacceptable(f"Image {image.id} is not at the image service (HTTP {status})")
-    if status in {401, 403}:
-        raise errors.ServiceUnavailable(
-            f"The image service refuses image {image.id} (HTTP {status}): see [glance] username and password"
-        )
-    raise Broken(f"HTTP {status}")
 
 
 def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, check: Callable[[], None]) -> str:

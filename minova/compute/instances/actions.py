@@ -1,148 +1,265 @@
 """Server actions on this host: each is an operation of the driver, between a question to the conductor and a report.
 
-begin_action (is it still in progress?) -> the driver's operation -> action_succeeded or action_failed
+begin_action (is it still in progress?) -> the operation (`operations`) -> action_succeeded or action_failed
 
 All of it happens under the lock of the instance. So a message that comes twice, or after the action has ended, changes nothing.
+How an operation has ended is written down until a conductor has heard it: asked again, the host only reports.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
-from oslo_config import cfg
 
 from minova import errors
+from minova.codecs import Decoder
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.domains import Domains
+from minova.compute.instances.operations import Operations
+from minova.compute.instances.orders import ActionEnded, Order
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.failures import kind_of
 from minova.objects.instance import Instance
-from minova.objects.server_actions import START, STOP, ServerAction
-from minova.objects.states import PowerState
-from minova.virt.driver import Driver
+from minova.objects.server_actions import SHELVE_OFFLOAD, ServerAction
+from minova.objects.states import PowerState, TaskState
+from minova.private_files import make_folder
 
 LOG = logging.getLogger(__name__)
 # Seconds that a report is repeated; afterwards the conductor asks for the action again.
 REPORT_PATIENCE = 60.0
 
-# The event is set once the instance is to be removed.
-Operation = Callable[[Instance, threading.Event], PowerState]
+
+class _Running(NamedTuple):
+    action_id: int
+    order: Order
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """How an action of an instance has ended here. `reason` None: it is done. `power_state` None: it is not known."""
+
+    instance_uuid: str
+    action_id: int
+    power_state: int | None
+    reason: str | None = None
+    kind: str = ""
+    untouched: bool = False
+
+
+_RESULT = Decoder(Result)
+
+
+class UnreportedResults:
+    """Of the last action of each instance, until a conductor has heard it. With a folder they outlive the process."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._results = {result.instance_uuid: result for result in self._read()}
+
+    def of(self, instance_uuid: str, action_id: int) -> Result | None:
+        result = self._results.get(instance_uuid)
+        return result if result is not None and result.action_id == action_id else None
+
+    def keep(self, result: Result) -> None:
+        """What cannot be written is kept in memory, and logged."""
+        self.forget(result.instance_uuid)
+        self._results[result.instance_uuid] = result
+        if self._folder is None:
+            return
+        path = self._path(self._folder, result)
+        half = path.with_suffix(".part")
+        try:
+            make_folder(self._folder)
+            half.write_bytes(msgspec.json.encode(result))
+            half.rename(path)
+        except OSError as error:
+            LOG.warning("The result of action %d cannot be written to %s: %s", result.action_id, path, error)
+
+    def forget(self, instance_uuid: str) -> None:
+        result = self._results.pop(instance_uuid, None)
+        if result is None or self._folder is None:
+            return
+        try:
+            self._path(self._folder, result).unlink(missing_ok=True)
+        except OSError as error:
+            LOG.warning("The result of action %d cannot be removed: %s", result.action_id, error)
+
+    def _path(self, folder: Path, result: Result) -> Path:
+        return folder / f"{result.action_id}.json"
+
+    def _read(self) -> list[Result]:
+        results = []
+        for path in sorted(self._folder.glob("*.json")) if self._folder is not None else ():
+            try:
+                results.append(_RESULT.from_json(path.read_bytes()))
+            except (OSError, msgspec.MsgspecError) as error:
+                LOG.warning("%s is left out: %s", path, error)
+        return sorted(results, key=lambda result: result.action_id)
 
 
 class InstanceActions:
+    """`power_state` asks the driver for that of an instance."""
+
     def __init__(
         self,
-        conf: cfg.ConfigOpts,
         host: str,
-        driver: Driver,
+        operations: Operations,
+        power_state: Callable[[str], PowerState | None],
         conductor: ConductorApi,
         nodes: Nodes,
         domains: Domains,
         power_states: PowerStates,
         *,
         repeat: ConductorRetry | None = None,
+        results: UnreportedResults | None = None,
     ) -> None:
-        self._conf = conf
+        self._results = results or UnreportedResults()
         self._host = host
-        self._driver = driver
+        self._operations = operations
+        self._power_state = power_state
         self._conductor = conductor
         self._nodes = nodes
         self._domains = domains
         self._power_states = power_states
         self._repeat = repeat or ConductorRetry()
-        self._running: dict[str, threading.Event] = {}
-        self._operations: Mapping[str, Operation] = {STOP.name: self._stop, START.name: self._start}
+        self._running: dict[str, _Running] = {}
 
-    def run(self, ctx: RequestContext, action: ServerAction, instance: Instance, action_id: int) -> None:
-        """Raises ServiceUnavailable: no conductor has answered; it asks for the action again."""
-        with self._domains.locked(instance.uuid):
-            cancelled = self._running[instance.uuid] = threading.Event()
-            try:
-                self._run(ctx, action, instance, action_id, cancelled)
-            finally:
-                del self._running[instance.uuid]
-
-    def cancel(self, instance_uuid: str) -> None:
-        """The instance is to be removed: an action that waits for its guest ends at once."""
-        cancelled = self._running.get(instance_uuid)
-        if cancelled is not None:
-            cancelled.set()
-
-    def _run(
+    def run(
         self,
         ctx: RequestContext,
         action: ServerAction,
         instance: Instance,
         action_id: int,
-        cancelled: threading.Event,
+        arguments: Mapping[str, Any],
     ) -> None:
-        try:
-            self._conductor.begin_action(ctx, instance_uuid=instance.uuid, action_id=action_id, host=self._host)
-        except errors.StaleAttempt as error:
-            LOG.info("Instance %s is left as it is: %s", instance.uuid, error)
-            return
-        try:
-            power_state = self._operations[action.name](instance, cancelled)
-        except Exception as error:
-            expected = isinstance(error, errors.MinovaError)
-            LOG.warning("%s of instance %s failed: %s", action.name, instance.uuid, error, exc_info=not expected)
-            self._report_failure(ctx, instance.uuid, action_id, error)
-            return
-        if cancelled.is_set():
-            LOG.info("%s of instance %s ends: it is being deleted", action.name, instance.uuid)
-            return
-        self._report_success(ctx, action, instance, action_id, power_state)
+        """Raises ServiceUnavailable: no conductor has answered; it asks for the action again."""
+        with self._domains.locked(instance.uuid):
+            order = Order(
+                ctx, action_id, instance, arguments, lambda step: self._confirm(ctx, instance.uuid, action_id, step)
+            )
+            self._running[instance.uuid] = _Running(action_id, order)
+            try:
+                self._run(ctx, action, action_id, order)
+            finally:
+                del self._running[instance.uuid]
 
-    def _report_success(
-        self, ctx: RequestContext, action: ServerAction, instance: Instance, action_id: int, power_state: PowerState
-    ) -> None:
+    def cancel(self, instance_uuid: str) -> None:
+        """The instance is to be removed: an action that waits for its guest ends at once."""
+        self._results.forget(instance_uuid)
+        running = self._running.get(instance_uuid)
+        if running is not None:
+            running.order.cancelled.set()
+
+    def cancel_before(self, instance_uuid: str, action_id: int) -> None:
+        """An action that ends earlier ones has come: one of them that waits for its guest ends at once."""
+        running = self._running.get(instance_uuid)
+        if running is not None and running.action_id < action_id:
+            running.order.cancelled.set()
+
+    def _run(self, ctx: RequestContext, action: ServerAction, action_id: int, order: Order) -> None:
+        uuid = order.instance.uuid
+        result = self._results.of(uuid, action_id)
+        if result is None:
+            try:
+                self._conductor.begin_action(ctx, instance_uuid=uuid, action_id=action_id, host=self._host)
+            except errors.StaleAttempt as error:
+                LOG.info("Instance %s is left as it is: %s", uuid, error)
+                return
+            try:
+                result = self._act(action, action_id, order)
+            except ActionEnded as error:
+                LOG.info("%s of instance %s ends: %s", action.name, uuid, error)
+                return
+            self._results.keep(result)
+        if result.reason is None:
+            self._report_success(ctx, action, result)
+        else:
+            self._report_failure(ctx, result, result.reason)
+        self._results.forget(uuid)
+
+    def _act(self, action: ServerAction, action_id: int, order: Order) -> Result:
+        """ActionEnded: it is not wanted any more."""
+        uuid = order.instance.uuid
+        try:
+            power_state = self._operations.run(action.kind, order)
+        except ActionEnded:
+            raise
+        except Exception as error:
+            order.require_wanted()
+            LOG.warning(
+                "%s of instance %s failed: %s",
+                action.name,
+                uuid,
+                error,
+                exc_info=not isinstance(error, errors.MinovaError),
+            )
+            return Result(
+                instance_uuid=uuid,
+                action_id=action_id,
+                power_state=self._power_state_if_known(uuid),
+                reason=str(error) or type(error).__name__,
+                kind=kind_of(error),
+                untouched=order.untouched,
+            )
+        order.require_wanted()
+        return Result(instance_uuid=uuid, action_id=action_id, power_state=int(power_state))
+
+    def _confirm(self, ctx: RequestContext, instance_uuid: str, action_id: int, step: TaskState | None) -> None:
+        """StaleAttempt: the action has ended. ServiceUnavailable: no conductor answers."""
+        asked: dict[str, Any] = {"instance_uuid": instance_uuid, "action_id": action_id, "host": self._host}
+        if step is None:
+            ask = lambda: self._conductor.begin_action(ctx, **asked, again=True)  # noqa: E731
+            self._repeat("begin_action", ask, REPORT_PATIENCE)
+        else:
+            progressed = lambda: self._conductor.action_progressed(ctx, **asked, task_state=step.value)  # noqa: E731
+            self._repeat("action_progressed", progressed, REPORT_PATIENCE)
+
+    def _report_success(self, ctx: RequestContext, action: ServerAction, result: Result) -> None:
         # A power state that was read before the operation must arrive before the action has ended.
         self._power_states.finish_sending()
+        uuid, power_state = result.instance_uuid, PowerState(result.power_state or PowerState.NOSTATE)
         self._repeat(
             "action_succeeded",
             lambda: self._conductor.action_succeeded(
-                ctx, instance_uuid=instance.uuid, action_id=action_id, host=self._host, power_state=int(power_state)
+                ctx, instance_uuid=uuid, action_id=result.action_id, host=self._host, power_state=int(power_state)
             ),
             REPORT_PATIENCE,
         )
-        LOG.info("%s of instance %s is done", action.name, instance.uuid)
+        LOG.info("%s of instance %s is done", action.name, uuid)
         for tracker in self._nodes.trackers():
-            tracked = tracker.holds(instance.uuid)
-            if tracked is not None:
-                changed = {"vm_state": action.ends_in, "task_state": None, "power_state": power_state}
-                tracker.note(msgspec.structs.replace(tracked, **changed))
+            tracked = tracker.holds(uuid)
+            if tracked is not None and action is SHELVE_OFFLOAD:
+                # An audit took it in again from the row, before that knew.
+                self._nodes.release(ctx, uuid)
+            elif tracked is not None:
+                vm_state = action.after_success(tracked.vm_state)
+                tracker.note(
+                    msgspec.structs.replace(tracked, vm_state=vm_state, task_state=None, power_state=power_state)
+                )
 
-    def _report_failure(self, ctx: RequestContext, instance_uuid: str, action_id: int, error: Exception) -> None:
-        reason, kind = str(error) or type(error).__name__, kind_of(error)
+    def _report_failure(self, ctx: RequestContext, result: Result, reason: str) -> None:
         self._repeat(
             "action_failed",
             lambda: self._conductor.action_failed(
-                ctx, instance_uuid=instance_uuid, action_id=action_id, host=self._host, reason=reason, kind=kind
+                ctx,
+                instance_uuid=result.instance_uuid,
+                action_id=result.action_id,
+                host=self._host,
+                reason=reason,
+                kind=result.kind,
+                power_state=result.power_state,
+                untouched=result.untouched,
             ),
             REPORT_PATIENCE,
         )
 
-    # -- the operations --------------------------------------------------------------------------------------------
-
-    def _stop(self, instance: Instance, cancelled: threading.Event) -> PowerState:
-        self._driver.power_off(instance.uuid, shutdown_timeout(instance, self._conf.shutdown_timeout), cancelled)
-        return self._driver.power_state(instance.uuid) or PowerState.SHUTDOWN
-
-    def _start(self, instance: Instance, cancelled: threading.Event) -> PowerState:
-        return self._driver.power_on(instance)
-
-
-def shutdown_timeout(instance: Instance, default: float) -> float:
-    """Seconds that the guest has to shut itself down: as its image says, else as configured."""
-    from_image = instance.image.properties.get("os_shutdown_timeout") if instance.image is not None else None
-    if from_image is None:
-        return float(default)
-    try:
-        return max(0.0, float(int(from_image)))
-    except ValueError:
-        LOG.warning("os_shutdown_timeout of image %s is no number: %r", instance.image_ref, from_image)
-        return float(default)
+    def _power_state_if_known(self, instance_uuid: str) -> int | None:
+        try:
+            power_state = self._power_state(instance_uuid)
+        except errors.MinovaError:
+            return None
+        return None if power_state is None else int(power_state)

@@ -14,6 +14,7 @@ import msgspec
 
 from minova import errors, metrics
 from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.attempts import Attempts, End, Outcome
 from minova.compute.instances.domains import Domains
 from minova.compute.instances.report_queue import ReportQueue
@@ -23,11 +24,12 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
 from minova.objects.failures import CAUSED_BY_REQUEST, kind_of
+from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.power_rules import must_stop
-from minova.objects.states import PowerState, TaskState, VmState
-from minova.virt.driver import Driver, RowHost
+from minova.objects.states import PowerState, TaskState, is_being_built
+from minova.virt.driver import Driver, GuestData, RowHost
 from minova.virt.image_format import unfit
 from minova.virt.inspections import inspect_once
 
@@ -45,10 +47,10 @@ class Images(Protocol):
         """Whether `fetch` will most likely find it here."""
         ...
 
-    def fetch(self, image: Image, check: Callable[[], None] = ...) -> Path:
+    def fetch(self, image: Image, check: Callable[[], None] = ..., token: ImageToken | None = ...) -> Path:
         """The file of the checked image. ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none.
 
-        `check` is called again and again while it waits; what that raises ends the wait.
+        `check` is called again and again while it waits; what that raises ends the wait. `token`: for a download.
         """
         ...
 
@@ -134,7 +136,7 @@ class Builder:
         self._require_wanted(message)
         tracker = self._nodes.tracker(message.node)
         known = tracker.holds(message.instance.uuid)
-        if known is not None and known.vm_state is not VmState.BUILDING:
+        if known is not None and not is_being_built(known.vm_state):
             raise errors.StaleAttempt(f"instance {known.uuid} is {known.vm_state} here")
         # As it was asked for: an attempt before this one may have fitted it to another host.
         wanted = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
@@ -142,7 +144,9 @@ class Builder:
         asked_at = self._clock()
         with tracker.instance_claim(ctx, wanted, message.attempt, message.limits, step) as claim:
             try:
-                return self._spawn(ctx, message, claim.instance, asked_at)
+                # The image of a shelved server is not the one of its row.
+                instance = msgspec.structs.replace(claim.instance, image=message.instance.image)
+                return self._spawn(ctx, message, instance, asked_at)
             except BaseException:
                 # Before the claim is given back: what the domain takes must be free by then.
                 self.clean_up(ctx, message.instance.uuid)
@@ -156,27 +160,30 @@ class Builder:
 
     def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance, claimed_at: float) -> PowerState:
         # The claim has noted the first step, and that this attempt is ours.
-        path = self._image_path(instance, lambda: self._require_wanted(message))
+        token = ImageToken(message.image_token, lambda: self._fresh_token(ctx, instance))
+        path = self._image_path(instance, lambda: self._require_wanted(message), token)
         self._require_wanted(message)
         self.domains.reused(instance.uuid)
-        self._driver.prepare(instance, message.node, message.attempt, path)
+        self._driver.prepare(instance, message.node, message.attempt, path, data_of(message))
         self._require_wanted(message)
         fresh = self._clock() - claimed_at < self._fresh_claim
         if not (fresh and instance.task_state is TaskState.SPAWNING):
             self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
         return self._driver.power_on(instance)
 
-    def _image_path(self, instance: Instance, check: Callable[[], None]) -> Path | None:
+    def _fresh_token(self, ctx: RequestContext, instance: Instance) -> str:
+        assert instance.image is not None
+        return self._conductor.image_token(
+            ctx, instance_uuid=instance.uuid, image_id=instance.image.id, host=self._host
+        )
+
+    def _image_path(self, instance: Instance, check: Callable[[], None], token: ImageToken) -> Path | None:
         if not self._driver.needs_image():
             return None
         image = instance.image
         if image is None:
             raise errors.ImageUnacceptable(f"Instance {instance.uuid} names no image, and this host needs one")
-        refuse(unfit(image, instance.flavor), image)  # by its record, before anything is fetched
-        path = self._images.fetch(image, check)
-        facts = inspect_once(path, image.disk_format)
-        refuse(unfit(image, instance.flavor, facts.virtual_size), image)
-        return path
+        return checked_file(image, instance.flavor, lambda: self._images.fetch(image, check, token))
 
     # -- reports ---------------------------------------------------------------------------------------------------
 
@@ -239,6 +246,11 @@ class Builder:
             self._cancelled.pop(instance_uuid, None)
             LOG.info("Instance %s is removed", instance_uuid)
 
+    def remove_disks(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """As `operations.Disks` has it, under the lock of the instance. Should it fail, no audit tries again: it may run from them yet."""
+        self._driver.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
+        self._nodes.release(ctx, instance_uuid)
+
     def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:
         """Try again to remove what could not be removed, unless a build has made it anew."""
         with self.domains.locked(instance_uuid):
@@ -272,7 +284,9 @@ class Builder:
     def _row(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
         try:
             hosts = self._conductor.hosts_of_instances(ctx, instance_uuids=(instance_uuid,))
-        except errors.MinovaError as error:  # an older conductor cannot be asked at all
+        except errors.PeerTooOld:  # during an upgrade: a conductor before 1.6 runs, which cannot answer
+            return RowHost(known=False)
+        except errors.MinovaError as error:
             LOG.warning("Which host instance %s is on could not be asked: %s", instance_uuid, error)
             return RowHost(known=False)
         return RowHost(host=hosts.get(instance_uuid))
@@ -310,20 +324,40 @@ class Builder:
                 self._driver.power_off(domain.uuid)
 
 
-def failed(error: errors.MinovaError) -> Outcome:
-    """What is said of an attempt that ended so. That conductor, broker or image service are away is no fault of this host, nor is
-    what it never offered.
-    """
-    return Outcome(
-        end=End.FAILED,
-        reason=str(error),
-        kind=kind_of(error),
-        retriable=kind_of(error) not in CAUSED_BY_REQUEST,
-        fault_of_host=not isinstance(error, errors.ServiceUnavailable | errors.HardwareNotOffered),
+def data_of(message: BuildMessage) -> GuestData:
+    return GuestData(
+        availability_zone=message.availability_zone,
+        admin_password=message.admin_password,
+        files=message.injected_files,
     )
 
 
-def refuse(reasons: tuple[str, ...], image: Image) -> None:
+def failed(error: errors.MinovaError) -> Outcome:
+    """What is said of an attempt that ended so. That conductor, broker or image service are away is no fault of this host, nor is
+    what it never offered or what the request itself has caused.
+    """
+    kind = kind_of(error)
+    by_request = kind in CAUSED_BY_REQUEST
+    away = isinstance(error, errors.ServiceUnavailable | errors.HardwareNotOffered)
+    return Outcome(
+        end=End.FAILED,
+        reason=str(error),
+        kind=kind,
+        retriable=not by_request,
+        fault_of_host=not away and not by_request,
+    )
+
+
+def checked_file(image: Image, flavor: Flavor, fetch: Callable[[], Path | None]) -> Path | None:
+    """The file of an image that an instance is to run from. ImageUnacceptable: by its record, before anything is fetched, or by its bytes."""
+    _refuse(unfit(image, flavor), image)
+    path = fetch()
+    if path is not None:
+        _refuse(unfit(image, flavor, inspect_once(path, image.disk_format).virtual_size), image)
+    return path
+
+
+def _refuse(reasons: tuple[str, ...], image: Image) -> None:
     """ImageUnacceptable, if there is any reason."""
     if reasons:
         raise errors.ImageUnacceptable(f"Image {image.id} does not fit the flavor: {'; '.join(reasons)}")

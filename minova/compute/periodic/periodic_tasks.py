@@ -12,6 +12,7 @@ from minova.compute.accounting.audit import differing, to_stop
 from minova.compute.images.sweep import sweep, time_in
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
+from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.tracker.nodes import running_deleted_from
@@ -26,6 +27,10 @@ LOG = logging.getLogger(__name__)
 DEFAULT_INTERVAL = 60.0
 # A serial port writes some 10 MB in this time at most.
 CONSOLE_LOG_INTERVAL = 10.0
+# Messages say at once what has changed.
+INTERFACES_INTERVAL = 60.0
+# A guest whose snapshot is not ended writes into a file that nothing else needs.
+SNAPSHOTS_INTERVAL = 60.0
 
 
 class PeriodicTasks:
@@ -39,6 +44,7 @@ class PeriodicTasks:
         builder: Builder,
         auditor: Auditor,
         power_states: PowerStates,
+        interfaces: Interfaces,
         *,
         host: str,
         background: Background,
@@ -49,6 +55,7 @@ class PeriodicTasks:
         self._builder = builder
         self._auditor = auditor
         self._power_states = power_states
+        self._interfaces = interfaces
         self._host = host
         self._background = background
 
@@ -57,6 +64,11 @@ class PeriodicTasks:
         conf = self._conf
         bound = self._driver.bound_console_logs
         tasks = [PeriodicTask(name="bound_console_logs", interval=CONSOLE_LOG_INTERVAL, work=bound)]
+        every, work = SNAPSHOTS_INTERVAL, self.end_snapshots
+        tasks.append(PeriodicTask(name="end_snapshots", interval=every, work=work, at_once=True))
+        tasks.append(
+            PeriodicTask(name="refresh_interfaces", interval=INTERFACES_INTERVAL, work=self.refresh_interfaces)
+        )
         if conf.sync_power_state_interval >= 0:
             every = conf.sync_power_state_interval or DEFAULT_INTERVAL
             tasks.append(PeriodicTask(name="sync_power_states", interval=every, work=self.sync_power_states))
@@ -73,6 +85,25 @@ class PeriodicTasks:
             every = conf.image_cache.manager_interval or DEFAULT_INTERVAL
             tasks.append(PeriodicTask(name="run_image_cache_manager", interval=every, work=self.clean_image_cache))
         return tasks
+
+    # -- interfaces ------------------------------------------------------------------------------------------------
+
+    def refresh_interfaces(self) -> None:
+        """A message that interfaces have changed may have been lost, and so may libvirt's filters."""
+        self._interfaces.request()
+        self._interfaces.refresh()
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def end_snapshots(self) -> None:
+        """End those that were interrupted, or whose commit has failed. One in progress holds the lock until it has ended."""
+        ctx = service_context()
+        for instance_uuid in self._driver.open_snapshots():
+            self._background.run(ctx, ("snapshot", instance_uuid), partial(self._end_snapshot, instance_uuid))
+
+    def _end_snapshot(self, instance_uuid: str) -> None:
+        with self._builder.domains.locked(instance_uuid):
+            self._driver.end_snapshot(instance_uuid)
 
     # -- power states ----------------------------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ class Nodes:
                 self._monitored,
                 self._repeat,
                 order=order,
-                # Of several nodes no one can have the host's.
+                # Of several nodes none can have the host's.
                 compute_id=self._compute_id if len(available) == 1 else None,
             )
             return self._trackers.setdefault(nodename, made)

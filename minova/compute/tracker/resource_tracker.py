@@ -31,7 +31,7 @@ from minova.objects.compute_node import ComputeNode
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration
 from minova.objects.request_spec import HostLimits
-from minova.objects.states import PowerState, TaskState, VmState
+from minova.objects.states import PowerState, TaskState, VmState, build_state
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -259,12 +259,13 @@ class ResourceTracker:
                 instance.node,
             )
         # As the conductor will make it with the claim, so that its row is counted right at once.
+        vm_state, task_state = build_state(instance.vm_state, request.step)
         claimed = replace(
             instance,
             host=self._settings.host,
             node=self.nodename,
-            vm_state=VmState.BUILDING,
-            task_state=request.step,
+            vm_state=vm_state,
+            task_state=task_state,
             numa_topology=fit.numa_topology,
         )
         held = TrackedInstance(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))

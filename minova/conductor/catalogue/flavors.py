@@ -30,17 +30,50 @@ class Flavors:
             ) from None
         return flavor
 
+    def update(self, flavorid: str, description: str | None) -> Flavor:
+        """NotFound: no such flavor."""
+
+        def work(session: Session) -> Flavor:
+            made = msgspec.structs.replace(_locked(session, flavorid), description=description)
+            flavors.replace(session, made)
+            return made
+
+        return self._worker.run(work)
+
     def delete(self, flavorid: str) -> None:
         if not self._worker.run(lambda session: flavors.remove(session, flavorid)):
             raise errors.NotFound(f"Flavor {flavorid} could not be found.")
+
+    def add_access(self, flavorid: str, project_id: str) -> tuple[str, ...]:
+        """Those that have it then. NotFound: no such flavor. Conflict: the project has access."""
+
+        def work(session: Session) -> tuple[str, ...]:
+            _locked(session, flavorid)
+            if project_id in flavors.projects(session, flavorid):
+                raise errors.Conflict(
+                    f"Flavor access already exists for flavor {flavorid} and project {project_id} combination."
+                )
+            flavors.add_project(session, flavorid, project_id)
+            return flavors.projects(session, flavorid)
+
+        return self._worker.run(work)
+
+    def remove_access(self, flavorid: str, project_id: str) -> tuple[str, ...]:
+        """Those that have it then. NotFound: no such flavor, or the project has no access."""
+
+        def work(session: Session) -> tuple[str, ...]:
+            _locked(session, flavorid)
+            if not flavors.remove_project(session, flavorid, project_id):
+                raise errors.NotFound(f"Flavor access not found for {flavorid} / {project_id} combination.")
+            return flavors.projects(session, flavorid)
+
+        return self._worker.run(work)
 
     def update_extra_specs(self, flavorid: str, changes: Mapping[str, str | None]) -> Flavor:
         """NotFound: no such flavor, or none such of it to be unset."""
 
         def work(session: Session) -> Flavor:
-            flavor = flavors.locked(session, flavorid)
-            if flavor is None:
-                raise errors.NotFound(f"Flavor {flavorid} could not be found.")
+            flavor = _locked(session, flavorid)
             for key, value in changes.items():
                 if value is None and key not in flavor.extra_specs:
                     raise errors.NotFound(f"Flavor {flavorid} has no extra specs with key {key}.")
@@ -50,3 +83,10 @@ class Flavors:
             return made
 
         return self._worker.run(work)
+
+
+def _locked(session: Session, flavorid: str) -> Flavor:
+    flavor = flavors.locked(session, flavorid)
+    if flavor is None:
+        raise errors.NotFound(f"Flavor {flavorid} could not be found.")
+    return flavor

@@ -1,5 +1,8 @@
 """Image records. The bytes are in the image store of the API."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -10,6 +13,8 @@ from minova.db.catalogue import images
 from minova.db.quotas import OverQuota, give, of_image
 from minova.objects.image import Image
 
+T = TypeVar("T")
+
 
 class Images:
     def __init__(self, worker: Worker, quotas: Quotas) -> None:
@@ -18,19 +23,24 @@ class Images:
 
     def create(self, image: Image) -> Image:
         """Conflict: its id is taken, or was. Both have the same text, which tells nothing of other projects' images."""
+        try:
+            return self.adding(lambda session: self.add(session, image))
+        except (IntegrityError, images.IdWasUsed):
+            raise errors.Conflict(f"The image id {image.id} is taken: choose another one, or none") from None
 
-        def work(session: Session) -> Image:
-            # The image first: an id that is taken is told before the quota.
-            made = images.add(session, image, self._worker.at())
-            self._quotas.take(session, image.owner or "", {"image_count_total": 1})
-            return made
+    def add(self, session: Session, image: Image) -> Image:
+        """Within `adding`. Raises IntegrityError or IdWasUsed: the id is taken."""
+        # The image first: an id that is taken is told before the quota.
+        made = images.add(session, image, self._worker.at())
+        self._quotas.take(session, image.owner or "", {"image_count_total": 1})
+        return made
 
+    def adding(self, work: Callable[[Session], T]) -> T:
+        """One transaction in which images may be added. Forbidden: the project has as many as it may have."""
         try:
             return self._quotas.run(work)
         except OverQuota as error:
             raise refused(error) from None
-        except (IntegrityError, images.IdWasUsed):
-            raise errors.Conflict(f"The image id {image.id} is taken: choose another one, or none") from None
 
     def update(self, image: Image, expected_status: str) -> Image:
         """NotFound, or Conflict: it is in another status. Forbidden: its data are more than the quota of its owner."""

@@ -16,11 +16,10 @@ from minova.conductor.hosts.unexpected_domains import unexpected
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
-from minova.db import pci_devices
 from minova.db.catalogue import aggregates
 from minova.db.hosts import compute_nodes, identity
 from minova.db.models import ComputeNode as NodeRow
-from minova.db.servers import actions, instances, migrations, tasks
+from minova.db.servers import actions, instances, migrations, pci_devices, tasks
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.instance import Instance

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.hosts import console_addresses
 from minova.conductor.hosts.identity import HostProcesses
 from minova.conductor.hosts.liveness import COMPUTE, Liveness
 from minova.conductor.hosts.service_removal import remove_service
@@ -107,6 +108,8 @@ class Services:
                 return _Admission(None, suggested)
             made = self._ensure(session, service)
             self._processes.enter(session, made, identity)
+            if identity is not None:
+                console_addresses.record(session, made, identity.console_addresses)
             return _Admission(made)
 
         entered, suggested = self._worker.run(work)

@@ -1,32 +1,40 @@
-"""Tells the world what happens to instances, in Nova's `compute.instance.*` notifications, once it is committed.
+"""Tells the world what happens to instances, in Nova's notifications (unversioned, versioned or both), once it is committed.
 
 A transaction gathers what there is to tell: changes of state by themselves, and what is noted beside them. Just before
 the commit the instances are read, and after it the notices go out. With no driver configured nothing of this happens.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
-from sqlalchemy import event
+from sqlalchemy import event, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from minova.conductor.notifications import versioned
 from minova.conductor.notifications.payloads import fault, image_name, instance_info, scheduling_failed, state_change
-from minova.db.servers import instances, request_specs
+from minova.conductor.notifications.versioned import Details
+from minova.db.catalogue import key_pairs
+from minova.db.models import Instance
+from minova.db.servers import actions, instances, request_specs, tags
 from minova.db.servers.instances import RecordingSession, StateChange
+from minova.db.sql import chunked
 from minova.log import bound_context
 from minova.notifier import Notice, Notifier
 from minova.objects import instance as objects
-from minova.objects.server_actions import BY_TASK_STATE
-from minova.objects.states import TaskState, VmState
+from minova.objects.server_actions import BY_TASK_STATE, SHELVE_OFFLOAD, UNSHELVE, ServerAction
+from minova.objects.states import UNSHELVING_STEPS, State, TaskState, VmState
 
 LOG = logging.getLogger(__name__)
 
 # What is noted beside the changes of state; BUILD_FAILED is told as the conductor's own failure, as in Nova.
 CREATE_START, CREATE_ERROR, BUILD_FAILED = "create.start", "create.error", "build_instances"
+# Versioned alone, as in Nova.
+LOCK, UNLOCK = "lock", "unlock"
 # What a change of state to these is called.
 _DELETED, _ACTIVE = VmState.DELETED, (VmState.ACTIVE, None)
 
@@ -41,12 +49,31 @@ class Note(NamedTuple):
     reason: str = ""
 
 
+class Event(NamedTuple):
+    """One event of an instance, for both formats. `host`: where it happens. `more`: of the unversioned payload.
+
+    `failure`: kind and text. `change`: the states before and after, of an update. `only_versioned`: Nova has no other.
+    """
+
+    what: str
+    instance: objects.Instance
+    host: str | None
+    more: Mapping[str, Any] = MappingProxyType({})
+    failure: tuple[str, str] | None = None
+    change: tuple[State | None, State] | None = None
+    only_versioned: bool = False
+
+
 class NotifiedSession(RecordingSession):
-    """The session of a transaction of which notifications are made: it records notes beside the changes of state."""
+    """The session of a transaction of which notifications are made: it records notes beside the changes of state.
+
+    `images`: by instance, the image that its action makes or uses.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.notes: list[Note] = []
+        self.images: dict[str, str] = {}
 
 
 def note(
@@ -55,6 +82,12 @@ def note(
     """Record an event that is notified after the commit, if notifications are enabled."""
     if isinstance(session, NotifiedSession):
         session.notes.extend(Note(uuid, what, host, kind, reason) for uuid in uuids)
+
+
+def note_image(session: Session, uuid: str, image_id: str | None) -> None:
+    """Record which image the action of this transaction makes or uses."""
+    if isinstance(session, NotifiedSession) and image_id is not None:
+        session.images[uuid] = image_id
 
 
 class Notifications:
@@ -81,10 +114,20 @@ class Notifications:
         changes, notes = session.state_changes, session.notes
         uuids = {change.uuid for change in changes} | {note.uuid for note in notes}
         known = instances.by_uuids(session, uuids)
-        for note in notes:
-            yield from self._guarded(note.uuid, lambda one=note: [self._noted(session, one, known[one.uuid])])  # type: ignore[misc]
+        details = _details(session, known) if self._notifier.versioned else {}
+
+        def made(uuid: str, events: Callable[[], Iterable[Event]]) -> list[Notice]:
+            return self._guarded(
+                uuid, lambda: [notice for event in events() for notice in self._notices(event, details.get(uuid))]
+            )
+
+        for one in notes:
+            if one.event == BUILD_FAILED:
+                yield from self._guarded(one.uuid, lambda one=one: self._failed(session, one, known[one.uuid]))  # type: ignore[misc]
+            else:
+                yield from made(one.uuid, lambda one=one: [_noted(one, known[one.uuid])])  # type: ignore[misc]
         for change in changes:
-            yield from self._guarded(change.uuid, lambda change=change: self._changed(change, known[change.uuid]))  # type: ignore[misc]
+            yield from made(change.uuid, lambda change=change: self._changed(change, known[change.uuid]))  # type: ignore[misc]
 
     def _guarded(self, uuid: str, make: Callable[[], Iterable[Notice]]) -> list[Notice]:
         """Nothing where it cannot be made: neither what it tells of nor other notices may fail for that."""
@@ -96,42 +139,29 @@ class Notifications:
             LOG.exception("A notification of instance %s cannot be made", uuid)
             return []
 
-    def _noted(self, session: Session, note: Note, instance: objects.Instance) -> Notice:
-        if note.event == BUILD_FAILED:
-            spec, _ = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
+    def _failed(self, session: Session, note: Note, instance: objects.Instance) -> Iterator[Notice]:
+        """The build has ended in ERROR."""
+        spec, _ = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
+        event_type, ctx = f"compute_task.{note.event}", bound_context()
+        if self._notifier.unversioned:
             payload = scheduling_failed(instance, spec, note.event, note.reason)
-            return self._notice(f"compute_task.{self._host}", "compute_task.build_instances", payload, "error")
-        info = instance_info(instance, self._images_url)
-        if note.event == CREATE_ERROR:
-            return self._of_instance(note.event, note.host, info | fault(note.kind, note.reason), "error")
-        return self._of_instance(note.event, note.host, info | {"image_name": image_name(instance)})
+            yield Notice(ctx, f"compute_task.{self._host}", event_type, payload, "error")
+        if self._notifier.versioned:
+            payload = versioned.scheduling_failed(instance, spec, note.reason)
+            publisher = f"nova-conductor:{self._host}"
+            yield Notice(ctx, publisher, f"{event_type}.error", payload, "error", versioned=True)
 
-    def _changed(self, change: StateChange, instance: objects.Instance) -> Iterator[Notice]:
-        info = instance_info(instance, self._images_url)
+    def _changed(self, change: StateChange, instance: objects.Instance) -> Iterator[Event]:
         before, after = change.before, change.after
         if after == _ACTIVE and before is not None and before[0] is VmState.BUILDING:
-            yield self._of_instance("create.end", instance.host, info | {"message": "Success"})
+            yield Event("create.end", instance, instance.host, {"message": "Success"})
         elif after[1] is TaskState.DELETING and before is not None and before[1] is not TaskState.DELETING:
-            yield self._of_instance("delete.start", instance.host, info)
+            yield Event("delete.start", instance, instance.host)
         elif after[0] is _DELETED:
-            yield self._of_instance("delete.end", instance.host, info)
-        yield from self._action_notices(change, instance, info)
+            yield Event("delete.end", instance, instance.host)
+        yield from _action_events(change, instance)
         if self._wants(change):
-            fields = state_change(before, after, datetime.fromtimestamp(self._clock()).astimezone())
-            yield self._of_instance("update", instance.host, info | fields)
-
-    def _action_notices(
-        self, change: StateChange, instance: objects.Instance, info: dict[str, Any]
-    ) -> Iterator[Notice]:
-        """Server actions, by their task states: begun, or ended well."""
-        begun = BY_TASK_STATE.get(change.after[1]) if change.after[1] is not None else None
-        ended = (
-            BY_TASK_STATE.get(change.before[1]) if change.before is not None and change.before[1] is not None else None
-        )
-        if begun is not None and begun is not ended:
-            yield self._of_instance(f"{begun.notification}.start", instance.host, info)
-        elif ended is not None and change.after == (ended.ends_in, None):
-            yield self._of_instance(f"{ended.notification}.end", instance.host, info)
+            yield Event("update", instance, instance.host, change=(before, after))
 
     def _wants(self, change: StateChange) -> bool:
         """Nova's notify_on_state_change: unset, vm_state or vm_and_task_state."""
@@ -139,9 +169,82 @@ class Notifications:
             return False
         return self._on == "vm_and_task_state" or change.before is None or change.before[0] is not change.after[0]
 
-    def _of_instance(self, what: str, host: str | None, payload: dict[str, Any], priority: str = "info") -> Notice:
-        publisher = f"compute.{host}" if host is not None else f"conductor.{self._host}"
-        return self._notice(publisher, f"compute.instance.{what}", payload, priority)
+    def _notices(self, event: Event, details: Details | None) -> Iterator[Notice]:
+        ctx, priority = bound_context(), "error" if event.failure is not None else "info"
+        service, host = ("compute", event.host) if event.host is not None else ("conductor", self._host)
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        if self._notifier.unversioned and not event.only_versioned:
+            payload = {**instance_info(event.instance, self._images_url), **event.more}
+            if event.failure is not None:
+                payload |= fault(*event.failure)
+            if event.change is not None:
+                payload |= state_change(*event.change, now)
+            yield Notice(ctx, f"{service}.{host}", f"compute.instance.{event.what}", payload, priority)
+        if self._notifier.versioned:
+            told = details or Details()
+            payload = (
+                versioned.instance_action(event.what, event.instance, told, ctx, event.failure)
+                if event.change is None
+                else versioned.instance_update(event.instance, told, ctx, event.change, now)
+            )
+            yield Notice(ctx, f"nova-{service}:{host}", f"instance.{event.what}", payload, priority, versioned=True)
 
-    def _notice(self, publisher: str, event_type: str, payload: dict[str, Any], priority: str) -> Notice:
-        return Notice(bound_context(), publisher, event_type, payload, priority)
+
+def _noted(note: Note, instance: objects.Instance) -> Event:
+    if note.event.endswith(".error"):
+        return Event(note.event, instance, note.host, failure=(note.kind, note.reason))
+    if note.event in (LOCK, UNLOCK):
+        return Event(note.event, instance, instance.host, only_versioned=True)
+    return Event(note.event, instance, note.host, {"image_name": image_name(instance)})
+
+
+def _action_events(change: StateChange, instance: objects.Instance) -> Iterator[Event]:
+    """Server actions, by their task states: begun, or ended well. One that ends in the state of before is noted at its end."""
+    begun = _notified(change.after[1])
+    if (
+        change.before is not None
+        and change.before[0] is VmState.SHELVED_OFFLOADED
+        and change.before[1] in UNSHELVING_STEPS
+    ):
+        begun = None  # the next host
+    ended = _notified(change.before[1]) if change.before is not None else None
+    if begun is not None and (ended is None or begun.notification != ended.notification):
+        yield Event(f"{begun.notification}.start", instance, instance.host)
+    elif change.before == (VmState.SHELVED_OFFLOADED, TaskState.SPAWNING) and change.after == _ACTIVE:
+        yield Event(f"{UNSHELVE.notification}.end", instance, instance.host)
+    elif ended is not None and change.before is not None and _is_done(ended, change.before, change.after):
+        yield Event(f"{ended.notification}.end", instance, instance.host)
+
+
+def _notified(task_state: TaskState | None) -> ServerAction | None:
+    """The action that this is a task state of, if Nova notifies of it."""
+    action = BY_TASK_STATE.get(task_state) if task_state is not None else None
+    return action if action is not None and action.notification else None
+
+
+def _details(session: NotifiedSession, known: Mapping[str, objects.Instance]) -> dict[str, Details]:
+    """By instance: what only versioned notifications say."""
+    tagged = tags.of_instances(session, known)
+    asked = actions.initiators(session, known, bound_context().request_id)
+    found: dict[str, Details] = {}
+    for uuids in chunked(sorted(known)):
+        columns = (Instance.uuid, Instance.description, Instance.locked_by, Instance.locked_reason)
+        for uuid, description, locked_by, reason in session.execute(select(*columns).where(Instance.uuid.in_(uuids))):
+            one = known[uuid]
+            found[uuid] = Details(
+                description=description,
+                locked=locked_by is not None,
+                locked_reason=reason,
+                tags=tagged.get(uuid, ()),
+                key_pair=key_pairs.find(session, one.user_id, one.key_name) if one.key_name else None,
+                image_id=session.images.get(uuid),
+                initiator=asked.get(uuid),
+            )
+    return found
+
+
+def _is_done(action: ServerAction, before: State, after: State) -> bool:
+    """Whether the action has ended well. That of a server which has left its host is noted, with the host."""
+    return (
+        action is not SHELVE_OFFLOAD and action.ends_in is not None and after == (action.after_success(before[0]), None)
+    )

@@ -6,7 +6,8 @@ schedule --(scheduler: yes)--> build: the intent is committed, then cast
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -29,6 +30,7 @@ from minova.db.servers.instances import LockedInstance
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.failures import TEXTS, Failure, text_of
 from minova.objects.request_spec import RequestSpec, Selection
+from minova.objects.server_actions import UNSHELVE
 from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)
@@ -223,7 +225,8 @@ class BuildInstances:
                 changed_meanwhile += self._committed(session, result.asked)
         new = {uuid: task for held in helds for uuid, task in held.tasks.items()}
         if new:
-            self._write_intents(session, new, chosen)
+            unshelving = {uuid for held in helds for uuid in held.tasks if held.standings[uuid].unshelving}
+            self._write_intents(session, new, chosen, unshelving)
             diagnosed = [
                 (result.answer.diagnosis, [*held.tasks]) for result, held in zip(scheduled, helds, strict=True)
             ]
@@ -239,29 +242,43 @@ class BuildInstances:
         ]
 
     def _write_intents(
-        self, session: Session, new: Mapping[str, Task], chosen: Mapping[str, Sequence[Selection]]
+        self,
+        session: Session,
+        new: Mapping[str, Task],
+        chosen: Mapping[str, Sequence[Selection]],
+        unshelving: Collection[str],
     ) -> None:
         now, at = self._worker.now(), self._worker.at()
-        intents = [(task, intent(chosen[uuid], attempt=1)) for uuid, task in new.items()]
+        # The attempts of a server that is unshelved go on from those before, whose reports are stale.
+        by_attempt: dict[int, list[str]] = defaultdict(list)
+        for uuid, task in new.items():
+            by_attempt[task.attempt + 1].append(uuid)
+        intents = [(task, intent(chosen[uuid], attempt=task.attempt + 1)) for uuid, task in new.items()]
         tasks.change(session, intents, float(self._conf.conductor.build_timeout), now)
-        instances.begin_attempt(session, new, 1, at)
+        for attempt, uuids in by_attempt.items():
+            instances.begin_attempt(session, uuids, attempt, at)
         for uuid in new:
-            note(session, CREATE_START, [uuid], chosen[uuid][0].host)
+            if uuid not in unshelving:
+                note(session, CREATE_START, [uuid], chosen[uuid][0].host)
         started = [
-            {"action_id": task.action_id, "host": chosen[uuid][0].host, "start_time": at}
+            {
+                "action_id": task.action_id,
+                "host": chosen[uuid][0].host,
+                "start_time": at,
+                "event": UNSHELVE.event if uuid in unshelving else actions.BUILD_EVENT,
+            }
             for uuid, task in new.items()
             if task.action_id is not None
         ]
         actions.begin_events(session, started)
 
     def _committed(self, session: Session, reservation: Reservation) -> list[Task]:
-        """Tasks whose first attempt was committed before, under this very question."""
-        wanted = (self._worker.id, "build", 1, reservation.claim_number)
+        """Tasks whose first attempt was committed before, under this very question. A further attempt has a higher claim number."""
+        wanted = (self._worker.id, "build", reservation.claim_number)
         return [
             task
             for uuid, task in tasks.lock(session, reservation.epochs).items()
-            if (task.worker_id, task.step, task.attempt, task.claim_number) == wanted
-            and task.epoch == reservation.epochs[uuid]
+            if (task.worker_id, task.step, task.claim_number) == wanted and task.epoch == reservation.epochs[uuid]
         ]
 
     def _give_back(self, session: Session, reservation: Reservation, held: LockedTasks) -> None:

@@ -19,8 +19,9 @@ from minova import errors, metrics
 from minova.conductor.compute_messages import Build, ComputeClient, build_plan_of, builds_of
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.notifications.instances import CREATE_ERROR, CREATE_START, note
+from minova.conductor.servers.action_images import forget_shelved_image
 from minova.conductor.servers.build import intent, retries
-from minova.conductor.servers.finish import BUILDING, announce_hosts, fail_builds
+from minova.conductor.servers.finish import BUILDING, UNSHELVING, announce_hosts, fail_builds
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
@@ -35,7 +36,8 @@ from minova.objects.compute_node import ComputeNode
 from minova.objects.failures import CAUSED_BY_REQUEST, Failure, attempts_text
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.request_spec import Selection
-from minova.objects.states import BUILD_STEPS, PowerState, TaskState, VmState
+from minova.objects.server_actions import UNSHELVE
+from minova.objects.states import BUILD_STEPS, PowerState, State, TaskState, VmState, build_state, is_being_built
 from minova.placement import changes
 from minova.placement.allocations import claims as allocations
 
@@ -54,11 +56,18 @@ _COMMITTED = (
     )
     .exists()
 )
+
+
+def _at(step: TaskState) -> dict[VmState, State]:
+    """By the vm_state of before: the state of an instance whose build is at this step."""
+    return {vm_state: build_state(vm_state, step) for vm_state in (VmState.BUILDING, VmState.SHELVED_OFFLOADED)}
+
+
 # By the step that the build begins with.
 _CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
     step: instances.PreparedTransition(
-        BUILDING,
-        (VmState.BUILDING, step),
+        (*BUILDING, *UNSHELVING),
+        _at(step),
         Instance.attempt == bindparam("b_attempt"),
         _COMMITTED,
         host=bindparam("b_host"),
@@ -72,12 +81,12 @@ _CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
 BEGUN = (TaskState.SCHEDULING, *BUILD_STEPS)
 # By the step that a report names; without one the build has succeeded.
 _PROGRESS: dict[TaskState | None, instances.PreparedTransition] = {
-    step: instances.PreparedTransition(BUILDING, (VmState.BUILDING, step), *_MINE, updated_at=bindparam("b_at"))
+    step: instances.PreparedTransition((*BUILDING, *UNSHELVING), _at(step), *_MINE, updated_at=bindparam("b_at"))
     for step in BEGUN
 }
 _PROGRESS[None] = instances.PreparedTransition(
-    BUILDING,
-    (VmState.ACTIVE, None),
+    (*BUILDING, *UNSHELVING),
+    dict.fromkeys((VmState.BUILDING, VmState.SHELVED_OFFLOADED), (VmState.ACTIVE, None)),
     *_MINE,
     power_state=bindparam("b_power_state"),
     launched_at=bindparam("b_at"),
@@ -203,6 +212,11 @@ class BuildReports:
             raise
         succeeded = [report.instance_uuid for report in reports if report.step is None]
         if succeeded:
+            unshelved = instances.unshelving(session, succeeded)
+            for instance in unshelved:
+                forget_shelved_image(session, instance.uuid, instance.image_id, at)
+            if unshelved:
+                request_specs.remove(session, [instance.reservation_id for instance in unshelved])
             actions.end(session, tasks.remove(session, succeeded), at)
             self._write_nodes(session, [report for report in reports if report.step is None], at)
         return [report.step is None for report in reports]
@@ -242,11 +256,12 @@ class BuildReports:
             LOG.info("Attempt %d of instance %s on %s is not open: %s", attempt, instance_uuid, host, reason)
             return []
         LOG.warning("Attempt %d of instance %s on %s failed: %s", attempt, instance_uuid, host, reason)
-        note(session, CREATE_ERROR, [instance_uuid], host, "RescheduledException", reason)
+        if not standings[instance_uuid].unshelving:
+            note(session, CREATE_ERROR, [instance_uuid], host, "RescheduledException", reason)
         at, now = self._worker.at(), self._worker.now()
         if task.action_id is not None:
             actions.end_events(session, [task.action_id], at, error=failure)
-        if retriable and attempt < self._max_attempts:
+        if retriable and tries_of(task) < self._max_attempts:
             builds = self._next(session, standings[instance_uuid], task, down)
             if builds:
                 return builds
@@ -269,19 +284,24 @@ class BuildReports:
         own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": task.epoch + 1}
         announce_hosts(session, [standing.host], now)
         tasks.change(session, [(task, wanted | own)], self._build_timeout, now)
-        note(session, CREATE_START, [standing.uuid], left[0].host)
+        unshelving = standing.unshelving
+        if not unshelving:
+            note(session, CREATE_START, [standing.uuid], left[0].host)
         instances.transition(
             session,
             [standing.uuid],
-            BUILDING,
-            (VmState.BUILDING, TaskState.SCHEDULING),
+            UNSHELVING if unshelving else BUILDING,
+            build_state(standing.state[0], TaskState.SCHEDULING),
             host=None,
             node=None,
             attempt=task.attempt,
             updated_at=at,
         )
         if task.action_id is not None:
-            actions.begin_events(session, [{"action_id": task.action_id, "host": task.host, "start_time": at}])
+            event = UNSHELVE.event if unshelving else actions.BUILD_EVENT
+            actions.begin_events(
+                session, [{"action_id": task.action_id, "host": task.host, "start_time": at}], event=event
+            )
         return builds_of(session, [task])
 
     def _claimed(self, session: Session, standing: LockedInstance, where: Selection, claim_number: int) -> bool:
@@ -309,11 +329,17 @@ class BuildReports:
         if not retries(spec, self._max_attempts):
             # Nothing was exceeded: there was to be one attempt.
             return Failure(kind="RescheduledException", details=history, text=reasons)
-        count = f"Build failed in {task.attempt} attempt{'' if task.attempt == 1 else 's'}"
+        tries = tries_of(task)
+        count = f"Build failed in {tries} attempt{'' if tries == 1 else 's'}"
         kind, verdict = "NoValidHost", f"No valid host was found. {count}, and no alternate is left."
-        if task.attempt >= self._max_attempts:
+        if tries >= self._max_attempts:
             kind, verdict = "MaxRetriesExceeded", f"Exceeded maximum number of retries. {count}."
         return Failure(kind=kind, details=f"{verdict} {history}", text=f"{verdict} {reasons}")
+
+
+def tries_of(task: Task) -> int:
+    """How many hosts have had it since it was asked for. The attempts of an instance are counted through its life."""
+    return len(build_plan_of(task).tried) + 1
 
 
 def follows(task: Task, standing: LockedInstance, attempt: int, host: str) -> bool:
@@ -331,7 +357,9 @@ def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) 
     model = Instance
     query = select(model.vm_state, model.attempt, model.host)
     row = session.execute(query.where(model.uuid == instance_uuid, model.deleted_at.is_(None))).one_or_none()
-    return row is not None and row.vm_state != VmState.BUILDING and (row.attempt, row.host) == (attempt, host)
+    if row is None or is_being_built(VmState(row.vm_state)):
+        return False
+    return bool((row.attempt, row.host) == (attempt, host))
 
 
 def claim_report(claim: InstanceClaim, node: ComputeNode) -> AttemptReport:

@@ -16,25 +16,33 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.catalogue.server_groups import HINT
 from minova.conductor.compute_messages import BuildExtras
+from minova.conductor.network.servers import ServerPorts, new_ports
 from minova.conductor.quotas import TRIES, Quotas
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.base import numbers
+from minova.contracts.compute import ComputeApi
 from minova.db.catalogue import server_groups
 from minova.db.quotas import OverQuota, of_servers
-from minova.db.servers import actions, instances, request_specs, tasks
+from minova.db.servers import actions, instances, request_specs, tags, tasks
 from minova.hardware.demands import demands_of, require_aliases
-from minova.objects import required_traits
+from minova.objects import disk_config, required_traits
+from minova.objects.guest_hardware import guest_hardware, traits_needed
+from minova.objects.key_pair import KeyPair
+from minova.objects.local_disks import to_metadata
 from minova.objects.quota import fitting
 from minova.objects.quota import refusal as refusal_text
-from minova.objects.request_spec import RequestSpec
+from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.states import TaskState, VmState
 
 # The first asking of the scheduler is committed with the tasks themselves.
 FIRST_CLAIM = 1
+# The version of ComputeApi from which computes make config drives.
+WITH_DRIVES = "1.3"
 
 
 class Made(NamedTuple):
@@ -48,30 +56,60 @@ class Creation(NamedTuple):
     ctx: RequestContext
     request: CreateServers
     made: Reservation
+    key_pair: KeyPair | None = None
 
 
 class Servers:
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, builds: BuildInstances, quotas: Quotas) -> None:
+    """`levels`: the version of each contract that every service serves, by topic, where it is known."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        builds: BuildInstances,
+        quotas: Quotas,
+        ports: ServerPorts,
+        levels: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
         require_aliases(conf.pci.alias)
         self._conf = conf
         self._worker = worker
         self.builds = builds
         self._quotas = quotas
+        self._levels = levels
+        self._ports = ports
         self._creations: GroupCommit[Creation, Made] = GroupCommit(worker, self._write)
 
-    def create_servers(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+    def create_servers(
+        self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None = None
+    ) -> CreatedServers:
         """Makes as many as the quota allows between `min_count` and `max_count`. Forbidden: it allows fewer. Conflict: see the contract."""
+        if request.config_drive:
+            self._require_computes("Config drives")
+        if request.requested_networks:
+            self._require_computes("Interfaces of servers")
+            self._ports.prepare(ctx, request)
+        if request.block_device_mapping:
+            self._require_computes("Several local disks")
         asked, refusal = request, None
         for _ in range(TRIES):
             try:
-                return self._quotas.repeat(partial(self._create, ctx, asked))
+                return self._quotas.repeat(partial(self._create, ctx, asked, key_pair))
             except OverQuota as error:
                 refusal = refusal or self._refusal(error, request)
-                fits = fitting(of_servers(request.flavor), error.used, error.limits, asked.max_count)
+                fits = fitting(counted(request), error.used, error.limits, asked.max_count)
                 if not max(request.min_count, 1) <= fits < asked.max_count:
                     break
                 asked = msgspec.structs.replace(request, max_count=fits)
         raise refusal or errors.ServiceUnavailable("The usage of this project changes too often.")
+
+    def _require_computes(self, what: str) -> None:
+        """PeerTooOld: a compute that runs would build the servers without it, and report success."""
+        level = self._levels().get(ComputeApi.TOPIC)
+        if level is not None and numbers(level) < numbers(WITH_DRIVES):
+            raise errors.PeerTooOld(
+                f"{what} need compute {WITH_DRIVES}, and the oldest compute service that runs has {level}"
+            )
 
     def _refusal(self, error: OverQuota, request: CreateServers) -> errors.Forbidden:
         spans = {}
@@ -79,7 +117,7 @@ class Servers:
             spans["instances"] = f"{request.min_count}-{request.max_count}"
         return errors.Forbidden(refusal_text(error.over, spans))
 
-    def _create(self, ctx: RequestContext, request: CreateServers) -> CreatedServers:
+    def _create(self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None) -> CreatedServers:
         """Write all, answer, and start on the tasks in the background."""
         spec = spec_of(ctx, request, self._conf.pci.alias)
         reservation = Reservation(
@@ -90,7 +128,7 @@ class Servers:
             carried=msgspec.to_builtins({name: getattr(request, name) for name in BuildExtras.__struct_fields__}),
         )
         try:
-            made = self._creations.run(Creation(ctx, request, reservation))
+            made = self._creations.run(Creation(ctx, request, reservation, key_pair))
         except IntegrityError:
             # The same request came twice at the same time, and the other one was first.
             made = Made(self._worker.run(lambda session: self._made_before(session, ctx, request)), new=False)
@@ -100,6 +138,8 @@ class Servers:
                 ctx, reservation, lambda: self.builds.reschedule(ctx, reservation.id, reservation.epochs)
             )
             raise
+        if made.new and request.requested_networks:
+            self._ports.made([*reservation.epochs])
         if made.new:
             self._in_background(ctx, reservation, lambda: self.builds.schedule(ctx, reservation))
         return made.answer
@@ -122,13 +162,19 @@ class Servers:
             self._insert(session, new)
         return [
             Made(
-                answer or CreatedServers(reservation_id=creation.made.id, instance_uuids=tuple(creation.made.epochs)),
+                answer
+                or CreatedServers(
+                    reservation_id=creation.made.id,
+                    instance_uuids=tuple(creation.made.epochs),
+                    admin_password=creation.request.admin_password,
+                ),
                 new=answer is None,
             )
             for creation, answer in zip(creations, answers, strict=True)
         ]
 
     def _insert(self, session: Session, new: Sequence[Creation]) -> None:
+        networks = self._ports.lock(session, [(creation.ctx.project_id, creation.request) for creation in new])
         self._count(session, new)
         at = self._worker.at()
         request_specs.add(
@@ -137,6 +183,8 @@ class Servers:
         instances.insert_rows(session, [row for creation in new for row in instance_rows(creation, at)])
         for creation in new:
             self._join_group(session, creation)
+            self._ports.attach(session, creation.ctx, creation.request, [*creation.made.epochs], networks)
+            tags.add(session, creation.made.epochs, creation.request.tags)
         action_ids = actions.begin(session, [row for creation in new for row in action_rows(creation, at)])
         rows = [row for creation in new for row in self._task_rows(creation, action_ids, at)]
         tasks.insert_rows(session, rows, self._worker.now())
@@ -151,7 +199,7 @@ class Servers:
         wanted: dict[str, Counter[str]] = {}
         for one in new:
             counts = wanted.setdefault(one.ctx.project_id, Counter())
-            counts.update(of_servers(one.request.flavor, len(one.made.epochs)))
+            counts.update(counted(one.request, len(one.made.epochs)))
         for project_id, counts in sorted(wanted.items()):
             self._quotas.take(session, project_id, counts)
 
@@ -182,9 +230,20 @@ class Servers:
         return [{"instance_uuid": uuid, "action_id": action_ids[uuid], **task} for uuid in creation.made.epochs]
 
 
+def counted(request: CreateServers, count: int = 1) -> dict[str, int]:
+    """What quotas count of so many servers."""
+    ports = new_ports(request)
+    return of_servers(request.flavor, count) | ({"ports": count * ports} if ports else {})
+
+
 def instance_rows(creation: Creation, at: datetime) -> list[dict[str, Any]]:
     assert creation.made.spec is not None
-    columns: dict[str, Any] = {"created_at": at, "numa_topology": creation.made.spec.numa_topology}
+    columns: dict[str, Any] = {
+        "created_at": at,
+        "numa_topology": creation.made.spec.numa_topology,
+        "key_data": creation.key_pair and creation.key_pair.public_key,
+        "key_type": creation.key_pair and creation.key_pair.type,
+    }
     return [
         instance_row(creation.ctx, creation.request, creation.made.id, instance_uuid, number) | columns
         for number, instance_uuid in enumerate(creation.made.epochs)
@@ -222,13 +281,18 @@ def repeated(session: Session, ctx: RequestContext, request: CreateServers) -> C
         return None
     if known.body_hash != request.body_hash:
         raise errors.Conflict(f"Request {request.request_uuid} has come before with another body")
-    return CreatedServers(reservation_id=known.reservation_id, instance_uuids=tuple(known.instance_uuids))
+    return CreatedServers(
+        reservation_id=known.reservation_id,
+        instance_uuids=tuple(known.instance_uuids),
+        admin_password=request_specs.password_of(session, known.reservation_id),
+    )
 
 
 def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] = ()) -> RequestSpec:
     """`aliases`: the texts of [pci] alias. BadRequest of many kinds: flavor or image ask for what cannot be."""
     required_traits.check(request.flavor, request.image)
     demands = demands_of(request.flavor, request.image, aliases)
+    hardware = guest_hardware(request.image.properties if request.image else {}, request.flavor.extra_specs)
     return RequestSpec(
         flavor=request.flavor,
         image=request.image,
@@ -238,12 +302,20 @@ def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] 
         availability_zone=request.availability_zone,
         force_hosts=(request.force_host,) if request.force_host else (),
         force_nodes=(request.force_node,) if request.force_node else (),
+        requested_destination=_destination(request),
         scheduler_hints=request.scheduler_hints,
         numa_topology=demands.numa_topology,
+        placement=PlacementFilter(required_traits=tuple(sorted(traits_needed(hardware)))),
         pci_requests=tuple(
             msgspec.structs.replace(pci_request, request_id=str(uuid.uuid4())) for pci_request in demands.pci_requests
         ),
     )
+
+
+def _destination(request: ServerRequest) -> Destination | None:
+    if request.requested_host is None and request.requested_node is None:
+        return None
+    return Destination(host=request.requested_host, node=request.requested_node)
 
 
 def instance_row(
@@ -254,7 +326,7 @@ def instance_row(
     return {
         "uuid": instance_uuid,
         "display_name": request.name + suffix,
-        "hostname": hostname_of(request.hostname or request.name, instance_uuid, suffix),
+        "hostname": request.hostname or hostname_of(request.name, instance_uuid, suffix),
         "description": request.description,
         "project_id": ctx.project_id,
         "user_id": ctx.user_id,
@@ -268,7 +340,13 @@ def instance_row(
         "metadata": request.metadata,
         "user_data": request.user_data,
         "key_name": request.key_name,
+        "access_ip_v4": request.access_ip_v4,
+        "access_ip_v6": request.access_ip_v6,
         "config_drive": request.config_drive,
+        "system_metadata": {
+            **(to_metadata(request.block_device_mapping) if request.block_device_mapping else {}),
+            **disk_config.to_metadata(request.disk_config),
+        },
     }
 
 

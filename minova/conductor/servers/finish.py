@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, event
@@ -9,24 +10,33 @@ from sqlalchemy.orm import Session
 
 from minova import metrics
 from minova.conductor.notifications.instances import BUILD_FAILED, note
+from minova.conductor.servers.action_images import remove_image
 from minova.db import quotas
 from minova.db.hosts import services
 from minova.db.models import Task
-from minova.db.servers import actions, instances, migrations, tasks
+from minova.db.networks import ports
+from minova.db.servers import actions, instances, migrations, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.failures import Failure
-from minova.objects.states import BUILD_STEPS, State, TaskState, VmState
+from minova.objects.states import BUILD_STEPS, UNSHELVING_STEPS, State, TaskState, VmState
 from minova.placement import changes
 from minova.placement.allocations import claims
 
 # An instance whose build goes on is in one of these.
 BUILDING: tuple[State, ...] = tuple((VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS))
+# Likewise, from the image of a shelved server.
+UNSHELVING: tuple[State, ...] = tuple((VmState.SHELVED_OFFLOADED, step) for step in UNSHELVING_STEPS)
 
 
 def announce_hosts(session: Session, hosts: Iterable[str | None], now: ColumnElement[float]) -> None:
     """What host tables show of these hosts has changed."""
     ids = [node_id for host in {*hosts} - {None} for node_id in services.node_ids(session, str(host))]
     changes.append(session, ids, now)
+
+
+def servers_quota(session: Session, instance: LockedInstance) -> dict[str, int]:
+    """What a server counts while it is not soft-deleted."""
+    return quotas.of_servers(instances.by_uuids(session, [instance.uuid])[instance.uuid].flavor)
 
 
 def fail_builds(
@@ -37,7 +47,8 @@ def fail_builds(
     at: datetime,
     now: ColumnElement[float],
 ) -> None:
-    """These locked build tasks and instances end in ERROR with the reason; what they hold is given back.
+    """These locked build tasks and instances end in ERROR with the reason; what they hold is given back. A server that could not
+    be unshelved is shelved as before.
 
     The claim number on the release refuses claims that are still under way.
     """
@@ -45,12 +56,18 @@ def fail_builds(
     if not uuids:
         return
     event.listen(session, "after_commit", lambda _: metrics.BUILDS.labels("error").inc(len(uuids)), once=True)
-    instances.transition(
-        session, uuids, BUILDING, (VmState.ERROR, None), host=None, node=None, power_state=0, updated_at=at
-    )
+    unshelving = [task for task in ended if standings[task.instance_uuid].unshelving]
+    shelved = {task.instance_uuid for task in unshelving}
+    built = [uuid for uuid in uuids if uuid not in shelved]
+    off: dict[str, Any] = {"host": None, "node": None, "updated_at": at}
+    if built:
+        instances.transition(session, built, BUILDING, (VmState.ERROR, None), power_state=0, **off)
+        note(session, BUILD_FAILED, built, kind=failure.kind, reason=failure.details)
+    if shelved:
+        instances.transition(session, shelved, UNSHELVING, (VmState.SHELVED_OFFLOADED, None), **off)
+        request_specs.remove(session, [task.reservation_id for task in unshelving])
     actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=failure)
     actions.add_faults(session, uuids, at, failure)
-    note(session, BUILD_FAILED, uuids, kind=failure.kind, reason=failure.details)
     tasks.remove(session, uuids)
     announce_hosts(session, {standings[uuid].host for uuid in uuids}, now)
     claims.release(session, uuids, now, claim_number=max(task.claim_number for task in ended))
@@ -66,10 +83,15 @@ def finish_delete(
 ) -> None:
     """A locked instance that is being deleted is gone; what it held is given back, its task ends, and so do its moves."""
     uuid = standing.uuid
+    if standing.shelved_image_id is not None:
+        remove_image(session, standing.shelved_image_id)
     before = [(standing.state[0], TaskState.DELETING)]
     values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
     if instances.transition(session, [uuid], before, (VmState.DELETED, None), **values):
-        quotas.give_server(session, uuid)
+        # Ports that were made for a server are of its project.
+        gone = sum(ports.release(session, uuid).values())
+        counted = standing.state[0] is not VmState.SOFT_DELETED
+        quotas.give_server(session, uuid, {"ports": gone}, counted=counted)
     if action_id is not None:
         actions.end(session, [action_id], at, event=False)
     tasks.remove(session, [uuid])

@@ -156,14 +156,13 @@ class ActionTasks:
 
     def _resume(self, task: Task) -> None:
         ctx = service_context(task.request_id)
-        uuid, epoch = task.instance_uuid, task.epoch
-        self._worker.in_background(ctx, Kind.ACTION, (uuid, epoch), lambda: self._actions.resume(ctx, uuid, epoch))
+        held = (task.instance_uuid, task.action_id, task.epoch)
+        self._worker.in_background(ctx, Kind.ACTION, held, lambda: self._actions.resume(ctx, *held))
 
     def _expire(self, task: Task, failure: Failure) -> None:
         ctx = service_context(task.request_id)
-        uuid, epoch = task.instance_uuid, task.epoch
-        work = lambda: self._actions.expire(uuid, epoch, failure)  # noqa: E731
-        self._worker.in_background(ctx, Kind.ACTION, ("expire", uuid, epoch), work)
+        held = (task.instance_uuid, task.action_id, task.epoch)
+        self._worker.in_background(ctx, Kind.ACTION, ("expire", *held), lambda: self._actions.expire(*held, failure))
 
 
 def task_registry(

@@ -11,13 +11,18 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
-from minova.conductor.servers.finish import finish_delete
+from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.servers.action_images import discard_image
+from minova.conductor.servers.finish import finish_delete, servers_quota
+from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.db import quotas
 from minova.db.models import Task, TaskStep
-from minova.db.servers import actions, instances, tasks
+from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.failures import Failure, text_of
+from minova.objects.server_actions import RESTORE
 from minova.objects.states import TaskState, VmState
 
 LOG = logging.getLogger(__name__)
@@ -25,6 +30,7 @@ LOG = logging.getLogger(__name__)
 # Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the limit.
 ASK_AGAIN, LONGEST_PAUSE = 15.0, 120.0
 FAILED = "DeleteFailed"
+_RESTORING = {(state, step) for state in RESTORE.vm_states for step in RESTORE.progress}
 
 
 class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,16 +61,47 @@ class Ask(NamedTuple):
 
 
 class Terminate:
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, computes: ComputeClient, liveness: Liveness) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        computes: ComputeClient,
+        liveness: Liveness,
+        hints: InterfaceHints,
+    ) -> None:
         self._worker = worker
+        self._hints = hints
         self._computes = computes
         self._liveness = liveness
         self._timeout = float(conf.conductor.delete_timeout)
 
-    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """NotFound: there is none. Without a host that could answer it is done at once; its domain is then an unexpected one."""
+    def delete_server(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        *,
+        override_lock: bool = False,
+        soft_deleted_for: float | None = None,
+    ) -> None:
+        """NotFound: there is none. Conflict: it is locked. Without a host that could answer it is done at once; its domain is then an unexpected one.
+
+        `soft_deleted_for`: only if it has been soft-deleted, and idle, for more than so many seconds.
+        """
         able = self._liveness.able_hosts()
-        ask = self._worker.run(lambda session: self._begin(session, ctx, instance_uuid, able))
+        groups = self._hints.groups_of(instance_uuid)
+
+        def work(session: Session) -> Ask | None:
+            standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            if standing is None or standing.deleted:
+                raise errors.NotFound(f"Server {instance_uuid} could not be found.")
+            if soft_deleted_for is not None and not self._is_over(session, standing, soft_deleted_for):
+                LOG.info("Instance %s is not reclaimed: it is %s, %s", instance_uuid, *standing.state)
+                return None
+            return self._begin(session, ctx, standing, able, override_lock)
+
+        ask = self._worker.run(work)
+        if ask is None:
+            self._hints.members_changed(groups)
         if ask is not None:
             self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
@@ -79,7 +116,9 @@ class Terminate:
             if task is not None and task.host == host:
                 self._finish(session, standing, task)
 
+        groups = self._hints.groups_of(instance_uuid)
         self._worker.run(work)
+        self._hints.members_changed(groups)
 
     def delete_failed(self, instance_uuid: str, host: str, failure: Failure) -> None:
         """Show users why their server is still there. The host is asked again in its time.
@@ -122,8 +161,11 @@ class Terminate:
                 return None
             return self._again(session, standing, task)
 
+        groups = self._hints.groups_of(instance_uuid)
         ask = self._worker.run(work)
-        if ask is not None:
+        if ask is None:
+            self._hints.members_changed(groups)
+        else:
             self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
     def _again(self, session: Session, standing: LockedInstance, task: Task) -> Ask | None:
@@ -148,18 +190,25 @@ class Terminate:
         LOG.error("Instance %s goes to ERROR: %s", uuid, details)
         error = (VmState.ERROR, None)
         instances.transition(session, [uuid], [standing.state], error, host=task.host, node=task.node, updated_at=at)
+        if standing.state[0] is VmState.SOFT_DELETED:
+            quotas.add(session, standing.project_id, servers_quota(session, standing))
         if task.action_id is not None:
             actions.end(session, [task.action_id], at, error=failure)
         actions.add_faults(session, [uuid], at, failure)
         tasks.remove(session, [uuid])
 
-    def _begin(self, session: Session, ctx: RequestContext, instance_uuid: str, able: frozenset[str]) -> Ask | None:
-        standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
-        if standing is None or standing.deleted:
-            raise errors.NotFound(f"Server {instance_uuid} could not be found.")
+    def _is_over(self, session: Session, standing: LockedInstance, seconds: float) -> bool:
+        """Whether the time in which this locked server could be restored is over."""
+        return bool(instances.soft_deleted(session, self._worker.at(), seconds, standing.uuid))
+
+    def _begin(
+        self, session: Session, ctx: RequestContext, standing: LockedInstance, able: frozenset[str], override_lock: bool
+    ) -> Ask | None:
+        instance_uuid = standing.uuid
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
         if standing.deleting and task is not None:
             return Ask(task.host, task.node) if task.host is not None else None
+        require_unlocked(standing, override=override_lock)
         at, now = self._worker.at(), self._worker.now()
         deleting = (standing.state[0], TaskState.DELETING)
         if not standing.deleting:
@@ -174,8 +223,8 @@ class Terminate:
             "start_time": at,
         }
         action_id = actions.begin(session, [action_row])[instance_uuid]
-        if task is not None and task.action_id is not None:
-            actions.end(session, [task.action_id], at, error=_interrupted(task))
+        if task is not None:
+            self._interrupt(session, standing, task)
         host, node = standing.host, standing.node
         if host is None and task is not None:
             host, node = task.host, task.node
@@ -200,6 +249,16 @@ class Terminate:
             made |= {"wake_at": ASK_AGAIN, "deadline": self._timeout, "created_at": at}
             tasks.insert_rows(session, [turned | made], now)
         return Ask(host, node)
+
+    def _interrupt(self, session: Session, standing: LockedInstance, task: Task) -> None:
+        if task.action_id is not None:
+            actions.end(session, [task.action_id], self._worker.at(), error=_interrupted(task))
+        discard_image(session, task)
+        if standing.unshelving:
+            request_specs.remove(session, [task.reservation_id])
+        if standing.state in _RESTORING:
+            # The restore has taken it at its start.
+            quotas.give(session, standing.project_id, servers_quota(session, standing))
 
     def _finish(self, session: Session, standing: LockedInstance, task: Task) -> None:
         at, now = self._worker.at(), self._worker.now()

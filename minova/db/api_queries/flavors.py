@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from minova.db.models import Flavor
+from minova.db.models import Flavor, FlavorProject
 from minova.objects import flavor as objects
 
 
@@ -14,5 +14,10 @@ def flavor(session: Session, flavorid: str) -> objects.Flavor | None:
 
 
 def flavors(session: Session) -> Sequence[objects.Flavor]:
-    """All of them: there are few."""
-    return session.scalars(select(Flavor.value)).all()
+    """All of them, the oldest first: there are few."""
+    return session.scalars(select(Flavor.value).order_by(Flavor.id)).all()
+
+
+def accessible(session: Session, project_id: str) -> frozenset[str]:
+    """Ids of private flavors that the project may use."""
+    return frozenset(session.scalars(select(FlavorProject.flavorid).where(FlavorProject.project_id == project_id)))

@@ -1,22 +1,42 @@
 """Images as the API reads them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import select
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy import BigInteger, ColumnElement, cast, func, select
+from sqlalchemy.orm import Session
 
 from minova.db.api_queries import keyset
 from minova.db.models import Image
+from minova.db.sql import json_field
 from minova.objects import image as objects
 
+
+def _text(name: str) -> ColumnElement[str]:
+    return func.coalesce(json_field(Image.value, name), "")
+
+
+def _number(name: str) -> ColumnElement[int]:
+    return func.coalesce(cast(json_field(Image.value, name), BigInteger), 0)
+
+
 # Never NULL, so that a page can begin after any row.
-SORT_KEYS: dict[str, InstrumentedAttribute[Any]] = {
+SORT_KEYS: dict[str, keyset.SortKey] = {
     "created_at": Image.created_at,
     "updated_at": Image.updated_at,
     "status": Image.status,
     "id": Image.id,
+    "name": func.coalesce(Image.name, ""),
+    "disk_format": _text("disk_format"),
+    "container_format": _text("container_format"),
+    "visibility": _text("visibility"),
+    "owner": _text("owner"),
+    "checksum": _text("checksum"),
+    "size": _number("size"),
+    "virtual_size": _number("virtual_size"),
+    "min_disk": _number("min_disk"),
+    "min_ram": _number("min_ram"),
 }
 Order = Sequence[tuple[str, bool]]
 BATCH = 200
@@ -46,21 +66,24 @@ def images(
     `is_visible` says whether the caller may know of an image. LookupError: there is no such marker, or it is not visible.
     """
     columns = keyset.columns_of(order, SORT_KEYS, Image.id)
-    query = keyset.ordered(select(Image), columns)
+    query = keyset.ordered(select(Image, *keyset.selected(columns)), columns)
     if names is not None:
         query = query.where(Image.name.in_(names))
     if statuses is not None:
         query = query.where(Image.status.in_(statuses))
-    last = None if marker is None else session.get(Image, marker)
-    if marker is not None and (last is None or not is_visible(_object(last))):
-        raise LookupError(marker)
+    after: Sequence[Any] | None = None
+    if marker is not None:
+        last = session.execute(select(Image, *keyset.selected(columns)).where(Image.id == marker)).first()
+        if last is None or not is_visible(_object(last[0])):
+            raise LookupError(marker)
+        after = last[1:]
     while True:
-        page = query if last is None else query.where(keyset.after(last, columns))
-        rows = session.scalars(page.limit(BATCH)).all()
-        yield from map(_object, rows)
+        page = query if after is None else query.where(keyset.after(after, columns))
+        rows = session.execute(page.limit(BATCH)).all()
+        yield from (_object(row[0]) for row in rows)
         if len(rows) < BATCH:
             return
-        last = rows[-1]
+        after = rows[-1][1:]
 
 
 def _object(row: Image) -> objects.Image:
@@ -68,3 +91,8 @@ def _object(row: Image) -> objects.Image:
     return msgspec.structs.replace(
         row.value, id=row.id, status=row.status, created_at=row.created_at, updated_at=row.updated_at
     )
+
+
+def existing(session: Session, image_ids: Collection[str]) -> set[str]:
+    """Those of these ids that have a record."""
+    return set(session.scalars(select(Image.id).where(Image.id.in_(image_ids))))

@@ -1,14 +1,16 @@
 """Instances as the API reads them: one, or a page of many that costs what the page holds."""
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Select, and_, case, exists, func, not_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from minova.db.api_queries import availability_zones, keyset
+from minova.db.api_queries.patterns import Pattern
 from minova.db.models import (
     CreateRequest,
     DiagnosisRow,
@@ -17,11 +19,19 @@ from minova.db.models import (
     InstanceActionEvent,
     InstanceDiagnosis,
     InstanceFault,
+    InstanceTag,
+    IpAllocation,
+    Port,
 )
-from minova.db.sql import json_field
+from minova.db.sql import chunked, json_field
+from minova.objects.flavor import Flavor
+from minova.objects.states import VmState
 
-# Only columns that are never NULL: a page must be able to begin after any row. Rows are numbered as they are created.
-SORT_KEYS: dict[str, InstrumentedAttribute[Any]] = {
+# Stands between addresses of one server, and in no name.
+_BETWEEN = "\x1f"
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  - as the database keeps times
+# Never NULL: a page must be able to begin after any row. Rows are numbered as they are created.
+SORT_KEYS: dict[str, keyset.SortKey] = {
     "created_at": Instance.id,
     "display_name": Instance.display_name,
     "uuid": Instance.uuid,
@@ -30,32 +40,132 @@ SORT_KEYS: dict[str, InstrumentedAttribute[Any]] = {
     "launch_index": Instance.launch_index,
     "project_id": Instance.project_id,
     "user_id": Instance.user_id,
+    "hostname": Instance.hostname,
+    "image_ref": Instance.image_ref,
+    "progress": Instance.progress,
+    "config_drive": case((Instance.config_drive.is_(True), 1), else_=0),
+    "instance_type_id": func.coalesce(json_field(Instance.flavor, "flavorid"), ""),
+    "availability_zone": func.coalesce(Instance.availability_zone, ""),
+    "display_description": func.coalesce(Instance.description, ""),
+    "host": func.coalesce(Instance.host, ""),
+    "node": func.coalesce(Instance.node, ""),
+    "key_name": func.coalesce(Instance.key_name, ""),
+    "locked": case((Instance.locked_by.is_not(None), 1), else_=0),
+    "locked_by": func.coalesce(Instance.locked_by, ""),
+    "access_ip_v4": func.coalesce(Instance.access_ip_v4, ""),
+    "access_ip_v6": func.coalesce(Instance.access_ip_v6, ""),
+    "task_state": func.coalesce(Instance.task_state, ""),
+    "launched_at": func.coalesce(Instance.launched_at, _EPOCH),
+    "terminated_at": func.coalesce(Instance.terminated_at, _EPOCH),
+    "updated_at": func.coalesce(Instance.updated_at, Instance.created_at),
+}
+# Columns of text that a pattern may search.
+PATTERN_TEXTS: dict[str, InstrumentedAttribute[Any]] = {
+    "display_name": Instance.display_name,
+    "display_description": Instance.description,
+    "hostname": Instance.hostname,
+    "key_name": Instance.key_name,
+    "node": Instance.node,
+    "reservation_id": Instance.reservation_id,
+    "locked_by": Instance.locked_by,
+    "access_ip_v4": Instance.access_ip_v4,
+    "access_ip_v6": Instance.access_ip_v6,
 }
 
 
+def _addresses(condition: ColumnElement[bool]) -> Any:
+    """Those of a server that meet the condition, in one text."""
+    text = select(func.aggregate_strings(IpAllocation.address, _BETWEEN)).join(Port, Port.id == IpAllocation.port_id)
+    return text.where(Port.instance_uuid == Instance.uuid, condition).correlate(Instance).scalar_subquery()
+
+
+# Addresses, numbers and times: a pattern searches their text, which each database would write in its own way.
+PATTERN_VALUES: dict[str, Any] = {
+    "ip": _addresses(IpAllocation.address.not_like("%:%")),
+    "ip6": _addresses(IpAllocation.address.like("%:%")),
+    "launch_index": Instance.launch_index,
+    "power_state": Instance.power_state,
+    "progress": Instance.progress,
+    "created_at": Instance.created_at,
+    "launched_at": Instance.launched_at,
+    "terminated_at": Instance.terminated_at,
+}
+_RESERVATION = re.compile(r"r-[0-9a-f]{16}")
+# Rows that are read for the patterns which no database runs.
+BATCH = 1000
+
+
+class InstanceRow(NamedTuple):
+    """The columns of an instance that a list shows. Rows of the mapped class take several times as long to read and to look into."""
+
+    id: int
+    uuid: str
+    display_name: str
+    hostname: str
+    description: str | None
+    project_id: str
+    user_id: str
+    flavor: Flavor
+    image_ref: str
+    vm_state: str
+    task_state: str | None
+    power_state: int
+    host: str | None
+    node: str | None
+    availability_zone: str | None
+    launch_index: int
+    reservation_id: str
+    metadata_: dict[str, Any]
+    user_data: str | None
+    key_name: str | None
+    config_drive: bool
+    system_metadata: dict[str, Any]
+    progress: int
+    locked_by: str | None
+    locked_reason: str | None
+    access_ip_v4: str | None
+    access_ip_v6: str | None
+    created_at: datetime
+    updated_at: datetime | None
+    launched_at: datetime | None
+    terminated_at: datetime | None
+    deleted_at: datetime | None
+
+
+# One of a list, or one that was looked up by itself.
+ShownInstance: TypeAlias = InstanceRow | Instance
+# Made once.
+_ROWS = select(*(getattr(Instance, name) for name in InstanceRow._fields))
+
+
 class InstanceFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is None is not asked. `name_like` is a LIKE pattern, escaped by a backslash; `deleted` None: both kinds."""
+    """What is None is not asked. `patterns`: for keys of PATTERN_TEXTS and PATTERN_VALUES; `deleted` None: both kinds."""
 
     project_id: str | None = None
     user_id: str | None = None
-    name_like: str | None = None
+    patterns: tuple[tuple[str, Pattern], ...] = ()
     vm_states: tuple[str, ...] | None = None
     task_state: str | None = None
-    power_state: int | None = None
     host: str | None = None
-    node: str | None = None
     flavorid: str | None = None
     image_ref: str | None = None
     uuid: str | None = None
-    reservation_id: str | None = None
+    config_drive: bool | None = None
     availability_zone: str | None = None
     changed_since: datetime | None = None
+    changed_before: datetime | None = None
+    locked: bool | None = None
+    tags: tuple[str, ...] = ()
+    tags_any: tuple[str, ...] = ()
+    not_tags: tuple[str, ...] = ()
+    not_tags_any: tuple[str, ...] = ()
     deleted: bool | None = False
 
 
-def instance(session: Session, uuid: str, project_id: str | None) -> Instance | None:
-    """One that is not deleted, of this project (None: of any)."""
-    row = session.scalar(select(Instance).where(Instance.uuid == uuid, Instance.deleted_at.is_(None)))
+def instance(session: Session, uuid: str, project_id: str | None, *, deleted: bool = False) -> Instance | None:
+    """One of this project (None: of any); `deleted`: also one that was deleted."""
+    query = select(Instance).where(Instance.uuid == uuid)
+    row = session.scalar(query if deleted else query.where(Instance.deleted_at.is_(None)))
     return row if row is not None and project_id in (None, row.project_id) else None
 
 
@@ -66,18 +176,76 @@ def instances(
     marker: str | None,
     limit: int,
     default_zone: str,
-) -> Sequence[Instance]:
+) -> list[InstanceRow]:
     """Sorted by `order`: (key of SORT_KEYS, whether descending), then by age. LookupError: there is no such marker."""
     columns = keyset.columns_of(order, SORT_KEYS, Instance.id)
-    query = select(Instance).where(*_conditions(wanted))
+    query = _ROWS.where(*_conditions(wanted))
     if wanted.availability_zone is not None:
         query = query.where(availability_zones.shown(session, wanted.availability_zone, default_zone))
+    after: Sequence[Any] | None = None
     if marker is not None:
-        last = session.scalar(select(Instance).where(Instance.uuid == marker))
+        last = session.execute(
+            select(Instance.project_id, *keyset.selected(columns)).where(Instance.uuid == marker)
+        ).first()
         if last is None or wanted.project_id not in (None, last.project_id):
             raise LookupError(marker)
-        query = query.where(keyset.after(last, columns))
-    return session.scalars(keyset.ordered(query, columns).limit(limit)).all()
+        after = last[1:]
+    searches = [(key, pattern) for key, pattern in wanted.patterns if not _in_database(key, pattern)]
+    if searches:
+        return _searched(session, query, columns, after, searches, limit)
+    if after is not None:
+        query = query.where(keyset.after(after, columns))
+    return _read(session, keyset.ordered(query, columns).limit(limit))
+
+
+def _read(session: Session, query: Select[Any]) -> list[InstanceRow]:
+    return [InstanceRow._make(row) for row in session.execute(query)]
+
+
+def _in_database(key: str, pattern: Pattern) -> bool:
+    return key in PATTERN_TEXTS and pattern.like is not None
+
+
+def _searched(
+    session: Session,
+    query: Select[Any],
+    columns: keyset.Columns,
+    after: Sequence[Any] | None,
+    searches: Sequence[tuple[str, Pattern]],
+    limit: int,
+) -> list[InstanceRow]:
+    """Reads only what is searched and sorted by, until `limit` rows match, and then these rows."""
+    searchable = PATTERN_TEXTS | PATTERN_VALUES
+    values = [searchable[key] for key, _ in searches]
+    searchers = [pattern.searcher() for _, pattern in searches]
+    narrow = keyset.ordered(query, columns).with_only_columns(Instance.id, *values, *keyset.selected(columns))
+    first_sort_key = 1 + len(values)
+    ids: list[int] = []
+    while len(ids) < limit:
+        page = narrow if after is None else narrow.where(keyset.after(after, columns))
+        rows = session.execute(page.limit(BATCH)).all()
+        ids += [
+            row[0]
+            for row in rows
+            if all(_finds(search, value) for search, value in zip(searchers, row[1:first_sort_key], strict=True))
+        ]
+        if len(rows) < BATCH:
+            break
+        after = rows[-1][first_sort_key:]
+    found = {}
+    for some in chunked(ids[:limit]):
+        found.update({row.id: row for row in _read(session, _ROWS.where(Instance.id.in_(some)))})
+    return [found[number] for number in ids[:limit] if number in found]
+
+
+def _finds(search: Callable[[str], Any], value: Any) -> bool:
+    """In a time as the database has it, and as answers show it; in each of several addresses."""
+    if value is None:
+        return False
+    if isinstance(value, datetime):
+        texts = (value.isoformat(" ", "seconds"), f"{value.isoformat('T', 'seconds')}Z")
+        return any(search(text) is not None for text in texts)
+    return any(search(line) is not None for line in str(value).split(_BETWEEN))
 
 
 def _conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
@@ -85,25 +253,53 @@ def _conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
         (Instance.project_id, wanted.project_id),
         (Instance.user_id, wanted.user_id),
         (Instance.task_state, wanted.task_state),
-        (Instance.power_state, wanted.power_state),
         (Instance.host, wanted.host),
-        (Instance.node, wanted.node),
         (Instance.image_ref, wanted.image_ref),
         (Instance.uuid, wanted.uuid),
-        (Instance.reservation_id, wanted.reservation_id),
+        (Instance.config_drive, wanted.config_drive),
     ]
     conditions: list[ColumnElement[bool]] = [column == value for column, value in equal if value is not None]
+    if wanted.deleted is False and wanted.vm_states is None:
+        # As in Nova: it is asked for by its state alone.
+        conditions.append(Instance.vm_state != VmState.SOFT_DELETED)
     if wanted.deleted is not None:
         conditions.append(Instance.deleted_at.is_not(None) if wanted.deleted else Instance.deleted_at.is_(None))
     if wanted.vm_states is not None:
         conditions.append(Instance.vm_state.in_(wanted.vm_states))
-    if wanted.name_like is not None:
-        conditions.append(Instance.display_name.ilike(wanted.name_like, escape="\\"))
+    for key, pattern in wanted.patterns:
+        if _in_database(key, pattern):
+            conditions.append(_text_condition(key, pattern))
     if wanted.flavorid is not None:
         conditions.append(json_field(Instance.flavor, "flavorid") == wanted.flavorid)
     if wanted.changed_since is not None:
         conditions.append(func.coalesce(Instance.updated_at, Instance.created_at) >= wanted.changed_since)
+    if wanted.changed_before is not None:
+        conditions.append(func.coalesce(Instance.updated_at, Instance.created_at) <= wanted.changed_before)
+    if wanted.locked is not None:
+        conditions.append(Instance.locked_by.is_not(None) if wanted.locked else Instance.locked_by.is_(None))
+    return conditions + _tag_conditions(wanted)
+
+
+def _tag_conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
+    """All of `tags`, one of `tags_any`, not all of `not_tags`, none of `not_tags_any`."""
+    conditions = [_has_tag((tag,)) for tag in wanted.tags]
+    if wanted.tags_any:
+        conditions.append(_has_tag(wanted.tags_any))
+    if wanted.not_tags:
+        conditions.append(not_(and_(*(_has_tag((tag,)) for tag in wanted.not_tags))))
+    if wanted.not_tags_any:
+        conditions.append(not_(_has_tag(wanted.not_tags_any)))
     return conditions
+
+
+def _has_tag(tags: Sequence[str]) -> ColumnElement[bool]:
+    return exists().where(InstanceTag.instance_uuid == Instance.uuid, InstanceTag.tag.in_(tags))
+
+
+def _text_condition(key: str, pattern: Pattern) -> ColumnElement[bool]:
+    if key == "reservation_id" and _RESERVATION.fullmatch(pattern.text):
+        return Instance.reservation_id == pattern.text  # by its index
+    return PATTERN_TEXTS[key].ilike(pattern.like or "", escape="\\")
 
 
 def last_faults(session: Session, uuids: Collection[str]) -> dict[str, InstanceFault]:
@@ -136,6 +332,34 @@ def attempts(session: Session, uuid: str) -> list[Attempt]:
     query = select(event.host, event.result, event.details, event.kind, event.start_time, event.finish_time)
     query = query.join(action, action.id == event.action_id).where(action.instance_uuid == uuid).order_by(event.id)
     return [Attempt(row.host or "", *row[1:]) for row in session.execute(query)]
+
+
+def actions(session: Session, uuid: str) -> Sequence[InstanceAction]:
+    """Of an instance, the newest first."""
+    model = InstanceAction
+    return session.scalars(select(model).where(model.instance_uuid == uuid).order_by(model.id.desc())).all()
+
+
+def action(session: Session, uuid: str, request_id: str) -> InstanceAction | None:
+    """What a request has begun with an instance."""
+    model = InstanceAction
+    query = select(model).where(model.instance_uuid == uuid, model.request_id == request_id).order_by(model.id.desc())
+    return session.scalar(query.limit(1))
+
+
+def events(session: Session, action_id: int) -> Sequence[InstanceActionEvent]:
+    """Of an action, the newest first."""
+    model = InstanceActionEvent
+    return session.scalars(select(model).where(model.action_id == action_id).order_by(model.id.desc())).all()
+
+
+def without_kinds(session: Session, action_ids: Sequence[int]) -> frozenset[int]:
+    """Which of these actions have a failed event of which no kind was noted."""
+    model, found = InstanceActionEvent, set[int]()
+    for some in chunked(action_ids):
+        query = select(model.action_id).where(model.action_id.in_(some), model.result == "Error", model.kind.is_(None))
+        found.update(session.scalars(query))
+    return frozenset(found)
 
 
 def has_action(session: Session, uuid: str, action: str, request_id: str) -> bool:

@@ -1,6 +1,6 @@
 """Services and nodes as they are read: by the API, and by conductors that look for silent ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from minova.db.engine import Database
 from minova.db.hosts.services import last_seen
 from minova.db.models import ComputeNode, Instance, Service
 from minova.db.models.placement import MAX_INT
+from minova.db.sql import chunked
 from minova.objects.liveness import judge
 from minova.objects.service import CONDUCTOR
 
@@ -87,6 +88,33 @@ def nodes(session: Session, after: int, limit: int | None) -> Sequence[ComputeNo
 
 def node(session: Session, node_id: int) -> ComputeNode | None:
     return session.get(ComputeNode, node_id)
+
+
+def node_by_uuid(session: Session, uuid: str) -> ComputeNode | None:
+    return session.scalar(select(ComputeNode).where(ComputeNode.uuid == uuid))
+
+
+def has_node(session: Session, host: str | None, nodename: str | None) -> bool:
+    """Whether there is a node of this host (None: any) with this name (None: any)."""
+    equal = ((ComputeNode.host, host), (ComputeNode.hypervisor_hostname, nodename))
+    query = select(ComputeNode.id).where(*(column == value for column, value in equal if value is not None))
+    return session.scalar(query.limit(1)) is not None
+
+
+def nodes_named(session: Session, part: str) -> Sequence[ComputeNode]:
+    """Those with `part` in their name, as Nova searches; `%` and `_` stand for themselves."""
+    query = select(ComputeNode).where(ComputeNode.hypervisor_hostname.icontains(part, autoescape=True))
+    return session.scalars(query.order_by(ComputeNode.id)).all()
+
+
+def servers_of_hosts(session: Session, hosts: Collection[str]) -> list[tuple[str, str, str]]:
+    """(host, uuid, name), by age."""
+    found: list[tuple[int, str, str, str]] = []
+    query = select(Instance.id, Instance.host, Instance.uuid, Instance.display_name)
+    for some in chunked(sorted(hosts)):
+        rows = session.execute(query.where(Instance.host.in_(some), Instance.deleted_at.is_(None)))
+        found += [(number, str(host), uuid, name) for number, host, uuid, name in rows]
+    return [(host, uuid, name) for _, host, uuid, name in sorted(found)]
 
 
 def servers_on(session: Session, host: str, nodename: str) -> Sequence[Instance]:

@@ -6,13 +6,15 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.models import Flavor
+from minova.db.models import Flavor, FlavorProject
 from minova.objects import flavor as objects
 
 
 def add(session: Session, flavor: objects.Flavor, at: datetime) -> None:
     """IntegrityError: its name or id is taken."""
     values = {"flavorid": flavor.flavorid, "name": flavor.name, "value": flavor, "created_at": at}
+    # A conductor of an older release has deleted a flavor with this id, and knows nothing of its projects.
+    session.connection().execute(delete(FlavorProject).where(FlavorProject.flavorid == flavor.flavorid))
     session.connection().execute(insert(Flavor).values(**values))
 
 
@@ -26,6 +28,25 @@ def replace(session: Session, flavor: objects.Flavor) -> None:
 
 
 def remove(session: Session, flavorid: str) -> bool:
-    """Whether there was one."""
+    """Whether there was one. With the projects that might use it."""
+    # The flavor first: its lock waits for a project that is being added.
     result: Any = session.connection().execute(delete(Flavor).where(Flavor.flavorid == flavorid))
+    session.connection().execute(delete(FlavorProject).where(FlavorProject.flavorid == flavorid))
+    return bool(result.rowcount)
+
+
+def projects(session: Session, flavorid: str) -> tuple[str, ...]:
+    """Those that may use it though it is private."""
+    query = select(FlavorProject.project_id).where(FlavorProject.flavorid == flavorid)
+    return tuple(session.scalars(query.order_by(FlavorProject.project_id)))
+
+
+def add_project(session: Session, flavorid: str, project_id: str) -> None:
+    session.connection().execute(insert(FlavorProject).values(flavorid=flavorid, project_id=project_id))
+
+
+def remove_project(session: Session, flavorid: str, project_id: str) -> bool:
+    """Whether it had access."""
+    access = delete(FlavorProject).where(FlavorProject.flavorid == flavorid, FlavorProject.project_id == project_id)
+    result: Any = session.connection().execute(access)
     return bool(result.rowcount)

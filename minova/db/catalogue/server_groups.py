@@ -54,6 +54,15 @@ def of_instance(session: Session, instance_uuid: str) -> InstanceGroup | None:
     return None if row is None else _with_hosts(session, row)
 
 
+def uuids_of_instances(session: Session, instance_uuids: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Of one instance at most one; those without a group are left out."""
+    query = select(Member.instance_uuid, Row.uuid).join(Row, Row.id == Member.group_id)
+    found: dict[str, tuple[str, ...]] = {}
+    for some in chunked(sorted(instance_uuids)):
+        found.update({uuid: (group,) for uuid, group in session.execute(query.where(Member.instance_uuid.in_(some)))})
+    return found
+
+
 def as_it_is(session: Session, uuid: str) -> InstanceGroup | None:
     """The same of the group itself."""
     row = session.scalar(select(Row).where(Row.uuid == uuid))

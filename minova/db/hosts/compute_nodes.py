@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.db import pci_devices
 from minova.db.models import ComputeNode
+from minova.db.servers import pci_devices
 from minova.db.sql import chunked
 from minova.objects import compute_node as objects
 from minova.objects.pci import PciDevice

@@ -61,6 +61,12 @@ def change(session: Session, service_id: int, **values: Any) -> None:
     session.connection().execute(update(Service).where(Service.id == service_id).values(**values))
 
 
+def console_addresses(session: Session) -> list[tuple[str, list[str]]]:
+    """(host, addresses) of the hosts that have some."""
+    query = select(Service.host, Service.console_addresses).where(Service.console_addresses.is_not(None))
+    return [(host, addresses or []) for host, addresses in session.execute(query)]
+
+
 def down_reasons(session: Session) -> dict[int, str]:
     """Services that say they cannot work, by id."""
     query = select(Service.id, Service.down_reason).where(Service.down_reason.is_not(None))

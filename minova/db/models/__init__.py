@@ -9,11 +9,15 @@ from minova.db.models.aggregates import Aggregate, AggregateHost
 from minova.db.models.base import Base
 from minova.db.models.clock import Clock
 from minova.db.models.compute_nodes import ComputeNode, NodeAudit
+from minova.db.models.console_tokens import ConsoleToken
 from minova.db.models.diagnoses import DiagnosisRow, InstanceDiagnosis
-from minova.db.models.flavors import Flavor
+from minova.db.models.flavors import Flavor, FlavorProject
+from minova.db.models.image_token_keys import ImageTokenKey
 from minova.db.models.images import DeletedImage, Image
-from minova.db.models.instances import Instance, InstanceFault, PurgedInstance
+from minova.db.models.instances import Instance, InstanceFault, InstanceTag, PurgedInstance
+from minova.db.models.key_pairs import KeyPair
 from minova.db.models.migrations import Migration
+from minova.db.models.networks import IpAllocation, Network, Port, Subnet
 from minova.db.models.pci_devices import PciDevice
 from minova.db.models.placement import (
     Allocation,
@@ -27,7 +31,8 @@ from minova.db.models.placement import (
     Trait,
 )
 from minova.db.models.quotas import Quota, QuotaClass, QuotaUsage
-from minova.db.models.requests import CreateRequest, RequestSpecRow
+from minova.db.models.requests import CreateRequest, RequestSecrets, RequestSpecRow
+from minova.db.models.security_groups import PortSecurityGroup, SecurityGroup, SecurityGroupRule
 from minova.db.models.server_groups import InstanceGroup, InstanceGroupMember
 from minova.db.models.services import Heartbeat, Service
 from minova.db.models.tasks import Task, TaskStep, Worker
@@ -39,14 +44,17 @@ __all__ = [
     "Base",
     "Clock",
     "ComputeNode",
+    "ConsoleToken",
     "Consumer",
     "CreateRequest",
     "DeletedImage",
     "DiagnosisRow",
     "Flavor",
+    "FlavorProject",
     "Heartbeat",
     "HostChange",
     "Image",
+    "ImageTokenKey",
     "Instance",
     "InstanceAction",
     "InstanceActionEvent",
@@ -54,20 +62,30 @@ __all__ = [
     "InstanceFault",
     "InstanceGroup",
     "InstanceGroupMember",
+    "InstanceTag",
     "Inventory",
+    "IpAllocation",
+    "KeyPair",
     "Migration",
+    "Network",
     "NodeAudit",
     "PciDevice",
+    "Port",
+    "PortSecurityGroup",
     "ProviderAggregate",
     "ProviderTrait",
     "PurgedInstance",
     "Quota",
     "QuotaClass",
     "QuotaUsage",
+    "RequestSecrets",
     "RequestSpecRow",
     "ResourceClass",
     "ResourceProvider",
+    "SecurityGroup",
+    "SecurityGroupRule",
     "Service",
+    "Subnet",
     "Task",
     "TaskStep",
     "Trait",

@@ -9,6 +9,14 @@ from minova.db.models.types import StructType
 from minova.objects.flavor import Flavor as FlavorObject
 
 
+class FlavorProject(Base):
+    """A project that may use a private flavor."""
+
+    __tablename__ = "flavor_projects"
+    flavorid: Mapped[str] = mapped_column(primary_key=True)
+    project_id: Mapped[str] = mapped_column(primary_key=True)
+
+
 class Flavor(Base):
     __tablename__ = "flavors"
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from minova.db.models.base import Base, Uuid
 from minova.db.models.types import LongText, StructType
 from minova.objects.flavor import Flavor as FlavorObject
+from minova.objects.image import Image as ImageObject
 from minova.objects.numa import InstanceNUMATopology
 
 
@@ -34,6 +35,8 @@ class Instance(Base):
     user_id: Mapped[str]
     flavor: Mapped[FlavorObject] = mapped_column(StructType(FlavorObject))
     image_ref: Mapped[str] = mapped_column(Uuid)
+    # Of a server that was rebuilt; None: the image of its request.
+    image: Mapped[ImageObject | None] = mapped_column(StructType(ImageObject))
     vm_state: Mapped[str] = mapped_column(String(30))
     task_state: Mapped[str | None] = mapped_column(String(30))
     power_state: Mapped[int] = mapped_column(default=0)
@@ -47,14 +50,30 @@ class Instance(Base):
     system_metadata: Mapped[dict[str, Any]] = mapped_column(default=dict)
     user_data: Mapped[str | None] = mapped_column(LongText)
     key_name: Mapped[str | None]
+    key_data: Mapped[str | None] = mapped_column(LongText)
+    key_type: Mapped[str | None] = mapped_column(String(30))
     config_drive: Mapped[bool] = mapped_column(default=False)
     numa_topology: Mapped[InstanceNUMATopology | None] = mapped_column(StructType(InstanceNUMATopology))
+    # While it is shelved: the image that it is unshelved from, and since when.
+    shelved_image_id: Mapped[str | None] = mapped_column(Uuid)
+    shelved_at: Mapped[datetime | None]
     progress: Mapped[int] = mapped_column(default=0)
+    locked_by: Mapped[str | None] = mapped_column(String(16))
+    locked_reason: Mapped[str | None]
+    access_ip_v4: Mapped[str | None] = mapped_column(String(39))
+    access_ip_v6: Mapped[str | None] = mapped_column(String(39))
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
     launched_at: Mapped[datetime | None]
     terminated_at: Mapped[datetime | None]
     deleted_at: Mapped[datetime | None] = mapped_column(index=True)
+
+
+class InstanceTag(Base):
+    __tablename__ = "instance_tags"
+    __table_args__ = (Index("instance_tags_tag", "tag"),)
+    instance_uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)
+    tag: Mapped[str] = mapped_column(String(60), primary_key=True)
 
 
 class InstanceFault(Base):

@@ -19,7 +19,16 @@ class RequestSpecRow(Base):
     __tablename__ = "request_specs"
     reservation_id: Mapped[str] = mapped_column(String(36), primary_key=True)
     spec: Mapped[RequestSpec] = mapped_column(StructType(RequestSpec))
-    carried: Mapped[dict[str, Any]]  # networks, groups, mappings, files, password: stored, then carried to the compute
+    carried: Mapped[dict[str, Any]]  # networks, groups, mappings: stored, then carried to the compute
+    created_at: Mapped[datetime]
+
+
+class RequestSecrets(Base):
+    """What of `carried` is not kept: files and password. The row goes when no task of the request is left."""
+
+    __tablename__ = "request_secrets"
+    reservation_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    value: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
 
 

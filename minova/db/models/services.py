@@ -36,6 +36,7 @@ class Service(Base):
     process_place: Mapped[str | None]
     epoch: Mapped[int] = mapped_column(default=0, server_default="0")
     former_hosts: Mapped[list[Any] | None]
+    console_addresses: Mapped[list[Any] | None]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
 

@@ -1,15 +1,17 @@
 """What was asked of instances and what came of it: actions, their events, and faults."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
-from minova.db.models import InstanceAction, InstanceActionEvent, InstanceFault
+from minova.db.models import Instance, InstanceAction, InstanceActionEvent, InstanceFault, Task
+from minova.db.servers.instances import state_of
 from minova.db.sql import chunked, in_list
 from minova.objects.failures import Failure
+from minova.objects.states import State
 
 BUILD_EVENT = "build_and_run_instance"
 DELETE_EVENT = "compute_terminate_instance"
@@ -38,21 +40,44 @@ _END_EVENTS = (
 _BEGIN = insert(_ACTIONS)
 _BEGIN_RETURNING = _BEGIN.returning(_ACTIONS.c.instance_uuid, _ACTIONS.c.id)
 _INSERT_EVENTS = insert(_EVENTS)
+_IN_PROGRESS = (
+    select(Task.action_id, Task.kind, Task.step, Task.host, Instance.vm_state, Instance.task_state)
+    .join(Instance, Instance.uuid == Task.instance_uuid)
+    .where(Task.instance_uuid == bindparam("of_instance"), Instance.deleted_at.is_(None))
+)
+
+
+class InProgress(NamedTuple):
+    """The task of an instance, and the instance's state, as one statement sees them."""
+
+    action_id: int | None
+    kind: str
+    step: str
+    host: str | None
+    state: State
 
 
 def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Write actions of one request, one for each instance; answers {instance uuid: action id}."""
+    """Write actions, one for each instance; answers {instance uuid: action id}."""
     model = InstanceAction
     if session.get_bind().dialect.insert_executemany_returning:
         written = session.connection().execute(_BEGIN_RETURNING, list(rows))
         return {row[0]: row[1] for row in written}
     session.connection().execute(_BEGIN, list(rows))
-    ids = {}
+    ids, names = {}, {row["action"] for row in rows}
     for chunk in chunked([row["instance_uuid"] for row in rows]):
         query = select(model.instance_uuid, model.id).where(model.instance_uuid.in_(chunk)).order_by(model.id)
         # The newest of each: this one.
-        ids.update({row[0]: row[1] for row in session.execute(query.where(model.action == rows[0]["action"]))})
+        ids.update({row[0]: row[1] for row in session.execute(query.where(model.action.in_(names)))})
     return ids
+
+
+def in_progress(session: Session, instance_uuid: str) -> InProgress | None:
+    """Without a lock. None: the instance has no task, or is deleted."""
+    row = session.execute(_IN_PROGRESS, {"of_instance": instance_uuid}).first()
+    if row is None:
+        return None
+    return InProgress(row.action_id, row.kind, row.step, row.host, state_of(row.vm_state, row.task_state))
 
 
 def end(
@@ -69,8 +94,23 @@ def end(
         end_events(session, action_ids, at, error=error)
 
 
+def initiators(session: Session, uuids: Iterable[str], request_id: str) -> dict[str, tuple[str, str]]:
+    """By instance: the user and the project of the action with this request id."""
+    row = InstanceAction
+    found: dict[str, tuple[str, str]] = {}
+    for some in chunked(sorted(uuids)):
+        query = select(row.instance_uuid, row.user_id, row.project_id).where(row.request_id == request_id)
+        found |= {
+            uuid: (user_id, project_id)
+            for uuid, user_id, project_id in session.execute(query.where(row.instance_uuid.in_(some)))
+        }
+    return found
+
+
 def begin_events(session: Session, rows: Sequence[Mapping[str, Any]], event: str = BUILD_EVENT) -> None:
-    """Each row: action_id, host, start_time. One for each attempt to build, or for an action on its host."""
+    """Each row: action_id, host, start_time, and its own `event` if it has one. One for each attempt to build, or for an action on
+    its host.
+    """
     session.connection().execute(_INSERT_EVENTS, [{"event": event, **row} for row in rows])
 
 
@@ -113,6 +153,20 @@ def _kind(failure: Failure) -> str:
 def _kept(reason: str | None) -> str | None:
     """Hosts send reasons of any length, and PostgreSQL takes no NUL: neither may keep a build from ending."""
     return reason and reason.replace("\0", "\N{REPLACEMENT CHARACTER}")[:LONGEST_REASON]
+
+
+class Asked(NamedTuple):
+    """Whose request an action is."""
+
+    request_id: str
+    user_id: str
+    project_id: str
+
+
+def request_of(session: Session, action_id: int) -> Asked:
+    model = InstanceAction
+    row = session.execute(select(model.request_id, model.user_id, model.project_id).where(model.id == action_id)).one()
+    return Asked(*row)
 
 
 class FailedAttempt(NamedTuple):

@@ -1,20 +1,39 @@
 """Instances as the conductor reads and changes them. A change of state is one conditional update."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import (
+    ClauseElement,
+    ColumnElement,
+    Select,
+    Update,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    null,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.orm import Session
 
-from minova.db import pci_devices
 from minova.db.engine import WriteSession
-from minova.db.models import Instance, PurgedInstance, RequestSpecRow
+from minova.db.models import Instance, PurgedInstance, RequestSpecRow, Task, TaskStep
+from minova.db.networks import vifs
+from minova.db.servers import pci_devices
 from minova.db.sql import chunked, in_list
 from minova.objects import instance as objects
 from minova.objects.image import Image
-from minova.objects.states import RESOURCE_FREE, PowerState, State, TaskState, VmState
+from minova.objects.states import RESOURCE_FREE, UNSHELVING_STEPS, PowerState, State, TaskState, VmState
 from minova.objects.transitions import allowed
 
 _STRAIGHT = (
@@ -34,6 +53,8 @@ _STRAIGHT = (
     "system_metadata",
     "user_data",
     "key_name",
+    "key_data",
+    "key_type",
     "config_drive",
     "numa_topology",
     "progress",
@@ -49,18 +70,32 @@ _COLUMNS = [
     Instance.task_state,
     Instance.power_state,
     Instance.deleted_at,
+    Instance.image,
     RequestSpecRow.spec,
 ]
+
+
+def is_holding() -> ColumnElement[bool]:
+    """The condition that a row with a host holds resources there: not `objects.states.is_resource_free`."""
+    return or_(
+        Instance.vm_state.not_in(sorted(state.value for state in RESOURCE_FREE)), Instance.task_state.is_not(None)
+    )
+
+
 # Built once: every audit of every node asks them.
 _WHOLE = (
     select(*_COLUMNS)
     .outerjoin(RequestSpecRow, RequestSpecRow.reservation_id == Instance.reservation_id)
     .order_by(Instance.id)
 )
-_ON_HOST = _WHOLE.where(
+# What only a build of a guest needs, and may be long: an audit would carry it of each instance of the host, every time.
+_OF_BUILDS = ("user_data", "key_data")
+_ON_HOST = _WHOLE.with_only_columns(
+    *(null().label(column.key) if column.key in _OF_BUILDS else column for column in _COLUMNS)
+).where(
     Instance.host == bindparam("on_host"),
     Instance.deleted_at.is_(None),
-    Instance.vm_state.not_in([state.value for state in RESOURCE_FREE]),
+    is_holding(),
 )
 _ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
 _BY_UUID = _WHOLE.where(in_list(Instance.uuid))
@@ -80,6 +115,8 @@ _STANDING = (
                 "project_id",
                 "deleted_at",
                 "launched_at",
+                "locked_by",
+                "shelved_image_id",
             )
         )
     )
@@ -123,10 +160,17 @@ class LockedInstance(NamedTuple):
     project_id: str
     deleted: bool
     launched: bool = True
+    locked_by: str | None = None
+    shelved_image_id: str | None = None
 
     @property
     def deleting(self) -> bool:
         return self.state[1] is TaskState.DELETING
+
+    @property
+    def unshelving(self) -> bool:
+        """Whether it is being built from the image of a shelved server."""
+        return self.state[0] is VmState.SHELVED_OFFLOADED and self.state[1] in UNSHELVING_STEPS
 
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -152,6 +196,8 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
                 row.project_id,
                 row.deleted_at is not None,
                 row.launched_at is not None,
+                row.locked_by,
+                row.shelved_image_id,
             )
     return locked
 
@@ -169,16 +215,40 @@ def transition(
     Raises AssertionError if the table of states does not allow the change.
     """
     assert all(allowed(state, after) for state in before), (before, after)
-    chosen = (Instance.uuid.in_(sorted(uuids)), Instance.deleted_at.is_(None), is_one_of(before), *conditions)
     if isinstance(session, RecordingSession):
+        chosen = (Instance.uuid.in_(sorted(uuids)), Instance.deleted_at.is_(None), is_one_of(before), *conditions)
         session.state_changes.extend(_upcoming_changes(session, chosen, after))
-    statement = (
-        update(Instance)
-        .where(*chosen)
-        .values(vm_state=after[0].value, task_state=after[1] and after[1].value, **values)
-    )
-    result: Any = session.connection().execute(statement)
+    filled = {name: value for name, value in values.items() if not isinstance(value, ClauseElement)}
+    expressions = {name: value for name, value in values.items() if name not in filled}
+    statement = _transition(tuple(dict.fromkeys(before)), after, tuple(sorted(filled)))
+    if conditions or expressions:
+        statement = statement.where(*conditions).values({_column(name): value for name, value in expressions.items()})
+    rows = {"some": sorted(uuids), **{f"b_{name}": value for name, value in filled.items()}}
+    result: Any = session.connection().execute(statement, rows)
     return int(result.rowcount)
+
+
+@lru_cache(256)
+def _transition(before: tuple[State, ...], after: State, names: tuple[str, ...]) -> Update:
+    """Made once: to make one takes longer than to run it. Over the core table: the mapped class would look for the rows in the session."""
+    values: dict[Any, Any] = {_column(name): bindparam(f"b_{name}", type_=_column(name).type) for name in names}
+    state = {_TABLE.c.vm_state: after[0].value, _TABLE.c.task_state: after[1] and after[1].value}
+    statement = update(_TABLE).where(in_list(_TABLE.c.uuid), _TABLE.c.deleted_at.is_(None), is_one_of(before))
+    return statement.values(state | values)
+
+
+def _column(name: str) -> Any:
+    """Of the table, by the name of the attribute."""
+    return _TABLE.c[Instance.__mapper__.columns[name].name]
+
+
+def step_through(
+    session: Session, uuid: str, vm_state: VmState, steps: Sequence[TaskState], *, updated_at: datetime
+) -> None:
+    """From the first of these task states to the last. Only where changes of state are recorded are all of them written."""
+    passed = steps if isinstance(session, RecordingSession) else (*steps[:1], *steps[1:][-1:])
+    for step, following in pairwise(passed):
+        transition(session, [uuid], [(vm_state, step)], (vm_state, following), updated_at=updated_at)
 
 
 class PreparedTransition:
@@ -189,15 +259,23 @@ class PreparedTransition:
     """
 
     def __init__(
-        self, before: Collection[State], after: State, *conditions: ColumnElement[bool], **values: Any
+        self,
+        before: Collection[State],
+        after: Mapping[VmState, State],
+        *conditions: ColumnElement[bool],
+        **values: Any,
     ) -> None:
-        assert all(allowed(state, after) for state in before), (before, after)
+        """`after`: by the vm_state of before."""
+        assert all(allowed(state, after[state[0]]) for state in before), (before, after)
         self._after = after
         uuid = bindparam("b_uuid", type_=Instance.uuid.type)
         self._chosen = (Instance.uuid == uuid, Instance.deleted_at.is_(None), is_one_of(before), *conditions)
-        state = {"vm_state": after[0].value, "task_state": after[1] and after[1].value}
+        state = {
+            "vm_state": _by_vm_state({vm_state: new[0].value for vm_state, new in after.items()}),
+            "task_state": _by_vm_state({vm_state: new[1] and new[1].value for vm_state, new in after.items()}),
+        }
         table: Any = Instance.__table__  # not the mapped class, which would look for the rows in the session
-        columns = {table.c[Instance.__mapper__.columns[name].name]: value for name, value in (state | values).items()}
+        columns = {_column(name): value for name, value in (state | values).items()}
         self._statement = update(table).where(*self._chosen).values(columns)
 
     def apply(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
@@ -210,13 +288,57 @@ class PreparedTransition:
         return int(result.rowcount)
 
 
+def _by_vm_state(values: Mapping[VmState, str | None]) -> Any:
+    """The new value of a column: one for all, or by the row's vm_state. The columns of an update see the row as it was, so long
+    as none of them is read after it was set: MariaDB sets them in their order, and each of these keeps the vm_state or is for all.
+    """
+    if len({*values.values()}) == 1:
+        return next(iter(values.values()))
+    return case(*((Instance.__table__.c.vm_state == vm_state.value, value) for vm_state, value in values.items()))
+
+
 def _upcoming_changes(
-    session: Session, chosen: Iterable[ColumnElement[bool]], after: State, filled: Mapping[str, Any] | None = None
+    session: Session,
+    chosen: Iterable[ColumnElement[bool]],
+    after: State | Mapping[VmState, State],
+    filled: Mapping[str, Any] | None = None,
 ) -> list[StateChange]:
     """The changes that an update is about to make, with their rows locked. `filled`: values of `bindparam`s in `chosen`."""
     query = select(Instance.uuid, Instance.vm_state, Instance.task_state).where(*chosen).order_by(Instance.uuid)
     rows = session.execute(query.with_for_update(), filled)
-    return [StateChange(row.uuid, state_of(row.vm_state, row.task_state), after) for row in rows]
+    changes = []
+    for row in rows:
+        before = state_of(row.vm_state, row.task_state)
+        changes.append(StateChange(row.uuid, before, after if isinstance(after, tuple) else after[before[0]]))
+    return changes
+
+
+def reset_state(session: Session, locked: LockedInstance, after: State, at: datetime) -> None:
+    """Set the state that an administrator names, whatever it was: the table of states says what services may do."""
+    if isinstance(session, RecordingSession):
+        session.state_changes.append(StateChange(locked.uuid, locked.state, after))
+    values = {"vm_state": after[0].value, "task_state": after[1] and after[1].value, "updated_at": at}
+    session.connection().execute(update(Instance).where(Instance.uuid == locked.uuid).values(values))
+
+
+def set_attributes(session: Session, uuid: str, at: datetime, values: Mapping[str, Any]) -> None:
+    """Columns that say nothing of the state, of a locked instance."""
+    columns = {getattr(Instance, name): value for name, value in values.items()}
+    session.connection().execute(
+        update(Instance).where(Instance.uuid == uuid).values({Instance.updated_at: at, **columns})
+    )
+
+
+def metadata_of(session: Session, uuid: str) -> dict[str, str]:
+    return dict(session.scalar(select(Instance.metadata_).where(Instance.uuid == uuid)) or {})
+
+
+def system_metadata_of(session: Session, uuid: str) -> dict[str, str]:
+    return dict(session.scalar(select(Instance.system_metadata).where(Instance.uuid == uuid)) or {})
+
+
+def pinned_zone(session: Session, uuid: str) -> str | None:
+    return session.scalar(select(Instance.availability_zone).where(Instance.uuid == uuid))
 
 
 def begin_attempt(session: Session, uuids: Collection[str], attempt: int, at: datetime) -> None:
@@ -264,6 +386,37 @@ def set_power_states(session: Session, host: str, states: Mapping[str, int], at:
                 Instance.power_state != state,
             )
             session.connection().execute(statement.values(power_state=state, updated_at=at))
+
+
+class Unshelving(NamedTuple):
+    """An instance that is being built from the image of a shelved server. `reservation_id`: its task's."""
+
+    uuid: str
+    image_id: str
+    reservation_id: str
+
+
+def unshelving(session: Session, uuids: Iterable[str]) -> list[Unshelving]:
+    """Those of these that are."""
+    model = Instance
+    rows: list[Any] = []
+    for chunk in chunked(sorted(uuids)):
+        query = select(model.uuid, model.shelved_image_id, Task.reservation_id)
+        query = query.join(Task, Task.instance_uuid == model.uuid)
+        rows += session.execute(query.where(model.uuid.in_(chunk), model.shelved_image_id.is_not(None)))
+    return [Unshelving(*row) for row in rows]
+
+
+def shelved_before(session: Session, now: datetime, seconds: float) -> list[str]:
+    """Idle ones that are shelved, on their hosts still, for more than so many seconds."""
+    query = select(Instance.uuid).where(
+        Instance.vm_state == VmState.SHELVED,
+        Instance.task_state.is_(None),
+        Instance.deleted_at.is_(None),
+        Instance.host.is_not(None),
+        Instance.shelved_at <= now - timedelta(seconds=seconds),
+    )
+    return list(session.scalars(query.order_by(Instance.uuid)))
 
 
 class IdleInstance(NamedTuple):
@@ -318,26 +471,46 @@ def by_uuids(session: Session, uuids: Iterable[str]) -> dict[str, objects.Instan
     }
 
 
+def image_on(session: Session, instance_uuid: str, host: str) -> str | None:
+    """The id of the image that the instance is built from, if it is on this host or is being built there."""
+    builds = exists().where(Task.instance_uuid == Instance.uuid, Task.host == host, Task.step == TaskStep.BUILD)
+    shelved = (Instance.vm_state == VmState.SHELVED_OFFLOADED.value, Instance.shelved_image_id)
+    image = case(shelved, else_=Instance.image_ref)
+    query = select(image).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None))
+    return session.scalar(query.where(or_(Instance.host == host, builds)))
+
+
 def holding(session: Session, host: str, node: str | None = None) -> list[objects.Instance]:
-    """Those that hold something of the host, or of one node of it: as `load`."""
+    """Those that hold something of the host, or of one node of it: as `load`, without user data and key, of a node without interfaces."""
     if node is None:
         return _loaded(session, _ON_HOST, {"on_host": host})
-    return _loaded(session, _ON_NODE, {"on_host": host, "on_node": node})
+    return _loaded(session, _ON_NODE, {"on_host": host, "on_node": node}, networks=False)
 
 
-def _loaded(session: Session, query: Select[Any], values: Mapping[str, Any]) -> list[objects.Instance]:
+def _loaded(
+    session: Session, query: Select[Any], values: Mapping[str, Any], *, networks: bool = True
+) -> list[objects.Instance]:
+    """`networks`: with their interfaces."""
     instances = [to_object(row._mapping) for row in session.execute(query, values)]
     devices = pci_devices.of_instances(session, [instance.uuid for instance in instances if instance.pci_requests])
+    uuids = [instance.uuid for instance in instances]
+    interfaces = vifs.of_instances(session, uuids, rules=True) if networks else {}
+    if not devices and not interfaces:
+        return instances
     return [
-        msgspec.structs.replace(instance, pci_devices=devices.get(instance.uuid, ())) if devices else instance
+        msgspec.structs.replace(
+            instance,
+            pci_devices=devices.get(instance.uuid, ()),
+            network_info=interfaces.get(instance.uuid, ()),
+        )
         for instance in instances
     ]
 
 
 def to_object(row: Mapping[Any, Any]) -> objects.Instance:
-    """Without its devices."""
+    """Without its devices and interfaces."""
     spec = row["spec"]
-    image: Image | None = spec.image if spec is not None else None
+    image: Image | None = row["image"] or (spec.image if spec is not None else None)
     vm_state, task_state = state_of(row["vm_state"], row["task_state"])
     return objects.Instance(
         **{name: row[name] for name in _STRAIGHT},
@@ -378,3 +551,15 @@ def locations(session: Session, uuids: Iterable[str]) -> dict[str, Location]:
         for uuid, host, node, deleted_at in session.execute(query):
             by_uuid[uuid] = Location(host, node) if deleted_at is None else Location(None, None)
     return by_uuid
+
+
+def soft_deleted(session: Session, now: datetime, seconds: float, uuid: str | None = None) -> list[str]:
+    """Idle ones that were soft-deleted more than so many seconds ago: all of them, or this one if it is."""
+    query = select(Instance.uuid).where(
+        Instance.vm_state == VmState.SOFT_DELETED,
+        Instance.task_state.is_(None),
+        Instance.deleted_at.is_(None),
+        Instance.terminated_at < now - timedelta(seconds=seconds),
+        Instance.uuid == uuid if uuid is not None else true(),
+    )
+    return list(session.scalars(query.order_by(Instance.uuid)))

@@ -4,17 +4,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import insert, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
-from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, RequestSpecRow
-from minova.db.sql import chunked
+from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, RequestSecrets, RequestSpecRow, Task
+from minova.db.sql import chunked, in_list
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.request_spec import RequestSpec
 
 # Made once: every boot uses them.
 _SPECS: Any = RequestSpecRow.__table__
 _ADD = insert(_SPECS)
+_SECRETS: Any = RequestSecrets.__table__
+_ADD_SECRETS = insert(_SECRETS)
+_STORED = (
+    select(RequestSpecRow.reservation_id, RequestSpecRow.spec, RequestSpecRow.carried, RequestSecrets.value)
+    .outerjoin(RequestSecrets, RequestSecrets.reservation_id == RequestSpecRow.reservation_id)
+    .where(in_list(RequestSpecRow.reservation_id))
+)
+PASSWORD = "admin_password"
+_SECRET = frozenset({PASSWORD, "injected_files"})
 _CREATE_REQUESTS: Any = CreateRequest.__table__
 _ADD_CREATE_REQUEST = insert(_CREATE_REQUESTS)
 _DIAGNOSES: Any = DiagnosisRow.__table__
@@ -24,12 +33,41 @@ _ADD_LINKS = insert(_LINKS)
 
 
 def add(session: Session, specs: Iterable[tuple[str, RequestSpec | None, dict[str, Any]]], at: datetime) -> None:
-    """`specs`: (reservation id, spec, carried)."""
-    rows = [
-        {"reservation_id": reservation_id, "spec": spec, "carried": carried, "created_at": at}
-        for reservation_id, spec, carried in specs
-    ]
+    """`specs`: (reservation id, spec, carried). What is secret of `carried` goes where `forget_secrets` finds it."""
+    rows, secrets = [], []
+    for reservation_id, spec, carried in specs:
+        public = without_secrets(carried)
+        hidden = {name: value for name, value in carried.items() if name in _SECRET and value}
+        rows.append({"reservation_id": reservation_id, "spec": spec, "carried": public, "created_at": at})
+        if hidden:
+            secrets.append({"reservation_id": reservation_id, "value": hidden, "created_at": at})
     session.connection().execute(_ADD, rows)
+    if secrets:
+        session.connection().execute(_ADD_SECRETS, secrets)
+
+
+def without_secrets(carried: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in carried.items() if name not in _SECRET}
+
+
+def remove(session: Session, reservation_ids: Collection[str]) -> None:
+    """Of requests of which no server will be built any more."""
+    session.connection().execute(
+        delete(RequestSpecRow).where(RequestSpecRow.reservation_id.in_(sorted(reservation_ids)))
+    )
+
+
+def forget_secrets(session: Session) -> int:
+    """Of the requests that have no task left: their servers are built, or were given up."""
+    over = ~select(Task.id).where(Task.reservation_id == RequestSecrets.reservation_id).exists()
+    result: Any = session.connection().execute(delete(RequestSecrets).where(over))
+    return int(result.rowcount)
+
+
+def password_of(session: Session, reservation_id: str) -> str | None:
+    """As long as it is kept."""
+    value = session.scalar(select(RequestSecrets.value).where(RequestSecrets.reservation_id == reservation_id))
+    return None if value is None else value.get(PASSWORD)
 
 
 class StoredRequest(NamedTuple):
@@ -41,11 +79,10 @@ class StoredRequest(NamedTuple):
 
 def load(session: Session, reservation_ids: Collection[str]) -> dict[str, StoredRequest]:
     """By reservation id."""
-    model = RequestSpecRow
     requests = {}
     for chunk in chunked(sorted(set(reservation_ids))):
-        query = select(model.reservation_id, model.spec, model.carried).where(model.reservation_id.in_(chunk))
-        requests.update({row[0]: StoredRequest(row[1], row[2]) for row in session.execute(query)})
+        for reservation_id, spec, carried, secrets in session.execute(_STORED, {"some": chunk}):
+            requests[reservation_id] = StoredRequest(spec, carried | (secrets or {}))
     return requests
 
 

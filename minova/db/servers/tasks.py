@@ -106,6 +106,13 @@ def change(
             set_committed_value(task, name, value)
 
 
+def payload_on(session: Session, instance_uuid: str, host: str, kind: str) -> dict[str, Any] | None:
+    """The payload of the instance's task of this kind, if it waits for this host."""
+    return session.scalar(
+        select(Task.payload).where(Task.instance_uuid == instance_uuid, Task.host == host, Task.kind == kind)
+    )
+
+
 def set_payload(session: Session, task: Task, payload: Mapping[str, Any]) -> None:
     """Of a locked task; it is looked at again when it would have been."""
     session.connection().execute(update(Task).where(Task.id == task.id).values(payload=payload))

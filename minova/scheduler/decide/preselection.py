@@ -35,7 +35,7 @@ def preselection_steps(
             yield PreselectionStep(
                 "requested_cell", _one_reason(passed, f"not in the requested cell {destination.cell}")
             )
-        if destination.host is not None:
+        if destination.host is not None or destination.node is not None:
             yield _requested_destination(table, destination, log)
     if spec.ignore_hosts:
         yield _ignored(table, spec.ignore_hosts, log)
@@ -232,11 +232,12 @@ def _membership_refusal(
 
 
 def _requested_destination(table: HostTable, destination: Destination, log: Log | None) -> PreselectionStep:
+    """A node alone is enough: whichever host has it."""
     host, node = destination.host, destination.node
     passed = np.zeros(len(table), bool)
-    for row in table.rows_of_host(str(host).lower()):
+    for row in range(len(table)) if host is None else table.rows_of_host(host.lower()):
         record = table.records[row]
-        passed[row] = record.host == host and node in (None, record.node)
+        passed[row] = host in (None, record.host) and node in (None, record.node)
     if log:
         log(
             f"Host filter only checking host {host} and node {node}"

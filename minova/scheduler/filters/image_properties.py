@@ -2,6 +2,7 @@
 
 import json
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 from packaging.version import Version
@@ -24,7 +25,8 @@ COMPARE = {
 
 class ImagePropertiesFilter(ClassFilter):
     """Architecture, hypervisor type and vm mode must be among the host's `supported_instances`; the hypervisor's
-    version and the width of its addresses are looked at when one of them is asked for, as in Nova.
+    version and the width of its addresses are looked at when one of them is asked for, as in Nova. Beyond Nova, a machine type
+    must be one of those that the host lists, where it lists any.
     """
 
     of = "capabilities"
@@ -40,6 +42,9 @@ class ImagePropertiesFilter(ClassFilter):
 
     def verdict(self, value: Capabilities, spec: RequestSpec) -> str | None:
         properties = typed(spec.image.properties) if spec.image else {}
+        return self._kind_refusal(value, properties) or _machine_refusal(value.cpu_info, properties)
+
+    def _kind_refusal(self, value: Capabilities, properties: Mapping[str, Any]) -> str | None:
         architecture = properties.get("hw_architecture", self.default_architecture)
         wanted = [word for word in (architecture, properties.get("img_hv_type"), properties.get("hw_vm_mode")) if word]
         if not wanted:
@@ -74,3 +79,16 @@ def _width_refusal(cpu_info: str, required: int | None) -> str | None:
     if not have or not required or have >= required:
         return None
     return f"physical addresses of {have} bits, image needs {required}"
+
+
+def _machine_refusal(cpu_info: str, properties: Mapping[str, Any]) -> str | None:
+    """Hosts of an older release and those without such machines list none, and pass."""
+    machine = properties.get("hw_machine_type")
+    info = json.loads(cpu_info) if cpu_info and machine else {}
+    offered = info.get("machine_types")
+    if not offered:
+        return None
+    arch = properties.get("hw_architecture") or info.get("arch")
+    if machine in offered.get(arch, ()):
+        return None
+    return f"image needs machine type {machine}, host has no such machine for {arch}"

@@ -113,7 +113,7 @@ WANTED = select(Spec.reservation_id, _text(Spec.spec)).where(
 # Those that hold resources. Of some hosts deleted ones are brought too, for the reader to drop: asked for in the query
 # they make SQLite go through all instances that are not deleted.
 _HELD = select(Instance.host, Instance.node, Instance.uuid, Instance.image_ref, Instance.deleted_at).where(
-    Instance.host.is_not(None), Instance.vm_state.not_in([*RESOURCE_FREE])
+    Instance.host.is_not(None), or_(Instance.vm_state.not_in([*RESOURCE_FREE]), Instance.task_state.is_not(None))
 )
 INSTANCES = Query(_HELD.where(Instance.deleted_at.is_(None)), _HELD.where(in_list(Instance.host)))
 IMAGES = select(models.Image.id, models.Image.value).where(in_list(models.Image.id))

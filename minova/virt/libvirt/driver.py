@@ -7,7 +7,7 @@ domain tells of what is there, and the compute that finds it can finish or undo 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,15 +18,31 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.objects.compute_node import DomainView, HypervisorView, clamped
+from minova.objects.console import ConsoleAddress, ConsoleType
 from minova.objects.cpu_times import CpuTimes
+from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.flavor import Flavor, Overhead
+from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
-from minova.virt.driver import NO_ROW, RowHost
-from minova.virt.libvirt import disk_owner, power
-from minova.virt.libvirt.disks import Base, Disks
-from minova.virt.libvirt.guest_xml import (
+from minova.objects.vif import Vif
+from minova.virt.config_drive.builder import ConfigDrives
+from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
+from minova.virt.libvirt import diagnostics, guest_agent, power
+from minova.virt.libvirt.consoles import SerialPorts, port_of
+from minova.virt.libvirt.host import Host, exists, lookup, require
+from minova.virt.libvirt.host_view import HostReader, cpus_of
+from minova.virt.libvirt.networking.filters import PortFilters
+from minova.virt.libvirt.networking.networks import LocalNetworks, interfaces_of
+from minova.virt.libvirt.settings import settings_from, uri_of
+from minova.virt.libvirt.storage import disk_owner
+from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots, write_empty
+from minova.virt.libvirt.storage.disks import DRIVE, Disks, DiskSettings, WriteDrive
+from minova.virt.libvirt.xml.filter_xml import filters_of
+from minova.virt.libvirt.xml.guest_xml import (
     NAMESPACE,
+    Disk,
     HostSettings,
     Mark,
     disk_formats_of,
@@ -34,16 +50,14 @@ from minova.virt.libvirt.guest_xml import (
     guest_xml,
     mark_of,
 )
-from minova.virt.libvirt.host import Host
-from minova.virt.libvirt.host_view import HostReader, cpus_of
-from minova.virt.libvirt.lookup import exists, lookup, require
-from minova.virt.libvirt.settings import settings_from, uri_of
 
 LOG = logging.getLogger(__name__)
 KIB_IN_MB = 1024
 KB, GB = 1 << 10, 1 << 30
 # Seconds between looks whether a guest has shut itself down, and between signals to it (Nova's shutdown_retry_interval).
 SHUTDOWN_POLL, SHUTDOWN_RETRY_INTERVAL = 0.5, 10.0
+# Seconds between looks at the networks of guests: less than the compute's interval.
+REPAIR_INTERVAL = 30.0
 _UNDEFINE = (
     libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
     | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
@@ -60,10 +74,16 @@ class LibvirtDriver:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._host = Host(uri_of(conf))
-        self._disks = Disks(Path(conf.instances_path))
+        self._disks = Disks(Path(conf.instances_path), DiskSettings.of(conf))
+        self._drives = ConfigDrives(conf)
         self._real: bool = conf.libvirt.virt_type != "test"
+        self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
+        self._networks = LocalNetworks(metadata=conf.networks.metadata_service)
+        self._filters = PortFilters()
+        self._next_repair = 0.0
         self._reader = HostReader(conf)
         self._settings: HostSettings | None = None
+        self._serial_ports: SerialPorts | None = None
         self._node: str | None = None
         self._former_hosts: frozenset[str] = frozenset()
         self._lock = threading.Lock()
@@ -72,11 +92,16 @@ class LibvirtDriver:
 
     def init_host(self, host: str) -> None:
         self._disks.check()
+        self._drives.check()
         with self._host.asked("Reading the capabilities") as connection:
             self._reader.check(connection)
             offered = self._reader.capabilities(connection)
             cpus = cpus_of(connection, offered)
-        self._settings = settings_from(self._conf, host, offered, cpus, direct_io=self._disks.direct_io())
+            offer = self._reader.offer(connection, offered.arch)
+        direct_io = self._disks.direct_io()
+        self._settings = settings_from(self._conf, host, offered, cpus, direct_io=direct_io, offer=offer)
+        if self._settings.serial is not None:
+            self._serial_ports = SerialPorts(self._settings.serial, self._ports_of_domains)
         if self._real:
             self._disks.let_in(offered.qemu_user, Path(self._conf.state_path))
             disk_owner.register_host(self._disks.path, host)
@@ -151,11 +176,12 @@ class LibvirtDriver:
 
     # -- one instance ----------------------------------------------------------------------------------------------
 
-    def prepare(self, instance: Instance, node: str, attempt: int, image_path: Path | None) -> None:
+    def prepare(
+        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+    ) -> None:
         name = domain_name(instance.uuid)
-        disks = self._disks.plan(instance) if self._real else ()
-        console = str(self._disks.console_log(instance.uuid)) if self._real else None
-        xml = guest_xml(instance, self._ready(), node=node, attempt=attempt, disks=disks, console_log=console)
+        disks = self._disks.plan(instance, drive_is_cd=self._drives.is_cd) if self._real else ()
+        xml = self._xml_of(instance, node, attempt, disks)
         base = Base.of(instance, image_path) if self._real else None
         with self._host.asked("Preparing", name) as connection:
             domain = lookup(connection, instance.uuid)
@@ -169,8 +195,9 @@ class LibvirtDriver:
                     return
                 self._destroy(domain, instance.uuid, NO_ROW)
             connection.defineXML(xml)
+            self._plug(connection, instance)
         if base is not None:
-            self._disks.make(instance, base, self._ready().host, attempt)
+            self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data))
 
     def power_on(self, instance: Instance) -> PowerState:
         """NotFound: there is no domain. StaleAttempt: another host has made its disks since."""
@@ -178,6 +205,8 @@ class LibvirtDriver:
             self._disks.require_owner(instance.uuid, self._ready().host)
         with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
             domain = require(connection, instance.uuid)
+            self._snapshots.settle(domain)
+            self._plug(connection, instance)
             try:
                 domain.create()
             except libvirt.libvirtError:
@@ -190,10 +219,16 @@ class LibvirtDriver:
             domain = lookup(connection, instance_uuid)
             if domain is None:
                 self._remove_disks(instance_uuid, row)
+                self._release_ports(instance_uuid)
             elif self._our_mark(domain) is None:
                 LOG.warning("Domain %s has the UUID of instance %s, but is not ours", domain.name(), instance_uuid)
             else:
                 self._destroy(domain, instance_uuid, row)
+                self._release_ports(instance_uuid)
+
+    def _release_ports(self, instance_uuid: str) -> None:
+        if self._serial_ports is not None:
+            self._serial_ports.release(instance_uuid)
 
     def shares_disks(self) -> bool:
         return self._real and bool(disk_owner.other_hosts(self._disks.path, self._ready().host))
@@ -214,30 +249,145 @@ class LibvirtDriver:
         if self._real:
             self._disks.bound_console_logs(self._ready().host, self._conf.libvirt.console_log_max_kb * KB)
 
-    def power_off(self, instance_uuid: str, timeout: float = 0.0, cancelled: threading.Event | None = None) -> None:
-        if timeout > 0 and self._shut_down(instance_uuid, timeout, cancelled or threading.Event()):
-            return
+    def power_off(self, instance_uuid: str) -> None:
         with self._host.asked("Stopping", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
-            if domain is None or self._our_mark(domain) is None or not domain.isActive():
-                return
-            try:
-                domain.destroy()
-            except libvirt.libvirtError:
-                if domain.isActive():
-                    raise
+            if domain is not None and self._our_mark(domain) is not None:
+                _end(domain)
 
-    def _shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
-        """Ask the guest by ACPI to shut itself down, again and again, as it may not listen yet. False: it still runs.
+    def hard_reboot(self, instance: Instance) -> PowerState:
+        if self._real:
+            self._disks.require_owner(instance.uuid, self._ready().host)
+        self._define_anew(instance, self._disks.plan(instance) if self._real else ())
+        if self._real:
+            self._disks.remove_rescue(instance.uuid)
+        return self.power_on(instance)
 
-        True also once `cancelled` is set.
-        """
+    def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
+        if self._real:
+            self._disks.require_owner(instance.uuid, self._ready().host)
+            self._disks.make_rescue(instance.uuid, Base.of(instance, image_path, image))
+
+    def rescue(self, instance: Instance) -> PowerState:
+        disks: tuple[Disk, ...] = ()
+        if self._real:
+            self._disks.require_owner(instance.uuid, self._ready().host)
+            root, *others = self._disks.plan(instance)
+            drives = [disk for disk in others if Path(disk.path).name == DRIVE]
+            disks = (self._disks.rescue_disk(instance.uuid), root, *drives)
+        self._define_anew(instance, disks)
+        return self.power_on(instance)
+
+    def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
+        """A guest that runs, or is paused, writes into a file beside its disk meanwhile, which is committed to the disk at the end."""
+        uuid, name = instance.uuid, domain_name(instance.uuid)
+        if not self._real:
+            with self._host.asked("Snapshot", name) as connection:
+                self._own(connection, uuid)
+            check()
+            write_empty(path, max(instance.flavor.root_gb, 1) * GB)
+            return
+        self._disks.require_owner(uuid, self._ready().host)
+        with self._host.asked("Snapshot", name) as connection:
+            domain = self._own(connection, uuid)
+            self._snapshots.settle(domain)
+            self._snapshots.require_room(uuid, path)
+        try:
+            self._set_aside(instance)
+            self._snapshots.copy(uuid, path, check)
+        except BaseException:
+            self.end_snapshot(uuid)
+            raise
+        # The copy is good, however the commit ends. It takes its time, and the conductor hears that the action goes on.
+        self._end_snapshot(uuid, check)
+
+    def _set_aside(self, instance: Instance) -> None:
+        with self._host.asked("Snapshot", domain_name(instance.uuid)) as connection:
+            domain = self._own(connection, instance.uuid)
+            if domain.isActive():
+                self._snapshots.set_aside(
+                    domain, lambda xml, flags: guest_agent.take_snapshot(domain, xml, flags, instance.image)
+                )
+
+    def open_snapshots(self) -> tuple[str, ...]:
+        overlays = self._snapshots.open_ones() if self._real else ()
+        # Hosts may share the folder.
+        own = {view.uuid for view in self.domains() if view.ours} if overlays else set()
+        return tuple(uuid for uuid in overlays if uuid in own)
+
+    def end_snapshot(self, instance_uuid: str) -> None:
+        self._end_snapshot(instance_uuid, lambda: None)
+
+    def _end_snapshot(self, instance_uuid: str, check: Callable[[], None]) -> None:
+        """Raises what `check` raises."""
+        if not self._snapshots.is_open(instance_uuid):
+            return
+        try:
+            with self._host.asked("Commit of the snapshot", domain_name(instance_uuid)) as connection:
+                self._snapshots.settle(self._own(connection, instance_uuid), check)
+        except (errors.MinovaError, OSError) as error:
+            LOG.warning("The snapshot of instance %s is not committed to its disk yet: %s", instance_uuid, error)
+
+    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+        if not self._real:
+            self._define_anew(instance, ())
+            return
+        host = self._ready().host
+        self._disks.require_owner(instance.uuid, host)
+        base = Base.of(instance, image_path)
+        # With the disks as they are: the new ones may have other formats, and may never be made.
+        attempt = self._define_anew(instance, self._disks.plan(instance))
+        self._disks.remove_rescue(instance.uuid)
+        self._disks.make(instance, base, host, attempt, self._write_drive(instance, data))
+        self._define_anew(instance, self._disks.plan(instance))
+
+    def _write_drive(self, instance: Instance, data: GuestData) -> WriteDrive:
+        return WriteDrive(partial(self._drives.write, instance=instance, data=data), self._drives.is_cd)
+
+    def inject_nmi(self, instance_uuid: str) -> PowerState:
+        with self._host.asked("Interrupting", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            domain.injectNMI()
+            return power.state_of(domain.state()[0])
+
+    def set_admin_password(self, instance: Instance, password: str) -> None:
+        with self._host.asked("Setting the password", domain_name(instance.uuid)) as connection:
+            guest_agent.set_password(self._own(connection, instance.uuid), instance.image, password)
+
+    def pause(self, instance_uuid: str) -> PowerState:
+        with self._host.asked("Pausing", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            if power.state_of(domain.state()[0]) is not PowerState.PAUSED:
+                domain.suspend()
+            return power.state_of(domain.state()[0])
+
+    def unpause(self, instance_uuid: str) -> PowerState:
+        with self._host.asked("Unpausing", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            if power.state_of(domain.state()[0]) is not PowerState.RUNNING:
+                domain.resume()
+            return power.state_of(domain.state()[0])
+
+    def suspend(self, instance_uuid: str) -> PowerState:
+        with self._host.asked("Suspending", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            if domain.isActive() or not domain.hasManagedSaveImage():
+                self._snapshots.settle(domain)
+                domain.managedSave()
+            return power.state_of(domain.state()[0])
+
+    def resume(self, instance: Instance) -> PowerState:
+        """libvirt starts a domain from its saved memory by itself."""
+        return self.power_on(instance)
+
+    def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
+        """By ACPI, again and again, as the guest may not listen yet."""
         until = time.monotonic() + timeout
         next_signal = 0.0
         while self._is_active(instance_uuid):
             now = time.monotonic()
             if now >= until:
-                LOG.info("Instance %s has not shut down within %g s: its domain is destroyed", instance_uuid, timeout)
+                LOG.info("Instance %s has not shut down within %g s", instance_uuid, timeout)
                 return False
             if now >= next_signal:
                 self._signal_shutdown(instance_uuid)
@@ -260,6 +410,10 @@ class LibvirtDriver:
             except libvirt.libvirtError as error:  # it may be paused, or have ended by itself
                 LOG.info("Instance %s cannot be asked to shut down: %s", instance_uuid, error)
 
+    def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        with self._host.asked("Diagnostics", domain_name(instance_uuid)) as connection:
+            return diagnostics.diagnostics(self._own(connection, instance_uuid), self._conf.libvirt.virt_type)
+
     def bases_in_use(self) -> frozenset[str]:
         return self._disks.bases_in_use()
 
@@ -272,6 +426,59 @@ class LibvirtDriver:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     return None
                 raise
+
+    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> None:
+        if not self._real:
+            return
+        with self._host.asked("Filtering the interfaces") as connection:
+
+            def is_own(instance_uuid: str) -> bool:
+                domain = lookup(connection, instance_uuid)
+                return domain is not None and self._our_mark(domain) is not None
+
+            self._repair_networks(connection, {uuid: found for uuid, found in vifs.items() if is_own(uuid)})
+            refused = self._filters.refresh(connection, vifs, is_own)
+        if refused:
+            reasons = "; ".join(f"{uuid}: {error}" for uuid, error in refused.items())
+            raise errors.HypervisorUnavailable(f"Filtering the interfaces of instances {reasons[:1000]}")
+
+    def _repair_networks(self, connection: Any, vifs: Mapping[str, Sequence[Vif]]) -> None:
+        """Now and then: changes of rules, which may be many, are not to wait for it. What fails is tried again then."""
+        if time.monotonic() < self._next_repair:
+            return
+        self._next_repair = time.monotonic() + REPAIR_INTERVAL
+        try:
+            self._networks.repair(connection, vifs)
+        except libvirt.libvirtError as error:
+            if not connection.isAlive():
+                raise
+            LOG.error("What is lost of the networks of guests cannot be made again yet: %s", error)
+
+    def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
+        with self._host.asked("Reading the console", domain_name(instance_uuid)) as connection:
+            domain = require(connection, instance_uuid)
+            if not domain.isActive():
+                raise errors.Conflict(f"Instance {instance_uuid} does not run.")
+            port = port_of(domain.XMLDesc(0), console_type)
+        if port is None:
+            raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type}.")
+        if console_type is ConsoleType.SERIAL:
+            return ConsoleAddress(host=str(self._conf.serial_console.proxyclient_address), port=port)
+        return ConsoleAddress(host=str(self._conf.vnc.server_proxyclient_address), port=port)
+
+    def _ports_of_domains(self) -> dict[str, int]:
+        with self._host.asked("Reading the serial consoles") as connection:
+            ports = {}
+            for domain in connection.listAllDomains():
+                try:
+                    port = port_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), ConsoleType.SERIAL)
+                except libvirt.libvirtError as error:
+                    if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
+                        raise
+                else:
+                    if port is not None:
+                        ports[domain.UUIDString()] = port
+            return ports
 
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         with self._host.asked("Reading the console", domain_name(instance_uuid)) as connection:
@@ -308,6 +515,46 @@ class LibvirtDriver:
             raise errors.HypervisorUnavailable("The libvirt driver was not initialised")
         return self._settings
 
+    def _plug(self, connection: Any, instance: Instance) -> None:
+        """After the domain is defined: it tells which networks are in use."""
+        if self._real and instance.network_info:
+            self._networks.plug(connection, instance.network_info, instance.uuid, instance.hostname)
+            self._filters.define(connection, instance.network_info)
+
+    def _own(self, connection: Any, instance_uuid: str) -> Any:
+        """NotFound: there is no domain, or it is not ours."""
+        domain = require(connection, instance_uuid)
+        if self._our_mark(domain) is None:
+            raise errors.NotFound(f"Domain {domain.name()} has the UUID of instance {instance_uuid}, but is not ours")
+        return domain
+
+    def _xml_of(self, instance: Instance, node: str, attempt: int, disks: Sequence[Disk]) -> str:
+        return guest_xml(
+            instance,
+            self._ready(),
+            node=node,
+            attempt=attempt,
+            disks=disks,
+            console_log=str(self._disks.console_log(instance.uuid)) if self._real else None,
+            serial_port=None if self._serial_ports is None else self._serial_ports.take(instance.uuid),
+        )
+
+    def _define_anew(self, instance: Instance, disks: Sequence[Disk]) -> int:
+        """End the domain, forget its saved memory, and define it with these disks; it is off then. Answers its attempt."""
+        with self._host.asked("Defining anew", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            mark = None if domain is None else self._our_mark(self._own(connection, instance.uuid))
+            node, attempt = (instance.node or "", instance.attempt) if mark is None else (mark.node, mark.attempt)
+            # Before anything is ended: a host that cannot define it leaves the guest as it is.
+            xml = self._xml_of(instance, node, attempt, disks)
+            if domain is not None:
+                _end(domain)
+                if domain.hasManagedSaveImage():
+                    domain.managedSaveRemove()
+                self._snapshots.settle(domain)
+            connection.defineXML(xml)
+            return attempt
+
     def _destroy(self, domain: Any, instance_uuid: str, row: RowHost) -> None:
         with suppress(libvirt.libvirtError):  # it may end by itself at any time; what matters is asked below
             domain.destroy()
@@ -316,12 +563,9 @@ class LibvirtDriver:
         self._remove_disks(instance_uuid, row)
         if not exists(domain):
             return
-        try:
-            domain.undefineFlags(_UNDEFINE)
-        except libvirt.libvirtError as error:
-            if error.get_error_code() not in {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG}:
-                raise
-            domain.undefine()
+        xml, connection = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), domain.connect()
+        self._networks.unplug(connection, instance_uuid, interfaces_of(xml), partial(_undefine, domain))
+        self._filters.remove(connection, filters_of(xml))
 
     def _views(self, connection: Any) -> tuple[DomainView, ...]:
         views = []
@@ -360,3 +604,23 @@ class LibvirtDriver:
     def _remove_disks(self, instance_uuid: str, row: RowHost) -> None:
         if self._real:
             self._disks.remove(instance_uuid, self._ready().host, row)
+
+
+def _undefine(domain: Any) -> None:
+    try:
+        domain.undefineFlags(_UNDEFINE)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() not in {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG}:
+            raise
+        domain.undefine()
+
+
+def _end(domain: Any) -> None:
+    """Destroy the domain if it runs: it may also end by itself meanwhile."""
+    if not domain.isActive():
+        return
+    try:
+        domain.destroy()
+    except libvirt.libvirtError:
+        if domain.isActive():
+            raise

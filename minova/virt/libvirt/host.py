@@ -14,7 +14,7 @@ from typing import Any
 
 import libvirt
 
-from minova.errors import DiskFull, HypervisorUnavailable
+from minova.errors import DiskFull, HypervisorUnavailable, NotFound
 from minova.outages import Outage
 from minova.virt.disk_space import says_disk_full
 
@@ -178,3 +178,34 @@ def _open(uri: str, opening: concurrent.futures.Future[Any]) -> None:
         opening.set_result(libvirt.open(uri))
     except BaseException as error:  # noqa: BLE001  - the waiting thread raises it
         opening.set_exception(error)
+
+
+# -- domains -----------------------------------------------------------------------------------------------------------
+
+
+def lookup(connection: Any, instance_uuid: str) -> Any:
+    """The domain of an instance; None: there is none. libvirt's other errors pass."""
+    try:
+        return connection.lookupByUUIDString(instance_uuid)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def require(connection: Any, instance_uuid: str) -> Any:
+    """NotFound: there is none."""
+    domain = lookup(connection, instance_uuid)
+    if domain is None:
+        raise NotFound(f"Instance {instance_uuid} has no domain on this host")
+    return domain
+
+
+def exists(domain: Any) -> bool:
+    try:
+        domain.state()
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return False
+        raise
+    return True

@@ -1,7 +1,8 @@
 """libvirt's view of its host: CPUs, memory, cells, devices and traits, as far as the configuration gives them to guests."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -17,13 +18,19 @@ from minova.hardware.pci_alias import unmet
 from minova.objects.compute_node import DomainView
 from minova.objects.numa import NUMATopology
 from minova.objects.pci import PciDevice
-from minova.virt.libvirt import capabilities, node_devices
-from minova.virt.libvirt.capabilities import Capabilities
-from minova.virt.libvirt.memory import used_mb
-from minova.virt.libvirt.settings import cpu_sets_of
-from minova.virt.libvirt.traits import traits_of
+from minova.objects.states import PowerState
+from minova.virt.libvirt.inventory import capabilities, domain_capabilities, node_devices
+from minova.virt.libvirt.inventory.capabilities import Capabilities
+from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
+from minova.virt.libvirt.inventory.traits import offer_traits, traits_of
+from minova.virt.libvirt.settings import cpu_sets_of, machine_types_of
 
 LOG = logging.getLogger(__name__)
+
+KIB_IN_MB = 1024
+MEMINFO = Path("/proc/meminfo")
+# What of a host's memory in use it can give up at once.
+_FREE = ("MemFree", "Buffers", "Cached")
 
 
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +59,7 @@ class HostReader:
         # As in Nova without groups [mdev_TYPE]: a card's types exclude each other, so that one of them serves all cards.
         self._mdev_types = tuple(conf.devices.enabled_mdev_types[:1])
         self._told: frozenset[str] = frozenset()
+        self._offer: GuestOffer | None = None
 
     def check(self, connection: Any) -> None:
         """InvalidConfiguration: an option does not fit this host. An alias or a type of mediated device may be meant for
@@ -81,23 +89,36 @@ class HostReader:
         self._tell(offered.odd)
         return offered
 
+    def offer(self, connection: Any, arch: str) -> GuestOffer:
+        """What guests of this architecture may have. Asked once: what is installed later counts from the next start."""
+        if self._offer is None:
+            machine = machine_types_of(self._conf).get(arch)
+            self._offer = domain_capabilities.read(connection, arch, self._conf.libvirt.virt_type, machine)
+        return self._offer
+
     def read(self, connection: Any, domains: tuple[DomainView, ...]) -> HostFacts:
         offered = self.capabilities(connection)
         features = _features(connection, offered.cpu)
         sets = cpu_sets_of(self._conf, cpus_of(connection, offered))
         cells = self._cells(offered)
         devices = self._devices(connection)
+        version = int(connection.getVersion())
+        offer = self.offer(connection, offered.arch)
         return HostFacts(
-            capabilities=capabilities.with_features(offered, features),
+            capabilities=capabilities.with_machines(
+                capabilities.with_features(offered, features), self._conf.libvirt.virt_type
+            ),
             hypervisor_type=str(connection.getType()),
-            hypervisor_version=int(connection.getVersion()),
+            hypervisor_version=version,
             memory_mb=int(connection.getInfo()[1]),
             memory_mb_used=used_mb(connection, domains),
             sets=sets,
             numa_topology=cells if cells is None else capabilities.with_cpus(cells, sets.shared, sets.dedicated),
             pci_devices=tuple(pci_spec.assignable(self._specs, devices.devices)),
             gpus=_offered(devices.mdev_types, self._mdev_types),
-            traits=traits_of(offered.arch, features, cells),
+            traits=tuple(
+                sorted((*traits_of(offered.arch, features, cells), *offer_traits(offered.arch, offer, version)))
+            ),
         )
 
     def _cells(self, offered: Capabilities) -> NUMATopology | None:
@@ -150,3 +171,46 @@ def _features(connection: Any, cpu: str) -> frozenset[str]:
         LOG.debug("libvirt cannot expand the features of the host's CPU: %s", error)
         whole = cpu
     return frozenset(feature.get("name", "") for feature in ET.fromstring(whole).iter("feature"))
+
+
+# -- memory in use --------------------------------------------------------------------------------------------------
+
+
+def used_mb(connection: Any, domains: Iterable[DomainView], meminfo: Path = MEMINFO) -> int:
+    """Total less free, buffers and cached; where the hypervisor does not tell, the sum of what runs. With Xen the
+    compute is in dom0, whose own figures `meminfo` has.
+    """
+    if connection.getType() == "Xen":
+        return xen_used_mb(
+            (
+                (domain.ID(), domain.info()[2])
+                for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)
+            ),
+            read_meminfo(meminfo.read_text()),
+        )
+    try:
+        stats = connection.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
+            raise
+        return sum(domain.memory_mb for domain in domains if domain.power_state == PowerState.RUNNING)
+    return host_used_mb(stats)
+
+
+def host_used_mb(stats: dict[str, int]) -> int:
+    """Of libvirt's node memory statistics, in KiB. Pure."""
+    return (stats["total"] - stats["free"] - stats.get("buffers", 0) - stats.get("cached", 0)) // KIB_IN_MB
+
+
+def xen_used_mb(domains: Iterable[tuple[int, int]], dom0: Mapping[str, int]) -> int:
+    """Of each running domain its id and memory; of dom0, whose id is 0, only what it cannot give up counts. All in
+    KiB. Pure.
+    """
+    free = sum(dom0.get(name, 0) for name in _FREE)
+    return sum(kib - free if number == 0 else kib for number, kib in domains) // KIB_IN_MB
+
+
+def read_meminfo(text: str) -> dict[str, int]:
+    """The lines of /proc/meminfo, in KiB. Pure."""
+    lines = (line.partition(":") for line in text.splitlines())
+    return {name: int(words[0]) for name, _, rest in lines if (words := rest.split()) and words[0].isdecimal()}

@@ -5,11 +5,14 @@ from oslo_config import cfg
 from minova.errors import InvalidConfiguration
 from minova.hardware.cpu_sets import CpuSets, cpu_sets
 from minova.objects.numa import CPUs, NUMATopology
-from minova.virt.libvirt.capabilities import Capabilities
-from minova.virt.libvirt.guest_xml import HostSettings
-from minova.virt.libvirt.numa_xml import HostCells
+from minova.virt.libvirt.consoles import SerialConsoles
+from minova.virt.libvirt.inventory.capabilities import Capabilities
+from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
+from minova.virt.libvirt.xml.guest_xml import HostSettings
+from minova.virt.libvirt.xml.numa_xml import HostCells
 
 CACHE_MODES = ("none", "writethrough", "writeback", "directsync", "unsafe", "default")
+_NO_OFFER = GuestOffer()
 _URIS = {"test": "test:///default"}
 
 
@@ -35,8 +38,19 @@ def cells_of(topology: NUMATopology | None, sets: CpuSets) -> HostCells:
     )
 
 
+def machine_types_of(conf: cfg.ConfigOpts) -> dict[str, str]:
+    """Those that the configuration names, by architecture."""
+    return _pairs("hw_machine_type", conf.libvirt.hw_machine_type)
+
+
 def settings_from(
-    conf: cfg.ConfigOpts, host: str, capabilities: Capabilities, cpus: frozenset[int], *, direct_io: bool
+    conf: cfg.ConfigOpts,
+    host: str,
+    capabilities: Capabilities,
+    cpus: frozenset[int],
+    *,
+    direct_io: bool,
+    offer: GuestOffer = _NO_OFFER,
 ) -> HostSettings:
     """What holds for every guest of this host. InvalidConfiguration names the option that cannot work here."""
     virt_type = conf.libvirt.virt_type
@@ -54,13 +68,25 @@ def settings_from(
         virt_type=virt_type,
         cpu_mode=conf.libvirt.cpu_mode,
         cpu_models=tuple(conf.libvirt.cpu_models),
-        machine_types=_pairs("hw_machine_type", conf.libvirt.hw_machine_type),
+        machine_types=machine_types_of(conf),
         machines=capabilities.machines_of(virt_type),
         disk_cache=_cache_mode(conf, direct_io),
         pinned=sets.shared if sets.limited else None,
         cells=cells_of(capabilities.numa_topology, sets),
         vnc_listen=str(conf.vnc.server_listen) if conf.vnc.enabled else None,
+        serial=_serial(conf) if conf.serial_console.enabled else None,
+        bridges=dict(conf.networks.bridge_mappings),
+        rng_device=conf.libvirt.rng_dev_path,
+        uefi=offer.uefi,
+        secure_boot=offer.secure_boot,
     )
+
+
+def _serial(conf: cfg.ConfigOpts) -> SerialConsoles:
+    first, last = map(int, conf.serial_console.port_range.split(":"))
+    if not 0 < first <= last < 2**16:
+        raise InvalidConfiguration(f"[serial_console] port_range = {first}:{last}: it must be FIRST:LAST, up to 65535")
+    return SerialConsoles(listen=str(conf.serial_console.server_listen), ports=(first, last))
 
 
 def _cache_mode(conf: cfg.ConfigOpts, direct_io: bool) -> str:

@@ -33,7 +33,7 @@ from tests.fakes.hypervisor import Hypervisor
 HOST = "node"
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=1, root_gb=0)
 IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)
-RATIOS = {"cpu_allocation_ratio": 100.0, "ram_allocation_ratio": 10.0, "reserved_host_memory_mb": 0}
+RATIOS: dict[str, Any] = {"cpu_allocation_ratio": 100.0, "ram_allocation_ratio": 10.0, "reserved_host_memory_mb": 0}
 AUDITS, CLAIMS = 30, 30
 
 

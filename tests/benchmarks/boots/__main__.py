@@ -42,7 +42,7 @@ class Client:
         return answer.json() if answer.data else None
 
     def create(self, name: str, image: str, count: int = 1) -> list[str]:
-        server: dict[str, Any] = {"name": name, "flavorRef": "1", "imageRef": image, "networks": "none"}
+        server: dict[str, Any] = {"name": name, "flavorRef": "1", "imageRef": image}
         if count == 1:
             return [self.ask("POST", "/v2.1/servers", {"server": server})["server"]["id"]]
         server |= {"min_count": count, "max_count": count, "return_reservation_id": True}

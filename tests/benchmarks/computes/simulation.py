@@ -39,9 +39,9 @@ class Compute:
         self.audit()
 
     def beat(self) -> float:
-        told = self._conductor.heartbeat(service_context(), host=self._host, binary=BINARY, down_reason=None)
-        self._audit_interval = max(AUDIT_INTERVAL, told.audit_interval)
-        return float(told.heartbeat_interval)
+        answer = self._conductor.heartbeat(service_context(), host=self._host, binary=BINARY, down_reason=None)
+        self._audit_interval = max(AUDIT_INTERVAL, answer.audit_interval)
+        return float(answer.heartbeat_interval)
 
     def audit(self) -> float:
         self._tracker.update_available_resource(service_context())

@@ -87,11 +87,11 @@ class Wire:
                 continue
 
     def _answered(self, body: Any, _message: Any) -> None:
-        said = json.loads(body["oslo.message"])
-        waiting = self._waiting.get(said["_msg_id"])
-        if waiting is None or not said["ending"]:
+        message = json.loads(body["oslo.message"])
+        waiting = self._waiting.get(message["_msg_id"])
+        if waiting is None or not message["ending"]:
             return
-        if said["failure"]:
-            waiting.set_exception(MinovaError(json.loads(said["failure"])["message"]))
+        if message["failure"]:
+            waiting.set_exception(MinovaError(json.loads(message["failure"])["message"]))
         else:
-            waiting.set_result(said["result"])
+            waiting.set_result(message["result"])

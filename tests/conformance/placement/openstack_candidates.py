@@ -69,8 +69,8 @@ class OpenStack:
     def fill(self, cloud: dict[str, Any]) -> None:
         for provider in cloud["providers"]:
             uuid = provider["uuid"]
-            asked = {"uuid": uuid, "name": uuid, "parent_provider_uuid": provider["parent"]}
-            self.must("POST", "/resource_providers", asked)
+            body = {"uuid": uuid, "name": uuid, "parent_provider_uuid": provider["parent"]}
+            self.must("POST", "/resource_providers", body)
             path = f"/resource_providers/{uuid}"
             put = {"resource_provider_generation": 0, "inventories": provider["inventories"]}
             made = self.must("PUT", f"{path}/inventories", put)
@@ -80,25 +80,25 @@ class OpenStack:
             put = {"resource_provider_generation": generation, "aggregates": provider["aggregates"]}
             self.must("PUT", f"{path}/aggregates", put)
         for uuid, allocations in cloud["consumers"].items():
-            asked = {
+            body = {
                 "allocations": allocations,
                 "project_id": "p",
                 "user_id": "u",
                 "consumer_generation": None,
                 "consumer_type": "INSTANCE",
             }
-            self.must("PUT", f"/allocations/{uuid}", asked)
+            self.must("PUT", f"/allocations/{uuid}", body)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         openstack = OpenStack(f"{folder}/placement.sqlite")
         for line in sys.stdin:
-            asked = json.loads(line)
+            request = json.loads(line)
             openstack.empty()
-            openstack.fill(asked["cloud"])
+            openstack.fill(request["cloud"])
             answers = []
-            for version, query in asked["queries"]:
+            for version, query in request["queries"]:
                 try:
                     answers.append(
                         openstack.call("GET", f"/allocation_candidates?{query}", version=f"placement {version}")

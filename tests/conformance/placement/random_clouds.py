@@ -82,8 +82,8 @@ def query(draw: random.Random, cloud: dict[str, Any]) -> tuple[str, str]:
         classes[suffix] = set()
         if not resourceless:
             classes[suffix] = set(draw.sample(CLASSES, draw.randint(1, 2 if suffix else 3)))
-            asked = ",".join(f"{name}:{draw.randint(1, 3)}" for name in sorted(classes[suffix]))
-            parts.append((f"resources{suffix}", asked))
+            message = ",".join(f"{name}:{draw.randint(1, 3)}" for name in sorted(classes[suffix]))
+            parts.append((f"resources{suffix}", message))
         parts += _filters(draw, cloud, suffix, version, resourceless)
     parts += _wide(draw, version, suffixes, classes)
     return text, urlencode(parts)

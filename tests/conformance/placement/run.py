@@ -146,13 +146,13 @@ def serving(program: str, with_cors: bool) -> Iterator[str]:
 
 def _url(process: "subprocess.Popen[str]") -> str:
     """From the line that says it is ready; its log lines come there too."""
-    said = []
+    lines = []
     for text in process.stdout or ():
         found = re.search(r"is ready: (http://\S+)", text)
         if found is not None:
             return found[1]
-        said.append(text)
-    raise SystemExit(f"the server did not start: {''.join(said)}")
+        lines.append(text)
+    raise SystemExit(f"the server did not start: {''.join(lines)}")
 
 
 if __name__ == "__main__":

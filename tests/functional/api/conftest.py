@@ -13,11 +13,20 @@ from minova import errors
 from minova.api.app import App, make_app
 from minova.context import RequestContext
 from minova.db.engine import Database
+from minova.objects.console import ConsoleAddress
+from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.node_audit import NodeAudit
 from tests.fakes.row_conductor import RowConductor
 from tests.tables import create_all
 
 Json = dict[str, Any]
+# For requests whose answers have minova's own fields, and those of later microversions.
+ALL_FIELDS: dict[str, Any] = {"headers": {"X-Minova-Fields": "all"}}
+
+
+def at(version: str) -> dict[str, Any]:
+    """For requests with this microversion of Compute."""
+    return {"headers": {"OpenStack-API-Version": f"compute {version}"}}
 
 
 class Consoles:
@@ -25,6 +34,8 @@ class Consoles:
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
+        self.addresses = {kind: ConsoleAddress(host="127.0.0.1", port=5900) for kind in ("novnc", "serial")}
+        self.diagnostics: dict[str, GuestDiagnostics | Exception] = {}
         self.asked: list[tuple[str, str, int | None]] = []
         self.audits: dict[tuple[str, str], NodeAudit] = {}
 
@@ -37,6 +48,17 @@ class Consoles:
                 if instance_uuid not in consoles.texts:
                     raise errors.NotFound(f"No domain {instance_uuid}")
                 return consoles.texts[instance_uuid]
+
+            def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
+                if instance_uuid not in consoles.texts:
+                    raise errors.NotFound(f"No domain {instance_uuid}")
+                return consoles.addresses[console_type]
+
+            def get_diagnostics(self, ctx: RequestContext, instance_uuid: str) -> GuestDiagnostics:
+                answer = consoles.diagnostics.get(instance_uuid, GuestDiagnostics(driver="fake"))
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
 
             def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
                 return consoles.audits[host, node]

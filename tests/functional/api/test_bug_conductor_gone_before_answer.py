@@ -17,6 +17,7 @@ from minova.contracts.conductor import ConductorApi, ForApi
 from tests.functional.api.conftest import Cloud
 from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.tables import make_tables
+from tests.unit.api.compute.test_public_keys import ED25519
 
 TINY = {"name": "tiny", "id": "1", "ram": 128, "vcpus": 1, "disk": 1}
 
@@ -86,8 +87,8 @@ def image_of(api: Conductors) -> str:
 @pytest.mark.parametrize("headers", [{}, {"X-Minova-Request-UUID": "0e7a4e5c-7a3e-4c43-9ac1-5f0c2a5a7e11"}])
 def test_servers_are_created_once_and_deleted(api: Conductors, headers: dict[str, str]) -> None:
     api.ask("POST", "/v2.1/flavors", {"flavor": TINY})
-    asked = {"name": "vm", "flavorRef": "1", "imageRef": image_of(api), "networks": "none"}
-    made = api.ask("POST", "/v2.1/servers", {"server": asked}, headers=headers)["server"]["id"]
+    body = {"name": "vm", "flavorRef": "1", "imageRef": image_of(api)}
+    made = api.ask("POST", "/v2.1/servers", {"server": body}, headers=headers)["server"]["id"]
     assert [each["id"] for each in api.cloud.get("/v2.1/servers")["servers"]] == [made]
     api.ask("DELETE", f"/v2.1/servers/{made}")
     api.harness.settle()
@@ -114,6 +115,14 @@ def test_flavors(api: Conductors) -> None:
     assert api.cloud.get("/v2.1/flavors")["flavors"] == []
 
 
+def test_access_to_a_flavor(api: Conductors) -> None:
+    api.ask("POST", "/v2.1/flavors", {"flavor": TINY | {"os-flavor-access:is_public": False}})
+    expected = {"flavor_access": [{"flavor_id": "1", "tenant_id": "acme"}]}
+    assert api.ask("POST", "/v2.1/flavors/1/action", {"addTenantAccess": {"tenant": "acme"}}) == expected
+    removed = api.ask("POST", "/v2.1/flavors/1/action", {"removeTenantAccess": {"tenant": "acme"}})
+    assert removed == {"flavor_access": []}
+
+
 def test_another_flavor_with_the_same_name_is_still_refused(api: Conductors) -> None:
     api.ask("POST", "/v2.1/flavors", {"flavor": TINY})
     status, answer = api.cloud.ask("POST", "/v2.1/flavors", {"flavor": TINY | {"ram": 256}})
@@ -122,8 +131,8 @@ def test_another_flavor_with_the_same_name_is_still_refused(api: Conductors) -> 
 
 
 def test_aggregates(api: Conductors) -> None:
-    asked = {"name": "racks", "availability_zone": "north"}
-    made = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": asked})["aggregate"]
+    body = {"name": "racks", "availability_zone": "north"}
+    made = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": body})["aggregate"]
     assert made["availability_zone"] == "north"
     path = f"/v2.1/os-aggregates/{made['id']}"
     assert api.ask("POST", f"{path}/action", {"add_host": {"host": "a"}})["aggregate"]["hosts"] == ["a"]
@@ -137,8 +146,8 @@ def test_aggregates(api: Conductors) -> None:
 
 def test_a_host_of_another_zone_is_still_refused(api: Conductors) -> None:
     for name in ("north", "south"):
-        asked = {"name": name, "availability_zone": name}
-        made = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": asked})["aggregate"]
+        body = {"name": name, "availability_zone": name}
+        made = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": body})["aggregate"]
         path = f"/v2.1/os-aggregates/{made['id']}/action"
         status, answer = api.cloud.ask("POST", path, {"add_host": {"host": "a"}})
         assert status == (200 if name == "north" else 409), answer
@@ -165,17 +174,37 @@ def test_services(api: Conductors) -> None:
 
 def test_a_server_group_is_deleted_and_not_made_twice(api: Conductors) -> None:
     """Nothing tells a second call from the wish for a second group of the same name. So it is not repeated."""
-    asked = {"server_group": {"name": "web", "policies": ["anti-affinity"]}}
-    status, answer = api.cloud.ask("POST", "/v2.1/os-server-groups", asked)
+    body = {"server_group": {"name": "web", "policies": ["anti-affinity"]}}
+    status, answer = api.cloud.ask("POST", "/v2.1/os-server-groups", body)
     assert status == 200, answer
     assert "create_server_group" not in api.first.lost
     api.ask("DELETE", f"/v2.1/os-server-groups/{answer['server_group']['id']}")
     assert api.cloud.get("/v2.1/os-server-groups")["server_groups"] == []
 
 
+@pytest.mark.parametrize("more", [{"public_key": ED25519}, {}], ids=["imported", "generated"])
+def test_a_key_pair_is_made_once_and_deleted(api: Conductors, more: dict[str, str]) -> None:
+    """Of a generated one the private key is answered, which the second call does not make anew."""
+    made = api.ask("POST", "/v2.1/os-keypairs", {"keypair": {"name": "mine", **more}})["keypair"]
+    assert ("private_key" in made) is (not more)
+    assert api.cloud.get("/v2.1/os-keypairs/mine")["keypair"]["fingerprint"] == made["fingerprint"]
+    status, answer = api.cloud.ask("POST", "/v2.1/os-keypairs", {"keypair": {"name": "mine"}})
+    assert status == 409, answer
+    api.ask("DELETE", "/v2.1/os-keypairs/mine")
+    assert api.cloud.get("/v2.1/os-keypairs")["keypairs"] == []
+
+
 def test_each_call_of_the_api_is_either_repeated_or_known_not_to_be() -> None:
     of_api = vars(ForApi).keys() & methods_of(ConductorApi).keys()
-    assert of_api - set(_LOOKS) == {"create_server_group"}
+    sent_once = {
+        "create_server_group",
+        "create_network",
+        "create_subnet",
+        "create_port",
+        "create_security_group",
+        "create_security_group_rule",
+    }
+    assert of_api - set(_LOOKS) == sent_once
     assert set(_LOOKS) <= of_api
 
 
@@ -184,7 +213,7 @@ class Silent:
         self.error = error
         self.asked = 0
 
-    def delete_server(self, ctx: RequestContext, instance_uuid: str) -> None:
+    def delete_server(self, ctx: RequestContext, instance_uuid: str, override_lock: bool = False) -> None:
         self.asked += 1
         raise self.error
 

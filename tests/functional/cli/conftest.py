@@ -13,7 +13,7 @@ from minova.cli.main import main
 from tests.fakes.api_server import ApiServer
 from tests.functional.api.conftest import Cloud
 
-VARIABLES = ("MINOVA_URL", "MINOVA_USERNAME", "MINOVA_PASSWORD", "MINOVA_CACERT")
+VARIABLES = ("MINOVA_URL", "MINOVA_USERNAME", "MINOVA_PASSWORD", "MINOVA_CACERT", "OS_CLOUD", "OS_AUTH_URL")
 
 
 class CommandResult(NamedTuple):

@@ -19,6 +19,7 @@ def test_flavor_create_with_all_its_sizes(api: ApiServer, cli: Cli) -> None:
     assert result.code == 0, result.err
     assert json.loads(result.out) == {
         "id": "7",
+        "description": None,
         "name": "big",
         "ram": 2048,
         "disk": 10,

@@ -140,6 +140,14 @@ def test_more_groups_than_a_page_has(cloud: Cloud, minova: Cli) -> None:
     assert len(json_output(minova("server", "group", "list", *JSON))) == 1001
 
 
+def test_description_of_a_flavor(minova: Cli) -> None:
+    made = json_output(minova("flavor", "create", "said", "--description", "for the shop", *JSON))
+    assert made["description"] == "for the shop"
+    succeed(minova("flavor", "set", "said", "--description", "for all"))
+    assert json_output(minova("flavor", "show", "said", *JSON))["description"] == "for all"
+    assert minova("flavor", "set", "said").code == 2
+
+
 def test_properties_of_a_flavor(minova: Cli) -> None:
     succeed(minova("flavor", "create", "tiny", "--property", "a=1"))
     succeed(minova("flavor", "set", "tiny", "--property", "hw:cpu_policy=dedicated", "--property", "a=2"))

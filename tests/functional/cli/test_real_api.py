@@ -36,6 +36,7 @@ def test_a_flavor_with_its_properties(minova: Cli) -> None:
     flavor = json_output(minova("flavor", "show", "big", "-f", "json"))
     assert flavor == {
         "id": "7",
+        "description": None,
         "name": "big",
         "ram": 2048,
         "disk": 10,
@@ -105,6 +106,19 @@ def test_create_waits_shows_and_deletes(cloud: Cloud, stocked: Cli) -> None:
     succeed(stocked("server", "delete", "web", "--wait"))
     assert json_output(stocked("server", "list", "-f", "json")) == []
     assert "There is no server with the name or ID 'web'" in stocked("server", "show", "web").err
+
+
+def test_ephemeral_disks_and_swap_of_a_new_server(cloud: Cloud, stocked: Cli) -> None:
+    size = ("--ram", "128", "--vcpus", "1", "--disk", "1", "--ephemeral", "3", "--swap", "64")
+    succeed(stocked("flavor", "create", "roomy", *size))
+    create = ("server", "create", "web", "--flavor", "roomy", "--image", "guest")
+    succeed(stocked(*create, "--ephemeral", "size=1,format=ext3", "--swap", "32"))
+    assert cloud.conductor.requests[-1].block_device_mapping == (
+        {"size_mb": 1024, "guest_format": "ext3", "bus": None},
+        {"size_mb": 32, "guest_format": "swap", "bus": None},
+    )
+    assert "larger than the instance type allows" in stocked(*create, "--ephemeral", "size=4").err
+    assert "'large' is not a disk such as size=1,format=ext4" in stocked(*create, "--ephemeral", "large").err
 
 
 def test_several_at_once(cloud: Cloud, stocked: Cli) -> None:
@@ -214,3 +228,20 @@ def test_hypervisors_and_services(cloud: Cloud, minova: Cli) -> None:
     assert (row["Status"], row["State"], row["Disabled Reason"]) == ("disabled", "down", "new fan")
     succeed(minova("service", "set", "h1", "--enable"))
     assert json_output(minova("service", "list", "-f", "json"))[0]["Status"] == "enabled"
+
+
+def test_names_find_soft_deleted_servers_to_restore_and_to_delete_for_good(stocked: Cli, cloud: Cloud) -> None:
+    succeed(stocked(*CREATE))
+    uuid = json_output(stocked("server", "show", "web", "-f", "json"))["id"]
+    cloud.conductor.edit(uuid, vm_state="soft-delete", task_state=None)
+    assert stocked("server", "stop", "web").code == 1
+    succeed(stocked("server", "restore", "web"))
+    assert cloud.conductor.actions == [(uuid, "restore", {})]
+    succeed(stocked(*CREATE))
+    succeed(stocked("server", "restore", "web"))  # the other one of this name cannot be restored
+    assert [action[0] for action in cloud.conductor.actions] == [uuid, uuid]
+    refused = stocked("server", "delete", "--force", "web")
+    assert (refused.code, "2 servers have the name" in refused.err) == (1, True)
+    succeed(stocked("server", "delete", "web"))
+    succeed(stocked("server", "delete", "--force", uuid, "web"))
+    assert cloud.conductor.forced == [uuid]

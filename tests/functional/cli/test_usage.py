@@ -17,8 +17,11 @@ from tests.functional.cli.conftest import Cli
         (("srever", "list"), "'srever list' is not a command. Did you mean server list"),
         (("flavor", "crate", "x"), "Did you mean flavor create"),
         (("server", "frobnicate", "x"), "'server frobnicate x' is not a command."),
-        (("server",), "'server' is not complete. Its commands: server console log, server create"),
-        (("server", "console"), "'server console' is not complete. Its commands: server console log."),
+        (("server",), "'server' is not complete. Its commands: server add security group, server backup create"),
+        (
+            ("server", "console"),
+            "'server console' is not complete. Its commands: server console connect, server console log,",
+        ),
         (("--ulr", "x", "server", "list"), "unknown option --ulr. Did you mean --url?"),
         (("server", "list", "--lmit", "3"), "unknown option --lmit. Did you mean --limit?"),
         (("server", "list", "--url", "foo"), "'foo' is not a URL such as http://127.0.0.1:8774"),
@@ -195,6 +198,6 @@ def test_completion_for_bash(cli_without_api: Cli) -> None:
     result = cli_without_api("complete")
     assert result.code == 0
     assert (
-        "cmds='aggregate availability capacity complete flavor help hypervisor image quota server service'"
+        "cmds='aggregate availability capacity complete flavor help hypervisor image keypair network port quota security server service subnet'"
         in result.out
     )

@@ -45,6 +45,67 @@ def test_a_server_from_its_creation_to_its_end(stocked: Cli) -> None:
     assert json_output(stocked("hypervisor", "show", "h2", "-f", "json"))["running_vms"] == 0
 
 
+def test_server_has_what_its_command_line_says(stocked: Cli) -> None:
+    words = ("--tag", "red", "--tag", "old", "--description", "of the shop", "--hostname", "web-1", "--host", "h2")
+    made = json_output(stocked("server", "create", "said", *TINY, *words, "--wait", "-f", "json"))
+    assert (made["OS-EXT-SRV-ATTR:host"], made["description"], made["hostname"]) == ("h2", "of the shop", "web-1")
+    assert sorted(made["tags"]) == ["old", "red"]
+    node = made["OS-EXT-SRV-ATTR:hypervisor_hostname"]
+    other = json_output(
+        stocked("server", "create", "other", *TINY, "--hypervisor-hostname", node, "--wait", "-f", "json")
+    )
+    assert other["OS-EXT-SRV-ATTR:hypervisor_hostname"] == node
+    for place in (
+        ("--host", "h9"),
+        ("--hypervisor-hostname", "h9"),
+        ("--host", "h1", "--availability-zone", "nova:h1"),
+    ):
+        assert stocked("server", "create", "never", *TINY, *place).code != 0
+
+    changes = ("--description", "mended", "--hostname", "web-2", "--tag", "new", "--password", "s3cret")
+    succeed(stocked("server", "set", "said", *changes))
+    succeed(stocked("server", "unset", "said", "--tag", "red"))
+    shown = json_output(stocked("server", "show", "said", "--topology", "-f", "json"))
+    assert (shown["description"], shown["hostname"], sorted(shown["tags"])) == ("mended", "web-2", ["new", "old"])
+    assert shown["topology"]["nodes"] == []
+    refused = stocked("server", "unset", "said", "--tag", "red", "--description")
+    assert (refused.code, "has no tag red; nothing was unset" in refused.err) == (1, True)
+    succeed(stocked("server", "unset", "said", "--all-tags", "--description"))
+    shown = json_output(stocked("server", "show", "said", "-f", "json"))
+    assert (shown.get("description"), shown["tags"]) == (None, [])
+    assert stocked("server", "set", "said").code == stocked("server", "unset", "said").code == 2
+
+    assert json_output(stocked("server", "show", "said", "--diagnostics", "-f", "json"))["driver"] == "fake"
+    succeed(stocked("server", "lock", "said", "--reason", "it is mended"))
+    assert json_output(stocked("server", "show", "said", "-f", "json"))["locked_reason"] == "it is mended"
+    succeed(stocked("server", "unlock", "said"))
+    events = json_output(stocked("server", "event", "list", "said", "-f", "json"))
+    assert [event["Action"] for event in events] == ["unlock", "lock", "changePassword", "create"]
+    none = stocked("server", "event", "list", "said", "--changes-since", "2999-01-01T00:00:00Z", "-f", "json")
+    assert json_output(none) == []
+    succeed(stocked("server", "delete", "said", "other", "--wait"))
+
+
+def test_a_server_is_renamed_marked_locked_and_its_history_read(stocked: Cli) -> None:
+    json_output(stocked("server", "create", "old", *TINY, "--wait", "-f", "json"))
+    succeed(stocked("server", "set", "old", "--name", "mid", "--property", "a=1", "--property", "b=2"))
+    succeed(stocked("server", "rename", "mid", "new"))
+    succeed(stocked("server", "unset", "new", "--property", "a"))
+    assert json_output(stocked("server", "show", "new", "-f", "json"))["properties"] == {"b": "2"}
+    for words in (("unset", "new", "--property", "a"), ("set", "new"), ("lock", "new", "unknown")):
+        assert stocked("server", *words).code
+    succeed(stocked("server", "lock", "new"))
+    succeed(stocked("server", "unlock", "new"))
+    succeed(stocked("server", "set", "new", "--state", "error"))
+    assert json_output(stocked("server", "show", "new", "-f", "json"))["status"] == "ERROR"
+    events = json_output(stocked("server", "event", "list", "new", "--long", "-f", "json"))
+    assert [event["Action"] for event in events] == ["reset_state", "unlock", "lock", "create"]
+    assert {(event["User ID"], event["Result"]) for event in events} == {("admin", "Success")}
+    shown = json_output(stocked("server", "event", "show", "new", events[-1]["Request ID"], "-f", "json"))
+    assert [event["event"] for event in shown["events"]] == ["build_and_run_instance"]
+    succeed(stocked("server", "delete", "new", "--wait"))
+
+
 def test_several_servers_go_to_both_hosts(stocked: Cli) -> None:
     rows = json_output(
         stocked("server", "create", "n", "--flavor", "tiny", "--image", "guest", "--max", "6", "--wait", "-f", "json")

@@ -114,7 +114,7 @@ def test_computes_that_die_after_the_end_and_before_the_decision(world: World, e
 
 @pytest.mark.parametrize("seconds", [10.0, 10_000.0])
 @pytest.mark.parametrize("claimed", [True, False], ids=["claimed", "only accepted"])
-def test_a_move_that_nobody_goes_on_with_ends_in_error(world: World, claimed: bool, seconds: float) -> None:
+def test_a_move_that_is_not_continued_ends_in_error(world: World, claimed: bool, seconds: float) -> None:
     if claimed:
         uuid, source, _ = begin_move(world)
     else:

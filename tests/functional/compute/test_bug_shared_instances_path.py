@@ -16,9 +16,10 @@ from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState, VmState
-from minova.virt.driver import NO_ROW, RowHost
-from minova.virt.libvirt import disk_owner
-from minova.virt.libvirt.disks import Base, Disks
+from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
+from minova.virt.libvirt.storage import disk_owner
+from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disks import Disks
 from tests.fakes.computes import CTX, FakeImages, configured
 from tests.fakes.conductor import FakeConductor
 from tests.fakes.hypervisor import Hypervisor
@@ -44,9 +45,11 @@ class HostOnStorage(Hypervisor):
         self.disks.check()
         disk_owner.register_host(self.disks.path, host)
 
-    def prepare(self, instance: Instance, node: str, attempt: int, image_path: Path | None) -> None:
+    def prepare(
+        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+    ) -> None:
         self.frozen()
-        super().prepare(instance, node, attempt, image_path)
+        super().prepare(instance, node, attempt, image_path, data)
         self.disks.make(instance, Base(path=self.base, disk_format="raw", virtual_size=1 << 20), self.host, attempt)
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:

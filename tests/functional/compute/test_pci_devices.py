@@ -72,7 +72,7 @@ def test_that_a_used_device_is_gone_is_told_once(world: World, caplog: pytest.Lo
     host = str(row(world, uuid).host)
     ((address, _),) = [item for item in audited(world, host).items() if item[1][1] == uuid]
     caplog.clear()
-    # One that nobody has is nobody's loss.
+    # A device without a user is no loss.
     free = next(one for one in (f"{VF}0", f"{VF}1") if one != address)
     world.machines[host].gone = frozenset({address, free})
     for _ in range(3):

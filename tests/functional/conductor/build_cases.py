@@ -2,11 +2,13 @@
 
 import msgspec
 import pytest
+from sqlalchemy import select
 
 from minova import errors
 from minova.db import models
 from minova.objects.failures import UNKNOWN, text_of
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, request
+from tests.functional.conductor.network_cases import network, subnet
 from tests.functional.scheduler.cloud import named
 
 REQUEST = named("a client's own")
@@ -36,8 +38,10 @@ class CreateCases:
         )
 
     def test_the_message_carries_all_that_was_asked(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        subnet(harness, blue, "10.1.0.0/24")
         carried = {
-            "requested_networks": ({"uuid": "net"},),
+            "requested_networks": ({"network_id": blue.id},),
             "security_groups": ("default",),
             "injected_files": ({"path": "/x", "contents": "eA=="},),
             "admin_password": "secret",
@@ -45,6 +49,7 @@ class CreateCases:
         (uuid,) = harness.create(1, user_data="dXNlcg==", **carried)
         (build,) = harness.hosts["a"].builds
         assert {name: getattr(build, name) for name in carried} == carried
+        assert [one.network_id for one in build.instance.network_info] == [blue.id]
         assert build.instance.image == IMAGE
         assert build.instance.flavor == FLAVOR
         assert build.instance.user_data == "dXNlcg=="
@@ -53,10 +58,48 @@ class CreateCases:
         assert [one.host for one in build.alternates] == ["b", "c"]
         assert build.request_spec.retry.hosts == (("a", "a-node"),)
 
+    def test_passwords_and_files_are_kept_until_the_builds_are_over(self, harness: ConductorHarness) -> None:
+        secrets = {"injected_files": ({"path": "/x", "contents": "eA=="},), "admin_password": "s3cret"}
+        asked = request(2, config_drive=True, request_uuid=REQUEST, body_hash="1", **secrets)
+        made = harness.conductor.create_servers(CTX, request=asked)
+        assert made.admin_password == "s3cret"
+        harness.settle()
+        first, second = made.instance_uuids
+        purge = harness.conductor.collaborators.purge
+        purge.forget_secrets()
+        harness.build("a", first)
+        purge.forget_secrets()
+        assert harness.conductor.create_servers(CTX, request=asked) == made
+        harness.fail("a", second)
+        (again,) = harness.hosts["b"].builds
+        assert {name: getattr(again, name) for name in secrets} == secrets
+        harness.build("b", second, 2)
+        purge.forget_secrets()
+        assert harness.count(models.RequestSecrets) == 0
+        with harness.db.read() as session:
+            assert "s3cret" not in str([row.carried for row in session.scalars(select(models.RequestSpecRow))])
+        assert harness.conductor.create_servers(CTX, request=asked).admin_password is None
+
+    def test_no_config_drive_is_promised_while_a_compute_knows_none(self, harness: ConductorHarness) -> None:
+        servers = harness.conductor.collaborators.servers
+        servers._levels = lambda: {"compute": "1.2"}
+        with pytest.raises(errors.PeerTooOld, match=r"Config drives need compute 1\.3, and the oldest .* has 1\.2"):
+            harness.conductor.create_servers(CTX, request=request(1, config_drive=True))
+        harness.create(1)
+        servers._levels = lambda: {"compute": "1.3"}
+        harness.create(1, config_drive=True)
+
+    def test_the_message_names_the_zone_of_the_host(self, harness: ConductorHarness) -> None:
+        aggregate = harness.conductor.create_aggregate(CTX, name="n", metadata={"availability_zone": "north"})
+        harness.conductor.add_host_to_aggregate(CTX, aggregate_id=aggregate.id, host="a")
+        harness.create(1, config_drive=True)
+        harness.create(1)
+        assert [build.availability_zone for build in harness.hosts["a"].builds] == ["north", ""]
+
     def test_the_same_request_again_makes_nothing_twice(self, harness: ConductorHarness) -> None:
-        asked = request(2, request_uuid=REQUEST, body_hash="1")
-        first = harness.conductor.create_servers(CTX, request=asked)
-        assert harness.conductor.create_servers(CTX, request=asked) == first
+        server_request = request(2, request_uuid=REQUEST, body_hash="1")
+        first = harness.conductor.create_servers(CTX, request=server_request)
+        assert harness.conductor.create_servers(CTX, request=server_request) == first
         assert harness.count(models.Instance) == 2
         assert len(harness.waiting) == 1
 

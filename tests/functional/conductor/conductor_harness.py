@@ -23,9 +23,12 @@ from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView,
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.objects.server_actions import ACTIONS, BY_KIND, SHELVE
 from minova.objects.server_request import CreateServers
 from minova.objects.service import Service
+from minova.objects.states import VmState
 from tests import limits
+from tests.fakes.action_arguments import asked_with, power_state_after
 from tests.functional.conductor.fakes import FakeHost, FakeScheduler
 from tests.functional.scheduler.cloud import named
 
@@ -79,7 +82,8 @@ class ConductorHarness:
         conf([], project="minova", default_config_files=[])
         for name, limit in limits.UNLIMITED.items():
             conf.set_override(name, limit, group="quota")
-        for name, value in self.options.items():
+        # Each action by itself: what follows a shelve has tests of its own.
+        for name, value in ({"shelved_offload_time": -1} | self.options).items():
             group, _, option = name.rpartition("__")
             conf.set_override(option, value, group=group or None)
         return conf
@@ -168,15 +172,15 @@ class ConductorHarness:
         return self.conductor.claim_instance(CTX, instance_uuid=uuid, attempt=attempt, node=node)
 
     def succeed(self, host: str, uuid: str, attempt: int = 1) -> None:
-        said: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
-        self.conductor.build_succeeded(CTX, **said, power_state=1)
+        report: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
+        self.conductor.build_succeeded(CTX, **report, power_state=1)
 
     def build(self, host: str, uuid: str, attempt: int = 1) -> None:
         """All that a host says of a build that goes well."""
-        said: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
+        report: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
         self.claim(host, uuid, attempt)
         for step in ("block_device_mapping", "spawning"):
-            self.conductor.begin_attempt(CTX, **said, step=step)
+            self.conductor.begin_attempt(CTX, **report, step=step)
         self.succeed(host, uuid, attempt)
 
     def fail(
@@ -188,8 +192,8 @@ class ConductorHarness:
         retriable: bool = True,
         kind: str = "",
     ) -> None:
-        said: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
-        self.conductor.build_failed(CTX, **said, reason=reason, retriable=retriable, kind=kind)
+        report: dict[str, Any] = {"instance_uuid": uuid, "attempt": attempt, "host": host}
+        self.conductor.build_failed(CTX, **report, reason=reason, retriable=retriable, kind=kind)
 
     # -- users -----------------------------------------------------------------------------------------------------
 
@@ -207,17 +211,38 @@ class ConductorHarness:
     def delete(self, uuid: str) -> None:
         self.conductor.delete_server(CTX, instance_uuid=uuid)
 
-    def act(self, uuid: str, name: str) -> int:
+    def act(self, uuid: str, kind: str) -> int:
         """Ask for a server action; answers its id."""
-        self.conductor.start_action(CTX, instance_uuid=uuid, action=name)
+        arguments = asked_with(BY_KIND[kind]) if kind in BY_KIND else {}
+        self.conductor.start_action(CTX, instance_uuid=uuid, action=kind, arguments=arguments)
         return self.action_id(uuid)
 
-    def acted(self, uuid: str, name: str, host: str = "a") -> None:
+    def acted(self, uuid: str, kind: str, host: str = "a") -> None:
         """Ask for a server action, which its host does."""
-        power_state = {"stop": 4, "start": 1}[name]
-        said: dict[str, Any] = {"instance_uuid": uuid, "action_id": self.act(uuid, name), "host": host}
-        self.conductor.begin_action(CTX, **said)
-        self.conductor.action_succeeded(CTX, **said, power_state=power_state)
+        report: dict[str, Any] = {"instance_uuid": uuid, "action_id": self.act(uuid, kind), "host": host}
+        self.conductor.begin_action(CTX, **report)
+        if BY_KIND[kind] is SHELVE:
+            self.upload(uuid)
+        self.conductor.action_succeeded(CTX, **report, power_state=power_state_after(BY_KIND[kind]))
+
+    def upload(self, uuid: str) -> None:
+        """All bytes of the image that its host makes of it have come."""
+        with self.db.write() as session:
+            task = session.scalars(select(models.Task).where(models.Task.instance_uuid == uuid)).one()
+            row = session.get_one(models.Image, task.payload["arguments"]["image"]["id"])
+            row.status, row.value = "active", msgspec.structs.replace(row.value, status="active", size=3 << 20)
+
+    def bring_to(self, uuid: str, vm_state: VmState) -> None:
+        """From ACTIVE, by the action that ends there, or by a failure."""
+        if vm_state is VmState.ERROR:
+            action_id = self.act(uuid, "reboot_hard")
+            report: dict[str, Any] = {"instance_uuid": uuid, "action_id": action_id, "host": "a"}
+            self.conductor.action_failed(CTX, **report, reason="it does not start", power_state=4)
+        elif vm_state is not VmState.ACTIVE:
+            action = next(action for action in ACTIONS if action.ends_in is vm_state)
+            if VmState.ACTIVE not in action.vm_states:
+                self.bring_to(uuid, min(action.vm_states))
+            self.acted(uuid, action.kind)
 
     # -- what the tables say ---------------------------------------------------------------------------------------
 

@@ -10,14 +10,17 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
+from minova.objects import server_actions as known
 from minova.objects.build import BuildMessage
 from minova.objects.capacity import Capacity
+from minova.objects.console import ConsoleAddress
 from minova.objects.diagnosis import Diagnosis, FilterStep, ScheduleAnswer
+from minova.objects.diagnostics import GuestDiagnostics
+from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.objects.resource_request import resource_alternatives
-from minova.objects.server_actions import BY_NAME
 from minova.placement.allocations import claims as allocations
 from tests.functional.scheduler.cloud import named
 
@@ -30,6 +33,7 @@ class FakeScheduler(SchedulerApi):
         self.hosts = 3
         self.order: list[str] = []
         self.mood: Exception | None = None
+        self.refuses_previews: str | None = None
         self.lose_answer = False
         self.asked: list[tuple[tuple[str, ...], int, int]] = []
         self.specs: list[RequestSpec] = []
@@ -48,29 +52,32 @@ class FakeScheduler(SchedulerApi):
         self.specs.append(spec)
         if self.mood is not None:
             raise self.mood
-        said = Diagnosis(request_id=ctx.request_id, instance_uuids=instance_uuids, hosts=self.hosts)
+        diagnosis = Diagnosis(request_id=ctx.request_id, instance_uuids=instance_uuids, hosts=self.hosts)
         if not self.order:
-            lost = FilterStep(name="RamFilter", before=said.hosts, after=0)
-            return ScheduleAnswer(diagnosis=msgspec.structs.replace(said, steps=(lost,), error="No host is left."))
+            lost = FilterStep(name="RamFilter", before=diagnosis.hosts, after=0)
+            return ScheduleAnswer(diagnosis=msgspec.structs.replace(diagnosis, steps=(lost,), error="No host is left."))
         hosts = tuple(self._selection(host, spec) for host in self.order[: alternates + 1])
         self.before_claim()
         self._db.run(lambda session: self._claim(session, hosts[0], instance_uuids, claim_number))
         self.before_answer()
         if self.lose_answer:
             raise errors.ServiceUnavailable("No answer in time")
-        return ScheduleAnswer(selections=tuple(hosts for _ in instance_uuids), diagnosis=said)
+        return ScheduleAnswer(selections=tuple(hosts for _ in instance_uuids), diagnosis=diagnosis)
 
     def preview_destinations(
         self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
     ) -> ScheduleAnswer:
-        """Yes, always, and notes what it was asked."""
+        """Yes, unless `refuses_previews` says why not, and notes what it was asked."""
         self.asked.append((instance_uuids, 0, 0))
         self.specs.append(spec)
         if self.mood is not None:
             raise self.mood
-        said = Diagnosis(request_id=ctx.request_id, instance_uuids=instance_uuids, hosts=self.hosts)
+        error = self.refuses_previews
+        diagnosis = Diagnosis(request_id=ctx.request_id, instance_uuids=instance_uuids, hosts=self.hosts, error=error)
+        if error is not None:
+            return ScheduleAnswer(diagnosis=diagnosis)
         hosts = (self._selection(self.order[0], spec),)
-        return ScheduleAnswer(selections=tuple(hosts for _ in instance_uuids), diagnosis=said)
+        return ScheduleAnswer(selections=tuple(hosts for _ in instance_uuids), diagnosis=diagnosis)
 
     def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
         self.specs.append(spec)
@@ -109,9 +116,15 @@ class FakeHost(ComputeApi):
         self.builds: list[BuildMessage] = []
         self.terminated: list[str] = []
         self.actions: list[tuple[str, str, int]] = []
+        self.passwords: list[str] = []
+        self.rebuilds: list[tuple[Instance, str | None, tuple[dict[str, str], ...]]] = []
         self.deaf = False
         self.old = False
         self.messages = 0
+        self.refreshed = 0
+
+    def refresh_interfaces(self, ctx: RequestContext) -> None:
+        self.refreshed += 1
 
     def build_and_run_instances(self, ctx: RequestContext, builds: tuple[BuildMessage, ...]) -> None:
         if self.old:
@@ -132,19 +145,90 @@ class FakeHost(ComputeApi):
         self.terminated.append(instance_uuid)
 
     def stop_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act("stop", instance, action_id)
+        self._act(known.STOP, instance, action_id)
 
     def start_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act("start", instance, action_id)
+        self._act(known.START, instance, action_id)
 
-    def _act(self, name: str, instance: Instance, action_id: int) -> None:
+    def reboot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, reboot_type: str) -> None:
+        self._act({"SOFT": known.REBOOT_SOFT, "HARD": known.REBOOT_HARD}[reboot_type], instance, action_id)
+
+    def pause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.PAUSE, instance, action_id)
+
+    def unpause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.UNPAUSE, instance, action_id)
+
+    def suspend_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.SUSPEND, instance, action_id)
+
+    def resume_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.RESUME, instance, action_id)
+
+    def rescue_instance(
+        self, ctx: RequestContext, instance: Instance, action_id: int, rescue_image: Image | None = None
+    ) -> None:
+        self._act(known.RESCUE, instance, action_id)
+
+    def unrescue_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.UNRESCUE, instance, action_id)
+
+    def rebuild_instance(
+        self,
+        ctx: RequestContext,
+        instance: Instance,
+        action_id: int,
+        admin_password: str | None = None,
+        injected_files: tuple[dict[str, str], ...] = (),
+        availability_zone: str = "",
+    ) -> None:
+        self._act(known.REBUILD, instance, action_id)
+        self.rebuilds.append((instance, admin_password, injected_files))
+
+    def trigger_crash_dump(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.TRIGGER_CRASH_DUMP, instance, action_id)
+
+    def change_password(self, ctx: RequestContext, instance: Instance, action_id: int, admin_password: str) -> None:
+        self._act(known.CHANGE_PASSWORD, instance, action_id)
+        self.passwords.append(admin_password)
+
+    def snapshot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
+        self._act(known.CREATE_IMAGE, instance, action_id)
+
+    def backup_instance(
+        self, ctx: RequestContext, instance: Instance, action_id: int, image: Image, rotation: int
+    ) -> None:
+        self._act(known.CREATE_BACKUP, instance, action_id)
+
+    def shelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
+        self._act(known.SHELVE, instance, action_id)
+
+    def shelve_offload_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.SHELVE_OFFLOAD, instance, action_id)
+
+    def unshelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.UNSHELVE, instance, action_id)
+
+    def soft_delete_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.SOFT_DELETE, instance, action_id)
+
+    def restore_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
+        self._act(known.RESTORE, instance, action_id)
+
+    def _act(self, action: known.ServerAction, instance: Instance, action_id: int) -> None:
         if self.old:
-            raise errors.PeerTooOld(f"{name}_instance needs compute {BY_NAME[name].since['compute']}")
+            raise errors.PeerTooOld(f"{action.method} needs compute {action.since['compute']}")
         if self.deaf:
             raise errors.ServiceUnavailable("The message could not be delivered")
-        self.actions.append((name, instance.uuid, action_id))
+        self.actions.append((action.kind, instance.uuid, action_id))
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
+        raise errors.NotFound(instance_uuid)
+
+    def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
+        raise errors.NotFound(instance_uuid)
+
+    def get_diagnostics(self, ctx: RequestContext, instance_uuid: str) -> GuestDiagnostics:
         raise errors.NotFound(instance_uuid)
 
     def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:

@@ -181,8 +181,8 @@ class DemandCases:
     ) -> None:
         alias = '{"name": "qat", "vendor_id": "8086", "product_id": "0443"}'
         harness.conductor.collaborators.servers._conf.set_override("alias", [alias], group="pci")
-        asked = {"hw:numa_nodes": "2", "hw:cpu_policy": "dedicated", "pci_passthrough:alias": "qat:2"}
-        flavor = msgspec.structs.replace(FLAVOR, vcpus=2, extra_specs=asked)
+        body = {"hw:numa_nodes": "2", "hw:cpu_policy": "dedicated", "pci_passthrough:alias": "qat:2"}
+        flavor = msgspec.structs.replace(FLAVOR, vcpus=2, extra_specs=body)
         (uuid,) = harness.create(flavor=flavor)
         spec = harness.scheduler.specs[-1]
         assert spec.numa_topology is not None

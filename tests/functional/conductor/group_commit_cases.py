@@ -7,10 +7,13 @@ import pytest
 from sqlalchemy import event
 
 from minova import errors
+from minova.conductor.servers.actions import ActionRequest, Success
 from minova.conductor.servers.build import Reservation, Scheduled
 from minova.conductor.servers.create import Creation, spec_of
 from minova.db import models, quotas
 from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
+from minova.objects.server_actions import REBOOT_HARD, START, STOP, ServerAction
+from minova.objects.states import PowerState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 
 
@@ -29,10 +32,10 @@ def creations_of(harness: ConductorHarness) -> Any:
 
 
 def creation(**values: Any) -> Creation:
-    asked = request(**values)
-    epochs = {str(uuid4()): 1 for _ in range(asked.max_count)}
-    made = Reservation(id=f"r-{uuid4().hex[:16]}", epochs=epochs, claim_number=1, spec=spec_of(CTX, asked))
-    return Creation(CTX, asked, made)
+    server_request = request(**values)
+    epochs = {str(uuid4()): 1 for _ in range(server_request.max_count)}
+    made = Reservation(id=f"r-{uuid4().hex[:16]}", epochs=epochs, claim_number=1, spec=spec_of(CTX, server_request))
+    return Creation(CTX, server_request, made)
 
 
 def commits_of(harness: ConductorHarness, work: Any) -> int:
@@ -46,6 +49,28 @@ def commits_of(harness: ConductorHarness, work: Any) -> int:
         work()
     finally:
         event.remove(harness.db.engine, "commit", note)
+    return len(seen)
+
+
+def action_of(uuid: str, action: ServerAction = STOP, **values: Any) -> ActionRequest:
+    return ActionRequest(ctx=CTX, action=action, instance_uuid=uuid, **values)
+
+
+def done(uuid: str, action_id: int, host: str = "a") -> Success:
+    return Success(ctx=CTX, instance_uuid=uuid, action_id=action_id, host=host, power_state=PowerState.SHUTDOWN)
+
+
+def statements_of(harness: ConductorHarness, work: Any) -> int:
+    seen: list[object] = []
+
+    def note(*arguments: object) -> None:
+        seen.append(arguments)
+
+    event.listen(harness.db.engine, "before_cursor_execute", note)
+    try:
+        work()
+    finally:
+        event.remove(harness.db.engine, "before_cursor_execute", note)
     return len(seen)
 
 
@@ -177,3 +202,68 @@ class GroupCommitCases:
         assert [{b.message.instance.uuid for b in some} for some in builds] == [set(one.made.epochs) for one in wanted]
         # Repeated, as after a connection that broke at the commit.
         assert [[b.host for b in some] for some in commit(scheduled)] == [["a"], ["a", "a"]]
+
+    def test_actions_that_come_together_are_begun_and_ended_together(self, harness: ConductorHarness) -> None:
+        uuids = [harness.active() for _ in range(3)]
+        actions: Any = harness.conductor.collaborators.actions
+        begun: list[Any] = []
+        wanted = [action_of(uuids[0]), action_of(uuids[1], REBOOT_HARD), action_of(uuids[2])]
+        assert commits_of(harness, lambda: begun.extend(actions._starts.run_all(wanted))) == 1
+        assert [one.instance.uuid for one in begun] == uuids
+        states = ["active/powering-off on a", "active/rebooting_hard on a", "active/powering-off on a"]
+        assert [harness.state(uuid) for uuid in uuids] == states
+        reports = [done(one.instance.uuid, one.action_id) for one in begun]
+        reports[2] = done(uuids[2], begun[2].action_id, host="b")
+        assert commits_of(harness, lambda: actions._successes.run_all(reports)) == 1
+        states = ["stopped/None on a", "active/None on a", "active/powering-off on a"]
+        assert [harness.state(uuid) for uuid in uuids] == states
+        assert [harness.actions(uuid)[1:] for uuid in uuids] == [
+            [("stop", "Success")],
+            [("reboot", "Success")],
+            [("stop", None)],
+        ]
+        assert [harness.events(one.action_id)[0][1:] for one in begun] == [("a", "Success")] * 2 + [("a", None)]
+        assert harness.count(models.Task) == 1
+
+    def test_an_action_that_is_refused_fails_none_that_came_with_it(self, harness: ConductorHarness) -> None:
+        first, second, third = (harness.active() for _ in range(3))
+        wanted = [
+            action_of(first),
+            action_of(second, START),
+            action_of("11111111-1111-4111-8111-111111111111"),
+            action_of(third),
+            action_of(third),
+            action_of(second, down_hosts={"a"}),
+        ]
+        run: Any = harness.conductor.collaborators.actions._starts.run_all
+        answers = run(wanted)
+        assert [type(answer).__name__ for answer in answers] == [
+            "ActionMessage",
+            "Conflict",
+            "NotFound",
+            "ActionMessage",
+            "Conflict",
+            "Conflict",
+        ]
+        assert [harness.state(uuid) for uuid in (first, second, third)] == [
+            "active/powering-off on a",
+            "active/None on a",
+            "active/powering-off on a",
+        ]
+
+    def test_an_action_costs_few_statements(self, harness: ConductorHarness) -> None:
+        """Each is a round trip to the database. SQLite's BEGIN counts as one."""
+        uuid = harness.active()
+        harness.conductor.collaborators.actions._liveness.down_hosts()
+        asked: dict[str, Any] = {"instance_uuid": uuid, "host": "a"}
+        statements = statements_of(
+            harness,
+            lambda: harness.conductor.start_action(CTX, instance_uuid=uuid, action="stop", arguments={}),
+        )
+        assert statements <= 9
+        asked["action_id"] = harness.hosts["a"].actions[-1][2]
+        assert commits_of(harness, lambda: harness.conductor.begin_action(CTX, **asked)) == 0
+        assert statements_of(harness, lambda: harness.conductor.begin_action(CTX, **asked)) <= 2
+        ended = lambda: harness.conductor.action_succeeded(CTX, **asked, power_state=4)  # noqa: E731
+        assert statements_of(harness, ended) <= 7
+        assert harness.state(uuid) == "stopped/None on a"

@@ -79,8 +79,8 @@ class AuditCases:
             ("a-node",),
             (),
         )
-        here = harness.conductor.instances_of_host(CTX, host="a")
-        assert (here.instances, here.attempts) == (inputs.instances, inputs.attempts)
+        on_host = harness.conductor.instances_of_host(CTX, host="a")
+        assert (on_host.instances, on_host.attempts) == (inputs.instances, inputs.attempts)
 
     def test_strays_and_orphans_are_told_apart(self, harness: ConductorHarness) -> None:
         elsewhere, (building,) = harness.active(), harness.create()
@@ -166,8 +166,8 @@ class ServiceCases:
 
     def test_in_a_cloud_of_many_hosts_each_beats_and_audits_less_often(self, harness: ConductorHarness) -> None:
         def told(by: Any) -> tuple[float, float]:
-            said = by.heartbeat(CTX, host="a", binary="minova-compute")
-            return said.heartbeat_interval, said.audit_interval
+            answer = by.heartbeat(CTX, host="a", binary="minova-compute")
+            return answer.heartbeat_interval, answer.audit_interval
 
         heartbeat_interval, audit_interval = told(harness.conductor)
         assert (heartbeat_interval, audit_interval < 1) == (10, True)

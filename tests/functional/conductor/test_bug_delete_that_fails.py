@@ -53,11 +53,11 @@ def test_the_host_is_asked_again_with_growing_pauses(harness: ConductorHarness) 
     assert (ASK_AGAIN, LONGEST_PAUSE) == (15, 120)
     uuid = harness.active()
     harness.delete(uuid)
-    asked = harness.hosts["a"].terminated
+    requests = harness.hosts["a"].terminated
     counts = []
     for _ in range(6):
         pass_time(harness, 30)
-        counts.append(len(asked))
+        counts.append(len(requests))
     # At 0, 15, 45 and 105 s.
     assert counts == [2, 3, 3, 4, 4, 4]
 

@@ -10,8 +10,8 @@ from tests.functional.scheduler.cloud import named
 
 
 def instructed_intervals(harness: ConductorHarness) -> tuple[float, float]:
-    said = harness.conductor.heartbeat(CTX, host="a", binary="minova-compute")
-    return said.heartbeat_interval, said.audit_interval
+    answer = harness.conductor.heartbeat(CTX, host="a", binary="minova-compute")
+    return answer.heartbeat_interval, answer.audit_interval
 
 
 def test_heartbeats_and_audits_may_be_as_many_as_the_living_conductors_take(harness: ConductorHarness) -> None:

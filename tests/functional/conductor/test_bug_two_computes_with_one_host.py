@@ -114,14 +114,14 @@ def register(harness: ConductorHarness, machine: Machine, host: str) -> None:
     identity = LocalIdentity(machine.folder)
     identity.hold()
     try:
-        told = Service(
+        service = Service(
             uuid=named(f"service {host}"),
             host=host,
             binary="minova-compute",
             topic="compute",
             identity=identity.described(()),
         )
-        harness.conductor.register_service(CTX, service=told)
+        harness.conductor.register_service(CTX, service=service)
     finally:
         identity.release()
 

@@ -36,7 +36,7 @@ class Tasks(RuleBasedStateMachine):
         make_tables(url)
         self.harness = ConductorHarness(url)
         self.conductors = {"one": self.harness.conductor, "two": self.harness.start("two")}
-        self.epochs: dict[str, int] = {}
+        self.epochs: dict[tuple[str, int | None], int] = {}
         self.ended: dict[str, str] = {}
 
     def teardown(self) -> None:
@@ -61,13 +61,13 @@ class Tasks(RuleBasedStateMachine):
         if not self.harness.hosts[host].actions:
             return
         name, uuid, action_id = data.draw(st.sampled_from(self.harness.hosts[host].actions))
-        said: dict[str, Any] = {"instance_uuid": uuid, "action_id": action_id, "host": host}
+        report: dict[str, Any] = {"instance_uuid": uuid, "action_id": action_id, "host": host}
         if well:
             state = {"stop": 4, "start": 1}[name]
-            self._say(lambda: self.harness.conductor.begin_action(CTX, **said))
-            self._say(lambda: self.harness.conductor.action_succeeded(CTX, **said, power_state=state))
+            self._say(lambda: self.harness.conductor.begin_action(CTX, **report))
+            self._say(lambda: self.harness.conductor.action_succeeded(CTX, **report, power_state=state))
         else:
-            self._say(lambda: self.harness.conductor.action_failed(CTX, **said, reason="broken"))
+            self._say(lambda: self.harness.conductor.action_failed(CTX, **report, reason="broken"))
 
     @rule(data=st.data())
     def work(self, data: st.DataObject) -> None:
@@ -133,10 +133,11 @@ class Tasks(RuleBasedStateMachine):
     @invariant()
     def epochs_only_rise(self) -> None:
         with self.harness.db.read() as session:
-            rows = session.execute(select(models.Task.instance_uuid, models.Task.epoch)).all()
-        for uuid, epoch in rows:
-            assert epoch >= self.epochs.get(uuid, 0)
-            self.epochs[uuid] = epoch
+            columns = models.Task.instance_uuid, models.Task.action_id, models.Task.epoch
+            rows = session.execute(select(*columns)).all()
+        for uuid, action_id, epoch in rows:
+            assert epoch >= self.epochs.get((uuid, action_id), 0)
+            self.epochs[uuid, action_id] = epoch
 
     @invariant()
     def who_is_in_transit_has_a_task_and_nobody_else(self) -> None:
@@ -226,21 +227,21 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
         harness = ConductorHarness(url)
         random_actions(harness, left := [fuse])
         made: list[str] = []
-        told: set[tuple[str, str, int]] = set()
+        reported: set[tuple[str, str, int]] = set()
 
         def hosts_work() -> None:
             for host in harness.hosts.values():
                 for message in list(host.builds):
                     key = (host.name, message.instance.uuid, message.attempt)
-                    if key not in told:
+                    if key not in reported:
                         work_on(harness, host.name, message, fails=fails and host.name == "a")
-                        told.add(key)
+                        reported.add(key)
                 for uuid in host.terminated:
                     harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host=host.name)
 
-        asked = request(2, request_uuid="11111111-1111-4111-8111-111111111111", body_hash="h")
+        server_request = request(2, request_uuid="11111111-1111-4111-8111-111111111111", body_hash="h")
         story: list[Callable[[], Any]] = [
-            lambda: made.extend(harness.conductor.create_servers(CTX, request=asked).instance_uuids),
+            lambda: made.extend(harness.conductor.create_servers(CTX, request=server_request).instance_uuids),
             harness.settle,
             hosts_work,
             lambda: harness.delete(made[0]) if deletes else None,
@@ -252,7 +253,7 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
             assert gather.findings(session) == []
         # Its successor, the client that asks again, and the hosts, which repeat what nobody has heard.
         harness.conductor = harness.start("one")
-        again = harness.conductor.create_servers(CTX, request=asked).instance_uuids
+        again = harness.conductor.create_servers(CTX, request=server_request).instance_uuids
         assert not made or tuple(made) == again
         for _ in range(4):
             harness.settle()
@@ -279,13 +280,13 @@ def test_killed_at_any_statement_every_server_action_comes_to_an_end(fuse: int, 
 
         def host_works() -> None:
             for _, uuid, action_id in harness.hosts["a"].actions:
-                said: dict[str, Any] = {"instance_uuid": uuid, "action_id": action_id, "host": "a"}
+                report: dict[str, Any] = {"instance_uuid": uuid, "action_id": action_id, "host": "a"}
                 with suppress(errors.StaleAttempt):
-                    harness.conductor.begin_action(CTX, **said)
+                    harness.conductor.begin_action(CTX, **report)
                     if fails:
-                        harness.conductor.action_failed(CTX, **said, reason="broken")
+                        harness.conductor.action_failed(CTX, **report, reason="broken")
                     else:
-                        harness.conductor.action_succeeded(CTX, **said, power_state=4)
+                        harness.conductor.action_succeeded(CTX, **report, power_state=4)
             for uuid in harness.hosts["a"].terminated:
                 harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
 
@@ -296,7 +297,7 @@ def test_killed_at_any_statement_every_server_action_comes_to_an_end(fuse: int, 
         ]
         run_actions(harness, story)
         left.clear()
-        asked = harness.count(models.Task) == 1 or ("stop", "Success") in harness.actions(uuid)
+        was_requested = harness.count(models.Task) == 1 or ("stop", "Success") in harness.actions(uuid)
         harness.conductor = harness.start("one")
         for _ in range(4):
             harness.settle()
@@ -304,7 +305,7 @@ def test_killed_at_any_statement_every_server_action_comes_to_an_end(fuse: int, 
             harness.now += 20
             harness.beat()
         ends = {"deleted/None on a"} if deletes else set()
-        ends |= {"stopped/None on a"} if asked and not fails else {"active/None on a"}
+        ends |= {"stopped/None on a"} if was_requested and not fails else {"active/None on a"}
         assert harness.state(uuid) in ends | ({"stopped/None on a"} if deletes else set())
         assert harness.count(models.Task) == 0
         assert set(harness.allocated()) == (set() if harness.state(uuid).startswith("deleted") else {uuid})

@@ -186,9 +186,9 @@ def _ask(manager: SchedulerManager, db: Database, wish: RequestKind) -> WorkerRe
     answer = manager.select_destinations(CTX, spec, (uuid_of(wish),), 1, 2)
     if answer.selections:
         return WorkerReport(wish.name, answer.selections[0][0].host)
-    said = answer.diagnosis
-    reasons = tuple({lost.reason for step in said.steps for lost in step.lost})
-    return WorkerReport(wish.name, None, UNCLAIMED in (said.error or ""), reasons)
+    diagnosis = answer.diagnosis
+    reasons = tuple({lost.reason for step in diagnosis.steps for lost in step.lost})
+    return WorkerReport(wish.name, None, UNCLAIMED in (diagnosis.error or ""), reasons)
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------

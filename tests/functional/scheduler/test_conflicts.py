@@ -34,8 +34,8 @@ def test_requests_in_line_tell_of_their_own_conflicts_only(db: Database) -> None
         ask(manager, prefix=f"warm{number}", spec=spec_of(flavor(memory_mb=99999)))
     answers = in_parallel(managers, requests=16, size=1)
     assert sum(len(answer.selections) for answer in answers) == 12
-    told = sum(len(answer.diagnosis.conflicts) for answer in answers)
-    assert told == sum(manager.driver.conflicts.claims_refused for manager in managers)
+    diagnosis = sum(len(answer.diagnosis.conflicts) for answer in answers)
+    assert diagnosis == sum(manager.driver.conflicts.claims_refused for manager in managers)
     reasons = [conflict.reason for answer in answers for conflict in answer.diagnosis.conflicts]
     assert all("free MEMORY_MB 0" in reason for reason in reasons)
 

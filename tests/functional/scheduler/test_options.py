@@ -163,8 +163,8 @@ def test_the_log_tells_the_whole_story_in_novas_words(db: Database, caplog: pyte
         for name, ram in (("h0", 32768), ("h1", 32768), ("small", 4096))
     }
     weights = (("h0", 1.0), ("h1", 1.0), ("small", 0.125))
-    told = [line for line in caplog.messages if not line.startswith("read")]
-    assert told[:9] == [
+    messages = [line for line in caplog.messages if not line.startswith("read")]
+    assert messages[:9] == [
         f"Starting to schedule for instances: ['{named('i-0')}', '{named('i-1')}']",
         "Host filter ignoring hosts: h2",
         "Starting with 3 host(s)",
@@ -175,7 +175,7 @@ def test_the_log_tells_the_whole_story_in_novas_words(db: Database, caplog: pyte
         "Host filter ignoring hosts: h2",
         "Starting with 3 host(s)",
     ]
-    assert told[-1] == f"Selected host: {shown['h1']}"
+    assert messages[-1] == f"Selected host: {shown['h1']}"
 
 
 def test_a_run_stops_when_nobody_is_left(db: Database, caplog: pytest.LogCaptureFixture) -> None:

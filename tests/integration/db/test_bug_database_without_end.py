@@ -96,8 +96,8 @@ def test_an_answer_that_does_not_come_is_given_up(database: Database, hole: Blac
     ask(database)
     hole.swallow = True
     for _ in range(2):  # the pooled connection, then a new one
-        said = fails_soon(database)
-        assert said == "The database does not answer."
+        error = fails_soon(database)
+        assert error == "The database does not answer."
     hole.swallow = False
     ask(database)
 

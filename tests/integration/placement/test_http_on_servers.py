@@ -88,7 +88,7 @@ def test_a_child_made_while_its_parent_moves_has_the_new_root(cloud: PlacementCl
             cloud.right(method, path, body)
 
         moved = named(f"moved{number}")
-        asked = (
+        requests = (
             (
                 "PUT",
                 f"/resource_providers/{moved}",
@@ -96,7 +96,7 @@ def test_a_child_made_while_its_parent_moves_has_the_new_root(cloud: PlacementCl
             ),
             ("POST", "/resource_providers", {"name": f"child{number}", "parent_provider_uuid": moved}),
         )
-        threads = [threading.Thread(target=at_once, args=one) for one in asked]
+        threads = [threading.Thread(target=at_once, args=one) for one in requests]
         for thread in threads:
             thread.start()
         for thread in threads:

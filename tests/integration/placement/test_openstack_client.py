@@ -13,7 +13,7 @@ from tests.cluster import wait_for
 from tests.integration.deployment import BIN
 from tests.servers.private_server import free_ports
 
-CLIENT = Path(__file__).with_name("openstack_commands.py")
+CLIENT = Path(__file__).parents[2] / "openstack_commands.py"
 HOST, NIC, CONSUMER, OTHER, AGGREGATE, PROJECT, USER = (
     f"{digit * 8}-0000-4000-8000-000000000000" for digit in "1234567"
 )
@@ -32,8 +32,8 @@ class Openstack:
 
     def __call__(self, *commands: str) -> list[Any]:
         """What each printed, read as JSON where it is asked for it; AssertionError: one failed."""
-        asked = json.dumps([self.words(command) for command in commands])
-        done = subprocess.run([sys.executable, str(CLIENT)], input=asked, capture_output=True, text=True, timeout=120)
+        body = json.dumps([self.words(command) for command in commands])
+        done = subprocess.run([sys.executable, str(CLIENT)], input=body, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         answers = []
         for command, (code, out, err) in zip(commands, json.loads(done.stdout), strict=True):

@@ -8,7 +8,7 @@ import libvirt
 import pytest
 
 from minova.objects.numa import InstanceNUMATopology
-from tests.unit.virt.libvirt.test_numa_xml import PINNED, SHARED
+from tests.unit.virt.libvirt.xml.test_numa_xml import PINNED, SHARED
 from tests.unit.virt.test_bug_memory_not_shared_with_devices import HALF, VHOST, VIRTIOFS, access, source, with_device
 
 
@@ -36,10 +36,10 @@ def defined(connection: Any, domain: ET.Element) -> ET.Element:
     "numa", [PINNED, HALF, SHARED, None], ids=["large pages", "one cell of large pages", "small pages", "no cells"]
 )
 def test_libvirt_keeps_shared_memory(connection: Any, numa: InstanceNUMATopology | None, device: str) -> None:
-    asked = with_device(numa, device)
-    kept = defined(connection, asked)
-    assert access(kept) == access(asked)
-    assert source(kept) == source(asked)
+    spec_with_device = with_device(numa, device)
+    kept = defined(connection, spec_with_device)
+    assert access(kept) == access(spec_with_device)
+    assert source(kept) == source(spec_with_device)
 
 
 def test_without_it_libvirt_refuses_the_device(connection: Any) -> None:

@@ -1,12 +1,14 @@
 """Disks made by the real programs, and a disk that is really full."""
 
 import json
+import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from minova.compute.images.cache import ImageCache
@@ -14,9 +16,11 @@ from minova.errors import DiskFull, HardwareNotOffered, HypervisorUnavailable, I
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
+from minova.objects.local_disks import LocalDisk, to_metadata
 from minova.virt import image_format
 from minova.virt.driver import RowHost
-from minova.virt.libvirt.disks import Base, Disks
+from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disks import Disks, DiskSettings, WriteDrive
 from tests.functional.compute.images.test_cache import conf, image
 from tests.functional.virt.image_server import ImageServer
 
@@ -96,6 +100,27 @@ def test_ephemeral_and_swap_disks_are_formatted_and_thin(disks: Disks, base: Pat
     assert b"SWAPSPACE2" in head(swap)
     assert ephemeral.stat().st_blocks * 512 < 100 * MB
     assert 2.8 * GB < disks.growth() < 3.1 * GB
+
+
+@pytest.mark.parametrize("is_cd", [True, False])
+def test_a_config_drive_stays_what_it_was_made_as(disks: Disks, base: Path, is_cd: bool) -> None:
+    one = msgspec.structs.replace(instance(), config_drive=True)
+
+    def write(path: Path) -> None:
+        path.write_bytes(b"drive")
+
+    drive = WriteDrive(write, is_cd)
+    disks.make(one, Base.of(one, base), "hv1", 1, drive)
+    assert names(disks, one) == ["console.log", "disk", "disk.config", "owner.json"]
+    assert (disks.folder(one.uuid) / "disk.config").read_bytes() == b"drive"
+    assert [(Path(disk.path).name, disk.is_cd) for disk in disks.plan(one)] == [
+        ("disk", False),
+        ("disk.config", is_cd),
+    ]
+    assert disks.plan(one, drive_is_cd=not is_cd)[1].is_cd is not is_cd
+    disks.make(one, Base.of(one, base), "hv1", 1, drive)
+    disks.remove(one.uuid, "hv1", RowHost(host="hv1"))
+    assert not disks.folder(one.uuid).exists()
 
 
 def test_making_them_again_makes_them_anew(disks: Disks, base: Path) -> None:
@@ -207,3 +232,118 @@ def test_what_qemu_makes_is_accepted_and_cut_in_half_refused(tmp_path: Path, how
 
 def test_the_guest_image_is_accepted(guest_image: Path) -> None:
     assert image_format.inspect(guest_image, "qcow2").virtual_size > 0
+
+
+def extents(path: Path) -> int:
+    """Bytes that the file takes on its file system."""
+    return path.stat().st_blocks * 512
+
+
+def test_several_ephemeral_disks_with_file_systems_of_their_own(disks: Disks, base: Path) -> None:
+    division = (
+        LocalDisk(size_mb=64, guest_format="ext2"),
+        LocalDisk(size_mb=128, bus="scsi"),
+        LocalDisk(size_mb=32, guest_format="swap"),
+    )
+    one = msgspec.structs.replace(instance(ephemeral_gb=2, swap=64), system_metadata=to_metadata(division))
+    made(disks, one, base)
+    assert [(Path(disk.path).name, disk.bus) for disk in disks.plan(one)] == [
+        ("disk", None),
+        ("disk.eph0", None),
+        ("disk.eph1", "scsi"),
+        ("disk.swap", None),
+    ]
+    sizes = {name: (disks.folder(one.uuid) / name).stat().st_size for name in ("disk.eph0", "disk.eph1", "disk.swap")}
+    assert sizes == {"disk.eph0": 64 * MB, "disk.eph1": 128 * MB, "disk.swap": 32 * MB}
+    for name, kind in (("disk.eph0", "ext2"), ("disk.eph1", "ext4"), ("disk.swap", "swap")):
+        path = disks.folder(one.uuid) / name
+        shown = subprocess.run(
+            ["blkid", "-p", "-o", "export", path], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert f"TYPE={kind}" in shown.stdout
+        assert kind == "swap" or f"LABEL=ephemeral{name[-1]}" in shown.stdout
+    disks.remove(one.uuid, "hv1", RowHost(host="hv1"))
+    assert not disks.folder(one.uuid).exists()
+
+
+@pytest.mark.parametrize("disk_format", ["qcow2", "raw"])
+def test_raw_root_disk_is_a_thin_copy_of_its_image(tmp_path: Path, disk_format: str) -> None:
+    disks = Disks(tmp_path / "instances", DiskSettings(images_type="raw"))
+    disks.check()
+    content, base = tmp_path / "content", tmp_path / "base"
+    with content.open("wb") as file:
+        file.truncate(50 * MB)
+        file.seek(20 * MB)
+        file.write(b"here" * MB)
+    qemu_img("convert", "-O", disk_format, content, base)
+    one = instance(disk_format)
+    shown = made(disks, one, base)
+    root = disks.folder(one.uuid) / "disk"
+    assert (shown["format"], shown["virtual-size"]) == ("raw", GB)
+    assert "backing-filename" not in shown
+    with root.open("rb") as file:
+        file.seek(20 * MB)
+        assert file.read(4 * MB) == b"here" * MB
+    assert extents(root) < 16 * MB
+    assert disks.bases_in_use() == frozenset()
+    assert names(disks, one) == ["console.log", "disk", "owner.json"]
+    # The settings of today are about new disks alone.
+    assert Disks(tmp_path / "instances").plan(one)[0].driver_format == "raw"
+
+
+def test_preallocated_disks_take_their_space_at_once(tmp_path: Path, base: Path) -> None:
+    disks = Disks(tmp_path / "instances", DiskSettings(preallocate=True))
+    disks.check()
+    one = instance(root_gb=0, swap=64)
+    shown = made(disks, one, base)
+    assert (shown["format"], shown["virtual-size"]) == ("qcow2", 100 * MB)
+    assert extents(disks.folder(one.uuid) / "disk") >= 100 * MB
+    assert extents(disks.folder(one.uuid) / "disk.swap") >= 64 * MB
+    assert disks.growth() == 0
+
+
+def test_preallocation_leaves_the_reserve_free_and_nothing_behind(tmp_path: Path, base: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    disks = Disks(tmp_path / "instances", DiskSettings(preallocate=True, reserve=free))
+    one = instance(root_gb=0)
+    with pytest.raises(DiskFull, match="are reserved"):
+        made(disks, one, base)
+    assert list(disks.folder(one.uuid).glob("disk*")) == []
+
+
+def test_raw_copy_onto_a_full_disk_leaves_nothing(small_disk: Path, tmp_path: Path) -> None:
+    disks, base = Disks(small_disk / "instances", DiskSettings(images_type="raw")), tmp_path / "full"
+    base.write_bytes(b"\1" * 4 * MB)
+    one = instance("raw")
+    with pytest.raises(DiskFull):
+        made(disks, one, base)
+    assert list(disks.folder(one.uuid).glob("disk*")) == []
+
+
+@pytest.mark.parametrize(("old", "new"), [("qcow2", "raw"), ("raw", "qcow2")])
+@pytest.mark.parametrize("step", ["finish", "rename"])
+def test_disk_that_no_new_one_replaces_keeps_its_format(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, step: str
+) -> None:
+    """In the other format the guest's disk would be destroyed, or its content would name files of the host."""
+    one = instance()
+    before, after = (Disks(tmp_path / "instances", DiskSettings(images_type=kind)) for kind in (old, new))
+    made(before, one, base)
+    root, halves = before.folder(one.uuid) / "disk", []
+
+    def fail(*words: object) -> None:
+        halves.append(after.bases_in_use())
+        raise DiskFull("none is left")
+
+    with monkeypatch.context() as patch:
+        # Before and after the owner file says that the new disk is made.
+        patch.setattr(Path, "rename", fail) if step == "rename" else patch.setattr(Disks, "_finish", fail)
+        with pytest.raises(DiskFull):
+            made(after, one, base)
+    # The half-made disk stands on its image too, in its own format.
+    assert halves == [frozenset({"base"})]
+    assert [disks.plan(one)[0].driver_format for disks in (before, after)] == [old, old]
+    assert json.loads(qemu_img("info", "--output=json", root))["format"] == old
+    made(after, one, base)
+    assert after.plan(one)[0].driver_format == new
+    assert json.loads((root.parent / "owner.json").read_bytes())["former"] is None

@@ -71,8 +71,8 @@ def prepared(driver: Driver, image: Path, attempt: int = 1) -> Instance:
 
 
 def test_a_guest_boots_to_ready_and_leaves_nothing(driver: Driver, guest_image: Path, tmp_path: Path) -> None:
-    heard: list[PowerState] = []
-    driver.watch(lambda _, state: heard.append(state))
+    events: list[PowerState] = []
+    driver.watch(lambda _, state: events.append(state))
     (node,) = driver.available_nodes()
     before = driver.host_view(node)
     one = prepared(driver, guest_image)
@@ -91,8 +91,8 @@ def test_a_guest_boots_to_ready_and_leaves_nothing(driver: Driver, guest_image: 
     driver.destroy(one.uuid)
     assert driver.power_state(one.uuid) is None
     assert [path.name for path in (tmp_path / "instances").iterdir()] == [".hosts"]
-    wait_for("the news", lambda: heard[-1:] == [PowerState.SHUTDOWN])
-    assert PowerState.RUNNING in heard
+    wait_for("the news", lambda: events[-1:] == [PowerState.SHUTDOWN])
+    assert PowerState.RUNNING in events
 
 
 def test_a_later_attempt_replaces_what_an_earlier_one_left(driver: Driver, guest_image: Path) -> None:
@@ -130,8 +130,8 @@ def test_a_half_prepared_domain_tells_of_itself(
 
 def test_libvirtd_dies_and_comes_back(mortal: Libvirtd, guest_image: Path, tmp_path: Path) -> None:
     driver = load(tmp_path, mortal.uri)
-    heard: list[tuple[str, PowerState]] = []
-    driver.watch(lambda *news: heard.append(news))
+    events: list[tuple[str, PowerState]] = []
+    driver.watch(lambda *news: events.append(news))
     one = prepared(driver, guest_image)
     driver.power_on(one)
     (node,) = driver.available_nodes()
@@ -152,12 +152,12 @@ def test_libvirtd_dies_and_comes_back(mortal: Libvirtd, guest_image: Path, tmp_p
         driver.prepare(instance(), node, 1, guest_image)
     assert time.monotonic() - begun < 5
     mortal.start()
-    heard.clear()
+    events.clear()
     assert driver.power_state(one.uuid) is PowerState.RUNNING
-    wait_for("what happened meanwhile", lambda: (one.uuid, PowerState.RUNNING) in heard)
+    wait_for("what happened meanwhile", lambda: (one.uuid, PowerState.RUNNING) in events)
     wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(one.uuid, None))
     driver.destroy(one.uuid)
-    wait_for("news over the new connection", lambda: (one.uuid, PowerState.SHUTDOWN) in heard)
+    wait_for("news over the new connection", lambda: (one.uuid, PowerState.SHUTDOWN) in events)
     driver.close()
 
 

@@ -12,7 +12,7 @@ from minova.errors import HardwareNotOffered
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.virt.driver import Driver
-from minova.virt.libvirt.disk_owner import OWNER, written_formats
+from minova.virt.libvirt.storage.disk_owner import OWNER, written_formats
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, prepared, remove_all
 

@@ -29,6 +29,14 @@ def test_parameters_and_bodies_come_from_structs_and_schemas() -> None:
     assert servers["get"]["security"] == [{"basic": []}]
 
 
+def test_statuses_that_a_handler_sets_are_described() -> None:
+    paths = describe()["paths"]
+    action = paths["/v2.1/servers/{server_id}/action"]["post"]["responses"]
+    assert {"200", "202"} <= action.keys()
+    volumes = paths["/v2.1/servers/{server_id}/os-volume_attachments"]["get"]["responses"]
+    assert ("200" in volumes, "501" in volumes) == (False, True)
+
+
 def test_references_are_there() -> None:
     document = describe()
     names = {part.partition('"')[0] for part in json.dumps(document).split("#/components/schemas/")[1:]}

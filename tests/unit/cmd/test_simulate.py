@@ -57,9 +57,9 @@ def test_bug_warnings_stood_in_front_of_the_answer(tmp_path: Path) -> None:
     path.write_text(json.dumps(cloud(config={"metrics.weight_setting": ["junk"]})))
     program = [sys.executable, "-c", "from minova.cmd.manage import main; main()"]
     words = [*program, "--config-file", "/dev/null", "simulate", str(path)]
-    told = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert json.loads(told.stdout)["requests"][0]["error"] is None
-    assert "Ignoring the invalid elements of the option [metrics] weight_setting: junk" in told.stderr
+    result = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(result.stdout)["requests"][0]["error"] is None
+    assert "Ignoring the invalid elements of the option [metrics] weight_setting: junk" in result.stderr
 
 
 def test_a_dash_reads_the_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,19 +122,19 @@ def test_a_request_that_cannot_be_made_has_its_error_and_the_others_go_on() -> N
 
 
 def test_a_filter_that_raises_fails_the_request_only_if_the_chain_comes_to_it() -> None:
-    asked = {"id": "r1", "flavor": SIZE, "hints": {"query": '["<", "$host", 3]'}}
-    found = simulated(filters=["ComputeFilter", "JsonFilter"], requests=[asked])["requests"][0]
+    body = {"id": "r1", "flavor": SIZE, "hints": {"query": '["<", "$host", 3]'}}
+    found = simulated(filters=["ComputeFilter", "JsonFilter"], requests=[body])["requests"][0]
     assert found["error"].startswith("TypeError: ")
     assert [name for name, _ in found["chain"]] == ["ComputeFilter"]
     assert list(found["individual"]) == ["ComputeFilter"]
-    unreached = {**asked, "ignore_hosts": ["A", "B"]}
+    unreached = {**body, "ignore_hosts": ["A", "B"]}
     found = simulated(filters=["ComputeFilter", "JsonFilter"], requests=[unreached])["requests"][0]
     assert (found["error"], found["chain"]) == (None, [])
 
 
 def test_what_a_winner_consumes_and_the_group_it_joins_is_seen_by_the_next() -> None:
-    asked = {"flavor": SIZE, "consume": True, "group": {"policy": "anti-affinity", "uuid": "g"}}
-    requests = [{**asked, "id": f"r{number}"} for number in range(3)]
+    body = {"flavor": SIZE, "consume": True, "group": {"policy": "anti-affinity", "uuid": "g"}}
+    requests = [{**body, "id": f"r{number}"} for number in range(3)]
     found = simulated(filters=["ServerGroupAntiAffinityFilter"], requests=requests)["requests"]
     assert [request["selected"] for request in found] == [["a", "b"], ["b"], []]
     assert found[0]["consumed"] == {

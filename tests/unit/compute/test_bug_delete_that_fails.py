@@ -7,7 +7,7 @@ import pytest
 from minova import errors
 from minova.objects.states import VmState
 from minova.virt.driver import RowHost
-from minova.virt.libvirt.disks import Disks
+from minova.virt.libvirt.storage.disks import Disks
 from tests.fakes.computes import CTX, HOST, Compute
 
 UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
@@ -44,6 +44,22 @@ def test_a_conductor_that_does_not_know_the_report_is_no_reason_to_fail() -> Non
 def refuse_report(method: str) -> None:
     if method == "delete_failed":
         raise errors.PeerTooOld("delete_failed needs 1.6")
+
+
+def test_conductor_too_old_to_know_the_host_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """During an upgrade that is the rule, and the domain is removed all the same."""
+    compute = Compute().start()
+    compute.boot("i")
+    compute.conductor.on_call = refuse_hosts
+    compute.manager._builder.clean_up(CTX, "i")
+    assert "hosts_of_instances" in compute.conductor.calls
+    assert compute.hypervisor.domains() == ()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+def refuse_hosts(method: str) -> None:
+    if method == "hosts_of_instances":
+        raise errors.PeerTooOld("hosts_of_instances needs conductor 1.6")
 
 
 def test_files_that_cannot_be_removed_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,8 @@ def audited(compute: Compute) -> VmState:
 @pytest.mark.parametrize("vm_state", list(VmState))
 @pytest.mark.parametrize("power_state", list(PowerState))
 def test_which_domains_must_be_stopped(vm_state: VmState, power_state: PowerState) -> None:
-    wanted = {VmState.ACTIVE: {PowerState.SUSPENDED}, VmState.STOPPED: ON}
+    off = (VmState.STOPPED, VmState.SOFT_DELETED, VmState.SHELVED)
+    wanted = {VmState.ACTIVE: {PowerState.SUSPENDED}, **dict.fromkeys(off, ON)}
     assert must_stop(vm_state, power_state) == (power_state in wanted.get(vm_state, set()))
 
 

@@ -251,7 +251,7 @@ class RandomActions:
 def test_usage_rows_and_domains_agree_after_any_sequence(seed: int) -> None:
     """Stories are long and drawn evenly: what goes wrong needs several rare things in one."""
     chance = random.Random(seed)
-    told = RandomActions()
+    random_actions = RandomActions()
     for name in chance.choices(list(STEPS), weights=list(STEPS.values()), k=120):
-        told.tell(name, chance.randrange(10**6))
-    told.end()
+        random_actions.tell(name, chance.randrange(10**6))
+    random_actions.end()

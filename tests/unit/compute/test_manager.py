@@ -14,11 +14,13 @@ from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.instances.builds import failed
 from minova.compute.manager import ComputeManager
 from minova.context import RequestContext
+from minova.objects import server_actions as known
 from minova.objects.image import Image
 from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits
 from minova.objects.service import Service
 from minova.objects.states import PowerState, TaskState, VmState
+from minova.virt.driver import GuestData
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 from tests.fakes.hypervisor import Hypervisor
 
@@ -199,6 +201,16 @@ def test_the_images_file_reaches_the_driver(compute: Compute, tmp_path: Path) ->
     compute.boot("i", image=IMAGE)
     assert compute.hypervisor.images["i"] == tmp_path / "raw-disk"
     assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+def test_password_files_and_zone_reach_the_driver(compute: Compute) -> None:
+    files = ({"path": "/x", "contents": "eA=="},)
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    carried: dict[str, Any] = {"injected_files": files, "admin_password": "s3cret", "availability_zone": "north"}
+    compute.manager.build_and_run_instance(CTX, msgspec.structs.replace(message, **carried))
+    compute.run()
+    wanted = GuestData(availability_zone="north", admin_password="s3cret", files=files)
+    assert compute.hypervisor.guest_data["i"] == wanted
 
 
 def test_an_image_that_turns_out_larger_than_the_flavors_disk_is_refused(compute: Compute, tmp_path: Path) -> None:
@@ -423,6 +435,36 @@ def test_a_domain_that_runs_is_adopted_not_built_again(compute: Compute) -> None
     killed_in(compute, "build_succeeded")
     assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE, "at once, without background work"
     assert compute.hypervisor.calls.count("prepare") == 1
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_guests_that_a_reboot_of_the_host_switched_off_run_again_if_configured(resumes: bool) -> None:
+    compute = Compute(resume_guests_state_on_host_boot=resumes).start()
+    for name in ("ran", "paused", "suspended", "rescued", "stopped", "busy"):
+        compute.boot(name)
+    for name in ("paused", "suspended", "rescued", "stopped"):
+        compute.conductor._write(name, vm_state=VmState(name), power_state=RUNNING)
+    compute.conductor.commit_action("busy", known.STOP, 1)
+    for name in ("ran", "paused", "suspended", "rescued", "stopped", "busy"):
+        compute.hypervisor._domains[name] = (
+            NODE,
+            msgspec.structs.replace(compute.hypervisor._domains[name][1], power_state=PowerState.SHUTDOWN),
+        )
+    compute.restart()
+    compute.run()
+    compute.manager.report_changes()
+    assert [name for name, state in compute.domains().items() if state is RUNNING] == (["ran"] if resumes else [])
+    assert compute.conductor.instances["ran"].vm_state is (VmState.ACTIVE if resumes else VmState.STOPPED)
+
+
+def test_a_guest_that_does_not_start_again_does_not_keep_the_service_from_starting() -> None:
+    compute = Compute(resume_guests_state_on_host_boot=True).start()
+    compute.boot("i")
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    with compute.hypervisor_fails("hard_reboot", error=errors.DiskFull("no space")):
+        compute.restart()
+    compute.manager.report_changes()
+    assert compute.conductor.instances["i"].vm_state is VmState.STOPPED
 
 
 def test_a_half_built_domain_is_undone_first(compute: Compute) -> None:
@@ -759,3 +801,17 @@ def test_what_becomes_of_domains_of_deleted_instances_may_change(with_file: tupl
 def test_hardware_that_a_host_never_offered_is_no_fault_of_it() -> None:
     assert not failed(errors.HardwareNotOffered("this host has no such machine")).fault_of_host
     assert failed(GONE).fault_of_host
+
+
+@pytest.mark.parametrize("error", [errors.ImageUnacceptable("x"), errors.GuestDataUnacceptable("x")])
+def test_what_a_request_has_caused_is_no_fault_of_its_host(error: errors.MinovaError) -> None:
+    """Else a user could keep other users' servers away from every host by bad user data."""
+    outcome = failed(error)
+    assert (outcome.fault_of_host, outcome.retriable) == (False, False)
+
+
+def test_bad_input_does_not_count_as_failed_builds(compute: Compute) -> None:
+    with compute.hypervisor_fails("prepare", error=errors.GuestDataUnacceptable("too large")):
+        compute.boot("i")
+    compute.manager.report_changes()
+    assert compute.row.stats.get("failed_builds", "0") == "0"

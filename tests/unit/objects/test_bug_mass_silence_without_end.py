@@ -22,8 +22,8 @@ def test_silence_of_all_together_is_in_doubt_for_a_bounded_time() -> None:
 
 
 def test_another_service_that_is_heard_ends_the_doubt_at_once() -> None:
-    heard = {CONDUCTOR: START + DOWN + 1, 2: START + DOWN, **SILENT}
-    assert judge(heard, DOWN, {CONDUCTOR}).down == SILENT.keys()
+    last_seen = {CONDUCTOR: START + DOWN + 1, 2: START + DOWN, **SILENT}
+    assert judge(last_seen, DOWN, {CONDUCTOR}).down == SILENT.keys()
 
 
 def test_one_that_was_only_the_last_to_beat_is_no_witness() -> None:

@@ -203,8 +203,8 @@ def test_filter(
 
 def test_a_silent_service_is_lost_with_the_time_of_its_last_word() -> None:
     table = table_of(record(1), record(2), record(3), silent={1: 1_700_000_000.5, 2: 0.0})
-    said = [ComputeFilter(CONF).refusal_reason(table.host(row), spec_of()) for row in range(3)]
-    assert said == ["service down since 2023-11-14T22:13:20Z", "service never reported", None]
+    reasons = [ComputeFilter(CONF).refusal_reason(table.host(row), spec_of()) for row in range(3)]
+    assert reasons == ["service down since 2023-11-14T22:13:20Z", "service never reported", None]
 
 
 def test_limits_go_to_the_compute() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from minova.virt.libvirt.disk_owner import OWNER, DiskOwner
-from minova.virt.libvirt.disks import Disks
+from minova.virt.libvirt.storage.disk_owner import OWNER, DiskOwner
+from minova.virt.libvirt.storage.disks import Disks
 
 UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
 LIMIT = 200_000

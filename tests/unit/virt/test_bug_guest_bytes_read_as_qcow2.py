@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from minova.objects.compute_node import MAX_CAPACITY, clamped
 from minova.virt.libvirt.guest_files.disk_formats import FORMATS, RAW, backing_file, growth
-from tests.unit.virt.libvirt.test_disks import BASE, UUID, folder_with, qcow2
+from tests.unit.virt.libvirt.storage.test_disks import BASE, UUID, folder_with, qcow2
 
 MB = 1 << 20
 HUGE = 0xFFFF_FFFF_FFFF_FFFF

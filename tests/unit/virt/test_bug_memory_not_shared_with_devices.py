@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from minova.objects.numa import InstanceNUMATopology
-from minova.virt.libvirt.numa_xml import needs_shared_memory, share_memory
-from tests.unit.virt.libvirt.test_numa_xml import PINNED, SHARED, domain_of
+from minova.virt.libvirt.xml.numa_xml import needs_shared_memory, share_memory
+from tests.unit.virt.libvirt.xml.test_numa_xml import PINNED, SHARED, domain_of
 
 VHOST = (
     "<interface type='vhostuser'><source type='unix' path='/run/vhu1' mode='server'/><model type='virtio'/></interface>"
@@ -85,6 +85,6 @@ def test_and_is_private_otherwise(numa: InstanceNUMATopology | None) -> None:
 
 def test_every_guest_is_made_by_that_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a device that needs it among those of an instance, the domain says so."""
-    monkeypatch.setattr("minova.virt.libvirt.guest_xml._hostdev", lambda device: ET.fromstring(VHOST))
+    monkeypatch.setattr("minova.virt.libvirt.xml.guest_xml._hostdev", lambda device: ET.fromstring(VHOST))
     domain = domain_of(PINNED, pci_devices=("a device",))
     assert access(domain) == ["shared", "shared"]

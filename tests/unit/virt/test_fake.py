@@ -95,12 +95,12 @@ def test_each_node_has_its_own_domains(tmp_path: Path) -> None:
 
 def test_a_guest_that_ends_by_itself_is_told(tmp_path: Path) -> None:
     fake, one = driver(tmp_path), instance()
-    heard: list[tuple[str, PowerState]] = []
-    fake.watch(lambda *news: heard.append(news))
+    events: list[tuple[str, PowerState]] = []
+    fake.watch(lambda *news: events.append(news))
     fake.prepare(one, "hv1", 1, None)
     fake.power_on(one)
     fake.turn(one.uuid, PowerState.CRASHED)
-    assert heard == [(one.uuid, PowerState.CRASHED)]
+    assert events == [(one.uuid, PowerState.CRASHED)]
     assert fake.power_state(one.uuid) is PowerState.CRASHED
 
 

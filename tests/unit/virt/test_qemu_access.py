@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from minova.errors import InvalidConfiguration
-from minova.virt.libvirt.capabilities import parse
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
+from minova.virt.libvirt.inventory.capabilities import parse
 
 QEMU = QemuUser(uid=64055, gid=64056)
 XML = "<capabilities><host><cpu><arch>x86_64</arch></cpu>{}</host></capabilities>"

@@ -1,83 +1,212 @@
 """`POST /servers/{id}/action`: the body's one key is the action.
 
-Those of `objects/server_actions.py` are begun by the conductor, and answered before they are done.
+Those of `objects/server_actions.py` are begun by the conductor, and answered before they are done, but `changePassword`. Those of `consoles.py`
+and `attributes/locks.py` are answered at once, and so is `forceDelete`, which is a deletion.
 """
 
-import logging
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import msgspec
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
-from minova.api.compute.servers import servers
-from minova.api.http.body import MAX_INT64
+from minova.api.compute.servers import (
+    consoles,
+    rebuild,
+    security_groups,
+    servers,
+    shelving,
+    snapshots,
+)
+from minova.api.compute.servers.attributes import locks, passwords
+from minova.api.compute.servers.guest_data import new_password
 from minova.api.http.call import Call
+from minova.api.http.microversions import History, added, removed
+from minova.api.image import view as image_view
 from minova.codecs import Decoder
-from minova.objects.failures import kind_of, text_of
-from minova.objects.server_actions import ACTIONS, BY_KEY, ServerAction
+from minova.db import models
+from minova.db.api_queries import images as read_images
+from minova.objects.image import Image
+from minova.objects.server_actions import (
+    ACTIONS,
+    BY_KEY,
+    CHANGE_PASSWORD,
+    CREATE_BACKUP,
+    CREATE_IMAGE,
+    REBUILD,
+    RESCUE,
+    SHELVE,
+    UNSHELVE,
+    Arguments,
+    CreateBackupArguments,
+    CreateImageArguments,
+    RebuildArguments,
+    RescueArguments,
+    ServerAction,
+)
 
-LOG = logging.getLogger(__name__)
-
-
-class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`length` in lines; None or -1: all."""
-
-    length: Annotated[int, msgspec.Meta(ge=-1, le=MAX_INT64)] | None = None
-
-
-_CONSOLE_OUTPUT = Decoder(ConsoleOutput, strict=False)
-CONSOLE_OUTPUT = "os-getConsoleOutput"
+FORCE_DELETE = "forceDelete"
 # By the key of an action.
 POLICIES = {
-    CONSOLE_OUTPUT: "os_compute_api:os-console-output",
-    **{action.key: f"os_compute_api:servers:{action.name}" for action in ACTIONS},
+    **consoles.POLICIES,
+    **locks.POLICIES,
+    **security_groups.POLICIES,
+    FORCE_DELETE: "os_compute_api:os-deferred-delete:force",
+    **{action.key: f"os_compute_api:{action.policy}" for action in ACTIONS if action.key},
+}
+# An action that a version does not have is 404.
+KEYS = History(
+    None,
+    removed("2.6", *consoles.TYPES, note="POST /servers/{server_id}/remote-consoles replaces them"),
+    added("2.17", "trigger_crash_dump"),
+    title="actions of servers",
+)
+# Answered at once.
+_AT_ONCE = {
+    **consoles.ACTIONS,
+    **locks.ACTIONS,
+    **security_groups.ACTIONS,
+    FORCE_DELETE: servers.force_delete,
+}
+# Nova knows it still, and answers that it is gone.
+REMOVED = frozenset({"resetNetwork"})
+_ARGUMENTS: Mapping[str, Decoder[Arguments]] = {
+    key: Decoder(actions[0].arguments, strict=False) for key, actions in BY_KEY.items()
 }
 
 
 def act(api: Collaborators, call: Call) -> Any:
-    """BadRequest: no such action, or not one."""
+    """BadRequest: no such action, or not one. NotFound: no such server, whatever the action."""
     if len(call.body) != 1:
         raise errors.BadRequest("Malformed request body: it must hold one action.")
     ((name, arguments),) = call.body.items()
     if name in BY_KEY:
-        return start(api, call, BY_KEY[name], arguments)
-    if name != CONSOLE_OUTPUT:
-        served = ", ".join([CONSOLE_OUTPUT, *(action.key for action in ACTIONS)])
+        return start(api, call, name, arguments)
+    if name not in _AT_ONCE:
+        with api.db.read() as session:
+            servers.find(call, session)
+        if name in REMOVED:
+            raise errors.Gone("This resource is no longer available. No forwarding address is given.")
+        served = ", ".join([*_AT_ONCE, *BY_KEY])
         raise errors.BadRequest(f"There is no such action: {name[:64]}. minova serves {served} so far.")
+    return _AT_ONCE[name](api, call, arguments)
+
+
+def start(api: Collaborators, call: Call, key: str, body: Any) -> Any:
+    """Answer as soon as it is written down; `changePassword` when it is done. Conflict: the server's state does not allow it. BadRequest: the arguments are wrong."""
+    action, arguments = requested(key, body)
+    complete = _COMPLETE.get(key, _as_they_are)
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        begin = complete(api, call, session, row, arguments)
+    with api.waiting.place(row.project_id) if action is CHANGE_PASSWORD else nullcontext():
+        api.conductor.start_action(
+            call.ctx,
+            instance_uuid=row.uuid,
+            action=action.kind,
+            arguments=begin.sent,
+            override_lock=call.ctx.is_admin,
+        )
+        if action is CHANGE_PASSWORD:
+            passwords.wait(api, call, row.uuid)
+    call.response.status = begin.status
+    if action is REBUILD:
+        call.response.set_header("Location", call.url(f"/v2.1/servers/{row.uuid}"))
+        return {"server": rebuild.shown(api, call) | begin.answer}
+    return begin.answer
+
+
+class Begin(NamedTuple):
+    """What the conductor gets, and what the user is answered."""
+
+    sent: dict[str, Any]
+    answer: Any = None
+    status: int = 202
+
+
+Complete = Callable[[Collaborators, Call, Session, models.Instance, Arguments], Begin]
+
+
+def _as_they_are(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+    return Begin(arguments.sent)
+
+
+def _rescue(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+    """With the record of the image that was named. The password is for guests that take one; as in Nova, the answer is 200."""
+    assert isinstance(arguments, RescueArguments)
+    shown = api.conf.api.enable_instance_password
+    answer = {"adminPass": arguments.admin_password or new_password()} if shown else {}
+    if arguments.rescue_image_ref is None:
+        return Begin({}, answer, 200)
+    reference = arguments.rescue_image_ref
+    image = image_view.visible(read_images.image(session, reference), call)
+    if image is None or image.status != "active":
+        raise errors.BadRequest(f"Requested rescue image '{reference[:64]}' is not supported")
+    return Begin({"rescue_image": msgspec.to_builtins(image)}, answer, 200)
+
+
+def _rebuild(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+    assert isinstance(arguments, RebuildArguments)
+    return Begin(*rebuild.requested(api, call, session, row, arguments))
+
+
+def _create_image(
+    api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments
+) -> Begin:
+    """With the record of the image, which the conductor writes together with the task."""
+    assert isinstance(arguments, CreateImageArguments)
+    image = snapshots.image_of(api.conf, call, session, row, arguments.name, arguments.metadata)
+    return Begin({"image": msgspec.to_builtins(image)}, _name(call, image))
+
+
+def _create_backup(
+    api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments
+) -> Begin:
+    """As `_create_image`. With a rotation of 0 no image is left, and none is named."""
+    assert isinstance(arguments, CreateBackupArguments)
+    own = {"image_type": "backup", "backup_type": arguments.backup_type}
+    image = snapshots.image_of(api.conf, call, session, row, arguments.name, arguments.metadata, **own)
+    answer = _name(call, image) if arguments.rotation else None
+    return Begin({"image": msgspec.to_builtins(image), "rotation": arguments.rotation}, answer)
+
+
+def _shelve(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+    """With the record of its image, as `_create_image`."""
+    return Begin({"image": shelving.image_of(api, call, session, row)})
+
+
+def _unshelve(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+    return Begin(shelving.destination(api, call, session, call.body[UNSHELVE.key]))
+
+
+def _name(call: Call, image: Image) -> dict[str, str] | None:
+    """The answer since 2.45; before, the image is named in a header."""
+    if call.since("2.45"):
+        return {"image_id": image.id}
+    call.response.set_header("Location", call.url(f"/v2/images/{image.id}"))
+    return None
+
+
+_COMPLETE: Mapping[str, Complete] = {
+    RESCUE.key: _rescue,
+    CREATE_IMAGE.key: _create_image,
+    CREATE_BACKUP.key: _create_backup,
+    REBUILD.key: _rebuild,
+    SHELVE.key: _shelve,
+    UNSHELVE.key: _unshelve,
+}
+
+
+def requested(key: str, body: Any) -> tuple[ServerAction, Arguments]:
+    """Which action, and its arguments. As in Nova, what stands beside the key of an action without arguments is not looked at."""
+    actions = BY_KEY[key]
+    if actions[0].arguments is Arguments:
+        return actions[0], Arguments()
     try:
-        options = _CONSOLE_OUTPUT.from_builtins(arguments)
+        arguments = _ARGUMENTS[key].from_builtins(body if body is not None else {})
     except msgspec.ValidationError as error:
-        raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
-    return {"output": console_output(api, call, options.length)}
-
-
-def start(api: Collaborators, call: Call, action: ServerAction, arguments: Any) -> None:
-    """202, as soon as it is written down. Conflict: the server's state does not allow it.
-
-    As in Nova, what stands beside the key of an action without arguments is not looked at.
-    """
-    with api.db.read() as session:
-        row = servers.find(call, session)
-    api.conductor.start_action(call.ctx, instance_uuid=row.uuid, action=action.name)
-    call.response.status = 202
-
-
-def console_output(api: Collaborators, call: Call, length: int | None) -> str:
-    """Conflict: the server has no host yet."""
-    with api.db.read() as session:
-        row = servers.find(call, session)
-    if row.host is None:
-        raise errors.Conflict(f"Instance {row.uuid} is not ready: it has no host yet.")
-    if length == 0:
-        return ""
-    lines = None if length in (None, -1) else length
-    try:
-        output: str = api.compute(row.host).get_console_output(call.ctx, instance_uuid=row.uuid, tail_length=lines)
-    except errors.MinovaError as error:
-        if call.ctx.is_admin:
-            raise
-        # The words of a host name its paths and its hypervisor.
-        LOG.warning("The console log of instance %s: %s", row.uuid, error)
-        raise type(error)(text_of(kind_of(error))) from error
-    return output
+        raise errors.BadRequest(f"Invalid input for {key}: {error}") from None
+    return next(action for action in actions if action.variant in {"", arguments.variant}), arguments

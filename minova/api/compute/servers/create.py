@@ -3,31 +3,45 @@
 import hashlib
 import re
 import uuid
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute import flavors
 from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import guest_data
+from minova.api.compute.servers import security_groups as groups
+from minova.api.compute.servers.networks import Nic, access_address, requested_networks
 from minova.api.compute.servers.scheduler_hints import checked_hints, group_of
-from minova.api.compute.servers.zone_target import place_of
+from minova.api.compute.servers.servers import Description
 from minova.api.http import links, names
 from minova.api.http.body import MAX_INT64
 from minova.api.http.call import Call
-from minova.api.http.structs import Int64
-from minova.api.image import images
+from minova.api.http.microversions import History, added, changed, removed, required
+from minova.api.http.structs import Boolean, Int64, is_true
+from minova.api.image import view as image_view
 from minova.codecs import parse_json
 from minova.db import quotas
 from minova.db.api_queries import availability_zones, instances
-from minova.db.api_queries import flavors as read_flavors
 from minova.db.api_queries import images as read_images
-from minova.db.catalogue import server_groups
+from minova.db.api_queries import services as read_services
+from minova.db.catalogue import key_pairs, server_groups
+from minova.db.servers import request_specs
 from minova.hardware.demands import demands_of
+from minova.objects import disk_config
+from minova.objects.disk_config import DiskConfig
 from minova.objects.flavor import Flavor
 from minova.objects.guest_hardware import guest_hardware
+from minova.objects.guest_limits import guest_limits
 from minova.objects.image import Image
+from minova.objects.key_pair import KeyPair
+from minova.objects.local_disks import requested_disks
+from minova.objects.network import DEFAULT_GROUP, MOST_GROUPS
 from minova.objects.quota import UNLIMITED
+from minova.objects.server_actions import InjectedFile
+from minova.objects.server_changes import MAX_TAGS
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.virt.image_format import unfit
 
@@ -37,33 +51,85 @@ MOST_SERVERS = 1000
 METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT64)]
+Zone = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+Address = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+# Nova's: not empty, without commas and slashes.
+Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern=r"^[^,/\x00]*$")]
+HostName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[a-zA-Z0-9-._]*$")]
 Text255 = Annotated[str, msgspec.Meta(max_length=255)]
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server is to go: anywhere in `zone`, or on the one host or node."""
+
+    zone: str | None = None
+    host: str | None = None
+    node: str | None = None
+
+    @property
+    def forced(self) -> bool:
+        return self.host is not None or self.node is not None
+
+
+def place_of(zone_text: str | None) -> Place:
+    """`zone`, `zone:host`, `zone:host:node` or `zone::node`. BadRequest: anything else."""
+    if not zone_text:
+        return Place()
+    parts = zone_text.split(":")
+    if len(parts) > 3 or len(zone_text) > 255 or not zone_text.isprintable():
+        raise errors.BadRequest(
+            "Invalid availability_zone: it must look like ZONE, ZONE:HOST, ZONE:HOST:NODE or ZONE::NODE."
+        )
+    zone, host, node = [*(part or None for part in parts), None, None][:3]
+    return Place(zone=zone, host=host, node=node)
+
+
 class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields from `user_data` on are taken only with values that change nothing: see `_refuse_unserved`."""
+    """Some fields are taken only with values that change nothing: see `_refuse_unserved`."""
 
     name: str
     flavor_ref: str | Int64 = msgspec.field(name="flavorRef")
     image_ref: str = msgspec.field(name="imageRef", default="")
     min_count: Count | None = None
     max_count: Count | None = None
-    return_reservation_id: bool = False
-    availability_zone: str | None = None
-    availability_zone_old: str | None = msgspec.field(name="os-availability-zone:availability_zone", default=None)
+    return_reservation_id: Boolean = False
+    availability_zone: Zone | None = None
+    availability_zone_old: Zone | None = msgspec.field(name="os-availability-zone:availability_zone", default=None)
     metadata: dict[str, Text255] = {}
-    user_data: str | None = None
-    config_drive: bool | None = None
-    key_name: str | None = None
-    networks: list[dict[str, Any]] | str | None = None
-    security_groups: list[dict[str, Any]] | None = None
+    user_data: guest_data.UserData | None = None
+    config_drive: Boolean | None = None
+    key_name: Text255 | None = None
+    networks: list[Nic] | Literal["none", "auto"] | None = None
+    security_groups: Annotated[list[groups.Wanted], msgspec.Meta(max_length=MOST_GROUPS)] | None = None
     block_device_mapping: list[dict[str, Any]] | None = None
     block_device_mapping_v2: list[dict[str, Any]] | None = None
-    personality: list[dict[str, Any]] | None = None
+    personality: list[InjectedFile] | None = None
     admin_password: str | None = msgspec.field(name="adminPass", default=None)
-    disk_config: str = msgspec.field(name="OS-DCF:diskConfig", default="MANUAL")
-    access_ipv4: str = msgspec.field(name="accessIPv4", default="")
-    access_ipv6: str = msgspec.field(name="accessIPv6", default="")
+    disk_config: DiskConfig | None = msgspec.field(name="OS-DCF:diskConfig", default=None)
+    access_ipv4: Address | msgspec.UnsetType = msgspec.field(name="accessIPv4", default=msgspec.UNSET)
+    access_ipv6: Address | msgspec.UnsetType = msgspec.field(name="accessIPv6", default=msgspec.UNSET)
+    description: Description | None = None
+    tags: Annotated[list[Tag], msgspec.Meta(max_length=MAX_TAGS)] | None = None
+    trusted_image_certificates: (
+        Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(min_length=1, max_length=50)] | None
+    ) = None
+    host: HostName | None = None
+    hypervisor_hostname: HostName | None = None
+    hostname: str | None = None
+
+
+TAKEN = History(
+    NewServer,
+    added("2.19", "description", note="before, it is the name"),
+    changed("2.37", "networks", note="may be none or auto"),
+    required("2.37", "networks"),
+    added("2.52", "tags"),
+    removed("2.57", "personality"),
+    added("2.63", "trusted_image_certificates", note="refused with 400: images are not verified by certificates"),
+    added("2.74", "host", "hypervisor_hostname", note="for administrators"),
+    added("2.90", "hostname"),
+    changed("2.94", "hostname", note="may be a full name with dots"),
+)
 
 
 class CreateServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,12 +139,13 @@ class CreateServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """Without `adminPass`, as Nova answers with `enable_instance_password = False`: no password is set in the guest."""
+    """`adminPass`: only where the guest can read it."""
 
     id: str
+    admin_password: str | msgspec.UnsetType | None = msgspec.field(name="adminPass", default=msgspec.UNSET)
     links: tuple[links.Link, ...]
-    disk_config: str = msgspec.field(name="OS-DCF:diskConfig", default="MANUAL")
-    security_groups: tuple[dict[str, str], ...] = ({"name": "default"},)
+    disk_config: str = msgspec.field(name="OS-DCF:diskConfig")
+    security_groups: tuple[dict[str, str], ...]
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -90,12 +157,41 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     if made is None:
         # With a UUID of our own the call to the conductor can be repeated, too.
         request = request_of(api, call, server, request_uuid or str(uuid.uuid4()), body_hash)
-        made = api.conductor.create_servers(call.ctx, request=request)
-    if server.return_reservation_id:
+        made = api.conductor.create_servers(
+            call.ctx, request=request, key_pair=_key_pair(api, call, server), with_drive=_is_new(request)
+        )
+    if is_true(server.return_reservation_id):
         return {"reservation_id": made.reservation_id}
     first = made.instance_uuids[0]
     call.response.set_header("Location", call.url(f"/v2.1/servers/{first}"))
-    return {"server": CreatedServer(id=first, links=links.of_thing(call, "servers", first))}
+    is_shown = made.admin_password is not None and api.conf.api.enable_instance_password
+    shown = made.admin_password if is_shown else msgspec.UNSET
+    named = tuple({"name": group.name} for group in server.security_groups or ()) or ({"name": DEFAULT_GROUP},)
+    made_server = CreatedServer(
+        id=first,
+        links=links.of_thing(call, "servers", first),
+        admin_password=shown,
+        disk_config=_made_disk_config(api, first),
+        security_groups=named,
+    )
+    return {"server": made_server}
+
+
+def _is_new(request: CreateServers) -> bool:
+    """Whether an older conductor would lose something of it."""
+    named = (
+        request.access_ip_v4,
+        request.access_ip_v6,
+        request.hostname,
+        request.requested_host,
+        request.requested_node,
+    )
+    return (
+        request.config_drive
+        or bool(request.tags)
+        or request.disk_config == "AUTO"
+        or any(value is not None for value in named)
+    )
 
 
 class RequestIdentity(NamedTuple):
@@ -123,11 +219,14 @@ def _made_before(api: Collaborators, call: Call, request_uuid: str, body_hash: s
     """So that a repetition is answered although its flavor or image has gone meanwhile. The conductor looks again."""
     with api.db.read() as session:
         row = instances.create_request(session, request_uuid, call.ctx.project_id)
-    if row is None:
-        return None
-    if row.body_hash != body_hash:
-        raise errors.Conflict(f"{REQUEST_UUID} {request_uuid} was used before for another request.")
-    return CreatedServers(reservation_id=row.reservation_id, instance_uuids=tuple(row.instance_uuids))
+        if row is None:
+            return None
+        if row.body_hash != body_hash:
+            raise errors.Conflict(f"{REQUEST_UUID} {request_uuid} was used before for another request.")
+        password = request_specs.password_of(session, row.reservation_id)
+    return CreatedServers(
+        reservation_id=row.reservation_id, instance_uuids=tuple(row.instance_uuids), admin_password=password
+    )
 
 
 def request_of(
@@ -135,14 +234,32 @@ def request_of(
 ) -> CreateServers:
     """What is asked, checked. Forbidden, BadRequest: it may not or cannot be."""
     counts = _counts(server)
+    placement = wanted(api, call, server)
+    _key_pair(api, call, server)
     return CreateServers(
-        **wanted(api, call, server),
+        **placement,
+        **_guest_data(api, call, server, placement["image"])._asdict(),
         name=_name(server, counts.maximum),
         min_count=counts.minimum,
         max_count=counts.maximum,
         request_uuid=request_uuid,
         body_hash=body_hash,
-        metadata=_metadata(api, call, server.metadata),
+        metadata=checked_metadata(api, call, server.metadata),
+        key_name=server.key_name,
+        access_ip_v4=access_address(4, server.access_ipv4 or "") or None,
+        access_ip_v6=access_address(6, server.access_ipv6 or "") or None,
+        description=_description(call, server),
+        hostname=_hostname(call, server, counts.maximum),
+        tags=tuple(sorted(set(server.tags or ()))),
+        requested_networks=requested_networks(
+            api,
+            call,
+            server.networks,
+            counts.maximum,
+            groups.requested(api, call, server.security_groups),
+        ),
+        block_device_mapping=_local_disks(api, server, placement["flavor"]),
+        disk_config=checked_disk_config(server.disk_config, placement["image"]),
     )
 
 
@@ -151,6 +268,7 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
     place = place_of(server.availability_zone or server.availability_zone_old)
     if place.forced:
         call.require("os_compute_api:servers:create:forced_host")
+    _check_destination(api, call, server, forced=place.forced)
     flavor, image = _boot_source(api, call, server, any_image)
     _check_zero_disk(call, flavor)
     faults = unfit(image, flavor) if image is not None else ()
@@ -159,17 +277,50 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
             f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
     demands_of(flavor, image, api.conf.pci.alias)  # whose errors are the asker's
-    guest_hardware(image.properties if image is not None else {})  # likewise
-    _check_zone(api, place.zone if not place.forced else None)
-    _refuse_unserved(server)
+    guest_hardware(image.properties if image is not None else {}, flavor.extra_specs)  # likewise
+    guest_limits(flavor.extra_specs)  # likewise
+    if place.zone is not None and not place.forced:
+        with api.db.read() as session:
+            check_zone(api, session, place.zone)
+    _refuse_unserved(call, server)
     return {
         "flavor": flavor,
         "image": image,
         "availability_zone": place.zone,
         "force_host": place.host,
         "force_node": place.node,
+        "requested_host": server.host,
+        "requested_node": server.hypervisor_hostname,
         "scheduler_hints": _hints(api, call),
     }
+
+
+def _check_destination(api: Collaborators, call: Call, server: NewServer, *, forced: bool) -> None:
+    """Raises Forbidden if the policy does not permit to name a host, BadRequest for one that there is not."""
+    if server.host is None and server.hypervisor_hostname is None:
+        return
+    call.require("compute:servers:create:requested_destination")
+    if forced:
+        raise errors.BadRequest(
+            "One mechanism with host and/or hypervisor_hostname and another mechanism with zone:host:node are mutually exclusive."
+        )
+    with api.db.read() as session:
+        there = read_services.has_node(session, server.host, server.hypervisor_hostname)
+    if not there:
+        raise errors.BadRequest(f"Compute host {server.host or server.hypervisor_hostname} could not be found.")
+
+
+def _description(call: Call, server: NewServer) -> str | None:
+    """As in Nova, the name is the description where none can be given."""
+    return server.description if call.has(TAKEN, "description") else server.name
+
+
+def _hostname(call: Call, server: NewServer, servers: int) -> str | None:
+    if server.hostname is None:
+        return None
+    if servers > 1:
+        raise errors.BadRequest("Unable to allocate a single hostname to multiple instances")
+    return names.checked_hostname(server.hostname, dots=call.since("2.94"))
 
 
 class Counts(NamedTuple):
@@ -204,17 +355,29 @@ class BootSource(NamedTuple):
 
 def _boot_source(api: Collaborators, call: Call, server: NewServer, any_image: bool) -> BootSource:
     flavorid = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
-    image_id = server.image_ref.rstrip("/").rpartition("/")[2]
-    if not image_id and not any_image:
+    image_uuid = image_id(server.image_ref)
+    if not image_uuid and not any_image:
         raise errors.BadRequest("imageRef is missing: booting from a volume is not served yet, so give an image.")
     with api.db.read() as session:
-        flavor = flavors.visible(read_flavors.flavor(session, flavorid), call)
-        image = images.visible(read_images.image(session, image_id), call) if image_id else None
+        flavor = flavors.visible(session, flavorid, call)
+        image = image_view.visible(read_images.image(session, image_uuid), call) if image_uuid else None
     if flavor is None:
         raise errors.BadRequest(f"Invalid flavorRef provided: flavor {flavorid[:255]} could not be found.")
-    if image_id:
-        _check_image(image, image_id)
+    if image_uuid:
+        _check_image(image, image_uuid)
     return BootSource(flavor, image)
+
+
+def image_id(reference: str) -> str:
+    """Empty: none. Raises BadRequest for what is no UUID, a URL too, as Nova does since 2.1."""
+    if not reference:
+        return ""
+    try:
+        return str(uuid.UUID(reference))
+    except ValueError:
+        raise errors.BadRequest(
+            f"Invalid input for field/attribute imageRef. Value: {reference[:255]}. It is not a 'uuid'."
+        ) from None
 
 
 def _check_image(image: Image | None, image_id: str) -> None:
@@ -230,12 +393,9 @@ def _check_zero_disk(call: Call, flavor: Flavor) -> None:
         raise errors.Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
 
 
-def _check_zone(api: Collaborators, zone: str | None) -> None:
-    if zone is None:
-        return
-    with api.db.read() as session:
-        there = availability_zones.is_available(session, zone, api.conf.scheduler.default_availability_zone)
-    if not there:
+def check_zone(api: Collaborators, session: Session, zone: str) -> None:
+    """BadRequest: no enabled compute service is in it."""
+    if not availability_zones.is_available(session, zone, api.conf.scheduler.default_availability_zone):
         raise errors.BadRequest(f"The requested availability zone is not available: {zone[:255]}.")
 
 
@@ -252,7 +412,29 @@ def _hints(api: Collaborators, call: Call) -> dict[str, Any]:
     return {**hints, "group": wanted}
 
 
-def _metadata(api: Collaborators, call: Call, metadata: dict[str, str]) -> dict[str, str]:
+def _guest_data(api: Collaborators, call: Call, server: NewServer, image: Image) -> guest_data.GuestData:
+    asked = guest_data.Wanted(
+        user_data=server.user_data,
+        config_drive=is_true(server.config_drive),
+        personality=tuple(server.personality or ()),
+        admin_password=server.admin_password,
+    )
+    return guest_data.checked(api, call, asked, image)
+
+
+def _key_pair(api: Collaborators, call: Call, server: NewServer) -> KeyPair | None:
+    """The user's own of that name, whose text the servers keep. Raises BadRequest if there is none."""
+    if server.key_name is None:
+        return None
+    with api.db.read() as session:
+        found = key_pairs.find(session, call.ctx.user_id, server.key_name)
+    if found is None:
+        raise errors.BadRequest("Invalid key_name provided.")
+    return found
+
+
+def checked_metadata(api: Collaborators, call: Call, metadata: dict[str, str]) -> dict[str, str]:
+    """BadRequest: a key that cannot be. Forbidden: too many."""
     if metadata:
         with api.db.read() as session:
             most = quotas.limits_of(session, api.conf, call.ctx.project_id)["metadata_items"]
@@ -266,32 +448,40 @@ def _metadata(api: Collaborators, call: Call, metadata: dict[str, str]) -> dict[
     return metadata
 
 
-def _refuse_unserved(server: NewServer) -> None:
+def checked_disk_config(requested: DiskConfig | None, image: Image) -> DiskConfig:
+    """Without one it is that of the image. BadRequest: the image forbids it."""
+    if requested == "AUTO" and disk_config.of_image(image.properties) == "disabled":
+        raise errors.BadRequest(f"Requested image {image.id} has automatic disk resize disabled.")
+    return requested or disk_config.default_of(image.properties)
+
+
+def _made_disk_config(api: Collaborators, instance_uuid: str) -> DiskConfig:
+    """Of the server, as also a repeated request shows it."""
+    with api.db.read() as session:
+        row = instances.instance(session, instance_uuid, None, deleted=True)
+        return disk_config.of_metadata(row.system_metadata if row is not None else {})
+
+
+def _local_disks(api: Collaborators, server: NewServer, flavor: Flavor) -> tuple[dict[str, Any], ...]:
+    """The division of ephemeral disks and swap, if the request asks for one. Raises BadRequest."""
+    mappings = server.block_device_mapping_v2 or []
+    disks = requested_disks(mappings, server.image_ref, flavor, api.conf.max_local_block_devices) if mappings else None
+    return tuple(msgspec.structs.asdict(disk) for disk in disks or ())
+
+
+def _refuse_unserved(call: Call, server: NewServer) -> None:
     """What cannot be done yet is refused, never dropped in silence; what asks for nothing is fine."""
     unserved = {
-        "networks": server.networks not in (None, [], "none", "auto"),
-        "security_groups": any(group != {"name": "default"} for group in server.security_groups or []),
         "block_device_mapping": bool(server.block_device_mapping),
-        "block_device_mapping_v2": any(
-            not _is_the_image(server, device) for device in server.block_device_mapping_v2 or []
-        ),
-        # No guest could read these: it has neither a config drive nor a metadata service.
-        "user_data": bool(server.user_data),
-        "config_drive": server.config_drive is True,
-        "personality": bool(server.personality),
-        "adminPass": server.admin_password is not None,
-        "key_name": server.key_name is not None,
-        "accessIPv4": bool(server.access_ipv4),
-        "accessIPv6": bool(server.access_ipv6),
-        "OS-DCF:diskConfig AUTO": server.disk_config != "MANUAL",
+        # The word is of no list before.
+        "networks as a word (since 2.37)": isinstance(server.networks, str) and not call.since("2.37"),
+        "tags of networks": isinstance(server.networks, list) and any(nic.tag for nic in server.networks),
+        "trusted_image_certificates": bool(server.trusted_image_certificates),
     }
     refused = [name for name, is_asked in unserved.items() if is_asked]
+    if any(name.startswith("block_device") for name in refused):
+        raise errors.BadRequest(
+            f"Not served: {', '.join(refused)}. There is no volume service; a server boots from its image."
+        )
     if refused:
         raise errors.BadRequest(f"Not served yet: {', '.join(refused)}. Ask again without.")
-
-
-def _is_the_image(server: NewServer, mapping: dict[str, Any]) -> bool:
-    """Clients spell out the root disk that a server has anyway."""
-    plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": server.image_ref}
-    rest = {key: value for key, value in mapping.items() if key != "delete_on_termination"}
-    return rest == plain and mapping.get("delete_on_termination", True) is True

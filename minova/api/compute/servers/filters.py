@@ -1,7 +1,7 @@
 """What a listing of servers may be asked for, and what that means to the database."""
 
-import re
-from typing import Any
+from collections.abc import Collection
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,8 +9,11 @@ from minova import errors
 from minova.api.compute.servers.view import STATUS
 from minova.api.http import times
 from minova.api.http.call import Call
-from minova.api.http.structs import Int64, Page, check_sort_keys
-from minova.db.api_queries.instances import SORT_KEYS, InstanceFilter
+from minova.api.http.microversions import History, added, changed
+from minova.api.http.structs import Page, check_sort_keys
+from minova.db.api_queries.instances import PATTERN_TEXTS, PATTERN_VALUES, SORT_KEYS, InstanceFilter
+from minova.db.api_queries.patterns import Pattern, parse
+from minova.objects.server_changes import MAX_TAGS
 from minova.objects.states import VmState
 
 TRUE = {"1", "t", "true", "on", "y", "yes", ""}
@@ -18,31 +21,128 @@ FALSE = {"0", "f", "false", "off", "n", "no"}
 
 
 class ServersQuery(Page, frozen=True, kw_only=True):
-    """`name` is a pattern: text anywhere in the name, with `^`, `$`, `.`, `.*` and backslashes as regular expressions have them."""
+    """The filters of Nova, most of them for users, too. Those of PATTERNS and CONSTANTS are regular expressions.
+
+    `ip`, `ip6`: one of the server's addresses of that version. Tags are separated by commas. `soft_deleted` changes nothing.
+    """
 
     name: str | None = None
+    display_name: str | None = None
+    description: str | None = None
+    display_description: str | None = None
+    hostname: str | None = None
+    key_name: str | None = None
     status: tuple[str, ...] = ()
     vm_state: str | None = None
     task_state: str | None = None
-    power_state: Int64 | None = None
+    power_state: str | None = None
+    progress: str | None = None
+    launch_index: str | None = None
+    config_drive: str | None = None
     host: str | None = None
     node: str | None = None
     flavor: str | None = None
     image: str | None = None
+    image_ref: str | None = None
     uuid: str | None = None
     reservation_id: str | None = None
     availability_zone: str | None = None
     project_id: str | None = None
     tenant_id: str | None = None
     user_id: str | None = None
+    ip: str | None = None
+    ip6: str | None = None
+    access_ip_v4: str | None = None
+    access_ip_v6: str | None = None
+    auto_disk_config: str | None = None
+    kernel_id: str | None = None
+    ramdisk_id: str | None = None
+    root_device_name: str | None = None
+    locked_by: str | None = None
+    created_at: str | None = None
+    launched_at: str | None = None
+    terminated_at: str | None = None
     all_tenants: str | None = None
     deleted: str | None = None
+    soft_deleted: str | None = None
+    locked: str | None = None
+    tags: str | None = None
+    tags_any: str | None = msgspec.field(name="tags-any", default=None)
+    not_tags: str | None = msgspec.field(name="not-tags", default=None)
+    not_tags_any: str | None = msgspec.field(name="not-tags-any", default=None)
     changes_since: str | None = msgspec.field(name="changes-since", default=None)
+    changes_before: str | None = msgspec.field(name="changes-before", default=None)
     sort_key: tuple[str, ...] = ()
     sort_dir: tuple[str, ...] = ()
 
 
+ASKED = History(
+    ServersQuery,
+    added("2.26", "tags", "tags-any", "not-tags", "not-tags-any"),
+    changed("2.38", "status", note="one that there is not is refused"),
+    added("2.66", "changes-before"),
+    added("2.73", "locked"),
+    changed("2.73", "sort_key", note="may be locked"),
+    changed("2.75", "sort_key", note="one by which nothing is sorted is refused"),
+    strict_since=(2, 75),
+)
 ALL_FILTERS = "os_compute_api:servers:allow_all_filters"
+# The column of each parameter that is a regular expression.
+PATTERNS: dict[str, str] = {
+    **{key: key for key in (*PATTERN_TEXTS, *PATTERN_VALUES)},
+    "name": "display_name",
+    "description": "display_description",
+}
+# Regular expressions on what all servers have alike so far; None: no server has it, so nothing matches.
+CONSTANTS: dict[str, str | None] = {
+    "auto_disk_config": "0",
+    "kernel_id": "",
+    "ramdisk_id": "",
+    "root_device_name": "/dev/vda",
+}
+# Tables that Nova joins to a server. It refuses to filter by them, and by what begins with an underscore.
+JOINED = frozenset(
+    (
+        "block_device_mapping",
+        "services",
+        "metadata",
+        "system_metadata",
+        "info_cache",
+        "security_groups",
+        "pci_devices",
+    )
+)
+# Nova takes these keys for the sake of old clients, and does not sort by them.
+UNSORTED = frozenset(
+    (
+        "architecture",
+        "cell_name",
+        "cleaned",
+        "default_ephemeral_device",
+        "default_swap_device",
+        "deleted",
+        "deleted_at",
+        "disable_terminate",
+        "ephemeral_gb",
+        "ephemeral_key_uuid",
+        "id",
+        "key_data",
+        "launched_on",
+        "locked",
+        "memory_mb",
+        "os_type",
+        "reservation_id",
+        "root_gb",
+        "shutdown_terminate",
+        "user_data",
+        "vcpus",
+        "vm_mode",
+    )
+)
+# Keys of what all servers have alike so far: the order is that of the next key.
+ALIKE = frozenset(("auto_disk_config", "kernel_id", "ramdisk_id", "root_device_name"))
+_LOCKED = frozenset(("locked",))
+ADMIN_SORT_KEYS = frozenset(("host", "node"))
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,50 +162,120 @@ def rights_of(call: Call) -> Rights:
     )
 
 
-# Of these the database must know all of a row's host; people without the admin role do not see hosts, so may not ask.
-ADMIN_FIELDS = ("host", "node", "project_id", "tenant_id", "deleted", "availability_zone")
+# People without the admin role do not see hosts, and list their own project's servers that are there.
+ADMIN_FIELDS = ("host", "node", "project_id", "tenant_id", "deleted")
+
+
+def check_names(names: Collection[str]) -> None:
+    """`names` of all query parameters. Raises BadRequest for those by which Nova refuses to filter. Unknown ones are ignored, as in Nova."""
+    for name in names:
+        if name in JOINED or name.startswith("_"):
+            raise errors.BadRequest(f"Invalid filter field: {name[:64]}.")
+
+
+def check_status(call: Call, query: ServersQuery) -> None:
+    """Raises BadRequest for states that there are not, since 2.38; before, they match nothing."""
+    if query.status and call.since("2.38") and not {status.upper() for status in query.status} & {*STATUS.values()}:
+        raise errors.BadRequest("Invalid status value")
+
+
+class SortKeys(NamedTuple):
+    """`ignored`: they are taken, and do not sort."""
+
+    sorting: frozenset[str]
+    ignored: frozenset[str]
+
+
+FIRST_KEYS = SortKeys((frozenset(SORT_KEYS) | ALIKE) - _LOCKED, UNSORTED)
+
+
+def sort_keys_of(call: Call) -> SortKeys:
+    if not (call.since("2.73") or call.shows_all):
+        return FIRST_KEYS
+    ignored = frozenset[str]() if call.since("2.75") else FIRST_KEYS.ignored - _LOCKED
+    return SortKeys(FIRST_KEYS.sorting | _LOCKED, ignored)
 
 
 def wanted(query: ServersQuery, project_id: str, rights: Rights) -> InstanceFilter | None:
     """What to look for; None: nothing can match. What is only for administrators is ignored for others, as in Nova."""
-    if rights.refusal is not None and boolean("all_tenants", query.all_tenants):
+    every_project = boolean("all_tenants", query.all_tenants)
+    if rights.refusal is not None and every_project:
         raise errors.Forbidden(rights.refusal)
     if not rights.all_filters:
         query = msgspec.structs.replace(query, **dict.fromkeys(ADMIN_FIELDS))
+    patterns = _patterns(query)
     states = _vm_states(query)
-    if states == ():
+    images = {image for image in (query.image, query.image_ref) if image is not None}
+    if patterns is None or states == () or len(images) > 1:
         return None
-    since = None if query.changes_since is None else times.parse(query.changes_since)
-    deleted: bool | None = boolean("deleted", query.deleted) or False
-    if states is not None and VmState.DELETED in states and not deleted:
-        if not rights.is_admin:
-            raise errors.Forbidden("Only administrators may list deleted servers.")
-        deleted = True if states == (VmState.DELETED,) else None
-    elif since is not None and query.deleted is None:
-        deleted = None  # changes include deletions
+    since, before = times.span(query.changes_since, query.changes_before)
     return InstanceFilter(
-        project_id=_project(query, project_id),
+        project_id=(query.project_id or query.tenant_id) if every_project else project_id,
         user_id=query.user_id,
-        name_like=None if query.name is None else like(query.name),
+        patterns=patterns,
         vm_states=states,
         task_state=query.task_state,
-        power_state=query.power_state,
         host=query.host,
-        node=query.node,
         flavorid=query.flavor,
-        image_ref=query.image,
+        image_ref=images.pop() if images else None,
         uuid=query.uuid,
-        reservation_id=query.reservation_id,
+        config_drive=_config_drive(query.config_drive),
         availability_zone=query.availability_zone,
         changed_since=since,
-        deleted=deleted,
+        changed_before=before,
+        locked=boolean("locked", query.locked),
+        tags=_tags(query.tags),
+        tags_any=_tags(query.tags_any),
+        not_tags=_tags(query.not_tags),
+        not_tags_any=_tags(query.not_tags_any),
+        deleted=_deleted(query, states, rights),
     )
 
 
-def _project(query: ServersQuery, own: str) -> str | None:
-    """Of all projects with all_tenants, or of another one that an administrator names."""
-    named = query.project_id or query.tenant_id
-    return named if named or boolean("all_tenants", query.all_tenants) else own
+def _tags(text: str | None) -> tuple[str, ...]:
+    """Raises BadRequest for more than a query of the database takes."""
+    wanted = () if text is None else tuple(dict.fromkeys(text.split(",")))
+    if len(wanted) > MAX_TAGS:
+        raise errors.BadRequest(f"There are {len(wanted)} tags in a filter, and at most {MAX_TAGS} are allowed.")
+    return wanted
+
+
+def _deleted(query: ServersQuery, states: tuple[str, ...] | None, rights: Rights) -> bool | None:
+    deleted = query.deleted is not None and query.deleted.lower() in TRUE - {""}
+    if states is not None and VmState.DELETED in states and not deleted:
+        if not rights.is_admin:
+            raise errors.Forbidden("Only administrators may list deleted servers.")
+        return True if states == (VmState.DELETED,) else None
+    if (query.changes_since is not None or query.changes_before is not None) and query.deleted is None:
+        return None  # changes include deletions
+    return deleted
+
+
+def _patterns(query: ServersQuery) -> tuple[tuple[str, Pattern], ...] | None:
+    """(column, pattern); None: one of them matches no server. Raises BadRequest for what is no regular expression."""
+    patterns = []
+    for name, column in PATTERNS.items():
+        text: str | None = getattr(query, name)
+        if text is not None:
+            patterns.append((column, parse(name, text)))
+    for name, constant in CONSTANTS.items():
+        text = getattr(query, name)
+        if text is not None and not _finds(parse(name, text), constant):
+            return None
+    for name in ("availability_zone", "flavor"):
+        if getattr(query, name) == "":
+            raise errors.BadRequest(f"Invalid input for query parameter {name}: it is empty.")
+    return tuple(patterns)
+
+
+def _finds(pattern: Pattern, constant: str | None) -> bool:
+    return constant is not None and pattern.search(constant)
+
+
+def _config_drive(value: str | None) -> bool | None:
+    if value == "":
+        raise errors.BadRequest("Invalid input for query parameter config_drive: it is empty.")
+    return boolean("config_drive", value)
 
 
 def _vm_states(query: ServersQuery) -> tuple[str, ...] | None:
@@ -119,19 +289,29 @@ def _vm_states(query: ServersQuery) -> tuple[str, ...] | None:
     return states
 
 
-def order(query: ServersQuery) -> list[tuple[str, bool]]:
-    """(key, whether descending); the newest come first unless asked otherwise, as in Nova."""
-    check_sort_keys(query.sort_key, SORT_KEYS)
-    result = []
-    for number, key in enumerate(query.sort_key):
-        direction = query.sort_dir[number] if number < len(query.sort_dir) else "desc"
+def order(query: ServersQuery, *, is_admin: bool = True, keys: SortKeys = FIRST_KEYS) -> list[tuple[str, bool]]:
+    """(key, whether descending); the newest come first unless asked otherwise, as in Nova.
+
+    Ignored keys are left out with their direction. Raises BadRequest for any other unknown key, Forbidden for one that is only for
+    administrators.
+    """
+    check_sort_keys(query.sort_key, keys.sorting | keys.ignored)
+    chosen, directions = [], [*query.sort_dir]
+    for key in query.sort_key:
+        if key not in keys.ignored:
+            chosen.append(key)
+        elif len(directions) > len(chosen):
+            directions.pop(len(chosen))
+    result: dict[str, bool] = {}
+    for number, key in enumerate(chosen or ["created_at"]):
+        if key in ADMIN_SORT_KEYS and not is_admin:
+            raise errors.Forbidden(f"Only administrators can sort servers by {key}")
+        direction = directions[number].strip() if number < len(directions) else "desc"
         if direction not in ("asc", "desc"):
             raise errors.BadRequest(f"sort_dir is asc or desc, not '{direction}'.")
-        result.append((key, direction == "desc"))
-    if not result:
-        direction = query.sort_dir[0] if query.sort_dir else "desc"
-        result = [("created_at", direction != "asc")]
-    return result
+        if key not in ALIKE:
+            result.setdefault(key, direction == "desc")
+    return [*result.items()] or [("created_at", True)]
 
 
 def boolean(name: str, value: str | None) -> bool | None:
@@ -143,40 +323,3 @@ def boolean(name: str, value: str | None) -> bool | None:
     if value.lower() in FALSE:
         return False
     raise errors.BadRequest(f"Invalid input for query parameter {name}: '{value}' is neither true nor false.")
-
-
-# A name has 255 characters at most; a backslash before each and both anchors fit as well.
-MAX_PATTERN = 512
-_TOKEN = re.compile(r"\\(?P<escaped>[^\w])|(?P<any>\.\*)|(?P<one>\.)|(?P<plain>[^\\.*+?^$()\[\]{}|])")
-
-
-def like(pattern: str) -> str:
-    """Translates a simple regular expression into a LIKE pattern, so that no client can run an endless expression in the database.
-
-    Takes time in proportion to the pattern's length. Raises BadRequest for an expression that needs more than `^`, `$`, `.`,
-    `.*` and escaped characters, and for one longer than MAX_PATTERN.
-    """
-    if len(pattern) > MAX_PATTERN:
-        raise errors.BadRequest(f"The name pattern is {len(pattern)} characters long; {MAX_PATTERN} are allowed.")
-    start = "" if pattern.startswith("^") else "%"
-    result, at = [start], 0 if start else 1
-    while at < len(pattern):
-        if pattern[at] == "$" and at == len(pattern) - 1:
-            return "".join(result)
-        token = _TOKEN.match(pattern, at)
-        if token is None:
-            raise errors.BadRequest(
-                f"The name pattern '{pattern}' is not served: use plain text, ^, $, ., .*, and \\ before other signs."
-            )
-        result.append(_piece(token))
-        at = token.end()
-    return "".join([*result, "%"])
-
-
-def _piece(token: Any) -> str:
-    if token["any"]:
-        return "%"
-    if token["one"]:
-        return "_"
-    letter: str = token["escaped"] or token["plain"]
-    return "\\" + letter if letter in "%_\\" else letter

@@ -41,6 +41,10 @@ def _is_uuid(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_list_of_uuids(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_uuid, value))
+
+
 def _is_address(value: Any) -> bool:
     try:
         ipaddress.ip_address(value)
@@ -67,7 +71,8 @@ def _is_query(value: Any) -> bool:
 _UUIDS = (_one_or_more(_is_uuid), "a UUID, or a list of them")
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "group": _UUIDS,
-    "same_host": _UUIDS,
+    # Nova looks only at those in a list.
+    "same_host": (lambda value: isinstance(value, str) or _is_list_of_uuids(value), "a text, or a list of UUIDs"),
     "different_host": _UUIDS,
     "query": (_is_query, "a query in JSON"),
     "target_cell": (lambda value: isinstance(value, str) and 0 < len(value) <= 255, "the name of a cell"),

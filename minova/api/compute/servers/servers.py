@@ -1,26 +1,49 @@
 """`/servers`: list, show, delete; `create` has a file of its own."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import filters
-from minova.api.compute.servers.view import ServerView, brief, shows_fault, view
-from minova.api.http import links
+from minova.api.compute.servers.networks import access_address
+from minova.api.compute.servers.view import (
+    HOST_STATUS,
+    IMAGE_PROPERTIES,
+    SHOWN,
+    Form,
+    Parts,
+    ServerView,
+    brief,
+    shows_fault,
+    view,
+)
+from minova.api.http import links, names
 from minova.api.http.call import Call
+from minova.api.http.microversions import History, added, changed
 from minova.api.http.structs import page_size
 from minova.api.policies.enforcer import Target
 from minova.db import models
 from minova.db.api_queries import availability_zones, instances
+from minova.db.api_queries import services as read_services
+from minova.db.api_queries.instances import InstanceRow, ShownInstance
+from minova.db.catalogue import server_groups
+from minova.db.networks import security_groups, vifs
+from minova.db.servers import request_specs, tags
+from minova.db.servers.request_specs import StoredRequest
+from minova.objects.disk_config import DiskConfig
+from minova.objects.guest_metadata import PASSWORD
+from minova.objects.server_changes import ServerChanges
 
 
 def list_servers(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         rows, more = _rows(api, call, session)
-    return _page(call, [brief(call, row) for row in rows], rows, more)
+    form = Form(call)
+    return _page(call, [brief(form, row) for row in rows], rows, more)
 
 
 def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -33,23 +56,164 @@ def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = find(call, session)
-        return {"server": _views(api, call, session, [row])[0]}
+        return {"server": _views(api, call, session, [row], with_groups=True)[0]}
 
 
 def delete(api: Collaborators, call: Call) -> None:
     with api.db.read() as session:
         row = find(call, session)
-    api.conductor.delete_server(call.ctx, instance_uuid=row.uuid)
+    # A conductor that is too old for the argument knows no locks: it is sent only where there is one.
+    override = row.locked_by is not None and call.ctx.is_admin
+    api.conductor.delete_server(call.ctx, instance_uuid=row.uuid, override_lock=override)
 
 
-def find(call: Call, session: Session) -> models.Instance:
+def force_delete(api: Collaborators, call: Call, arguments: Any) -> None:
+    """Also of a server that could be restored. As in Nova, what stands beside the key is not looked at."""
+    with api.db.read() as session:
+        row = find(call, session)
+    override = row.locked_by is not None and call.ctx.is_admin
+    api.conductor.delete_server(call.ctx, instance_uuid=row.uuid, override_lock=override, force=True)
+    call.response.status = 202
+
+
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+Description = Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$")]
+
+
+class ChangedServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Addresses may be empty."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    access_ipv4: str | msgspec.UnsetType | None = msgspec.field(name="accessIPv4", default=msgspec.UNSET)
+    access_ipv6: str | msgspec.UnsetType | None = msgspec.field(name="accessIPv6", default=msgspec.UNSET)
+    disk_config: DiskConfig | msgspec.UnsetType = msgspec.field(name="OS-DCF:diskConfig", default=msgspec.UNSET)
+    description: Description | msgspec.UnsetType | None = msgspec.UNSET
+    hostname: str | msgspec.UnsetType = msgspec.UNSET
+    pinned_availability_zone: Text | msgspec.UnsetType | None = msgspec.UNSET
+
+
+TAKEN = History(
+    ChangedServer,
+    added("2.19", "description"),
+    added("2.90", "hostname"),
+    changed("2.94", "hostname", note="may be a full name with dots"),
+    added("2.104", "pinned_availability_zone"),
+)
+
+
+class UpdateServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    server: ChangedServer
+
+
+# An answer to an update has none of these before.
+WHOLE_ANSWER = "2.75"
+SHOWN_LATER = (
+    "availability_zone",
+    "config_drive",
+    "key_name",
+    "launched_at",
+    "terminated_at",
+    "task_state",
+    "vm_state",
+    "power_state",
+    "volumes_attached",
+    "host",
+    "node",
+    "instance_name",
+    "hostname",
+    "reservation_id",
+    "launch_index",
+    "kernel_id",
+    "ramdisk_id",
+    "root_device_name",
+    "user_data",
+    "host_status",
+    "security_groups",
+)
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: ChangedServer = call.body.server
+    with api.db.read() as session:
+        row = find(call, session)
+    changes = ServerChanges(
+        name=None if isinstance(body.name, msgspec.UnsetType) else names.checked("Server name", body.name),
+        access_ip_v4=_changed_address(4, body.access_ipv4),
+        access_ip_v6=_changed_address(6, body.access_ipv6),
+        description=body.description,
+        hostname=None
+        if isinstance(body.hostname, msgspec.UnsetType)
+        else names.checked_hostname(body.hostname, dots=call.since("2.94")),
+        pinned_zone=body.pinned_availability_zone,
+        disk_config=None if isinstance(body.disk_config, msgspec.UnsetType) else body.disk_config,
+    )
+    api.conductor.update_server(call.ctx, instance_uuid=row.uuid, changes=changes, override_lock=call.ctx.is_admin)
+    return {"server": shown_after_change(api, call)}
+
+
+def shown_after_change(api: Collaborators, call: Call) -> ServerView:
+    """What an update answers."""
+    with api.db.read() as session:
+        return after_change(api, call, session, find(call, session))
+
+
+def after_change(api: Collaborators, call: Call, session: Session, row: models.Instance) -> ServerView:
+    """With what older versions show of a server whose name or disks were changed."""
+    shown = _views(api, call, session, [row], with_groups=True)[0]
+    if not (call.since(WHOLE_ANSWER) or call.shows_all):
+        plain = _plain(shown.addresses)
+        shown = msgspec.structs.replace(shown, addresses=plain, **dict.fromkeys(SHOWN_LATER, msgspec.UNSET))
+    return shown
+
+
+def _changed_address(version: int, text: str | msgspec.UnsetType | None) -> str | None:
+    """None: as it is."""
+    return None if isinstance(text, msgspec.UnsetType) else access_address(version, text or "")
+
+
+def addresses(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        return {"addresses": _plain(_views(api, call, session, [find(call, session)])[0].addresses)}
+
+
+def _plain(shown: dict[str, Any]) -> dict[str, Any]:
+    """Without the type and the MAC address, which Nova shows only with a whole server."""
+    return {
+        label: [{"addr": each["addr"], "version": each["version"]} for each in entries]
+        for label, entries in shown.items()
+    }
+
+
+def addresses_of_network(api: Collaborators, call: Call) -> dict[str, Any]:
+    label = call.path["network"]
+    found = addresses(api, call)["addresses"]
+    if label not in found:
+        raise errors.NotFound("Instance is not a member of specified network")
+    return {label: found[label]}
+
+
+def show_password(api: Collaborators, call: Call) -> dict[str, str]:
+    """The one that the guest has left with the metadata service, encrypted with the server's key."""
+    with api.db.read() as session:
+        row = find(call, session)
+        return {"password": str(row.system_metadata.get(PASSWORD, ""))}
+
+
+def clear_password(api: Collaborators, call: Call) -> None:
+    with api.db.read() as session:
+        row = find(call, session)
+    api.conductor.clear_server_password(call.ctx, instance_uuid=row.uuid)
+
+
+def find(call: Call, session: Session, *, deleted: bool = False) -> models.Instance:
     """The server in the path. Raises NotFound also for a server that the caller may not see, Forbidden if the policy of the
-    route does not permit it for this server.
+    route does not permit it for this server. `deleted`: one that was deleted, too.
     """
     wanted = call.path["server_id"]
     row = None
     if len(wanted) <= 36:
-        row = instances.instance(session, wanted, None if call.ctx.is_admin else call.ctx.project_id)
+        project_id = None if call.ctx.is_admin else call.ctx.project_id
+        row = instances.instance(session, wanted, project_id, deleted=deleted)
     if row is None:
         raise errors.NotFound(f"Instance {wanted[:255]} could not be found.")
     call.require_for(Target(project_id=row.project_id, user_id=row.user_id))
@@ -59,35 +223,85 @@ def find(call: Call, session: Session) -> models.Instance:
 class Page(NamedTuple):
     """`more`: further rows follow."""
 
-    rows: Sequence[models.Instance] = ()
+    rows: Sequence[InstanceRow] = ()
     more: bool = False
 
 
 def _rows(api: Collaborators, call: Call, session: Session) -> Page:
     query: filters.ServersQuery = call.query
     size = page_size(query.limit, api.conf.api.max_limit)
+    filters.check_names(call.request.params)
+    filters.check_status(call, query)
     wanted = filters.wanted(query, call.ctx.project_id, filters.rights_of(call))
-    order = filters.order(query)
+    order = filters.order(query, is_admin=call.ctx.is_admin, keys=filters.sort_keys_of(call))
     if wanted is None or size == 0:
         return Page()
     try:
         zone = api.conf.scheduler.default_availability_zone
-        rows = instances.instances(session, wanted, order, query.marker, size + 1, zone)
+        rows = instances.instances(session, wanted, order, query.marker or None, size + 1, zone)
     except LookupError:
         raise errors.BadRequest(f"marker [{query.marker}] not found") from None
     return Page(rows[:size], more=len(rows) > size)
 
 
-def _page(call: Call, shown: list[Any], rows: Sequence[models.Instance], more: bool) -> dict[str, Any]:
+def _page(call: Call, shown: list[Any], rows: Sequence[InstanceRow], more: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {"servers": shown}
     if more:
         answer["servers_links"] = links.next_page(call, rows[-1].uuid)
     return answer
 
 
-def _views(api: Collaborators, call: Call, session: Session, rows: Sequence[models.Instance]) -> list[ServerView]:
-    broken = [row.uuid for row in rows if shows_fault(row)]
-    faults = instances.last_faults(session, broken)
+def _views(
+    api: Collaborators, call: Call, session: Session, rows: Sequence[ShownInstance], *, with_groups: bool = False
+) -> list[ServerView]:
+    """`with_groups`: lists do not show them. What the version does not show is not read."""
+    uuids = [row.uuid for row in rows]
+    faults = instances.last_faults(session, [row.uuid for row in rows if shows_fault(row)])
     zones = availability_zones.by_host(session, {row.host for row in rows if row.host is not None})
     default = api.conf.scheduler.default_availability_zone
-    return [view(call, row, faults.get(row.uuid), zones.get(row.host or "", default)) for row in rows]
+    interfaces = vifs.of_instances(session, uuids)
+    secured = security_groups.names_of_instances(session, interfaces)
+    found = tags.of_instances(session, uuids) if call.has(SHOWN, "tags") else {}
+    host_status = _host_statuses(api, call, session)
+    groups = (
+        server_groups.uuids_of_instances(session, uuids) if with_groups and call.has(SHOWN, "server_groups") else None
+    )
+    form = Form(call)
+    specs: dict[str, StoredRequest] = {}
+    if call.since(IMAGE_PROPERTIES) or call.has(SHOWN, "scheduler_hints"):
+        specs = request_specs.load(session, {row.reservation_id for row in rows})
+    return [
+        view(
+            form,
+            row,
+            Parts(
+                zone=zones.get(row.host or "", default),
+                fault=faults.get(row.uuid),
+                vifs=interfaces.get(row.uuid, ()),
+                security_groups=secured.get(row.uuid, ()),
+                tags=found.get(row.uuid, ()),
+                host_status=msgspec.UNSET if host_status is None else host_status.get(row.host or "", _unknown(row)),
+                groups=msgspec.UNSET if groups is None else tuple(groups.get(row.uuid, ())),
+                spec=specs[row.reservation_id].spec if row.reservation_id in specs else None,
+            ),
+        )
+        for row in rows
+    ]
+
+
+def _unknown(row: ShownInstance) -> str:
+    """The status of a host whose service is not there; empty: the server has no host."""
+    return "UNKNOWN" if row.host else ""
+
+
+def _host_statuses(api: Collaborators, call: Call, session: Session) -> dict[str, str] | None:
+    """Of the hosts of computes; None: the caller does not see them."""
+    if not (call.has(SHOWN, "host_status") and call.permits(HOST_STATUS)):
+        return None
+    services = read_services.services(session, api.conf.service_down_time, api.db)
+    statuses = {}
+    for service in services.rows:
+        if service.topic == "compute":
+            up = "UP" if services.is_up(service) else "UNKNOWN"
+            statuses[service.host] = "DOWN" if service.forced_down else "MAINTENANCE" if service.disabled else up
+    return statuses

@@ -1,15 +1,24 @@
-"""How a server looks: the exact shape of Compute API 2.1."""
+"""How a server looks, at each microversion."""
 
 import hashlib
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from minova.api.compute.servers.networks import addresses_of
 from minova.api.http import links, times
 from minova.api.http.call import Call
+from minova.api.http.microversions import History, added, changed
 from minova.db import models
+from minova.db.api_queries.instances import ShownInstance
+from minova.objects import disk_config
 from minova.objects.failures import text_of
+from minova.objects.flavor import Flavor
+from minova.objects.request_spec import RequestSpec
 from minova.objects.states import TaskState, VmState
+from minova.objects.vif import Vif
 
 # vm_state -> status, as Nova shows them.
 STATUS: dict[str, str] = {
@@ -28,7 +37,6 @@ STATUS: dict[str, str] = {
 }
 WITH_PROGRESS = {"ACTIVE", "BUILD", "DELETED", "SOFT_DELETED", "ERROR", "SHUTOFF", "SHELVED", "SHELVED_OFFLOADED"}
 WITH_FAULT = {"ERROR", "DELETED"}
-ACTIVE_PROGRESS = 100
 
 
 class ServerBrief(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +50,24 @@ class Linked(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[links.Link, ...]
 
 
+class LinkedImage(Linked, frozen=True, kw_only=True):
+    """`properties`: those that say how a guest is built."""
+
+    properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class EmbeddedFlavor(msgspec.Struct, frozen=True, kw_only=True):
+    """As it was when the server was made. `extra_specs`: where the policy permits them."""
+
+    vcpus: int
+    ram: int
+    disk: int
+    ephemeral: int
+    swap: int
+    original_name: str
+    extra_specs: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+
 class FaultView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`details` are for administrators."""
 
@@ -52,18 +78,19 @@ class FaultView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ServerView(ServerBrief, frozen=True, kw_only=True):
-    """Empty strings and lists stand where Nova has them for what is not there. The last three are for administrators."""
+    """Empty strings and lists stand where Nova has them for what is not there. OS-EXT-SRV-ATTR and `host_status` are for administrators."""
 
     status: str
     tenant_id: str
     user_id: str
     metadata: dict[str, str]
     host_id: str = msgspec.field(name="hostId")
-    image: Linked | str
-    flavor: Linked
+    image: LinkedImage | str
+    flavor: Linked | EmbeddedFlavor
     created: str
     updated: str
     addresses: dict[str, Any] = {}
+    security_groups: tuple[dict[str, str], ...] | msgspec.UnsetType = msgspec.UNSET
     access_ipv4: str = msgspec.field(name="accessIPv4", default="")
     access_ipv6: str = msgspec.field(name="accessIPv6", default="")
     disk_config: str = msgspec.field(name="OS-DCF:diskConfig", default="MANUAL")
@@ -85,9 +112,91 @@ class ServerView(ServerBrief, frozen=True, kw_only=True):
         name="OS-EXT-SRV-ATTR:hypervisor_hostname", default=msgspec.UNSET
     )
     instance_name: str | msgspec.UnsetType = msgspec.field(name="OS-EXT-SRV-ATTR:instance_name", default=msgspec.UNSET)
+    hostname: str | msgspec.UnsetType = msgspec.field(name="OS-EXT-SRV-ATTR:hostname", default=msgspec.UNSET)
+    reservation_id: str | msgspec.UnsetType = msgspec.field(
+        name="OS-EXT-SRV-ATTR:reservation_id", default=msgspec.UNSET
+    )
+    launch_index: int | msgspec.UnsetType = msgspec.field(name="OS-EXT-SRV-ATTR:launch_index", default=msgspec.UNSET)
+    kernel_id: str | msgspec.UnsetType = msgspec.field(name="OS-EXT-SRV-ATTR:kernel_id", default=msgspec.UNSET)
+    ramdisk_id: str | msgspec.UnsetType = msgspec.field(name="OS-EXT-SRV-ATTR:ramdisk_id", default=msgspec.UNSET)
+    root_device_name: str | msgspec.UnsetType = msgspec.field(
+        name="OS-EXT-SRV-ATTR:root_device_name", default=msgspec.UNSET
+    )
+    user_data: str | msgspec.UnsetType | None = msgspec.field(name="OS-EXT-SRV-ATTR:user_data", default=msgspec.UNSET)
+    host_status: str | msgspec.UnsetType = msgspec.UNSET
+    locked: bool
+    description: str | None
+    tags: tuple[str, ...]
+    trusted_image_certificates: None = None
+    server_groups: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    locked_reason: str | None
+    pinned_availability_zone: str | None
+    scheduler_hints: dict[str, list[Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
-def status_of(row: models.Instance) -> str:
+SHOWN = History(
+    ServerView,
+    added(
+        "2.3",
+        "OS-EXT-SRV-ATTR:hostname",
+        "OS-EXT-SRV-ATTR:reservation_id",
+        "OS-EXT-SRV-ATTR:launch_index",
+        "OS-EXT-SRV-ATTR:kernel_id",
+        "OS-EXT-SRV-ATTR:ramdisk_id",
+        "OS-EXT-SRV-ATTR:root_device_name",
+        "OS-EXT-SRV-ATTR:user_data",
+        note="for administrators",
+    ),
+    added("2.9", "locked"),
+    added("2.16", "host_status", note="for administrators"),
+    added("2.19", "description"),
+    added("2.26", "tags"),
+    changed("2.47", "flavor", note="has the flavor's sizes, name and extra specs"),
+    added("2.63", "trusted_image_certificates", note="null: images are not verified by certificates"),
+    added("2.71", "server_groups", note="where one server is shown"),
+    added("2.73", "locked_reason"),
+    changed("2.90", "OS-EXT-SRV-ATTR:hostname", note="for everybody"),
+    added("2.96", "pinned_availability_zone"),
+    changed("2.98", "image", note="has properties of the image"),
+    added("2.100", "scheduler_hints"),
+)
+EMBEDDED_FLAVOR, HOSTNAME_FOR_ALL, IMAGE_PROPERTIES = "2.47", "2.90", "2.98"
+HOST_STATUS = "os_compute_api:servers:show:host_status"
+FLAVOR_SPECS = "os_compute_api:servers:show:flavor-extra-specs"
+# Of the properties of an image these say how a guest is built.
+_GUEST_PROPERTIES = re.compile(r"hw_.*|img_.*|os_.*|architecture|hypervisor_type|vm_mode|auto_disk_config|traits?_.*")
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown of a server and is not in its row. `zone`: that of its host. `security_groups`: their names. What is UNSET is not shown."""
+
+    zone: str
+    fault: models.InstanceFault | None = None
+    vifs: Sequence[Vif] = ()
+    security_groups: Sequence[str] = ()
+    tags: tuple[str, ...] = ()
+    host_status: str | msgspec.UnsetType = msgspec.UNSET
+    groups: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    spec: RequestSpec | None = None
+
+
+class Form:
+    """How servers look to one request: what is alike for all of them is found out once."""
+
+    def __init__(self, call: Call) -> None:
+        self.is_admin = call.ctx.is_admin
+        self.version, self.everything = call.version, call.shows_all
+        self.servers = links.LinkBases(call, "servers")
+        self.images = links.LinkBases(call, "images")
+        self.flavors = links.LinkBases(call, "flavors")
+        self.has_host_attributes = call.permits("os_compute_api:os-extended-server-attributes")
+        self.has_hostname = call.since(HOSTNAME_FOR_ALL)
+        self.has_image_properties = call.since(IMAGE_PROPERTIES)
+        self.embeds_flavor = call.since(EMBEDDED_FLAVOR)
+        self.has_flavor_specs = self.embeds_flavor and call.permits(FLAVOR_SPECS)
+
+
+def status_of(row: ShownInstance) -> str:
     return "DELETED" if row.deleted_at is not None else STATUS.get(row.vm_state, "UNKNOWN")
 
 
@@ -96,31 +205,34 @@ def host_id(project_id: str, host: str | None) -> str:
     return hashlib.sha224((project_id + host).encode()).hexdigest() if host else ""
 
 
-def brief(call: Call, row: models.Instance) -> ServerBrief:
-    return ServerBrief(id=row.uuid, name=row.display_name, links=links.of_thing(call, "servers", row.uuid))
+def brief(form: Form, row: ShownInstance) -> ServerBrief:
+    return ServerBrief(id=row.uuid, name=row.display_name, links=form.servers.of_thing(row.uuid))
 
 
-def view(call: Call, row: models.Instance, fault: models.InstanceFault | None, zone: str) -> ServerView:
-    """`zone` is that of its host; until it has one, the zone that was asked for is shown."""
+def view(form: Form, row: ShownInstance, parts: Parts) -> ServerView:
+    """Until a server has a host, the zone that was asked for is shown."""
     status = status_of(row)
-    where: dict[str, Any] = {}
-    if call.permits("os_compute_api:os-extended-server-attributes"):
-        where = {"host": row.host, "node": row.node, "instance_name": f"instance-{row.uuid}"}
-    return ServerView(
+    fault = parts.fault
+    complete = ServerView(
         id=row.uuid,
         name=row.display_name,
-        links=links.of_thing(call, "servers", row.uuid),
+        links=form.servers.of_thing(row.uuid),
         status=status,
         tenant_id=row.project_id,
         user_id=row.user_id,
         metadata=row.metadata_,
         host_id=host_id(row.project_id, row.host),
-        image=Linked(id=row.image_ref, links=links.bookmark(call, "images", row.image_ref)) if row.image_ref else "",
-        flavor=Linked(id=row.flavor.flavorid, links=links.bookmark(call, "flavors", row.flavor.flavorid)),
+        image=_image(form, row, parts.spec) if row.image_ref else "",
+        flavor=_flavor(form, row.flavor),
         created=times.seconds(row.created_at),
         updated=times.seconds(row.updated_at or row.created_at),
-        progress=_progress(row, status) if status in WITH_PROGRESS else msgspec.UNSET,
-        availability_zone=zone if row.host else row.availability_zone or "",
+        addresses=addresses_of(parts.vifs),
+        security_groups=tuple({"name": name} for name in parts.security_groups) or msgspec.UNSET,
+        progress=row.progress if status in WITH_PROGRESS else msgspec.UNSET,
+        availability_zone=parts.zone if row.host else row.availability_zone or "",
+        access_ipv4=row.access_ip_v4 or "",
+        access_ipv6=row.access_ip_v6 or "",
+        disk_config=disk_config.of_metadata(row.system_metadata),
         config_drive="True" if row.config_drive else "",
         key_name=row.key_name,
         launched_at=times.microseconds(row.launched_at),
@@ -128,23 +240,74 @@ def view(call: Call, row: models.Instance, fault: models.InstanceFault | None, z
         task_state=row.task_state,
         vm_state=row.vm_state,
         power_state=row.power_state,
-        fault=_fault(call, fault) if fault is not None and shows_fault(row) else msgspec.UNSET,
-        **where,
+        fault=_fault(form, fault) if fault is not None and shows_fault(row) else msgspec.UNSET,
+        host_status=parts.host_status,
+        locked=row.locked_by is not None,
+        description=row.description,
+        tags=parts.tags,
+        server_groups=parts.groups,
+        locked_reason=row.locked_reason,
+        pinned_availability_zone=row.availability_zone,
+        scheduler_hints=_hints(parts.spec),
+        **_attributes(form, row),
+    )
+    return SHOWN.of_version(complete, form.version, everything=form.everything)
+
+
+def _attributes(form: Form, row: ShownInstance) -> dict[str, Any]:
+    if not form.has_host_attributes:
+        return {"hostname": row.hostname} if form.has_hostname else {}
+    return {
+        "host": row.host,
+        "node": row.node,
+        "instance_name": f"instance-{row.uuid}",
+        "hostname": row.hostname,
+        "reservation_id": row.reservation_id,
+        "launch_index": row.launch_index,
+        "kernel_id": "",
+        "ramdisk_id": "",
+        "root_device_name": "/dev/vda",
+        "user_data": row.user_data,
+    }
+
+
+def _image(form: Form, row: ShownInstance, spec: RequestSpec | None) -> LinkedImage:
+    properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    if form.has_image_properties:
+        image = None if spec is None else spec.image
+        kept = image.properties if image is not None and image.id == row.image_ref else {}
+        properties = {key: value for key, value in kept.items() if _GUEST_PROPERTIES.fullmatch(key)}
+    return LinkedImage(id=row.image_ref, links=form.images.bookmark(row.image_ref), properties=properties)
+
+
+def _flavor(form: Form, flavor: Flavor) -> Linked | EmbeddedFlavor:
+    if not form.embeds_flavor:
+        return Linked(id=flavor.flavorid, links=form.flavors.bookmark(flavor.flavorid))
+    return EmbeddedFlavor(
+        vcpus=flavor.vcpus,
+        ram=flavor.memory_mb,
+        disk=flavor.root_gb,
+        ephemeral=flavor.ephemeral_gb,
+        swap=flavor.swap,
+        original_name=flavor.name,
+        extra_specs=flavor.extra_specs if form.has_flavor_specs else msgspec.UNSET,
     )
 
 
-def _progress(row: models.Instance, status: str) -> int:
-    return row.progress or (ACTIVE_PROGRESS if status == "ACTIVE" and row.task_state is None else 0)
+def _hints(spec: RequestSpec | None) -> dict[str, list[Any]]:
+    """Each as a list, as in Nova."""
+    hints = {} if spec is None else spec.scheduler_hints
+    return {key: value if isinstance(value, list) else [value] for key, value in hints.items()}
 
 
-def shows_fault(row: models.Instance) -> bool:
+def shows_fault(row: ShownInstance) -> bool:
     """As in Nova, and while a delete goes on: its host may be unable to do it."""
     return status_of(row) in WITH_FAULT or row.task_state == TaskState.DELETING
 
 
-def _fault(call: Call, fault: models.InstanceFault) -> FaultView:
+def _fault(form: Form, fault: models.InstanceFault) -> FaultView:
     """What an older release has written is for administrators alone: it names hosts, paths and the hypervisor's words."""
-    admin, message = call.ctx.is_admin, fault.message
+    admin, message = form.is_admin, fault.message
     if not admin and fault.kind is None:
         message = text_of(None)
     details = fault.details if admin and fault.details else None

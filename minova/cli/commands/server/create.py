@@ -11,12 +11,14 @@ from uuid import uuid4
 
 from minova.cli.base import Lister
 from minova.cli.client import COMPUTE, Client, Json
+from minova.cli.commands.server.disks import add_disk_options, disks_of
+from minova.cli.commands.server.networks import add_group_option, add_network_options, networks_of
 from minova.cli.commands.server.options import add_request_options, request_body
 from minova.cli.errors import CliError, UsageError
 from minova.cli.output import diagnosis
 from minova.cli.output.report import show
 from minova.cli.output.servers import COLUMNS, Names, OneServer, fields, row
-from minova.cli.parser import positive, seconds
+from minova.cli.parser import key_value, positive, seconds
 from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server, wait_for_builds
 
 REQUEST_UUID = "X-Minova-Request-UUID"
@@ -39,7 +41,29 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         add_request_options(parser)
         parser.add_argument("--min", type=positive, metavar="N", help="at least N servers, or none")
         parser.add_argument("--max", type=positive, metavar="N", help="at most N servers")
+        parser.add_argument(
+            "--key-name", metavar="NAME", help="a key pair of yours, whose public key the guest is given"
+        )
+        parser.add_argument("--description", help="what it is for")
+        parser.add_argument("--hostname", help="its name inside (default: made of NAME)")
+        parser.add_argument(
+            "--tag", action="append", default=[], metavar="TAG", dest="tags", help="a word of its own; may be repeated"
+        )
+        add_network_options(parser)
+        add_group_option(parser)
+        add_disk_options(parser)
         parser.add_argument("--user-data", metavar="FILE", help="a script or cloud-config that the guest runs")
+        parser.add_argument(
+            "--password", help="the administrator's in the guest, with --config-drive (default: a new one)"
+        )
+        parser.add_argument(
+            "--file",
+            type=key_value,
+            action="append",
+            default=[],
+            metavar="PATH=FILE",
+            help="a file that the guest finds as PATH, with --config-drive; may be repeated",
+        )
         parser.add_argument("--config-drive", action="store_true", help="give user data and metadata on a disk, too")
         parser.add_argument(
             "--dry-run",
@@ -101,10 +125,23 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         if minimum > maximum:
             raise UsageError(f"--min {minimum} is above --max {maximum}.")
         more: Json = {"name": parsed_args.name, "min_count": minimum, "max_count": maximum}
+        given = {key: getattr(parsed_args, key) for key in ("key_name", "description", "hostname", "tags")}
+        more |= {key: value for key, value in given.items() if value}
+        more |= disks_of(parsed_args)
+        nics = networks_of(self.client, parsed_args)
+        if nics:
+            more["networks"] = nics
+        if parsed_args.security_groups:
+            more["security_groups"] = [{"name": name} for name in parsed_args.security_groups]
         if parsed_args.user_data:
-            more["user_data"] = _user_data(parsed_args.user_data)
+            more["user_data"] = user_data(parsed_args.user_data)
         if parsed_args.config_drive:
             more["config_drive"] = True
+        if parsed_args.password:
+            more["adminPass"] = parsed_args.password
+        if parsed_args.file:
+            files = [{"path": path, "contents": _base64_of("file", file)} for path, file in parsed_args.file]
+            more["personality"] = files
         if maximum > 1:
             more["return_reservation_id"] = True
         body = request_body(self.client, parsed_args)
@@ -156,11 +193,15 @@ def _them(ids: list[str]) -> str:
     return f"server {ids[0]} is" if len(ids) == 1 else f"{len(ids)} servers are"
 
 
-def _user_data(path: str) -> str:
+def _base64_of(what: str, path: str) -> str:
     try:
-        encoded = b64encode(Path(path).read_bytes()).decode()
+        return b64encode(Path(path).read_bytes()).decode()
     except OSError as error:
-        raise CliError(f"Cannot read the user data {path}: {error.strerror}.") from None
+        raise CliError(f"Cannot read the {what} {path}: {error.strerror}.") from None
+
+
+def user_data(path: str) -> str:
+    encoded = _base64_of("user data", path)
     if len(encoded) > USER_DATA_LIMIT:
         raise CliError(f"The user data {path} are too long: {len(encoded)} bytes in base64, at most {USER_DATA_LIMIT}.")
     return encoded

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 
 from minova.cli import find
 from minova.cli.base import Command
@@ -17,7 +18,8 @@ class ServerDelete(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("servers", nargs="+", metavar="SERVER", help="name or ID; if one is unknown, none goes")
-        parser.add_argument("--wait", action="store_true", help="until they are gone")
+        parser.add_argument("--force", action="store_true", help="at once: they cannot be restored")
+        parser.add_argument("--wait", action="store_true", help="until they are gone, or can only be restored")
         parser.add_argument(
             "--timeout",
             type=seconds,
@@ -28,16 +30,20 @@ class ServerDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        servers = {server["id"]: server for server in find_all(self.client, parsed_args.servers)}
+        look = find.server_or_deleted if parsed_args.force else find.server
+        servers = {server["id"]: server for server in find_all(self.client, parsed_args.servers, look=look)}
         for uuid in servers:
-            self._delete(uuid)
+            self._delete(uuid, force=parsed_args.force)
         if parsed_args.wait:
             progress = Progress.on(sys.stderr)
             for server in servers.values():
                 self._wait(server, progress, parsed_args.timeout)
 
-    def _delete(self, uuid: str) -> None:
+    def _delete(self, uuid: str, *, force: bool) -> None:
         try:
+            if force:
+                self.client.post(f"{COMPUTE}/servers/{part(uuid)}/action", {"forceDelete": None})
+                return
             self.client.delete(f"{COMPUTE}/servers/{part(uuid)}")
         except ApiError as error:
             if error.status != 404:  # another client was faster
@@ -53,12 +59,17 @@ class ServerDelete(Command):
             raise
 
 
-def find_all(client: Client, names: list[str], undone: str = "Nothing was deleted.") -> list[Json]:
+def find_all(
+    client: Client,
+    names: list[str],
+    undone: str = "Nothing was deleted.",
+    look: Callable[[Client, str], Json] = find.server,
+) -> list[Json]:
     """Every one, or an error that names each that is not there and ends with `undone`: nothing is half-done."""
     servers, missing = [], []
     for name in names:
         try:
-            servers.append(find.server(client, name))
+            servers.append(look(client, name))
         except ApiError:
             raise
         except CliError as error:

@@ -18,7 +18,8 @@ def add_request_options(parser: argparse.ArgumentParser, *, any_image: bool = Fa
         "--availability-zone", metavar="ZONE", help="ZONE, ZONE:HOST or ZONE:HOST:NODE (hosts: administrators)"
     )
     parser.add_argument("--group", help="join this server group: name or ID; the same as --hint group=GROUP")
-    parser.add_argument("--host", help="on this host (administrators)")
+    parser.add_argument("--host", help="on this host, if its filters allow it (administrators)")
+    parser.add_argument("--hypervisor-hostname", metavar="NODE", help="on this node, likewise (administrators)")
     parser.add_argument(
         "--hint",
         type=key_value,
@@ -40,14 +41,14 @@ def add_request_options(parser: argparse.ArgumentParser, *, any_image: bool = Fa
 def request_body(client: Client, parsed_args: argparse.Namespace) -> Json:
     """With flavor, image, group and servers by their IDs."""
     zone = parsed_args.availability_zone
-    if parsed_args.host and zone and ":" in zone:
+    named = {"host": parsed_args.host, "hypervisor_hostname": parsed_args.hypervisor_hostname}
+    places = {key: value for key, value in named.items() if value}
+    if places and zone and ":" in zone:
         raise UsageError("--host and a host in --availability-zone say the same thing: give one.")
-    server: Json = {"metadata": dict(parsed_args.property)}
+    server: Json = {"metadata": dict(parsed_args.property), **places}
     server["flavorRef"] = find.flavor(client, parsed_args.flavor)["id"]
     if parsed_args.image:
         server["imageRef"] = find.image(client, parsed_args.image)["id"]
-    if parsed_args.host:
-        zone = f"{zone or ''}:{parsed_args.host}"
     if zone:
         server["availability_zone"] = zone
     hints = _all_hints(client, parsed_args)

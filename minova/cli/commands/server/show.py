@@ -6,7 +6,7 @@ from typing import Any
 
 from minova.cli import find
 from minova.cli.base import Lister, ShowOne
-from minova.cli.client import COMPUTE
+from minova.cli.client import COMPUTE, part
 from minova.cli.output.servers import COLUMNS, LONG_COLUMNS, Names, OneServer, fields, row
 from minova.cli.parser import positive
 
@@ -48,8 +48,19 @@ class ServerShow(ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("server", metavar="SERVER", help="name or ID")
+        instead = parser.add_mutually_exclusive_group()
+        instead.add_argument(
+            "--diagnostics", action="store_true", help="what its guest uses now, instead (administrators)"
+        )
+        instead.add_argument("--topology", action="store_true", help="with its NUMA topology")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         server = find.server(self.client, parsed_args.server)
-        return self.dict2columns(fields(server, OneServer(self.client)))
+        path = f"{COMPUTE}/servers/{part(server['id'])}"
+        if parsed_args.diagnostics:
+            return self.dict2columns(self.client.at("2.48").get(f"{path}/diagnostics"))
+        shown = fields(server, OneServer(self.client))
+        if parsed_args.topology:
+            shown["topology"] = self.client.at("2.78").get(f"{path}/topology")
+        return self.dict2columns(shown)

@@ -9,9 +9,11 @@ import struct
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from minova.errors import UnknownDiskFormat
+
 QCOW2, RAW = "qcow2", "raw"
-# How minova makes the files of an instance's disks.
-FORMATS = {"disk": QCOW2, "disk.eph0": RAW, "disk.swap": RAW}
+# How minova makes the files of an instance's disks, unless its settings say another format of root disks.
+FORMATS = {"disk": QCOW2, "disk.eph0": RAW, "disk.swap": RAW, "disk.config": RAW, "disk.rescue": QCOW2}
 
 _MAGIC = b"QFI\xfb"
 _VERSIONS = {2, 3}
@@ -22,6 +24,11 @@ _LONGEST_NAME = 1023
 _CLUSTER_BITS = range(9, 22)
 # The size of the largest file that Linux can have.
 _LARGEST = (1 << 63) - 1
+
+
+def format_of(name: str, images_type: str) -> str:
+    """Of a new file. `images_type`: of root disks."""
+    return images_type if name == "disk" else FORMATS.get(name, RAW)
 
 
 def growth(path: Path, written_format: str | None) -> int:
@@ -35,6 +42,16 @@ def growth(path: Path, written_format: str | None) -> int:
         return 0
     size = status.st_size if header is None else min(header.virtual_size, _LARGEST)
     return max(0, size - status.st_blocks * 512)
+
+
+def virtual_size(path: Path, written_format: str) -> int:
+    """Bytes that the guest sees. Raises UnknownDiskFormat for a broken header, OSError."""
+    if written_format != QCOW2:
+        return path.stat().st_size
+    header = _read_header(path)
+    if header is None:
+        raise UnknownDiskFormat(f"{path} has no header of a qcow2 disk")
+    return header.virtual_size
 
 
 def backing_file(path: Path, written_format: str) -> str | None:

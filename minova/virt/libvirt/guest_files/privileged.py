@@ -12,6 +12,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from oslo_privsep import capabilities, priv_context
 
+from minova.virt.libvirt.guest_files.root_files import may
+
 _NAME = re.compile(r"disk(\.\w+)?|console\.log(\.\d+)?")
 context = priv_context.PrivContext(
     "minova",
@@ -23,14 +25,15 @@ context = priv_context.PrivContext(
 
 
 def start() -> None:
-    """Fork the helper, and give up all capabilities in this process."""
+    """Fork the helper, and give up all capabilities in this process, but the one to listen on a port below 1024."""
     # Between the fork and the first thread, which reads the helper's answers: a thread keeps what it began with.
     os.register_at_fork(after_in_parent=_give_up, after_in_child=_ignore_signals)
     context.start(priv_context.Method.FORK)
 
 
 def _give_up() -> None:
-    capabilities.drop_all_caps_except([], [], [])
+    kept = [int(capabilities.CAP_NET_BIND_SERVICE)] if may(int(capabilities.CAP_NET_BIND_SERVICE)) else []
+    capabilities.drop_all_caps_except(kept, kept, [])
 
 
 def _ignore_signals() -> None:

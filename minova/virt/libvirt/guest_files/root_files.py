@@ -16,7 +16,7 @@ _running = threading.Event()
 
 def start_helper() -> None:
     """Start it if this process has CAP_CHOWN and is not root. Call it first of all, while there is one thread."""
-    if os.geteuid() == 0 or not _may_chown():
+    if os.geteuid() == 0 or not may(_CAP_CHOWN):
         return
     assert threading.active_count() == 1
     # Slow to import, and of no use to root.
@@ -37,6 +37,7 @@ def take_back(path: Path) -> None:
     privileged.take_back(str(path.parent.parent), path.parent.name, path.name)
 
 
-def _may_chown() -> bool:
+def may(capability: int) -> bool:
+    """Whether this process has it."""
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return bool(int(lines["CapPrm"], 16) >> _CAP_CHOWN & 1)
+    return bool(int(lines["CapPrm"], 16) >> capability & 1)

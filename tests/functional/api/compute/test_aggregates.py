@@ -178,7 +178,7 @@ def test_zones_are_those_of_hosts(cloud: Cloud) -> None:
         "internal": True, "north": True, "nova": True, "south": False,
     }  # fmt: skip
     (service,) = detail["north"][1]["h1"].items()
-    assert service[0] == "minova-compute"
+    assert service[0] == "nova-compute"
     assert (service[1]["available"], service[1]["active"]) == (True, True)
     assert [*detail["internal"][1]] == ["c1"]
     shown = {one["host"]: one["zone"] for one in cloud.get("/v2.1/os-services")["services"]}

@@ -10,7 +10,7 @@ import pytest
 
 from minova.db import models
 from minova.objects.flavor import Flavor
-from tests.functional.api.conftest import Cloud
+from tests.functional.api.conftest import ALL_FIELDS, Cloud, at
 
 AT = datetime(2026, 1, 1)  # noqa: DTZ001
 
@@ -30,24 +30,35 @@ def test_a_flavor_has_openstacks_shape(cloud: Cloud) -> None:
         "OS-FLV-DISABLED:disabled": False,
         "os-flavor-access:is_public": True,
         "rxtx_factor": 1.0,
-        "extra_specs": {"hw:cpu_policy": "shared"},
     }
     assert cloud.get(f"/v2.1/flavors/{made['id']}/os-extra_specs") == {"extra_specs": {"hw:cpu_policy": "shared"}}
     assert cloud.make_flavor("no-swap", id=7)["swap"] == ""
     assert cloud.get("/v2.1/flavors/7")["flavor"]["name"] == "no-swap"
 
 
+def test_extra_spec_that_nova_refuses_is_refused_from_its_microversion(cloud: Cloud) -> None:
+    body = {"extra_specs": {"quota:cpu_shares": "many"}}
+    path = f"/v2.1/flavors/{cloud.make_flavor()['id']}/os-extra_specs"
+    status, answer = cloud.ask("POST", path, body, **ALL_FIELDS)
+    assert status == 400
+    assert "Flavor extra spec quota:cpu_shares: 'many' is not valid" in answer["badRequest"]["message"]
+    assert cloud.ask("PUT", f"{path}/quota:cpu_shares", {"quota:cpu_shares": "many"}, **ALL_FIELDS)[0] == 400
+    new = {"flavor": {"name": "f", "ram": 1, "vcpus": 1, "disk": 1, **body}}
+    assert cloud.ask("POST", "/v2.1/flavors", new, **ALL_FIELDS)[0] == 400
+    assert cloud.ask("POST", path, body)[0] == 200
+
+
 def test_extra_specs_are_set_shown_and_unset(cloud: Cloud) -> None:
     flavor_id = cloud.make_flavor(extra_specs={"a": "1"})["id"]
     path = f"/v2.1/flavors/{flavor_id}/os-extra_specs"
-    asked = {"extra_specs": {"hw:numa_nodes": 2, "b": "5", "c": 1.5}}
-    assert cloud.ask("POST", path, asked) == (200, asked)
+    body = {"extra_specs": {"hw:numa_nodes": 2, "b": "5", "c": 1.5}}
+    assert cloud.ask("POST", path, body) == (200, body)
     assert cloud.get(path) == {"extra_specs": {"a": "1", "hw:numa_nodes": "2", "b": "5", "c": "1.5"}}
     assert cloud.ask("PUT", f"{path}/a", {"a": "x"}) == (200, {"a": "x"})
     assert cloud.get(f"{path}/a") == {"a": "x"}
     assert cloud.get(f"{path}/hw:numa_nodes") == {"hw:numa_nodes": "2"}
     assert cloud.ask("DELETE", f"{path}/a") == (200, None)
-    assert cloud.get(f"/v2.1/flavors/{flavor_id}")["flavor"]["extra_specs"] == {
+    assert cloud.get(f"/v2.1/flavors/{flavor_id}", **ALL_FIELDS)["flavor"]["extra_specs"] == {
         "hw:numa_nodes": "2",
         "b": "5",
         "c": "1.5",
@@ -197,7 +208,7 @@ def test_services_that_fell_silent_together_are_in_doubt(cloud: Cloud) -> None:
     cloud.conductor.add(*(service(number, f"h{number}") for number in computes))
     cloud.conductor.add(models.Heartbeat(service_id=99, last_seen=now))
     cloud.conductor.add(*(models.Heartbeat(service_id=number, last_seen=now - 90) for number in computes))
-    services = cloud.get("/v2.1/os-services")["services"]
+    services = cloud.get("/v2.1/os-services", **ALL_FIELDS)["services"]
     shown = {(one["binary"], one["state"], one["in_doubt"]) for one in services}
     assert shown == {("minova-conductor", "up", False), ("minova-compute", "up", True)}
 
@@ -206,7 +217,7 @@ def test_a_service_is_switched_off_and_on(hosts: Cloud) -> None:
     named = {"host": "up", "binary": "nova-compute"}
 
     def switch(action: str, **more: Any) -> Any:
-        status, document = hosts.ask("PUT", f"/v2.1/os-services/{action}", {**named, **more})
+        status, document = hosts.ask("PUT", f"/v2.1/os-services/{action}", {**named, **more}, **at("2.11"))
         assert status == 200, document
         return hosts.get("/v2.1/os-services?host=up")["services"][0]
 
@@ -232,7 +243,7 @@ def test_a_service_is_switched_off_and_on(hosts: Cloud) -> None:
 )
 def test_a_switch_that_there_is_not(hosts: Cloud, action: str, more: dict[str, Any], status: int) -> None:
     body = {"host": "up", "binary": "minova-compute", **more}
-    assert hosts.ask("PUT", f"/v2.1/os-services/{action}", body)[0] == status
+    assert hosts.ask("PUT", f"/v2.1/os-services/{action}", body, **at("2.11"))[0] == status
 
 
 def test_service_is_deleted_with_its_hypervisor(hosts: Cloud) -> None:
@@ -280,11 +291,12 @@ def test_a_hypervisor_that_there_is_not(hosts: Cloud, wanted: str) -> None:
 
 
 def test_hypervisors_are_paged_only_for_those_who_ask(hosts: Cloud) -> None:
-    first = hosts.get("/v2.1/os-hypervisors?limit=2")
+    assert len(hosts.get("/v2.1/os-hypervisors?limit=2")["hypervisors"]) == 3
+    first = hosts.get("/v2.1/os-hypervisors?limit=2", **at("2.33"))
     assert len(first["hypervisors"]) == 2
     href = first["hypervisors_links"][0]["href"].removeprefix("http://localhost")
-    assert [one["hypervisor_hostname"] for one in hosts.get(href)["hypervisors"]] == ["silent.node"]
-    assert hosts.ask("GET", "/v2.1/os-hypervisors?marker=x")[0] == 400
+    assert [one["hypervisor_hostname"] for one in hosts.get(href, **at("2.33"))["hypervisors"]] == ["silent.node"]
+    assert hosts.ask("GET", "/v2.1/os-hypervisors?marker=x", **at("2.33"))[0] == 400
 
 
 def test_statistics_count_the_enabled(hosts: Cloud) -> None:
@@ -295,4 +307,4 @@ def test_statistics_count_the_enabled(hosts: Cloud) -> None:
 def test_old_flavor_rows_are_read_with_defaults(cloud: Cloud) -> None:
     flavor = Flavor(flavorid="1", name="f", vcpus=1, memory_mb=1, root_gb=1)
     cloud.conductor.add(models.Flavor(flavorid="1", name="f", value=flavor, created_at=AT))
-    assert cloud.get("/v2.1/flavors/1")["flavor"]["extra_specs"] == {}
+    assert cloud.get("/v2.1/flavors/1", **ALL_FIELDS)["flavor"]["extra_specs"] == {}

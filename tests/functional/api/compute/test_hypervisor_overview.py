@@ -133,8 +133,8 @@ def test_a_hypervisor_that_has_nothing_and_was_not_audited(hosts: Cloud) -> None
 def test_the_last_audits_of_all(busy: Cloud) -> None:
     first, *others = busy.get("/v2.1/os-hypervisors/audits")["audits"]
     nothing = {"corrected": 0, "conflicts": 0, "orphans": 0, "strays": 0}
-    told = {"corrected": 1, "conflicts": 0, "orphans": 1, "strays": 1}
-    assert first == {"id": 1, "hypervisor_hostname": "up.a", "audited_at": "2026-11-21T12:30:00Z", **told}
+    summary = {"corrected": 1, "conflicts": 0, "orphans": 1, "strays": 1}
+    assert first == {"id": 1, "hypervisor_hostname": "up.a", "audited_at": "2026-11-21T12:30:00Z", **summary}
     assert [one["hypervisor_hostname"] for one in others] == ["up.b", "silent.node"]
     assert all(one.items() >= {**nothing, "audited_at": None}.items() for one in others)
 

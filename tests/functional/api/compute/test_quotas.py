@@ -6,7 +6,7 @@ import pytest
 
 from minova.context import RequestContext
 from tests import limits
-from tests.functional.api.conftest import Cloud
+from tests.functional.api.conftest import ALL_FIELDS, Cloud
 
 CTX = RequestContext(request_id="req-1", user_id="admin", project_id="admin")
 SETS, CLASS, LIMITS = "/v2.1/os-quota-sets", "/v2.1/os-quota-class-sets/default", "/v2.1/limits"
@@ -28,6 +28,9 @@ NOVA = {
     "server_groups": 10,
 }
 
+# At microversion 2.1; server groups are there since 2.50.
+OF_CLASS = {name: limit for name, limit in NOVA.items() if not name.startswith("server_group")}
+
 
 @pytest.fixture
 def site(stocked: Cloud) -> Cloud:
@@ -43,16 +46,19 @@ def change(site: Cloud, status: int = 200, project: str = "admin", **limits: Any
     return document
 
 
-def test_options_have_novas_defaults() -> None:
+NEUTRON = {"networks": 100, "subnets": 100, "ports": 500, "security_group": 10, "security_group_rule": 100}
+
+
+def test_options_have_novas_and_neutrons_defaults() -> None:
     names = {"injected_file_path_length": "injected_file_path_bytes"}
     own = {names.get(name, name): limit for name, limit in limits.DEFAULTS.items() if limit != -1}
-    assert own == {name: limit for name, limit in NOVA.items() if limit != -1}
+    assert own == {name: limit for name, limit in NOVA.items() if limit != -1} | NEUTRON
 
 
 def test_quota_set_has_novas_form(site: Cloud) -> None:
     assert site.get(f"{SETS}/demo") == {"quota_set": {"id": "demo", **NOVA}}
     assert site.get(f"{SETS}/demo/defaults") == {"quota_set": {"id": "demo", **NOVA}}
-    assert site.get(CLASS) == {"quota_class_set": {"id": "default", **NOVA}}
+    assert site.get(CLASS) == {"quota_class_set": {"id": "default", **OF_CLASS}}
 
 
 def test_changed_limits_are_the_projects_own_until_they_are_deleted(site: Cloud) -> None:
@@ -66,7 +72,7 @@ def test_changed_limits_are_the_projects_own_until_they_are_deleted(site: Cloud)
 
 def test_default_class_replaces_the_options(site: Cloud) -> None:
     status, document = site.ask("PUT", CLASS, {"quota_class_set": {"ram": 7}})
-    assert (status, document) == (200, {"quota_class_set": NOVA | {"ram": 7}})
+    assert (status, document) == (200, {"quota_class_set": OF_CLASS | {"ram": 7}})
     for path in (f"{SETS}/demo", f"{SETS}/demo/defaults"):
         assert site.get(path)["quota_set"]["ram"] == 7
     change(site, project="demo", ram=8)
@@ -74,7 +80,9 @@ def test_default_class_replaces_the_options(site: Cloud) -> None:
 
 
 def test_detail_shows_what_is_used(site: Cloud) -> None:
-    assert site.ask("POST", "/v2.1/os-server-groups", {"server_group": {"name": "g", "policy": "affinity"}})[0] == 200
+    assert (
+        site.ask("POST", "/v2.1/os-server-groups", {"server_group": {"name": "g", "policies": ["affinity"]}})[0] == 200
+    )
     site.make_server()
     found = site.get(f"{SETS}/admin/detail")["quota_set"]
     assert found.pop("id") == "admin"
@@ -162,7 +170,9 @@ def test_metadata_items_are_limited_by_the_quota(site: Cloud) -> None:
 
 
 def test_image_quotas_are_shown_where_they_are_set(site: Cloud) -> None:
-    assert change(site, project="demo", image_count_total=5)["quota_set"] == NOVA | {"image_count_total": 5}
+    assert change(site, project="demo", image_count_total=5)["quota_set"] == NOVA
+    assert site.get(f"{SETS}/demo")["quota_set"] == {"id": "demo", **NOVA}
+    assert site.get(f"{SETS}/demo", **ALL_FIELDS)["quota_set"]["image_count_total"] == 5
 
 
 def test_images_beyond_the_quota_are_refused(site: Cloud) -> None:

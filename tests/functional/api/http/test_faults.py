@@ -79,7 +79,7 @@ def test_every_answer_has_a_request_id_and_its_version(cloud: Cloud) -> None:
         assert headers["x-compute-request-id"] == headers["x-openstack-request-id"]
         assert headers["OpenStack-API-Version"] == "compute 2.1"
         assert headers["X-OpenStack-Nova-API-Version"] == "2.1"
-        assert headers["Vary"] == "OpenStack-API-Version, X-OpenStack-Nova-API-Version"
+        assert headers["Vary"] == "OpenStack-API-Version, X-OpenStack-Nova-API-Version, X-Minova-Fields"
     image = cloud.client.simulate_get("/v2/images").headers
     assert "x-openstack-request-id" in image
     assert "OpenStack-API-Version" not in image
@@ -92,8 +92,11 @@ def test_every_answer_has_a_request_id_and_its_version(cloud: Cloud) -> None:
         ({"OpenStack-API-Version": "compute latest"}, 200),
         ({"X-OpenStack-Nova-API-Version": "2.1"}, 200),
         ({"OpenStack-API-Version": "volume 3.50"}, 200),
-        ({"OpenStack-API-Version": "compute 2.90"}, 406),
-        ({"X-OpenStack-Nova-API-Version": "2.90"}, 406),
+        ({"OpenStack-API-Version": "compute 2.90"}, 200),
+        ({"X-OpenStack-Nova-API-Version": "2.90"}, 200),
+        ({"OpenStack-API-Version": "compute 2.105"}, 406),
+        ({"X-OpenStack-Nova-API-Version": "2.105"}, 406),
+        ({"OpenStack-API-Version": "compute 3.0"}, 406),
         ({"OpenStack-API-Version": "compute two"}, 400),
     ],
 )
@@ -101,12 +104,24 @@ def test_microversions(cloud: Cloud, headers: dict[str, str], status: int) -> No
     answered, document = cloud.ask("GET", "/v2.1/servers", headers=headers)
     assert answered == status
     if status == 406:
-        assert document["computeFault"]["code"] == 406
+        fault = document["computeFault"]
+        assert fault["code"] == 406
+        assert "is not supported by the API. Minimum is 2.1 and maximum is 2.104." in fault["message"]
+
+
+@pytest.mark.parametrize(("wanted", "answered"), [("2.1", "2.1"), ("2.47", "2.47"), ("latest", "2.104")])
+@pytest.mark.parametrize("header", ["OpenStack-API-Version", "X-OpenStack-Nova-API-Version"])
+def test_both_headers_name_the_version_that_was_served(cloud: Cloud, header: str, wanted: str, answered: str) -> None:
+    value = f"compute {wanted}" if header == "OpenStack-API-Version" else wanted
+    headers = cloud.client.simulate_get("/v2.1/servers", headers={header: value}).headers
+    assert headers["OpenStack-API-Version"] == f"compute {answered}"
+    assert headers["X-OpenStack-Nova-API-Version"] == answered
+    assert headers["Vary"] == "OpenStack-API-Version, X-OpenStack-Nova-API-Version, X-Minova-Fields"
 
 
 def test_version_documents(cloud: Cloud) -> None:
     (version,) = cloud.get("/")["versions"]
-    assert (version["id"], version["min_version"], version["version"]) == ("v2.1", "2.1", "2.1")
+    assert (version["id"], version["min_version"], version["version"]) == ("v2.1", "2.1", "2.104")
     for path in ("/v2.1", "/v2.1/"):
         assert cloud.get(path)["version"]["id"] == "v2.1"
     for path in ("/v2", "/v2/", "/image", "/image/"):
@@ -257,9 +272,8 @@ def test_servers_and_images_of_others_do_not_exist(guarded: Cloud) -> None:
 
 def test_server_groups_of_others_are_not_to_be_used(guarded: Cloud) -> None:
     alice, bob, admin = as_user("alice"), as_user("bob"), as_user("admin")
-    asked = {"server_group": {"name": "g", "policy": "affinity"}}
+    asked = {"server_group": {"name": "g", "policies": ["affinity"]}}
     group = guarded.ask("POST", "/v2.1/os-server-groups", asked, **alice)[1]["server_group"]
-    assert (group["project_id"], group["user_id"]) == ("alice", "alice")
     path = f"/v2.1/os-server-groups/{group['id']}"
     for method in ("GET", "DELETE"):
         assert guarded.ask(method, path, **bob)[0] == 404

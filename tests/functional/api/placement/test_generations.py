@@ -1,4 +1,4 @@
-"""Who has seen an older state is told, and changes nothing. Allocations of several consumers are all or none."""
+"""A writer that has read an older state gets 409 and changes nothing. Allocations of several consumers are all or none."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def test_a_consumer_generation_counts_and_begins_again_when_nothing_is_held(stoc
     assert stocked.right("GET", path)["consumer_generation"] == 1
 
 
-def test_before_1_28_nobody_asks_for_a_generation(stocked: PlacementCloud) -> None:
+def test_before_1_28_no_generation_is_asked_for(stocked: PlacementCloud) -> None:
     body = {"allocations": {A: {"resources": {"VCPU": 4}}}, "project_id": "q", "user_id": "v"}
     stocked.right("PUT", f"/allocations/{named('one')}", body, "1.27")
     shown = stocked.right("GET", f"/allocations/{named('one')}")

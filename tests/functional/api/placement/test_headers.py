@@ -167,9 +167,9 @@ def test_who_believes_everybody_listens_on_loopback_only(strategy: str) -> None:
 def test_pages_of_other_origins_may_ask_only_where_they_are_named(folder: Path) -> None:
     page = "https://dashboard.example.com"
     cloud = PlacementCloud(folder, cors__allowed_origin=[page])
-    asked = cloud.ask("OPTIONS", "/resource_providers", Origin=page, X_Auth_Token="")
-    assert (asked.status, asked.headers["access-control-allow-origin"]) == (200, page)
-    assert "OpenStack-API-Version" in asked.headers["access-control-allow-headers"]
+    answer = cloud.ask("OPTIONS", "/resource_providers", Origin=page, X_Auth_Token="")
+    assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, page)
+    assert "OpenStack-API-Version" in answer.headers["access-control-allow-headers"]
     other = cloud.ask("GET", "/", Origin="https://elsewhere.example.com")
     assert "access-control-allow-origin" not in other.headers
     cloud.close()

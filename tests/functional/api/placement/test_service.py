@@ -35,14 +35,14 @@ def port(folder_of_databases: Path) -> Iterator[int]:
     """Of a running `minova-placement-api --dev`, which leaves nothing behind."""
     command = [*PROGRAM, "--dev", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    said = ""
+    message = ""
     for line in process.stdout or ():
-        said += line
+        message += line
         found = re.search(r"is ready: http://127\.0\.0\.1:(\d+)", line)
         if found is not None:
             break
     else:
-        pytest.fail(said)
+        pytest.fail(message)
     try:
         assert len(list(folder_of_databases.iterdir())) == 1
         yield int(found[1])
@@ -123,11 +123,11 @@ def cloud(tmp_path: Path) -> Iterator[Cloud]:
 
 
 def test_minova_api_has_it_under_placement(cloud: Cloud) -> None:
-    asked = 0
+    requests = 0
 
     def writes() -> Database:
-        nonlocal asked
-        asked += 1
+        nonlocal requests
+        requests += 1
         return cloud.db
 
     app = make_app(cloud.conf, cloud.readonly, cloud.conductor, cloud.consoles, writes)  # type: ignore[arg-type]
@@ -135,12 +135,12 @@ def test_minova_api_has_it_under_placement(cloud: Cloud) -> None:
     for root in ("/placement", "/placement/"):
         assert client.simulate_get(root).json["versions"][0]["max_version"] == "1.39"
     assert client.simulate_get("/placement/resource_providers").json == {"resource_providers": []}
-    assert asked == 0
+    assert requests == 0
     headers = {"OpenStack-API-Version": "placement 1.20"}
     for name in ("a", "b"):
         made = client.simulate_post("/placement/resource_providers", headers=headers, json={"name": name})
         assert made.json["links"][0]["href"].startswith("/placement/resource_providers/")
-    assert asked == 1
+    assert requests == 1
     assert client.simulate_get("/v2.1/servers").json == {"servers": []}
     assert client.simulate_get("/placements").status_code == 404
 

@@ -124,19 +124,19 @@ def test_show_tells_cells_devices_servers_and_the_last_audit_in_words(cli: Cli) 
 
 @pytest.mark.usefixtures("busy")
 def test_show_gives_programs_all_of_it_as_it_is(cli: Cli) -> None:
-    told = json_output(cli("hypervisor", "show", "node1", "-f", "json"))
-    assert (told["vcpus_used"], told["numa_cells"], told["pci_devices"]) == (
+    shown = json_output(cli("hypervisor", "show", "node1", "-f", "json"))
+    assert (shown["vcpus_used"], shown["numa_cells"], shown["pci_devices"]) == (
         3,
         OVERVIEW["numa_cells"],
         OVERVIEW["pci_devices"],
     )
-    assert (told["last_audit"], told["last_audit_corrected"]) == ("2026-11-21T12:30:00Z", AUDIT["corrected"])
+    assert (shown["last_audit"], shown["last_audit_corrected"]) == ("2026-11-21T12:30:00Z", AUDIT["corrected"])
 
 
 @pytest.mark.usefixtures("busy")
 def test_a_hypervisor_that_was_never_audited(cli: Cli) -> None:
-    told = json_output(cli("hypervisor", "show", "node2", "-f", "json"))
-    assert (told["last_audit"], "last_audit_corrected" in told, "moves" in told) == (None, False, False)
+    shown = json_output(cli("hypervisor", "show", "node2", "-f", "json"))
+    assert (shown["last_audit"], "last_audit_corrected" in shown, "moves" in shown) == (None, False, False)
 
 
 def test_a_terminal_gets_bars_of_what_may_be_used(busy: ApiServer) -> None:
@@ -158,8 +158,8 @@ def test_the_long_list_tells_when_each_was_audited(cli: Cli, busy: ApiServer) ->
 
 @pytest.mark.usefixtures("busy")
 def test_stats_tell_how_many_hypervisors_are_up(cli: Cli) -> None:
-    told = json_output(cli("hypervisor", "stats", "-f", "json"))
-    assert (told["count"], told["up"], told["down"], told["disabled"], told["vcpus_used"]) == (2, 1, 1, 0, 6)
+    shown = json_output(cli("hypervisor", "stats", "-f", "json"))
+    assert (shown["count"], shown["up"], shown["down"], shown["disabled"], shown["vcpus_used"]) == (2, 1, 1, 0, 6)
 
 
 @pytest.mark.usefixtures("busy")

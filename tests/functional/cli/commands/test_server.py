@@ -1,6 +1,8 @@
 """`minova server ...` against an API that keeps books."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +38,8 @@ def test_create_says_all_that_was_asked(api: ApiServer, cli: Cli, tmp_path) -> N
         *CREATE,
         *("--availability-zone", "nova:host7", "--property", "a=1", "--property", "b=x=y"),
         *("--hint", "colour=red", "--hint", "a=p", "--hint", "a=q"),
-        *("--user-data", str(script), "--config-drive"),
+        *("--user-data", str(script), "--config-drive", "--key-name", "mine"),
+        *("--password", "s3cret", "--file", f"/etc/motd={script}"),
     )
     assert result.code == 0, result.err
     (body,) = [body for method, _, body in api.requests if method == "POST"]
@@ -52,6 +55,9 @@ def test_create_says_all_that_was_asked(api: ApiServer, cli: Cli, tmp_path) -> N
             "availability_zone": "nova:host7",
             "user_data": "IyEvYmluL3NoCg==",
             "config_drive": True,
+            "key_name": "mine",
+            "adminPass": "s3cret",
+            "personality": [{"path": "/etc/motd", "contents": "IyEvYmluL3NoCg=="}],
         },
         "os:scheduler_hints": {"colour": "red", "a": ["p", "q"]},
     }
@@ -247,14 +253,88 @@ def test_delete_takes_names_and_ids_and_waits(api: ApiServer, cli: Cli) -> None:
     assert list(api.servers) == [keep]
 
 
-def test_stop_and_start_take_names_and_ids_and_wait(api: ApiServer, cli: Cli) -> None:
+@pytest.mark.parametrize(
+    ("verb", "body", "status"),
+    [
+        (["stop"], {"os-stop": None}, "SHUTOFF"),
+        (["start"], {"os-start": None}, "ACTIVE"),
+        (["reboot"], {"reboot": {"type": "SOFT"}}, "ACTIVE"),
+        (["reboot", "--soft"], {"reboot": {"type": "SOFT"}}, "ACTIVE"),
+        (["reboot", "--hard"], {"reboot": {"type": "HARD"}}, "ACTIVE"),
+        (["pause"], {"pause": None}, "PAUSED"),
+        (["unpause"], {"unpause": None}, "ACTIVE"),
+        (["suspend"], {"suspend": None}, "SUSPENDED"),
+        (["resume"], {"resume": None}, "ACTIVE"),
+        (["rescue"], {"rescue": {}}, "RESCUE"),
+        (["rescue", "--password", "p"], {"rescue": {"adminPass": "p"}}, "RESCUE"),
+        (["unrescue"], {"unrescue": None}, "ACTIVE"),
+        (["shelve"], {"shelve": None}, "SHELVED_OFFLOADED"),
+        (["unshelve"], {"unshelve": None}, "ACTIVE"),
+        (["unshelve", "--availability-zone", "z"], {"unshelve": {"availability_zone": "z"}}, "ACTIVE"),
+        (
+            ["unshelve", "--no-availability-zone", "--host", "h"],
+            {"unshelve": {"availability_zone": None, "host": "h"}},
+            "ACTIVE",
+        ),
+        (["restore"], {"restore": None}, "ACTIVE"),
+        (["dump", "create"], {"trigger_crash_dump": None}, "ACTIVE"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_actions_take_names_and_ids_and_wait(api: ApiServer, cli: Cli, verb: list[str], body: Any, status: str) -> None:
     api.add_server("one")
     two = api.add_server("two")["id"]
-    for verb, key, status in (("stop", "os-stop", "SHUTOFF"), ("start", "os-start", "ACTIVE")):
-        result = cli("server", verb, "one", two, "one", "--wait")
-        assert result.code == 0, result.err
-        assert [server["status"] for server in api.servers.values()] == [status, status]
-        assert [body for method, path, body in api.requests if method == "POST"][-2:] == [{key: None}] * 2
+    result = cli("server", *verb, "one", two, "one", "--wait")
+    assert result.code == 0, result.err
+    assert [server["status"] for server in api.servers.values()] == [status, status]
+    assert [sent for method, path, sent in api.requests if method == "POST"] == [body] * 2
+
+
+def test_a_shelve_may_go_on_with_an_offload(api: ApiServer, cli: Cli) -> None:
+    """Of what is shelved and still on its host, also from before; nothing that is done is asked for again."""
+    names = {"running": "ACTIVE", "shelved": "SHELVED", "gone": "SHELVED_OFFLOADED"}
+    for name, status in names.items():
+        api.add_server(name, ({"status": status, "vm_state": status.lower(), "host": "host1", "power_state": 4},))
+    result = cli("server", "shelve", *names, "--offload", "--wait")
+    assert result.code == 0, result.err
+    assert {server["status"] for server in api.servers.values()} == {"SHELVED_OFFLOADED"}
+    assert [sent for method, path, sent in api.requests if method == "POST"] == [
+        {"shelve": None},
+        {"shelveOffload": None},
+    ]
+
+
+def test_a_rebuild_sends_what_is_named_and_waits(api: ApiServer, cli: Cli, tmp_path: Path) -> None:
+    api.add_server("one")
+    image = api.add_image("new")["id"]
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    result = cli(
+        "server", "rebuild", "one", "--image", "new", "--name", "two", "--property", "a=1", "--property", "b=2",
+        "--key-name", "mine", "--user-data", str(tmp_path / "script"), "--password", "p", "--description", "d", "--hostname", "h",
+        "--wait",
+    )  # fmt: skip
+    assert (result.code, result.out) == (0, "one: admin password made-up\n"), result.err
+    assert next(sent for method, _, sent in api.requests if method == "POST") == {
+        "rebuild": {
+            "imageRef": image, "name": "two", "metadata": {"a": "1", "b": "2"}, "key_name": "mine", "adminPass": "p",
+            "user_data": "IyEvYmluL3NoCg==", "description": "d", "hostname": "h",
+        }
+    }  # fmt: skip
+
+
+def test_a_rebuild_takes_the_own_image_and_removes_key_and_user_data(api: ApiServer, cli: Cli) -> None:
+    one = api.add_server("one")
+    assert cli("server", "rebuild", "one", "--no-key-name", "--no-user-data").code == 0
+    sent = {"imageRef": one["image"]["id"], "key_name": None, "user_data": None}
+    assert api.requests[-1][2] == {"rebuild": sent}
+
+
+def test_a_rescue_names_its_image_and_shows_the_password(api: ApiServer, cli: Cli) -> None:
+    api.add_server("one")
+    image = api.add_image("rescuer")["id"]
+    result = cli("server", "rescue", "one", "--image", "rescuer")
+    assert (result.code, result.out) == (0, "one: admin password made-up\n")
+    assert api.requests[-1][2] == {"rescue": {"rescue_image_ref": image}}
 
 
 def test_stop_with_one_unknown_name_stops_nothing(api: ApiServer, cli: Cli) -> None:
@@ -271,6 +351,16 @@ def test_a_stop_that_fails_says_why(api: ApiServer, cli: Cli) -> None:
     result = cli("server", "stop", "one", "--wait")
     assert result.code == 1
     assert "was not stopped, it is ACTIVE: Host host1 could not: busy." in result.err
+
+
+def test_a_reboot_that_fails_says_so_although_the_guest_runs(api: ApiServer, cli: Cli) -> None:
+    api.add_server("one")
+    api.action_messages["reboot"] = "The server could not reboot. The hypervisor of the host could not do it."
+    result = cli("server", "reboot", "one", "--wait")
+    assert result.code == 1
+    assert "was not rebooted, it is ACTIVE: The server could not reboot. The hypervisor of the host" in result.err
+    # What failed before another action is not told of that one.
+    assert cli("server", "pause", "one", "--wait").code == 0
 
 
 def test_delete_with_one_unknown_name_deletes_nothing(api: ApiServer, cli: Cli) -> None:

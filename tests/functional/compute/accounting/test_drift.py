@@ -1,4 +1,4 @@
-"""What somebody changes behind minova's back, the next audit finds and tells; it heals what hurts no running guest."""
+"""The next audit finds and reports what was changed without minova; it mends what hurts no running guest."""
 
 import logging
 from typing import Any
@@ -28,10 +28,10 @@ def boot(world: World, name: str = "small") -> tuple[str, str]:
 
 
 def audit(world: World, host: str) -> NodeAudit:
-    told = world.computes[host].audit_node(CTX, host)
+    answer = world.computes[host].audit_node(CTX, host)
     world.settle()
     world.computes[host].report_changes()
-    return told
+    return answer
 
 
 def change(world: World, *statements: Any) -> None:
@@ -61,9 +61,9 @@ def in_order_again(world: World, host: str) -> None:
 
 def test_a_domain_started_behind_minovas_back(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.machines["a"].add_domain(STRANGER, "a", 700, ours=False)
-    told = audit(world, "a")
-    assert told.orphans == {STRANGER: 700}
-    assert "memory_mb_used" in corrected_figures(told)
+    answer = audit(world, "a")
+    assert answer.orphans == {STRANGER: 700}
+    assert "memory_mb_used" in corrected_figures(answer)
     assert f"Domain {STRANGER} on node a holds 700 MB" in caplog.text
     assert world.machines["a"].power_state(STRANGER) is PowerState.RUNNING
 
@@ -103,19 +103,19 @@ def test_a_deleted_row_of_a_node(world: World) -> None:
 def test_an_edited_host_of_an_instance_costs_no_guest(world: World, caplog: pytest.LogCaptureFixture) -> None:
     uuid, host = boot(world)
     other = "b" if host == "a" else "a"
-    here = update(models.Instance).where(models.Instance.uuid == uuid)
-    change(world, here.values(host=other, node=other))
-    told = audit(world, host)
-    assert uuid in told.orphans
-    assert "memory_mb_used" not in corrected_figures(told)  # the domain holds what the instance did
-    assert "vcpus_used" in corrected_figures(told)
-    assert f"the domain of instance {uuid} is here, but its row says host {other}" in " ".join(told.conflicts)
+    of_instance = update(models.Instance).where(models.Instance.uuid == uuid)
+    change(world, of_instance.values(host=other, node=other))
+    answer = audit(world, host)
+    assert uuid in answer.orphans
+    assert "memory_mb_used" not in corrected_figures(answer)  # the domain holds what the instance did
+    assert "vcpus_used" in corrected_figures(answer)
+    assert f"the domain of instance {uuid} is here, but its row says host {other}" in " ".join(answer.conflicts)
     assert world.machines[host].power_state(uuid) is PowerState.RUNNING
-    told = audit(world, other)
-    assert uuid in told.power_states
-    assert f"allocation on the wrong provider: {uuid}" in " ".join(told.conflicts)
+    answer = audit(world, other)
+    assert uuid in answer.power_states
+    assert f"allocation on the wrong provider: {uuid}" in " ".join(answer.conflicts)
     assert "left to minova-manage" in caplog.text
-    change(world, here.values(host=host, node=host, power_state=int(PowerState.RUNNING)))
+    change(world, of_instance.values(host=host, node=host, power_state=int(PowerState.RUNNING)))
     audit(world, host)
     audit(world, other)
     in_order_again(world, host)
@@ -123,14 +123,14 @@ def test_an_edited_host_of_an_instance_costs_no_guest(world: World, caplog: pyte
 
 def test_an_edited_flavor_of_an_instance(world: World, caplog: pytest.LogCaptureFixture) -> None:
     uuid, host = boot(world, "large")
-    here = update(models.Instance).where(models.Instance.uuid == uuid)
-    change(world, here.values(flavor=BY_NAME["small"]))
-    told = audit(world, host)
-    assert {"memory_mb_used", "vcpus_used", "allocations"} <= corrected_figures(told)
-    assert told.conflicts == (f"the domain of instance {uuid} has 1024 MB, its flavor 256 MB",)
-    assert told.conflicts[0] in caplog.text
+    of_instance = update(models.Instance).where(models.Instance.uuid == uuid)
+    change(world, of_instance.values(flavor=BY_NAME["small"]))
+    answer = audit(world, host)
+    assert {"memory_mb_used", "vcpus_used", "allocations"} <= corrected_figures(answer)
+    assert answer.conflicts == (f"the domain of instance {uuid} has 1024 MB, its flavor 256 MB",)
+    assert answer.conflicts[0] in caplog.text
     assert audit(world, host).corrected == ()
-    change(world, here.values(flavor=BY_NAME["large"]))
+    change(world, of_instance.values(flavor=BY_NAME["large"]))
     assert audit(world, host).conflicts == ()
     in_order_again(world, host)
 
@@ -153,9 +153,9 @@ def test_damaged_allocations_are_restored(world: World, damage: Any, caplog: pyt
     _, host = boot(world)
     before = corrections("allocations")
     change(world, damage)
-    told = audit(world, host)
-    assert corrected_figures(told) == {"allocations"}
-    assert corrections("allocations") == before + len(told.corrected)
+    answer = audit(world, host)
+    assert corrected_figures(answer) == {"allocations"}
+    assert corrections("allocations") == before + len(answer.corrected)
     assert f"The audit of node {host} restored allocations" in caplog.text
     in_order_again(world, host)
 
@@ -187,19 +187,19 @@ def test_an_instance_that_is_being_moved_is_left_alone(world: World) -> None:
     assert world.move(uuid, MigrationType.LIVE_MIGRATION, dest, BY_NAME["small"])
     change(world, update(HELD).where(HELD.resource_class == "MEMORY_MB").values(used=255))
     for where in (host, dest):
-        told = audit(world, where)
-        assert all("used" in one.kept for one in told.corrected)  # the sums, not what the two hold
+        answer = audit(world, where)
+        assert all("used" in one.kept for one in answer.corrected)  # the sums, not what the two hold
 
 
-def test_an_edited_row_of_a_device_takes_it_from_nobody(world: World) -> None:
+def test_an_edited_row_of_a_device_takes_it_from_no_guest(world: World) -> None:
     uuid, host = boot(world, "device")
     audit(world, host)
     device = models.PciDevice
     with world.db.read() as session:
         mine = session.scalars(select(device).where(device.instance_uuid == uuid)).one()
     free = msgspec.structs.replace(mine.value, status="available", instance_uuid=None)
-    here = update(device).where(device.instance_uuid == uuid)
-    change(world, here.values(instance_uuid=None, value=free))
+    of_instance = update(device).where(device.instance_uuid == uuid)
+    change(world, of_instance.values(instance_uuid=None, value=free))
     assert corrected_figures(audit(world, host)) == {"row's pci_devices"}
     assert [one.address for one in node_of(world, host).pci_devices if one.instance_uuid == uuid] == [mine.address]
     in_order_again(world, host)

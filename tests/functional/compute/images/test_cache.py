@@ -176,7 +176,7 @@ def test_an_image_that_is_gone_is_not_asked_for_again(tmp_path: Path, server: Im
     assert len(server.requests) == 1
 
 
-def test_nobody_at_the_url(tmp_path: Path) -> None:
+def test_url_without_a_server(tmp_path: Path) -> None:
     images = ImageCache(conf(tmp_path, "http://127.0.0.1:9"), pause=lambda _: None)
     with pytest.raises(ServiceUnavailable, match="cannot be fetched from the image service"):
         images.fetch(image())

@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from oslo_messaging.notify import _impl_test
 
 from minova.conductor.servers.finish import fail_builds
+from minova.db import models
 from minova.db.servers import instances, tasks
 from minova.notifier import Notifier
 from minova.objects.failures import Failure
 from minova.objects.server_actions import ACTIONS, ServerAction
-from minova.objects.states import VmState
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness
 from tests.functional.scheduler.cloud import named
 from tests.servers.private_server import free_ports
@@ -66,15 +67,63 @@ def test_a_build_that_goes_well(open_harness: Open) -> None:
     assert names(harness) == [("compute.a", "create.start"), ("compute.a", "create.end")]
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_no_secret_of_a_server_is_told(open_harness: Open) -> None:
+    """CVE-2017-7214: also not when the build fails, nor a token that was sent with it."""
+    harness = open_harness()
+    secrets: dict[str, Any] = {
+        "admin_password": "PASSWORD-x",
+        "user_data": "DATA-x",
+        "injected_files": ({"path": "FILE-x"},),
+    }
+    for number in range(2):
+        (uuid,) = harness.create(**secrets)
+        build = harness.hosts["a"].builds[number]
+        if number:
+            harness.fail("a", uuid, retriable=False)
+        else:
+            harness.build("a", uuid)
+        assert build.image_token is not None
+    told = str(sent_notifications(harness))
+    assert "create.error" in told
+    for secret in ("PASSWORD-x", "DATA-x", "FILE-x", str(build.image_token), "is_admin"):
+        assert secret not in told
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
 def test_a_server_action_that_goes_well(open_harness: Open, action: ServerAction) -> None:
     harness = open_harness()
     uuid = harness.active()
-    if VmState.STOPPED in action.vm_states:
-        harness.acted(uuid, "stop")
-    harness.acted(uuid, action.name)
-    expected = [("compute.a", f"{action.notification}.{phase}") for phase in ("start", "end")]
-    assert names(harness)[-2:] == expected
+    harness.bring_to(uuid, min(action.vm_states))
+    harness.acted(uuid, action.kind)
+    told = [("compute.a", f"{action.notification}.{phase}") for phase in ("start", "end")]
+    assert names(harness)[-2:] == (
+        told if action.notification else [("compute.a", "create.start"), ("compute.a", "create.end")]
+    )
+
+
+def test_a_server_that_is_shelved_and_unshelved(open_harness: Open) -> None:
+    harness = open_harness(shelved_offload_time=0)
+    uuid = harness.active()
+    harness.acted(uuid, "shelve")
+    harness.conductor.action_succeeded(
+        CTX, instance_uuid=uuid, action_id=harness.action_id(uuid), host="a", power_state=4
+    )
+    with harness.db.write() as session:
+        image = session.get_one(models.Image, harness.instance(uuid).shelved_image_id)
+        image.value = msgspec.structs.replace(image.value, status="active")
+    harness.scheduler.order = ["b", "c"]
+    harness.conductor.start_action(CTX, instance_uuid=uuid, action="unshelve")
+    harness.settle()
+    harness.fail("b", uuid, attempt=2)
+    harness.build("c", uuid, attempt=3)
+    assert names(harness)[2:] == [
+        ("compute.a", "shelve.start"),
+        ("compute.a", "shelve.end"),
+        ("compute.a", "shelve_offload.start"),
+        ("compute.a", "shelve_offload.end"),
+        ("conductor.one", "unshelve.start"),
+        ("compute.c", "unshelve.end"),
+    ]
 
 
 def test_a_server_action_that_fails_has_no_end(open_harness: Open) -> None:

@@ -7,7 +7,10 @@ import pytest
 from minova import errors
 from minova.db import models
 from minova.objects.failures import Failure
-from minova.objects.server_actions import STOP
+from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
+from minova.objects.server_actions import ACTIONS, BY_KIND, SHELVE_OFFLOAD, STOP, ServerAction
+from minova.objects.states import PowerState, VmState
+from tests.fakes.action_arguments import PASSWORD, asked_with, power_state_after
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import named
 
@@ -42,6 +45,182 @@ def test_a_stop_and_a_start_pass_through_novas_states(harness: ConductorHarness)
     assert harness.events(start) == [("compute_start_instance", "a", "Success")]
 
 
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+def test_each_action_begins_and_ends_in_its_states_and_leaves_its_record(
+    harness: ConductorHarness, action: ServerAction
+) -> None:
+    uuid = harness.active()
+    harness.bring_to(uuid, vm_state := min(action.vm_states))
+    held, before = harness.allocated(), len(harness.actions(uuid))
+    left = None if action is SHELVE_OFFLOAD else "a"
+    asked = harness.act(uuid, action.kind)
+    first = action.progress[0] if action.progress else None
+    last = action.steps(first, changes=False)[-1] if action.progress else None
+    assert harness.state(uuid) == f"{vm_state}/{first} on a"
+    assert harness.hosts["a"].actions[-1] == (action.kind, uuid, asked)
+    for _ in range(2 if action.repeatable else 1):
+        harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
+        assert harness.state(uuid) == f"{vm_state}/{last} on a"
+    power_state = power_state_after(action)
+    succeed(harness, uuid, asked, power_state)
+    assert harness.state(uuid) == f"{action.after_success(vm_state)}/None on {left}"
+    assert harness.instance(uuid).power_state == power_state
+    assert (harness.allocated(), harness.task(uuid)) == (held if left else {}, None)
+    assert harness.actions(uuid)[before:] == [(action.name, "Success")]
+    assert harness.events(asked) == [(action.event, "a", "Success")]
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("power_state", [None, PowerState.RUNNING, PowerState.SHUTDOWN])
+def test_what_is_left_after_a_failure_is_as_the_entry_says(
+    harness: ConductorHarness, action: ServerAction, power_state: PowerState | None
+) -> None:
+    uuid = harness.active()
+    harness.bring_to(uuid, vm_state := min(action.vm_states))
+    said = report(harness, uuid, harness.act(uuid, action.kind))
+    harness.conductor.begin_action(CTX, **said)
+    harness.conductor.action_failed(CTX, **said, reason="no", power_state=power_state)
+    after = vm_state if action.changes_at is not None else action.after_failure(vm_state, power_state)
+    assert harness.state(uuid) == f"{after}/None on a"
+    assert f"Host a could not {action.name} the instance: no" in harness.fault(uuid)
+    if power_state is not None and action.progress and not (after in STOPS_BY_ITSELF and power_state in OFF):
+        assert harness.instance(uuid).power_state == power_state
+
+
+@pytest.mark.parametrize("before", [VmState.STOPPED, VmState.ACTIVE])
+def test_a_server_whose_guest_was_not_touched_is_as_before(harness: ConductorHarness, before: VmState) -> None:
+    uuid = harness.active()
+    harness.bring_to(uuid, before)
+    said = report(harness, uuid, harness.act(uuid, "rescue"))
+    harness.conductor.begin_action(CTX, **said)
+    harness.conductor.action_failed(CTX, **said, reason="no image", power_state=4, untouched=True)
+    assert harness.state(uuid) == f"{before}/None on a"
+    assert "no image" in harness.fault(uuid)
+
+
+def test_what_may_not_be_done_twice_fails_when_its_host_begins_it_again(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    asked = harness.act(uuid, "trigger_crash_dump")
+    harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
+    assert harness.actions(uuid)[-1] == ("trigger_crash_dump", "Error")
+    assert "does not know whether it was done" in harness.fault(uuid)
+    assert (harness.state(uuid), harness.task(uuid)) == ("active/None on a", None)
+
+
+def test_a_guest_that_stops_while_it_is_interrupted_does_not_hold_the_action_up(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    asked = harness.act(uuid, "trigger_crash_dump")
+    harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
+    harness.conductor.report_power_states(CTX, host="a", states={uuid: 4})
+    succeed(harness, uuid, asked, power_state=4)
+    assert (harness.state(uuid), harness.task(uuid)) == ("stopped/None on a", None)
+    assert ("trigger_crash_dump", "Success") in harness.actions(uuid)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("following", ["reboot_hard", "stop", "pause", "trigger_crash_dump"])
+def test_an_action_without_task_states_holds_no_other_up(
+    harness: ConductorHarness, following: str, begun: bool
+) -> None:
+    """The API shows an idle server, so it must take what an idle server takes, as Nova's does."""
+    uuid = harness.active()
+    dump = report(harness, uuid, harness.act(uuid, "trigger_crash_dump"))
+    if begun:
+        harness.conductor.begin_action(CTX, **dump)
+    later = harness.act(uuid, following)
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.begin_action(CTX, **dump)
+    harness.conductor.action_succeeded(CTX, **dump, power_state=1)
+    assert harness.actions(uuid)[-2][1:] == ("Error",)
+    succeed(harness, uuid, later, power_state=1)
+    assert harness.actions(uuid)[-1][1:] == ("Success",)
+    assert harness.task(uuid) is None
+
+
+def test_a_host_in_the_middle_of_an_action_learns_whether_it_has_ended(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    for kind in ("stop", "trigger_crash_dump"):
+        asked = report(harness, uuid, harness.act(uuid, kind))
+        for again in (False, True, True):
+            harness.conductor.begin_action(CTX, **asked, again=again)
+        harness.conductor.action_failed(CTX, **asked, reason="no")
+        with pytest.raises(errors.StaleAttempt):
+            harness.conductor.begin_action(CTX, **asked, again=True)
+
+
+# -- a hard reboot may be asked for while others are in progress --------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["reboot_soft", "reboot_hard", "pause", "suspend"])
+def test_a_hard_reboot_ends_what_is_in_progress(harness: ConductorHarness, first: str) -> None:
+    uuid = harness.active()
+    earlier = harness.act(uuid, first)
+    harness.conductor.begin_action(CTX, **report(harness, uuid, earlier))
+    if first == "reboot_hard":
+        with pytest.raises(errors.Conflict, match="reboot_started_hard"):
+            harness.act(uuid, "reboot_hard")
+        return
+    later = harness.act(uuid, "reboot_hard")
+    assert harness.state(uuid) == "active/rebooting_hard on a"
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.begin_action(CTX, **report(harness, uuid, earlier))
+    succeed(harness, uuid, earlier)
+    harness.conductor.action_failed(CTX, **report(harness, uuid, earlier), reason="too late")
+    assert harness.state(uuid) == "active/rebooting_hard on a"
+    succeed(harness, uuid, later, power_state=1)
+    assert harness.state(uuid) == "active/None on a"
+    assert [result for _, result in harness.actions(uuid)] == ["Success", "Error", "Success"]
+
+
+def test_a_second_hard_reboot_takes_the_place_of_one_that_has_not_begun(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    first, second = harness.act(uuid, "reboot_hard"), harness.act(uuid, "reboot_hard")
+    succeed(harness, uuid, first, power_state=1)
+    assert harness.state(uuid) == "active/rebooting_hard on a"
+    succeed(harness, uuid, second, power_state=1)
+    assert harness.state(uuid) == "active/None on a"
+
+
+def test_nothing_else_interrupts_an_action(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    harness.act(uuid, "pause")
+    for kind in ("stop", "reboot_soft", "pause", "suspend"):
+        with pytest.raises(errors.Conflict, match="task_state pausing"):
+            harness.act(uuid, kind)
+
+
+# -- a host that is down -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["stop", "reboot_hard", "pause"])
+def test_an_action_on_a_host_that_is_down_is_refused_at_once(harness: ConductorHarness, kind: str) -> None:
+    uuid = harness.active()
+    for _ in range(8):
+        harness.now += 10
+        harness.beat("b", "c")
+    with pytest.raises(errors.Conflict, match="the compute service of its host is unavailable at this time"):
+        harness.act(uuid, kind)
+    assert harness.state(uuid) == "active/None on a"
+    assert harness.actions(uuid) == [("create", "Success")]
+    harness.beat()
+    harness.now += 3
+    harness.acted(uuid, kind)
+
+
+def test_arguments_are_sent_again_by_the_conductor_that_takes_over(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    harness.hosts["a"].deaf = True
+    asked = harness.act(uuid, "reboot_hard")
+    harness.kill("one")
+    harness.hosts["a"].deaf = False
+    harness.now += 31
+    harness.start("two")
+    harness.settle()
+    assert harness.hosts["a"].actions == [("reboot_hard", uuid, asked)]
+
+
 def test_wrong_states_are_refused_and_nothing_is_written(harness: ConductorHarness) -> None:
     uuid = harness.active()
     with pytest.raises(errors.Conflict, match=f"Cannot 'start' instance {uuid} while it is in vm_state active"):
@@ -54,6 +233,18 @@ def test_wrong_states_are_refused_and_nothing_is_written(harness: ConductorHarne
         harness.act(building, "stop")
     assert harness.actions(uuid) == [("create", "Success"), ("stop", None)]
     assert harness.actions(building) == [("create", None)]
+
+
+@pytest.mark.parametrize("kind", ["rescue", "snapshot", "rebuild", "shelve", "reboot_hard"])
+def test_a_server_that_is_being_built_is_refused_with_its_state(harness: ConductorHarness, kind: str) -> None:
+    (uuid,) = harness.create()
+    with pytest.raises(errors.Conflict, match=f"Instance {uuid} is not ready"):
+        harness.act(uuid, kind)
+    harness.claim("a", uuid)
+    name = BY_KIND[kind].name
+    with pytest.raises(errors.Conflict, match=f"Cannot '{name}' instance {uuid} while it is in vm_state building"):
+        harness.act(uuid, kind)
+    assert harness.actions(uuid) == [("create", None)]
 
 
 def test_a_server_that_is_being_deleted_or_gone_is_refused(harness: ConductorHarness) -> None:
@@ -147,6 +338,29 @@ def test_a_host_that_is_too_old_fails_the_action_at_once(harness: ConductorHarne
     assert harness.actions(uuid)[-1] == ("stop", "Error")
 
 
+@pytest.mark.parametrize("kind", ["reboot_hard", "rescue", "suspend"])
+def test_a_server_whose_host_is_too_old_is_as_before(harness: ConductorHarness, kind: str) -> None:
+    """Its host was never asked: nothing has happened to the guest."""
+    uuid = harness.active()
+    harness.hosts["a"].old = True
+    harness.conductor.start_action(CTX, instance_uuid=uuid, action=kind, arguments=asked_with(BY_KIND[kind]))
+    assert harness.state(uuid) == "active/None on a"
+    assert "needs compute" in harness.fault(uuid)
+
+
+def test_a_host_that_seems_too_old_later_may_still_report(harness: ConductorHarness) -> None:
+    """The first message has reached it."""
+    uuid = harness.active()
+    asked = harness.act(uuid, "reboot_hard")
+    harness.hosts["a"].old = True
+    harness.now += 20
+    harness.beat()
+    assert harness.state(uuid) == "active/rebooting_hard on a"
+    succeed(harness, uuid, asked, power_state=1)
+    assert harness.state(uuid) == "active/None on a"
+    assert harness.actions(uuid)[-1] == ("reboot", "Success")
+
+
 @pytest.mark.parametrize(("topic", "level"), [("compute", "1.2"), ("conductor", "1.6")])
 def test_an_action_is_refused_while_a_service_runs_that_does_not_know_its_states(
     harness: ConductorHarness, topic: str, level: str
@@ -226,8 +440,24 @@ def test_what_the_former_owner_of_a_task_does_is_void(harness: ConductorHarness)
     harness.now += 31
     harness.start("two")
     harness.settle()
-    harness.conductor.collaborators.actions.expire(uuid, task.epoch, Failure(kind="HostDown", details="a late look"))
+    harness.conductor.collaborators.actions.expire(
+        uuid, task.action_id, task.epoch, Failure(kind="HostDown", details="a late look")
+    )
     assert harness.state(uuid) == "active/powering-off on a"
+
+
+def test_bug_look_at_an_earlier_action_ends_no_later_one(harness: ConductorHarness) -> None:
+    """Both have the same owner, and the epoch of each begins with 1."""
+    uuid = harness.active()
+    stop = harness.act(uuid, "stop")
+    task = harness.task(uuid)
+    assert task is not None
+    succeed(harness, uuid, stop)
+    harness.act(uuid, "start")
+    harness.conductor.collaborators.actions.expire(
+        uuid, task.action_id, task.epoch, Failure(kind="HostDown", details="a late look")
+    )
+    assert harness.state(uuid) == "stopped/powering-on on a"
 
 
 def test_a_delete_wins_over_a_stop_in_progress(harness: ConductorHarness) -> None:
@@ -244,3 +474,60 @@ def test_a_delete_wins_over_a_stop_in_progress(harness: ConductorHarness) -> Non
     harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
     assert harness.actions(uuid) == [("create", "Success"), ("stop", "Error"), ("delete", "Success")]
     assert harness.count(models.Task) == 0
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_guest_that_shuts_down_during_an_action_stops_its_server(harness: ConductorHarness, is_done: bool) -> None:
+    """The row must not already say so: then no report of the host would differ from it."""
+    uuid = harness.active()
+    said = report(harness, uuid, harness.act(uuid, "snapshot"))
+    harness.conductor.begin_action(CTX, **said)
+    if is_done:
+        harness.conductor.action_succeeded(CTX, **said, power_state=PowerState.SHUTDOWN)
+    else:
+        harness.conductor.action_failed(CTX, **said, reason="no", power_state=PowerState.SHUTDOWN)
+    assert harness.state(uuid) == "active/None on a"
+    assert harness.instance(uuid).power_state == PowerState.RUNNING
+    harness.conductor.report_power_states(CTX, host="a", states={uuid: PowerState.SHUTDOWN})
+    assert harness.state(uuid) == "stopped/None on a"
+
+
+# -- secret arguments --------------------------------------------------------------------------------------------------
+
+
+def test_password_stands_in_no_row_and_its_host_is_asked_once(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    asked = harness.act(uuid, "change_password")
+    assert harness.hosts["a"].passwords == [PASSWORD]
+    with harness.db.read() as session:
+        rows = [str(vars(row)) for model in (models.Task, models.InstanceAction) for row in session.query(model)]
+    assert not any(PASSWORD in row for row in rows)
+    harness.now += 31
+    harness.settle()
+    assert harness.hosts["a"].actions == [("change_password", uuid, asked)]
+    assert harness.state(uuid) == "active/updating_password on a"
+
+
+def test_password_whose_message_is_lost_fails_in_a_minute(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    harness.hosts["a"].deaf = True
+    harness.act(uuid, "change_password")
+    harness.hosts["a"].deaf = False
+    for _ in range(4):
+        harness.now += 20
+        harness.beat()
+        harness.tick(harness.conductor)
+    assert (harness.state(uuid), harness.task(uuid)) == ("active/None on a", None)
+    assert harness.actions(uuid)[-1] == ("changePassword", "Error")
+    assert "has not reported within 60 s" in harness.fault(uuid)
+
+
+def test_kind_of_a_failure_stands_in_the_event_of_its_action(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    said = report(harness, uuid, harness.act(uuid, "change_password"))
+    harness.conductor.begin_action(CTX, **said)
+    harness.conductor.action_failed(CTX, **said, reason="silent", kind="GuestAgentUnresponsive", power_state=1)
+    with harness.db.read() as session:
+        event = session.query(models.InstanceActionEvent).order_by(models.InstanceActionEvent.id.desc()).first()
+    assert event is not None
+    assert (event.kind, harness.fault(uuid).partition(":")[0]) == ("GuestAgentUnresponsive", "ServerActionFailed")

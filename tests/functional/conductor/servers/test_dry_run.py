@@ -65,9 +65,9 @@ def test_what_cannot_be_is_refused(harness: ConductorHarness) -> None:
     lost = {"group": named("no such group")}
     with pytest.raises(errors.BadRequest, match=r"Server group .* could not be found"):
         harness.conductor.preview_servers(CTX, request=request(scheduler_hints=lost))
-    asked = msgspec.structs.replace(FLAVOR, extra_specs={"hw:cpu_policy": "often"})
+    flavor = msgspec.structs.replace(FLAVOR, extra_specs={"hw:cpu_policy": "often"})
     with pytest.raises(errors.BadRequest, match="often"):
-        harness.conductor.capacity(CTX, request=ServerRequest(flavor=asked), limit=1)
+        harness.conductor.capacity(CTX, request=ServerRequest(flavor=flavor), limit=1)
 
 
 def test_what_broke_in_a_filter_is_told_to_administrators_alone(harness: ConductorHarness) -> None:

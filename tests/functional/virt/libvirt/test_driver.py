@@ -2,20 +2,27 @@
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import libvirt
+import msgspec
 import pytest
 
 from minova import conf as configuration
 from minova import virt
+from minova.compute.instances.orders import ActionEnded
 from minova.errors import HypervisorUnavailable, InvalidConfiguration, NotFound
 from minova.objects.flavor import Flavor
+from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
 from minova.virt.driver import Driver
+from minova.virt.libvirt.driver import LibvirtDriver
+from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
+from minova.virt.libvirt.storage.disks import Disks
+from minova.virt.libvirt.xml.guest_xml import disk_formats_of
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=256, root_gb=1, swap=64)
 
@@ -114,11 +121,11 @@ def test_libvirt_takes_any_name(driver: Driver, name: str) -> None:
 
 
 def test_changes_are_told_as_they_come(driver: Driver) -> None:
-    heard: list[tuple[str, PowerState]] = []
+    events: list[tuple[str, PowerState]] = []
     off = threading.Event()
 
     def changed(instance_uuid: str, state: PowerState) -> None:
-        heard.append((instance_uuid, state))
+        events.append((instance_uuid, state))
         if state is PowerState.SHUTDOWN:
             off.set()
 
@@ -128,7 +135,7 @@ def test_changes_are_told_as_they_come(driver: Driver) -> None:
     driver.power_on(one)
     driver.destroy(one.uuid)
     assert off.wait(10)
-    assert heard == [(one.uuid, PowerState.RUNNING), (one.uuid, PowerState.SHUTDOWN)]
+    assert events == [(one.uuid, PowerState.RUNNING), (one.uuid, PowerState.SHUTDOWN)]
 
 
 def test_what_is_not_there(driver: Driver) -> None:
@@ -153,7 +160,7 @@ def test_an_error_about_one_domain_of_many_names_it(driver: Driver, monkeypatch:
         driver.domains()
 
 
-def test_an_uri_where_nobody_is(tmp_path: Path) -> None:
+def test_uri_without_a_server(tmp_path: Path) -> None:
     with pytest.raises(HypervisorUnavailable, match="Connecting to libvirt failed"):
         load(tmp_path, virt_type="qemu", connection_uri="qemu+unix:///system?socket=/nowhere")
 
@@ -201,3 +208,254 @@ def test_bug_domains_marked_with_an_earlier_name_of_the_host_are_ours(driver: Dr
     finally:
         renamed.close()
     assert own_domains(driver) == {}
+
+
+# -- server actions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guest(driver: Driver) -> Instance:
+    made = instance(node="n", attempt=3)
+    driver.prepare(made, "n", 3, None)
+    driver.power_on(made)
+    return made
+
+
+def test_pause_and_unpause_may_come_twice(driver: Driver, guest: Instance) -> None:
+    for _ in range(2):
+        assert driver.pause(guest.uuid) is PowerState.PAUSED
+    for _ in range(2):
+        assert driver.unpause(guest.uuid) is PowerState.RUNNING
+
+
+def test_suspend_and_resume_may_come_twice(driver: Driver, guest: Instance) -> None:
+    for _ in range(2):
+        assert driver.suspend(guest.uuid) is PowerState.SHUTDOWN
+    for _ in range(2):
+        assert driver.resume(guest) is PowerState.RUNNING
+
+
+def test_a_guest_that_is_off_cannot_be_suspended_or_paused(driver: Driver, guest: Instance) -> None:
+    driver.power_off(guest.uuid)
+    for act in (driver.suspend, driver.pause, driver.unpause):
+        with pytest.raises(HypervisorUnavailable, match=r"not (running|paused)"):
+            act(guest.uuid)
+    assert driver.power_state(guest.uuid) is PowerState.SHUTDOWN
+
+
+@pytest.mark.parametrize("before", ["running", "paused", "suspended", "off", "gone"])
+def test_a_hard_reboot_runs_the_guest_whatever_it_was(driver: Driver, guest: Instance, before: str) -> None:
+    bring_about: dict[str, Callable[[], Any]] = {
+        "running": lambda: None,
+        "paused": lambda: driver.pause(guest.uuid),
+        "suspended": lambda: driver.suspend(guest.uuid),
+        "off": lambda: driver.power_off(guest.uuid),
+        "gone": lambda: driver.destroy(guest.uuid),
+    }
+    bring_about[before]()
+    renamed = msgspec.structs.replace(guest, display_name="renamed")
+    for _ in range(2):
+        assert driver.hard_reboot(renamed) is PowerState.RUNNING
+    assert own_domains(driver) == {guest.uuid: (PowerState.RUNNING, 3)}
+    # Its saved memory is gone: a later start boots it.
+    driver.power_off(guest.uuid)
+    assert not domain_of(driver, guest.uuid).hasManagedSaveImage()
+    assert "renamed" in domain_of(driver, guest.uuid).XMLDesc()
+
+
+def test_a_rescue_may_come_twice_and_a_hard_reboot_undoes_it(driver: Driver, guest: Instance) -> None:
+    for _ in range(2):
+        driver.prepare_rescue(guest, Image(id="rescuer"), None)
+        assert driver.rescue(guest) is PowerState.RUNNING
+    assert driver.hard_reboot(guest) is PowerState.RUNNING
+    assert own_domains(driver) == {guest.uuid: (PowerState.RUNNING, 3)}
+
+
+@pytest.mark.parametrize("before", ["running", "suspended", "off", "gone"])
+def test_a_rebuild_leaves_a_domain_that_is_off_and_as_its_instance_says(
+    driver: Driver, guest: Instance, before: str
+) -> None:
+    bring_about: dict[str, Callable[[], Any]] = {
+        "running": lambda: None,
+        "suspended": lambda: driver.suspend(guest.uuid),
+        "off": lambda: driver.power_off(guest.uuid),
+        "gone": lambda: driver.destroy(guest.uuid),
+    }
+    bring_about[before]()
+    renamed = msgspec.structs.replace(guest, display_name="renamed")
+    for _ in range(2):
+        driver.rebuild(renamed, None)
+    assert own_domains(driver) == {guest.uuid: (PowerState.SHUTDOWN, 3)}
+    assert not domain_of(driver, guest.uuid).hasManagedSaveImage()
+    assert "renamed" in domain_of(driver, guest.uuid).XMLDesc()
+    assert driver.power_on(renamed) is PowerState.RUNNING
+
+
+def test_a_shutdown_that_is_waited_for(driver: Driver, guest: Instance) -> None:
+    assert driver.shut_down(guest.uuid, 10.0, threading.Event())
+    assert driver.power_state(guest.uuid) is PowerState.SHUTDOWN
+
+
+def test_actions_on_domains_that_are_not_ours_or_not_there(driver: Driver, guest: Instance, tmp_path: Path) -> None:
+    other = load(tmp_path, host="hv2")
+    try:
+        for act in (other.pause, other.unpause, other.suspend):
+            with pytest.raises(NotFound, match="is not ours"):
+                act(guest.uuid)
+            with pytest.raises(NotFound, match="has no domain"):
+                act(str(uuid.uuid4()))
+        with pytest.raises(NotFound, match="is not ours"):
+            other.hard_reboot(guest)
+    finally:
+        other.close()
+    assert own_domains(driver) == {guest.uuid: (PowerState.RUNNING, 3)}
+
+
+def domain_of(driver: Driver, instance_uuid: str) -> Any:
+    assert isinstance(driver, LibvirtDriver)
+    with driver._host.asked("Looking") as connection:
+        return connection.lookupByUUIDString(instance_uuid)
+
+
+def test_rebuild_that_fails_leaves_the_domain_with_the_disk_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever `images_type` says by now: the old disk in the format of the new one would be destroyed at the next start."""
+    one = instance(image=Image(id="i", disk_format="raw"), flavor=msgspec.structs.replace(FLAVOR, swap=0))
+    image = tmp_path / "image"
+    image.write_bytes(bytes(1 << 20))
+    before = load_real(tmp_path, "qcow2")
+    try:
+        before.prepare(one, "hv1", 1, image)
+        after = load_real(tmp_path, "raw")
+        with monkeypatch.context() as patch:
+            patch.setattr(Disks, "_finish", refuse)
+            with pytest.raises(HypervisorUnavailable, match="no new disk"):
+                after.rebuild(one, image)
+        assert formats_of(after, one) == ["qcow2"]
+        after.rebuild(one, image)
+        assert formats_of(after, one) == ["raw"]
+    finally:
+        before.destroy(one.uuid)
+
+
+def load_real(folder: Path, images_type: str) -> LibvirtDriver:
+    """With disks, which libvirt's test hypervisor does not open."""
+    driver = load(folder, images_type=images_type)
+    assert isinstance(driver, LibvirtDriver)
+    driver._real = True
+    return driver
+
+
+def refuse(*words: object) -> None:
+    raise HypervisorUnavailable("no new disk")
+
+
+def formats_of(driver: LibvirtDriver, one: Instance) -> list[str]:
+    with driver._host.asked("Reading") as connection:
+        xml = connection.lookupByUUIDString(one.uuid).XMLDesc(0)
+    return list(disk_formats_of(xml, one.uuid).values())
+
+
+class Aside:
+    """In the place of the snapshots' work with QEMU: the overlay is a file, and the commit fails as often as it is told to."""
+
+    def __init__(self, driver: LibvirtDriver, monkeypatch: pytest.MonkeyPatch, one: Instance) -> None:
+        self.failures = 0
+        self.copied: list[str] = []
+        self.folder = driver._disks.folder(one.uuid)
+        for name in ("set_aside", "copy", "settle", "require_room"):
+            monkeypatch.setattr(DiskSnapshots, name, getattr(self, name))
+
+    def require_room(self, *words: object) -> None:
+        """There is."""
+
+    def set_aside(self, domain: object, take: object = None) -> None:
+        (self.folder / "snapshot.overlay").touch()
+
+    def copy(self, instance_uuid: str, path: Path, check: Callable[[], None]) -> None:
+        check()
+        self.copied.append(instance_uuid)
+
+    def settle(self, domain: object, check: Callable[[], None] = lambda: None) -> None:
+        if not (self.folder / "snapshot.overlay").exists():
+            return
+        check()
+        if self.failures:
+            self.failures -= 1
+            raise HypervisorUnavailable("the commit takes too long")
+        (self.folder / "snapshot.overlay").unlink()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[LibvirtDriver, Instance]]:
+    one = instance(image=Image(id="i", disk_format="raw"), flavor=msgspec.structs.replace(FLAVOR, swap=0))
+    image = tmp_path / "image"
+    image.write_bytes(bytes(1 << 20))
+    driver = load_real(tmp_path, "qcow2")
+    driver.prepare(one, driver.available_nodes()[0], 1, image)
+    driver.power_on(one)
+    yield driver, one
+    driver.destroy(one.uuid)
+    driver.close()
+
+
+def test_commit_that_fails_loses_no_image_and_is_done_later(
+    running: tuple[LibvirtDriver, Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, one = running
+    aside = Aside(driver, monkeypatch, one)
+    aside.failures = 2
+    driver.snapshot(one, tmp_path / "copy", lambda: None)
+    assert (aside.copied, driver.open_snapshots()) == ([one.uuid], (one.uuid,))
+    driver.end_snapshot(one.uuid)
+    assert driver.open_snapshots() == (one.uuid,)
+    driver.end_snapshot(one.uuid)
+    assert driver.open_snapshots() == ()
+
+
+def test_snapshot_that_fails_once_the_guest_writes_aside_is_ended(
+    running: tuple[LibvirtDriver, Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libvirt may have done it although it did not answer."""
+    driver, one = running
+    aside = Aside(driver, monkeypatch, one)
+
+    def set_aside(domain: object) -> None:
+        Aside.set_aside(aside, domain)
+        raise HypervisorUnavailable("no answer")
+
+    monkeypatch.setattr(DiskSnapshots, "set_aside", lambda _, domain, take: set_aside(domain))
+    with pytest.raises(HypervisorUnavailable, match="no answer"):
+        driver.snapshot(one, tmp_path / "copy", lambda: None)
+    assert (aside.copied, driver.open_snapshots()) == ([], ())
+
+
+def test_action_goes_on_while_a_commit_does(
+    running: tuple[LibvirtDriver, Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would end in the middle of a long one. One that has ended waits for it no longer."""
+    driver, one = running
+    aside, asked = Aside(driver, monkeypatch, one), 0
+
+    def check() -> None:
+        nonlocal asked
+        asked += 1
+        if aside.copied:
+            raise ActionEnded
+
+    with pytest.raises(ActionEnded):
+        driver.snapshot(one, tmp_path / "copy", check)
+    assert (asked, driver.open_snapshots()) == (2, (one.uuid,))
+
+
+def test_diagnostics_are_what_libvirt_counts(driver: Driver) -> None:
+    """Its test hypervisor counts no memory beside the domain's, and other counts of its own."""
+    one = instance()
+    driver.prepare(one, driver.available_nodes()[0], 1, None)
+    driver.power_on(one)
+    counted = driver.diagnostics(one.uuid)
+    assert (counted.driver, counted.memory_kb) == ("libvirt", one.flavor.memory_mb << 10)
+    assert [cpu.id for cpu in counted.cpus] == list(range(one.flavor.vcpus))
+    with pytest.raises(NotFound):
+        driver.diagnostics(str(uuid.uuid4()))

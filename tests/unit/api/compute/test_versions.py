@@ -24,7 +24,8 @@ def test_requested_version_of_headers(headers: tuple[str | None, str | None], ex
 @pytest.mark.parametrize(
     ("version", "error"),
     [
-        ("2.2", VersionNotSupported),
+        ("2.105", VersionNotSupported),
+        ("2.9999", VersionNotSupported),
         ("3.0", VersionNotSupported),
         ("2.0", VersionNotSupported),
         ("two", errors.BadRequest),
@@ -35,3 +36,8 @@ def test_requested_version_of_headers(headers: tuple[str | None, str | None], ex
 def test_unsupported_or_malformed_version_is_refused(version: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         versions.parse(version)
+
+
+def test_every_version_up_to_the_newest_is_served() -> None:
+    assert [versions.parse(f"2.{minor}") for minor in range(1, 105)] == [(2, minor) for minor in range(1, 105)]
+    assert versions.parse("latest") == versions.MAX == (2, 104)

@@ -10,6 +10,7 @@ from minova import conf as configuration
 from minova import errors
 from minova.api.policies.enforcer import LOOK_AGAIN, Caller, Policy, Target
 from minova.api.policies.registry import RULES
+from minova.api.policies.users import Scope
 
 DELETE, SERVICES, GET_IMAGE = "os_compute_api:servers:delete", "os_compute_api:os-services:list", "get_image"
 OWN, FOREIGN = Target(project_id="acme", user_id="alice"), Target(project_id="globex", user_id="bob")
@@ -151,3 +152,47 @@ def test_answers_of_a_remote_service_are_not_remembered(tmp_path: Path, monkeypa
     monkeypatch.setattr(type(policies.policy.current), "evaluate", lambda *_: next(answers))
     caller = Caller(user_id="alice", project_id="acme")
     assert [policies.policy.permits(DELETE, caller, OWN) for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("scope", "permitted"),
+    [
+        (Scope(), True),
+        (Scope(user_domain_id="default", project_domain_id="default"), True),
+        (Scope(domain_id="default"), False),
+        (Scope(system_scope="all"), False),
+    ],
+)
+def test_policies_are_for_tokens_of_projects(policies: Policies, scope: Scope, permitted: bool) -> None:
+    caller = policies.policy.known(Caller(user_id="root", project_id="acme", roles=("admin",), scope=scope))
+    assert caller.is_admin is permitted
+    assert policies.policy.permits(SERVICES, caller, OWN) is permitted
+    # Not even one that lets every user in.
+    assert policies.policy.permits("os_compute_api:limits", caller, OWN) is permitted
+
+
+@pytest.mark.parametrize(
+    ("check", "permitted"),
+    [
+        ("service_roles:service", True),
+        ("service_roles:admin", False),
+        ("user_domain_id:sales", True),
+        ("service_user_id:neutron and project_domain_id:sales", True),
+        ("domain_id:sales", False),
+    ],
+)
+def test_rules_see_what_a_token_says(tmp_path: Path, check: str, permitted: bool) -> None:
+    policies = Policies(tmp_path, f'"{SERVICES}": "{check}"\n')
+    scope = Scope(
+        user_domain_id="sales",
+        project_domain_id="sales",
+        service_user_id="neutron",
+        service_roles=("reader", "service"),
+    )
+    caller = Caller(user_id="alice", project_id="acme", roles=("member",), scope=scope)
+    assert policies.policy.permits(SERVICES, caller, OWN) is permitted
+
+
+def test_caller_without_a_project_owns_nothing(policies: Policies) -> None:
+    caller = Caller(user_id="alice", project_id="", roles=("member",))
+    assert not policies.policy.permits(DELETE, caller, Target(project_id=""))

@@ -13,7 +13,14 @@ from tests.fakes.computes import CTX, NODE, Compute
 from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
 
 RUNNING = PowerState.RUNNING
-ALWAYS = ["heartbeat", "report_changes", "update_available_resource", "bound_console_logs"]
+ALWAYS = [
+    "heartbeat",
+    "report_changes",
+    "update_available_resource",
+    "bound_console_logs",
+    "refresh_interfaces",
+    "end_snapshots",
+]
 
 
 def work(compute: Compute, name: str) -> None:

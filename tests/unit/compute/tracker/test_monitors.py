@@ -45,10 +45,13 @@ def test_each_metric_has_novas_fields() -> None:
 def test_percentages_are_of_the_time_since_the_audit_before(
     before: CpuTimes, now: CpuTimes, percents: tuple[float, ...] | None, of_all: float | None
 ) -> None:
-    told = values(metrics_of(now, before, AT, "fake"))
-    assert [told[f"cpu.{kind}.time"] for kind in SHARES] == [getattr(now, kind) for kind in SHARES]
+    values_by_name = values(metrics_of(now, before, AT, "fake"))
+    assert [values_by_name[f"cpu.{kind}.time"] for kind in SHARES] == [getattr(now, kind) for kind in SHARES]
     expected = (*percents, of_all) if percents is not None else (None,) * 5
-    assert tuple(told.get(f"cpu.{kind}percent") for kind in ("user.", "kernel.", "idle.", "iowait.", "")) == expected
+    assert (
+        tuple(values_by_name.get(f"cpu.{kind}percent") for kind in ("user.", "kernel.", "idle.", "iowait.", ""))
+        == expected
+    )
 
 
 def test_off_unless_it_is_asked_for() -> None:

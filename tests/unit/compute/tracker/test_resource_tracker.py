@@ -83,13 +83,13 @@ def test_a_claim_is_logged(
     caplog.set_level(logging.INFO)
     message = conductor.commit_build("i", HOST, NODE, FLAVOR)
     tracker.instance_claim(CTX, message.instance, 1, HostLimits(disk_gb=50))
-    said = [record.getMessage() for record in caplog.records]
-    assert said[:2] == [
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[:2] == [
         "Attempting claim: memory 1024 MB, disk 10 GB, vcpus 2 CPU",
         "Total memory: 8704 MB, used: 512.00 MB",
     ]
-    assert "memory limit not specified, defaulting to unlimited" in said
-    assert said[-1].startswith("Claim successful")
+    assert "memory limit not specified, defaulting to unlimited" in messages
+    assert messages[-1].startswith("Claim successful")
     assert {getattr(record, "instance_uuid", None) for record in caplog.records} == {"i"}
 
 
@@ -390,11 +390,11 @@ def test_an_audit_says_what_it_does(
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="minova.compute")
     tracker.update_available_resource(CTX)
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0] == "Auditing locally available compute resources for node node-1"
-    assert said[1].startswith("Hypervisor resource view: name=node-1 free_ram=8704MB")
-    assert said[2].startswith("Final resource view: name=node-1 phys_ram=8704MB used_ram=512MB")
-    assert len(said) == 3
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[0] == "Auditing locally available compute resources for node node-1"
+    assert messages[1].startswith("Hypervisor resource view: name=node-1 free_ram=8704MB")
+    assert messages[2].startswith("Final resource view: name=node-1 phys_ram=8704MB used_ram=512MB")
+    assert len(messages) == 3
 
 
 def test_a_state_that_changed_is_written_by_the_next_save_and_only_then(

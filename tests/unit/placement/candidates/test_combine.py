@@ -118,15 +118,15 @@ def test_aggregates(asked: list[Group], answer: list[str]) -> None:
 
 
 def test_isolated_groups_come_from_providers_of_their_own_and_the_one_without_suffix_does_not_count() -> None:
-    asked = [group(asked="VF=1"), group("1", "VF=1"), group("2", "VF=1")]
-    assert candidates_of(asks(*asked[1:], isolate=True), tree_of(HOST)) == ["1:nic0 2:nic1", "1:nic1 2:nic0"]
-    assert candidates_of(asks(*asked, isolate=True), tree_of(HOST)) == [":nic0 1:nic0 2:nic1", ":nic0 1:nic1 2:nic0"]
+    groups = [group(asked="VF=1"), group("1", "VF=1"), group("2", "VF=1")]
+    assert candidates_of(asks(*groups[1:], isolate=True), tree_of(HOST)) == ["1:nic0 2:nic1", "1:nic1 2:nic0"]
+    assert candidates_of(asks(*groups, isolate=True), tree_of(HOST)) == [":nic0 1:nic0 2:nic1", ":nic0 1:nic1 2:nic0"]
 
 
 def test_of_a_same_subtree_one_is_above_all_others() -> None:
-    asked = [group("A", "PCPU=1"), group("B", "VF=1")]
+    groups = [group("A", "PCPU=1"), group("B", "VF=1")]
     together = {"same_subtrees": (traits("A", "B"),)}
-    assert candidates_of(asks(*asked, **together), tree_of(HOST)) == ["A:numa0 B:nic0", "A:numa1 B:nic1"]
+    assert candidates_of(asks(*groups, **together), tree_of(HOST)) == ["A:numa0 B:nic0", "A:numa1 B:nic1"]
     # Two of the same height have no one above them among the chosen.
     nics = [group("A", "VF=1"), group("B", "VF=1"), group("C", "", required=(traits("NUMA"),))]
     of_one_cell = asks(*nics, same_subtrees=(traits("A", "B", "C"),))

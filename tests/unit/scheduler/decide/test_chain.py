@@ -169,6 +169,11 @@ def run_chain(spec: Any, **more: Any) -> tuple[list[str], list[str]]:
             "Host filter only checking host host3 and node node3",
         ),
         (
+            {"requested_destination": Destination(node="node3")},
+            ["host3"],
+            "Host filter only checking host None and node node3",
+        ),
+        (
             {"requested_destination": Destination(host="HOST3", node="node3")},
             [],
             "No hosts matched due to not matching requested destination (HOST3, node3)",

@@ -68,7 +68,7 @@ def test_table_and_host_agree(records: list[HostRecord], spec: Any, silent: dict
     """Of every registered filter."""
     table = table_of(*records, silent=silent)
     for host_filter in EVERY_FILTER:
-        said = [
+        reasons = [
             answered(lambda row=row, host_filter=host_filter: host_filter.refusal_reason(table.host(row), spec))
             for row in range(len(table))
         ]
@@ -76,9 +76,9 @@ def test_table_and_host_agree(records: list[HostRecord], spec: Any, silent: dict
             lambda host_filter=host_filter: host_filter.filter_table(table, np.ones(len(table), bool), spec)
         )
         if isinstance(verdict, Exception):
-            assert type(verdict) in {type(one) for one in said}
+            assert type(verdict) in {type(one) for one in reasons}
             continue
-        for row, reason in enumerate(said):
+        for row, reason in enumerate(reasons):
             assert bool(verdict.passed[row]) == (reason is None), host_filter.name
             assert reason is None or verdict.reason(row) == reason
 

@@ -20,6 +20,14 @@ def needs(required: str) -> dict[str, object]:
     return {"properties": {"img_hv_type": "KVM", "hypervisor_version_requires": required}}
 
 
+def machine(name: str, **properties: str) -> dict[str, object]:
+    return {"properties": {"hw_machine_type": name, **properties}}
+
+
+MACHINES = {
+    "image_support": ImageSupport(supported_instances=(("x86_64", "kvm", "hvm"), ("i686", "kvm", "hvm"))),
+    "cpu_info": '{"arch": "x86_64", "machine_types": {"x86_64": ["pc", "q35"], "i686": ["pc"]}}',
+}
 NARROW = {**version(0), "cpu_info": '{"maxphysaddr": {"bits": 42}}'}
 WIDE = {"properties": {"img_hv_type": "kvm", "hw_maxphysaddr_bits": "46"}}
 SETTING = {"metrics__weight_setting": ["cpu.percent=1.0", "cpu.frequency=0", "junk", "=3", "x=one"]}
@@ -29,6 +37,22 @@ SETTING = {"metrics__weight_setting": ["cpu.percent=1.0", "cpu.frequency=0", "ju
     [
         Case(
             ImagePropertiesFilter, "an older name of the property", None, version(0), {"properties": {"vm_mode": "HV"}}
+        ),
+        Case(ImagePropertiesFilter, "a machine type that the host lists", None, MACHINES, machine("q35")),
+        Case(ImagePropertiesFilter, "a machine type of a host that lists none", None, version(0), machine("q36")),
+        Case(
+            ImagePropertiesFilter,
+            "a machine type that the host does not list",
+            "image needs machine type q36, host has no such machine for x86_64",
+            MACHINES,
+            machine("q36"),
+        ),
+        Case(
+            ImagePropertiesFilter,
+            "a machine type of another architecture",
+            "image needs machine type q35, host has no such machine for i686",
+            MACHINES,
+            machine("q35", hw_architecture="i686"),
         ),
         Case(ImagePropertiesFilter, "a version in range", None, version(8002001), needs(">=8.2,<9")),
         Case(

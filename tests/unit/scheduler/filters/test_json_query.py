@@ -92,5 +92,5 @@ def test_query(case: Case) -> None:
 def test_a_query_that_makes_no_sense_is_an_error_with_the_query(query: Any, kind: str) -> None:
     error = error_of(Case(JsonFilter, "", "", asked={"hints": {"query": query}}))
     assert getattr(error, "nova_name", "") == kind
-    said = "none of the commands = < > <= >= in not or and" if kind == "KeyError" else kind
-    assert str(error).startswith(f"Scheduler hint query: {query!r}: {said}")
+    message = "none of the commands = < > <= >= in not or and" if kind == "KeyError" else kind
+    assert str(error).startswith(f"Scheduler hint query: {query!r}: {message}")

@@ -134,9 +134,9 @@ TENANTS = (
 )
 def test_tenant_aggregates(sentence: str, project: str, options: dict[str, bool], member_of: Any) -> None:
     names = {"limit": "limit_tenants_to_placement_aggregate", "required": "placement_aggregate_required_for_tenants"}
-    asked = Options(**{names[name]: value for name, value in options.items()})
+    query_options = Options(**{names[name]: value for name, value in options.items()})
     wanted = RequestSpec(flavor=spec().flavor, project_id=project)
-    assert apply_request_filters(wanted, TENANTS, asked).placement.member_of == member_of, sentence
+    assert apply_request_filters(wanted, TENANTS, query_options).placement.member_of == member_of, sentence
 
 
 def test_a_project_without_an_aggregate_may_be_refused_all_hosts() -> None:

@@ -144,11 +144,11 @@ def test_an_installed_package_is_found_by_its_entry_points(tmp_path: Path) -> No
         f"[minova.scheduler.weights]\nLastNodeWeigher = {HERE}:LastNodeWeigher\n"
     )
     paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[4])])
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", LOADS],
         env={**os.environ, "PYTHONPATH": paths, "XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout.splitlines() == ["['RamFilter', 'RackFilter', 'DiskFilter']", "['LastNodeWeigher']"]
+    assert result.stdout.splitlines() == ["['RamFilter', 'RackFilter', 'DiskFilter']", "['LastNodeWeigher']"]

@@ -7,9 +7,9 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova.errors import InvalidConfiguration
-from minova.virt.libvirt.capabilities import Capabilities
-from minova.virt.libvirt.guest_xml import HostSettings
+from minova.virt.libvirt.inventory.capabilities import Capabilities
 from minova.virt.libvirt.settings import settings_from, uri_of
+from minova.virt.libvirt.xml.guest_xml import HostSettings
 
 HOST = Capabilities(arch="x86_64", supported_instances=(("x86_64", "qemu", "hvm"), ("x86_64", "kvm", "hvm")))
 

@@ -52,20 +52,20 @@ def dry_run(stocked: Cloud) -> Callable[..., Any]:
 def test_a_dry_run_says_where_and_why(stocked: Cloud, dry_run: Callable[..., Any]) -> None:
     stocked.conductor.preview = YES
     status, document = dry_run(max_count=3)
-    said = document["dry_run"]
-    assert (status, said["fits"], said["count"], said["reason"]) == (200, True, 3, None)
-    assert said["diagnosis"]["selected"] == [["h2", "n2"]]
-    assert said["diagnosis"]["instance_uuids"] == []
-    assert said["diagnosis"]["steps"][0]["lost"][0]["host"] == "h1"
+    plan = document["dry_run"]
+    assert (status, plan["fits"], plan["count"], plan["reason"]) == (200, True, 3, None)
+    assert plan["diagnosis"]["selected"] == [["h2", "n2"]]
+    assert plan["diagnosis"]["instance_uuids"] == []
+    assert plan["diagnosis"]["steps"][0]["lost"][0]["host"] == "h1"
     assert stocked.get("/v2.1/servers")["servers"] == []
     assert stocked.conductor.requests == []
 
 
 def test_a_dry_run_says_why_not(stocked: Cloud, dry_run: Callable[..., Any]) -> None:
     stocked.conductor.preview = NO
-    said = dry_run()[1]["dry_run"]
-    assert said["fits"] is False
-    assert said["reason"] == "No valid host was found. 2 hosts: RamFilter removed 1 (not enough free memory)."
+    plan = dry_run()[1]["dry_run"]
+    assert plan["fits"] is False
+    assert plan["reason"] == "No valid host was found. 2 hosts: RamFilter removed 1 (not enough free memory)."
 
 
 def test_a_dry_run_asks_as_a_creation_does(stocked: Cloud, dry_run: Callable[..., Any]) -> None:
@@ -84,7 +84,9 @@ def test_a_dry_run_asks_as_a_creation_does(stocked: Cloud, dry_run: Callable[...
         {"imageRef": ""},
         {"min_count": 3, "max_count": 2},
         {"name": ""},
-        {"user_data": "aGk="},
+        {"user_data": "aGk"},
+        {"key_name": "unknown"},
+        {"adminPass": "x"},
         {"x": 1},
     ],
 )
@@ -93,6 +95,21 @@ def test_what_a_creation_refuses_a_dry_run_refuses_alike(
 ) -> None:
     assert dry_run(**more) == stocked.ask("POST", "/v2.1/servers", {"server": {**stocked.server, **more}})
     assert dry_run(**more)[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("quota:disk_read_bytes_sec", "many"), ("hw:watchdog_action", "bark"), ("hw:tpm_version", "2.0")],
+)
+def test_flavor_that_no_host_could_serve_is_refused_with_its_key(
+    stocked: Cloud, dry_run: Callable[..., Any], key: str, value: str
+) -> None:
+    path = f"/v2.1/flavors/{stocked.server['flavorRef']}/os-extra_specs"
+    stocked.ask("POST", path, {"extra_specs": {key: value}})
+    status, document = dry_run()
+    assert status == 400
+    assert f"Flavor extra spec {key}: " in document["badRequest"]["message"]
+    assert stocked.ask("POST", "/v2.1/servers", {"server": stocked.server})[0] == 400
 
 
 def test_capacity_needs_neither_name_nor_image(stocked: Cloud) -> None:
@@ -121,9 +138,9 @@ def test_capacity_of_what_cannot_be_is_refused(stocked: Cloud, query: str, body:
 
 def test_the_history_of_a_decision(stocked: Cloud) -> None:
     uuid = failed_twice(stocked)
-    said = stocked.get(f"/v2.1/servers/{uuid}/diagnosis")["diagnosis"]
-    assert [one["host"] for one in said["conflicts"]] == ["h3"]
-    assert [(one["host"], one["result"], one["reason"]) for one in said["attempts"]] == [
+    diagnosis = stocked.get(f"/v2.1/servers/{uuid}/diagnosis")["diagnosis"]
+    assert [one["host"] for one in diagnosis["conflicts"]] == ["h3"]
+    assert [(one["host"], one["result"], one["reason"]) for one in diagnosis["attempts"]] == [
         ("h1", "Error", "no disk on h1"),
         ("h2", None, ""),
     ]
@@ -214,3 +231,25 @@ def test_capacity_is_for_administrators(stocked: Cloud, alice: Callable[..., Any
 
 def names_in(document: Any) -> list[str]:
     return re.findall(r"\b[hn][123]\b", json.dumps(document))
+
+
+@pytest.mark.parametrize("kind", [None, "DiskFull"])
+def test_texts_that_an_older_release_wrote_of_actions_are_for_administrators(
+    stocked: Cloud, alice: Callable[..., Any], kind: str | None
+) -> None:
+    uuid, raw = stocked.make_server()["id"], "host h1: /var/lib/minova/instances: No space left on device"
+    times: dict[str, Any] = {"start_time": AT, "finish_time": AT, "result": "Error"}
+    with stocked.db.write() as session:
+        action = models.InstanceAction(
+            instance_uuid=uuid, action="stop", request_id="req-old", user_id="u", project_id="p", message=raw, **times
+        )
+        session.add(action)
+        session.flush()
+        event = "compute_stop_instance"
+        session.add(models.InstanceActionEvent(action_id=action.id, event=event, details=raw, kind=kind, **times))
+    path = f"/v2.1/servers/{uuid}/os-instance-actions"
+    shown = UNKNOWN if kind is None else raw
+    for ask, expected in ((stocked.ask, raw), (alice, shown)):
+        listed = ask("GET", path)[1]["instanceActions"][0]
+        found = ask("GET", f"{path}/req-old")[1]["instanceAction"]
+        assert (listed["message"], found["message"]) == (expected, expected)

@@ -1,9 +1,13 @@
 """Listing servers: pages, filters, and whose they are."""
 
+import functools
+import operator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from minova.db.api_queries.instances import SORT_KEYS
 from tests.functional.api.conftest import Cloud
 
 
@@ -53,11 +57,36 @@ def test_filters_find_what_they_name(stocked: Cloud) -> None:
     other = stocked.make_flavor("other", id="a_b")
     web, db = stocked.make_server("web"), stocked.make_server("db", flavorRef=other["id"])
     stocked.conductor.edit(web["id"], vm_state="active", task_state=None, host="h1", node="n1", power_state=1)
+    launched = datetime(2026, 1, 31, 12)  # noqa: DTZ001  - as the database keeps times
+    stocked.conductor.edit(web["id"], key_name="alice", progress=70, launched_at=launched, config_drive=True)
     found = {
         "name=^we": ["web"],
         "name=WEB": ["web"],
         "name=b": ["db", "web"],
         "name=%25": [],
+        "name=^(web|mail)$": ["web"],
+        "name=[c-e]b": ["db", "web"],
+        "name=[bd]&name=.&key_name=.": ["web"],
+        "display_name=[bd]": ["db", "web"],
+        "hostname=^web$": ["web"],
+        "key_name=alice": ["web"],
+        "key_name=[^b]": ["web"],
+        "key_name=bob": [],
+        "progress=^70$": ["web"],
+        "launched_at=2026-01-31": ["web"],
+        "launched_at=12:00:00": ["web"],
+        "launched_at=T12:00:00Z$": ["web"],
+        "terminated_at=.": [],
+        "created_at=^1999": [],
+        "launch_index=0": ["db", "web"],
+        "config_drive=True": ["web"],
+        "config_drive=False": ["db"],
+        "ip=10.0.0.1": [],
+        "ip6=fe80": [],
+        "access_ip_v4=.": [],
+        "locked_by=.": [],
+        "marker=": ["db", "web"],
+        "project_id=other": ["db", "web"],
         "status=ACTIVE": ["web"],
         "status=BUILD&status=ACTIVE": ["db", "web"],
         "status=HAPPY": [],
@@ -66,6 +95,7 @@ def test_filters_find_what_they_name(stocked: Cloud) -> None:
         "power_state=1": ["web"],
         "task_state=scheduling": ["db"],
         "flavor=a_b": ["db"],
+        "node=n": ["web"],
         "flavor=axb": [],
         "flavor=a": [],
         f"image={stocked.server['imageRef']}": ["db", "web"],
@@ -78,11 +108,47 @@ def test_filters_find_what_they_name(stocked: Cloud) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=-1", "limit=x", "marker=nothing", "name=(a%2B)%2B", "sort_key=x", "name=%00", "power_state=x"]
+    "query",
+    [
+        "limit=-1",
+        "limit=x",
+        "marker=nothing",
+        "name=(a",
+        "name=",
+        "metadata=x",
+        "_x=1",
+        "sort_key=x",
+        "name=%00",
+        "ip=(",
+    ],
 )
 def test_a_query_that_cannot_be_read(stocked: Cloud, query: str) -> None:
     status, document = stocked.ask("GET", "/v2.1/servers", query_string=query)
     assert (status, document["badRequest"]["code"]) == (400, 400)
+
+
+def test_pages_of_what_re2_finds_follow_each_other(stocked: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minova.db.api_queries.instances.BATCH", 2)
+    for number in range(12):
+        stocked.make_server(f"s{number}")
+    odd = {"name": "^s([13579]|11)$"}
+    assert follow(stocked, "/v2.1/servers", limit=4, **odd) == [["s11", "s9", "s7", "s5"], ["s3", "s1"]]
+    by_name = {"sort_key": "display_name", "sort_dir": "asc"}
+    assert follow(stocked, "/v2.1/servers", limit=4, **odd, **by_name) == [["s1", "s11", "s3", "s5"], ["s7", "s9"]]
+
+
+@pytest.mark.parametrize("key", [key for key in SORT_KEYS if key != "created_at"])
+def test_pages_by_any_key_hold_every_server_once(stocked: Cloud, key: str) -> None:
+    launched = datetime(2026, 1, 31, 12)  # noqa: DTZ001  - as the database keeps times
+    for number in range(4):
+        made = stocked.make_server(f"s{number}")
+        if number % 2:
+            stocked.conductor.edit(
+                made["id"], host="h", node="n", key_name="k", launched_at=launched, updated_at=launched
+            )
+    for direction in ("asc", "desc"):
+        pages = follow(stocked, "/v2.1/servers", limit=1, sort_key=key, sort_dir=direction)
+        assert sorted(functools.reduce(operator.iadd, pages, [])) == ["s0", "s1", "s2", "s3"]
 
 
 def test_projects_see_their_own_servers(stocked: Cloud) -> None:

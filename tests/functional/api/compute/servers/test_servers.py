@@ -5,11 +5,14 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
 from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
-from tests.functional.api.conftest import Cloud
+from minova.objects.server_actions import ACTIONS, REBUILD, RESCUE, ServerAction
+from tests.fakes.action_arguments import body_of, sent_with
+from tests.functional.api.conftest import Cloud, at
 
 SHAPE = {
     "id", "name", "status", "tenant_id", "user_id", "metadata", "hostId", "image", "flavor", "created", "updated",
@@ -89,6 +92,7 @@ def test_a_reservation_id_instead_of_a_server(stocked: Cloud) -> None:
     assert [server["name"] for server in found] == ["web-3", "web-2", "web-1"]
 
 
+FILE = {"path": "/etc/motd", "contents": "aGk="}
 WRONG: list[tuple[dict[str, Any], int, str]] = [
     ({"name": "x" * 300}, 400, "300 characters"),
     ({"name": "a\nb"}, 400, "cannot be printed"),
@@ -100,7 +104,7 @@ WRONG: list[tuple[dict[str, Any], int, str]] = [
     ({"flavorRef": "nothing"}, 400, "flavor nothing could not be found"),
     ({"flavorRef": "x\x00"}, 400, "could not be found"),
     ({"imageRef": str(uuid.uuid4())}, 400, "Can not find requested image"),
-    ({"imageRef": "../../etc/passwd"}, 400, "Can not find requested image"),
+    ({"imageRef": "../../etc/passwd"}, 400, "imageRef. Value: ../../etc/passwd. It is not a 'uuid'"),
     ({"imageRef": ""}, 400, "imageRef is missing"),
     ({"min_count": 0}, 400, "min_count"),
     ({"max_count": -1}, 400, "max_count"),
@@ -114,15 +118,29 @@ WRONG: list[tuple[dict[str, Any], int, str]] = [
     ({"metadata": {"a": 1}}, 400, "metadata"),
     ({"metadata": {"a": "x" * 256}}, 400, "metadata"),
     ({"metadata": {str(number): "x" for number in range(129)}}, 403, "metadata items"),
-    ({"user_data": "YQ=="}, 400, "Not served yet: user_data"),
-    ({"config_drive": True}, 400, "Not served yet: config_drive"),
+    ({"user_data": "a"}, 400, "server.user_data: it is not base64"),
+    ({"user_data": "YQ==!"}, 400, "server.user_data: it is not base64"),
+    ({"user_data": "#!/bin/sh"}, 400, "server.user_data: it is not base64"),
+    ({"user_data": "YWFh" * 16384}, 400, "user_data"),
+    ({"user_data": 1}, 400, "user_data"),
+    ({"config_drive": "perhaps"}, 400, "config_drive"),
+    ({"personality": [{"path": "/a", "contents": "?"}], "config_drive": True}, 400, "personality.contents: it is not"),
+    ({"personality": [{"path": "", "contents": ""}], "config_drive": True}, 400, "a path is empty"),
+    ({"personality": [{"path": "/a"}], "config_drive": True}, 400, "contents"),
     ({"colour": "red"}, 400, "colour"),
-    ({"networks": [{"uuid": str(uuid.uuid4())}]}, 400, "Not served yet: networks"),
-    ({"security_groups": [{"name": "web"}]}, 400, "Not served yet: security_groups"),
-    ({"personality": [{"path": "/a", "contents": ""}]}, 400, "Not served yet: personality"),
-    ({"key_name": "mine"}, 400, "Not served yet: key_name"),
-    ({"adminPass": "x"}, 400, "Not served yet: adminPass"),
-    ({"block_device_mapping_v2": [{"source_type": "volume", "uuid": "v"}]}, 400, "Not served yet: block_device"),
+    ({"networks": [{"uuid": str(uuid.uuid4())}]}, 400, "could not be found"),
+    ({"security_groups": [{"name": "web"}]}, 400, "Security group not found"),
+    ({"personality": [FILE]}, 400, "personality: without config_drive the guest could not read it."),
+    ({"key_name": "mine"}, 400, "Invalid key_name provided."),
+    ({"key_name": ""}, 400, "Invalid key_name provided."),
+    ({"key_name": "x" * 256}, 400, "key_name"),
+    ({"adminPass": "x"}, 400, "adminPass: without config_drive the guest could not read it."),
+    ({"adminPass": 5, "config_drive": True}, 400, "adminPass"),
+    (
+        {"block_device_mapping_v2": [{"source_type": "volume", "uuid": "v"}]},
+        400,
+        "Not served: block_device_mapping_v2. There is no volume service",
+    ),
 ]
 
 
@@ -142,8 +160,6 @@ def test_a_wrong_request_is_refused_and_makes_nothing(
 
 
 HARMLESS: list[dict[str, Any]] = [
-    {"networks": "none"},
-    {"networks": "auto"},
     {"networks": []},
     {"security_groups": [{"name": "default"}]},
     {"OS-DCF:diskConfig": "MANUAL"},
@@ -164,6 +180,21 @@ def test_the_root_disk_that_clients_spell_out_is_taken(stocked: Cloud) -> None:
     stocked.make_server(block_device_mapping_v2=[{**disk, "delete_on_termination": True}])
     spoilt = {**stocked.server, "block_device_mapping_v2": [{**disk, "delete_on_termination": False}]}
     assert stocked.ask("POST", "/v2.1/servers", {"server": spoilt})[0] == 400
+
+
+def test_ephemeral_disks_that_a_request_divides_are_handed_on(cloud: Cloud) -> None:
+    flavor = cloud.make_flavor("big", **{"OS-FLV-EXT-DATA:ephemeral": 2})
+    image = cloud.make_image()
+    blank = {"source_type": "blank", "destination_type": "local", "boot_index": -1, "volume_size": 1}
+    server = {"name": "vm", "flavorRef": flavor["id"], "imageRef": image["id"]}
+    answered = cloud.ask("POST", "/v2.1/servers", {"server": {**server, "block_device_mapping_v2": [blank, blank]}})
+    assert answered[0] == 202
+    disk = {"size_mb": 1024, "guest_format": "ext4", "bus": None}
+    assert cloud.conductor.requests[-1].block_device_mapping == (disk, disk)
+    status, document = cloud.ask(
+        "POST", "/v2.1/servers", {"server": {**server, "block_device_mapping_v2": [blank] * 3}}
+    )
+    assert (status, document["badRequest"]["message"][:35]) == (400, "Ephemeral disks requested are large")
 
 
 @pytest.mark.parametrize(
@@ -291,13 +322,53 @@ def test_the_console_of_a_server(stocked: Cloud) -> None:
     assert stocked.ask("POST", path, {"os-getConsoleOutput": {"length": 0}}) == (200, {"output": ""})
 
 
-@pytest.mark.parametrize(("key", "action"), [("os-stop", "stop"), ("os-start", "start")])
-def test_a_server_action_is_accepted_and_handed_to_the_conductor(stocked: Cloud, key: str, action: str) -> None:
+@pytest.mark.parametrize(
+    "action", [one for one in ACTIONS if one.key and one is not REBUILD], ids=lambda action: action.kind
+)
+def test_a_server_action_is_accepted_and_handed_to_the_conductor(stocked: Cloud, action: ServerAction) -> None:
+    made = stocked.make_server()
+    path, body = f"/v2.1/servers/{made['id']}/action", {action.key: body_of(action)}
+    status, answer = stocked.ask("POST", path, body, **at("2.17"))
+    assert (status, answer is None) == ((200, False) if action is RESCUE else (202, True))
+    ((instance_uuid, kind, arguments),) = stocked.conductor.actions
+    assert (instance_uuid, kind, set(arguments)) == (made["id"], action.kind, set(sent_with(action)))
+    assert action.makes_image or arguments == sent_with(action)
+    assert stocked.ask("POST", f"/v2.1/servers/{uuid.uuid4()}/action", body, **at("2.17"))[0] == 404
+
+
+@pytest.mark.parametrize(("written", "kind"), [("Hard", "reboot_hard"), ("soft", "reboot_soft")])
+def test_a_type_of_reboot_may_be_written_in_small_letters(stocked: Cloud, written: str, kind: str) -> None:
+    made = stocked.make_server()
+    assert stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", {"reboot": {"type": written}})[0] == 202
+    assert stocked.conductor.actions[0][1] == kind
+
+
+def test_a_rescue_answers_its_password_and_names_its_image(stocked: Cloud) -> None:
     made = stocked.make_server()
     path = f"/v2.1/servers/{made['id']}/action"
-    assert stocked.ask("POST", path, {key: None}) == (202, None)
-    assert stocked.conductor.actions == [(made["id"], action)]
-    assert stocked.ask("POST", f"/v2.1/servers/{uuid.uuid4()}/action", {key: None})[0] == 404
+    assert stocked.ask("POST", path, {"rescue": {"adminPass": "a b"}}) == (200, {"adminPass": "a b"})
+    none_given: tuple[Any, ...] = (None, {})
+    made_up = [stocked.ask("POST", path, {"rescue": body})[1]["adminPass"] for body in none_given]
+    assert [len(password) for password in made_up] == [12, 12]
+    assert made_up[0] != made_up[1]
+    image = stocked.make_image()["id"]
+    assert stocked.ask("POST", path, {"rescue": {"rescue_image_ref": image}})[0] == 200
+    assert [arguments.get("rescue_image", {}).get("id") for *_, arguments in stocked.conductor.actions] == [
+        None,
+        None,
+        None,
+        image,
+    ]
+
+
+@pytest.mark.parametrize("reference", ["", "x", "00000000-0000-4000-8000-000000000000"])
+def test_an_image_that_cannot_rescue_is_a_bad_request(stocked: Cloud, reference: str) -> None:
+    made = stocked.make_server()
+    body = {"rescue": {"rescue_image_ref": reference}}
+    status, document = stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", body)
+    message = f"Requested rescue image '{reference}' is not supported"
+    assert (status, document) == (400, {"badRequest": {"code": 400, "message": message}})
+    assert stocked.conductor.actions == []
 
 
 def test_a_server_in_the_wrong_state_is_a_conflict_with_novas_text(stocked: Cloud) -> None:
@@ -323,7 +394,15 @@ def test_a_stopped_server_is_shutoff(stocked: Cloud, vm_state: str, task_state: 
 @pytest.mark.parametrize(
     "body",
     [
-        {"reboot": {"type": "SOFT"}},
+        {"dance": {}},
+        {"reboot": None},
+        {"rescue": {"adminPass": 5}},
+        {"rescue": {"image": "x"}},
+        {"rescue": "x"},
+        {"reboot": {}},
+        {"reboot": {"type": "hARD"}},
+        {"reboot": {"type": 1}},
+        {"reboot": {"type": "HARD", "now": True}},
         {},
         {"a": 1, "b": 2},
         {"os-getConsoleOutput": {"length": -2}},
@@ -366,3 +445,24 @@ def test_a_busy_conductor_is_answered_with_503_and_a_time(stocked: Cloud) -> Non
     assert result.status_code == 503
     assert result.json == {"serviceUnavailable": {"code": 503, "message": "the queue is full"}}
     assert result.headers["Retry-After"].isdigit()
+
+
+def test_a_forced_deletion_says_so_to_the_conductor(stocked: Cloud) -> None:
+    made, other = stocked.make_server(), stocked.make_server("other")
+    assert stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", {"forceDelete": None}) == (202, None)
+    assert stocked.ask("DELETE", f"/v2.1/servers/{other['id']}")[0] == 204
+    assert (stocked.conductor.deleted, stocked.conductor.forced) == ([made["id"], other["id"]], [made["id"]])
+    assert stocked.ask("POST", f"/v2.1/servers/{uuid.uuid4()}/action", {"forceDelete": None})[0] == 404
+
+
+def test_a_server_that_is_soft_deleted_is_listed_by_its_status_alone(stocked: Cloud) -> None:
+    made = stocked.make_server()
+
+    def soft_delete(session: Session) -> None:
+        session.query(models.Instance).filter_by(uuid=made["id"]).update({"vm_state": "soft-delete"})
+
+    stocked.db.run(soft_delete)
+    assert stocked.get("/v2.1/servers")["servers"] == []
+    (listed,) = stocked.get("/v2.1/servers/detail?status=SOFT_DELETED")["servers"]
+    assert (listed["id"], listed["status"]) == (made["id"], "SOFT_DELETED")
+    assert stocked.get(f"/v2.1/servers/{made['id']}")["server"]["status"] == "SOFT_DELETED"

@@ -1,0 +1,85 @@
+"""`/os-server-external-events`: what other services have seen happen to servers.
+
+An event changes nothing here. minova's hosts wait for none, and read ports and networks from their rows; Nova, too, takes
+events as hints. They are logged, and answered as Nova answers them.
+"""
+
+import logging
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, changed, text
+from minova.db.api_queries import instances
+
+LOG = logging.getLogger(__name__)
+_UUID = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
+# Names of events, and the microversion that first takes each.
+SINCE = {
+    "network-changed": "2.1",
+    "network-vif-plugged": "2.1",
+    "network-vif-unplugged": "2.1",
+    "network-vif-deleted": "2.1",
+    "volume-extended": "2.51",
+    "power-update": "2.76",
+    "accelerator-request-bound": "2.82",
+    "volume-reimaged": "2.93",
+}
+# Without a tag nothing says what they are about.
+TAGGED = frozenset({"volume-extended", "power-update", "accelerator-request-bound"})
+
+
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    name: str
+    server_uuid: Annotated[str, msgspec.Meta(pattern=_UUID)]
+    status: Literal["failed", "completed", "in-progress"] | None = None
+    tag: Annotated[str, msgspec.Meta(max_length=255)] | None = None
+
+
+class CreateEvents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    events: Annotated[list[NewEvent], msgspec.Meta(min_length=1)]
+
+
+TAKEN = History(
+    NewEvent, *(changed(since, "name", note=f"may be {name}") for name, since in SINCE.items() if since != "2.1")
+)
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    """200 if each event is taken, else 207; each says its own code. Raises BadRequest for a name that the microversion does not have."""
+    body: CreateEvents = call.body
+    for event in body.events:
+        _check_name(call, event.name)
+    answers = []
+    with api.db.read() as session:
+        for event in body.events:
+            row = instances.instance(session, event.server_uuid, None)
+            answers.append((event, _code(event, known=row is not None, host=None if row is None else row.host)))
+    for event, code in answers:
+        LOG.info("Event %s %s of server %s: %s", event.name, event.tag or "", event.server_uuid, code)
+    call.response.status = 200 if all(code == 200 for _, code in answers) else 207
+    return {"events": [_answer(event, code) for event, code in answers]}
+
+
+def _check_name(call: Call, name: str) -> None:
+    taken = [known for known, since in SINCE.items() if call.since(since) or call.shows_all]
+    if name not in taken:
+        raise errors.BadRequest(
+            f"Invalid input for field/attribute name. Value: {name[:64]}. '{name[:64]}' is not one of {taken} at {text(call.version)}"
+        )
+
+
+def _code(event: NewEvent, *, known: bool, host: str | None) -> int:
+    if not known:
+        return 404
+    if event.name in TAGGED and event.tag is None:
+        return 400
+    return 200 if host is not None else 422
+
+
+def _answer(event: NewEvent, code: int) -> dict[str, Any]:
+    shown = {key: value for key, value in msgspec.structs.asdict(event).items() if value is not None}
+    return shown | {"status": "completed" if code == 200 else "failed", "code": code}

@@ -1,0 +1,186 @@
+"""`/os-aggregates`: hosts with metadata in common, and by them availability zones."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http import names, times
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, added
+from minova.codecs import Decoder
+from minova.db.catalogue import aggregates
+from minova.objects.aggregate import ZONE, Aggregate
+
+Host = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-._]{1,255}$")]
+Key = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-_:. ]{1,255}$")]
+Value = Annotated[str, msgspec.Meta(max_length=255)]
+
+
+class NewAggregate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    availability_zone: str | None = None
+
+
+class CreateAggregate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    aggregate: NewAggregate
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nova takes null for the zone here, and then says that a zone cannot be taken away."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    availability_zone: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class UpdateAggregate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    aggregate: Changes
+
+
+class OneHost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    host: Host
+
+
+class Metadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is null is unset."""
+
+    metadata: dict[Key, Value | None]
+
+
+class AggregateBrief(msgspec.Struct, frozen=True, kw_only=True):
+    """As a creation answers. `deleted` and `deleted_at` stand where Nova has them."""
+
+    id: int
+    uuid: str
+    name: str
+    availability_zone: str | None
+    created_at: str | None
+    updated_at: str | None
+    deleted: bool = False
+    deleted_at: None = None
+
+
+class AggregateView(AggregateBrief, frozen=True, kw_only=True):
+    hosts: tuple[str, ...]
+    metadata: dict[str, str]
+
+
+SHOWN = History(AggregateBrief, added("2.41", "uuid"))
+
+
+def list_aggregates(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        return {"aggregates": [view(call, aggregate) for aggregate in aggregates.all_of(session).values()]}
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    wanted = _id(call)
+    with api.db.read() as session:
+        aggregate = aggregates.all_of(session).get(wanted)
+    if aggregate is None:
+        raise errors.NotFound(f"Aggregate {wanted} could not be found.")
+    return {"aggregate": view(call, aggregate)}
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: NewAggregate = call.body.aggregate
+    name = names.checked("Aggregate name", body.name)
+    metadata = {} if body.availability_zone is None else {ZONE: _zone(body.availability_zone)}
+    made = api.conductor.create_aggregate(call.ctx, name=name, metadata=metadata)
+    return {"aggregate": call.shown(SHOWN, AggregateBrief(**_brief(made)))}
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: Changes = call.body.aggregate
+    wanted = _id(call)
+    if body.name is msgspec.UNSET and body.availability_zone is msgspec.UNSET:
+        raise errors.BadRequest("Invalid input for aggregate: it needs a name or an availability_zone.")
+    name = None if isinstance(body.name, msgspec.UnsetType) else names.checked("Aggregate name", body.name.strip())
+    zone = body.availability_zone
+    metadata = {} if isinstance(zone, msgspec.UnsetType) else {ZONE: zone if zone is None else _zone(zone)}
+    changed = api.conductor.update_aggregate(call.ctx, aggregate_id=wanted, name=name, metadata=metadata)
+    return {"aggregate": view(call, changed)}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    api.conductor.delete_aggregate(call.ctx, aggregate_id=_id(call))
+
+
+def act(api: Collaborators, call: Call) -> dict[str, Any]:
+    """The body's one key is the action. BadRequest: no such action, or not one."""
+    if len(call.body) != 1:
+        raise errors.BadRequest("Malformed request body: it must hold one action.")
+    ((name, arguments),) = call.body.items()
+    if name not in _ACTIONS:
+        raise errors.BadRequest(f"There is no such action: {name[:64]}. There are {', '.join(_ACTIONS)}.")
+    decoder, work = _ACTIONS[name]
+    wanted = _id(call)
+    try:
+        action = decoder.from_builtins(arguments)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
+    return {"aggregate": view(call, work(api, call, wanted, action))}
+
+
+def _add_host(api: Collaborators, call: Call, aggregate_id: int, body: OneHost) -> Aggregate:
+    return api.conductor.add_host_to_aggregate(call.ctx, aggregate_id=aggregate_id, host=body.host)
+
+
+def _remove_host(api: Collaborators, call: Call, aggregate_id: int, body: OneHost) -> Aggregate:
+    return api.conductor.remove_host_from_aggregate(call.ctx, aggregate_id=aggregate_id, host=body.host)
+
+
+def _set_metadata(api: Collaborators, call: Call, aggregate_id: int, body: Metadata) -> Aggregate:
+    zone = body.metadata.get(ZONE)
+    if zone:
+        _zone(zone)
+    return api.conductor.update_aggregate(call.ctx, aggregate_id=aggregate_id, name=None, metadata=body.metadata)
+
+
+_ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Collaborators, Call, int, Any], Aggregate]]] = {
+    "add_host": (Decoder(OneHost), _add_host),
+    "remove_host": (Decoder(OneHost), _remove_host),
+    "set_metadata": (Decoder(Metadata), _set_metadata),
+}
+
+
+# By the key of an action.
+POLICIES = {name: f"os_compute_api:os-aggregates:{name}" for name in _ACTIONS}
+
+
+def view(call: Call, aggregate: Aggregate) -> AggregateView:
+    complete = AggregateView(**_brief(aggregate), hosts=aggregate.hosts, metadata=aggregate.metadata)
+    return call.shown(SHOWN, complete)
+
+
+def _brief(aggregate: Aggregate) -> dict[str, Any]:
+    return {
+        "id": aggregate.id,
+        "uuid": aggregate.uuid,
+        "name": aggregate.name,
+        "availability_zone": aggregate.zone,
+        "created_at": times.microseconds(aggregate.created_at),
+        "updated_at": times.microseconds(aggregate.updated_at),
+    }
+
+
+def _zone(name: str) -> str:
+    """A colon in it would part a zone from a host when a server is created."""
+    names.checked("Availability zone", name)
+    if ":" in name:
+        raise errors.BadRequest(f"Availability zone is not valid: {name} has a colon.")
+    return name
+
+
+def _id(call: Call) -> int:
+    """BadRequest: it is no number."""
+    wanted = call.path["aggregate_id"]
+    if not re.fullmatch(r"-?[0-9]{1,18}", wanted):
+        raise errors.BadRequest(f"Invalid input for the ID of an aggregate: {wanted[:64]} is not a whole number.")
+    # The database's largest: no aggregate has a larger one.
+    if not 0 <= int(wanted) <= 0x7FFFFFFF:
+        raise errors.NotFound(f"Aggregate {wanted} could not be found.")
+    return int(wanted)

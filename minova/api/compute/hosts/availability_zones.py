@@ -1,0 +1,78 @@
+"""`/os-availability-zone`: the zones for servers, and for administrators their hosts and services."""
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.hosts.services import shown_binary, zone_of
+from minova.api.http import times
+from minova.api.http.call import Call
+from minova.db.api_queries import availability_zones
+from minova.db.api_queries import services as read_services
+
+# Services of Nova that no zone shows.
+_UNSEEN = "minova-api"
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    available: bool
+
+
+class ZoneView(msgspec.Struct, frozen=True, kw_only=True):
+    """`hosts`: {host: {binary: state}}, for administrators."""
+
+    name: str = msgspec.field(name="zoneName")
+    state: State = msgspec.field(name="zoneState")
+    hosts: dict[str, dict[str, Any]] | None = None
+
+
+def list_zones(api: Collaborators, call: Call) -> dict[str, Any]:
+    """The zone of services that hold no servers is not shown."""
+    services, zones = _gathered(api)
+    computes = [row for row in services.rows if row.topic == "compute"]
+    enabled = {zones[row.id] for row in computes if not row.disabled}
+    disabled = {zones[row.id] for row in computes} - enabled
+    return {
+        "availabilityZoneInfo": [
+            *(ZoneView(name=name, state=State(available=True)) for name in sorted(enabled)),
+            *(ZoneView(name=name, state=State(available=False)) for name in sorted(disabled)),
+        ]
+    }
+
+
+def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
+    services, zones = _gathered(api)
+    hosts: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in services.rows:
+        if row.disabled or row.binary == _UNSEEN:
+            continue
+        seen = services.last_seen.get(row.id)
+        hosts.setdefault(zones[row.id], {}).setdefault(row.host, {})[shown_binary(api, call, row.binary)] = {
+            "available": services.is_up(row),
+            "active": True,
+            "updated_at": None if seen is None else times.microseconds(datetime.fromtimestamp(seen, UTC)),
+        }
+    empty_zones = {*zones.values()} - hosts.keys()
+    return {
+        "availabilityZoneInfo": [
+            *(ZoneView(name=name, state=State(available=True), hosts=hosts[name]) for name in sorted(hosts)),
+            *(ZoneView(name=name, state=State(available=False)) for name in sorted(empty_zones)),
+        ]
+    }
+
+
+class ServicesInZones(NamedTuple):
+    """`zones`: of each service, by its id."""
+
+    services: read_services.Services
+    zones: dict[int, str]
+
+
+def _gathered(api: Collaborators) -> ServicesInZones:
+    with api.db.read() as session:
+        services = read_services.services(session, api.conf.service_down_time, api.db)
+        by_host = availability_zones.by_host(session)
+    default = api.conf.scheduler.default_availability_zone
+    return ServicesInZones(services, {row.id: zone_of(row, by_host, default) for row in services.rows})

@@ -1,0 +1,209 @@
+"""minova's own at `/os-hypervisors`: all that is on a node and when it was last audited, and an audit asked for now."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.hosts import hypervisors
+from minova.api.compute.servers.view import STATUS
+from minova.api.http import times
+from minova.api.http.call import Call
+from minova.db import models
+from minova.db.api_queries import services as read_services
+from minova.db.hosts import compute_nodes, node_audits
+from minova.db.servers import migrations, pci_devices
+from minova.objects.node_audit import ENCODED, Drift, NodeAudit
+from minova.objects.numa import NUMACell
+from minova.objects.pci import PciDevice
+
+
+class Pages(msgspec.Struct, frozen=True, kw_only=True):
+    """Counted in pages."""
+
+    size_kb: int
+    total: int
+    used: int
+    reserved: int
+    free: int
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """`shared_cpus` run floating vCPUs, of which there are `shared_vcpus_used`; `pinned_cpus` and `free_cpus` are of those
+    that guests may have to themselves. Memory in MB.
+    """
+
+    id: int
+    memory_mb: int
+    memory_mb_used: int
+    shared_cpus: tuple[int, ...]
+    shared_vcpus_used: int
+    pinned_cpus: tuple[int, ...]
+    free_cpus: tuple[int, ...]
+    pages: tuple[Pages, ...]
+
+
+class ServerOnHost(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    status: str
+    task_state: str | None
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+
+
+class MigrationOnHost(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a server from or to the node; the side that holds nothing yet has no name."""
+
+    id: str
+    server_id: str
+    migration_type: str
+    status: str
+    source_node: str
+    dest_node: str | None
+
+
+class LastAudit(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
+    audited_at: str
+    corrected: tuple[Drift, ...]
+    conflicts: tuple[str, ...]
+    orphans: dict[str, int]
+    unexpected_domains: tuple[str, ...]
+    power_states: tuple[str, ...]
+
+
+class AuditBrief(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
+    """The numbers of what a `LastAudit` names."""
+
+    id: int
+    hypervisor_hostname: str
+    audited_at: str | None
+    corrected: int
+    conflicts: int
+    orphans: int
+    unexpected_domains: int
+
+
+class Ratios(msgspec.Struct, frozen=True, kw_only=True):
+    cpu: float
+    ram: float
+    disk: float
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    hypervisor_hostname: str
+    host: str
+    allocation_ratios: Ratios
+    numa_cells: tuple[Cell, ...]
+    pci_device_pools: tuple[Any, ...]
+    pci_devices: tuple[PciDevice, ...]
+    servers: tuple[ServerOnHost, ...]
+    moves: tuple[MigrationOnHost, ...]
+    metrics: tuple[dict[str, Any], ...]
+    last_audit: LastAudit | None
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        row = hypervisors.find(call, session)
+        node = compute_nodes.to_object(row, pci_devices.of_node(session, row.id))
+        audit = node_audits.of_nodes(session, [row.id]).get(row.id)
+        overview = Overview(
+            id=row.id,
+            hypervisor_hostname=row.hypervisor_hostname,
+            host=row.host,
+            allocation_ratios=Ratios(
+                cpu=row.cpu_allocation_ratio, ram=row.ram_allocation_ratio, disk=row.disk_allocation_ratio
+            ),
+            numa_cells=tuple(cell_of(cell) for cell in (node.numa_topology.cells if node.numa_topology else ())),
+            pci_device_pools=node.pci_device_pools,
+            pci_devices=node.pci_devices,
+            servers=tuple(map(_server, read_services.servers_on(session, row.host, row.hypervisor_hostname))),
+            moves=tuple(
+                MigrationOnHost(
+                    id=move.uuid,
+                    server_id=move.instance_uuid,
+                    migration_type=move.migration_type,
+                    status=move.status,
+                    source_node=move.source_node,
+                    dest_node=move.dest_node,
+                )
+                for move in migrations.in_progress_on(session, row.host, row.hypervisor_hostname)
+            ),
+            metrics=node.metrics,
+            last_audit=None if audit is None else last_audit_view(audit.audited_at, audit.found),
+        )
+    return {"overview": overview}
+
+
+def list_audits(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Of every node, by id."""
+    with api.db.read() as session:
+        nodes = read_services.nodes(session, 0, None)
+        audits = node_audits.of_nodes(session, [node.id for node in nodes])
+    return {"audits": [_brief(node, audits.get(node.id)) for node in nodes]}
+
+
+def act(api: Collaborators, call: Call) -> dict[str, Any]:
+    """`{"audit": null}`: audit the node now. Raises Conflict if its service is down, BadRequest for another action."""
+    if list(call.body) != ["audit"] or call.body["audit"] not in (None, {}):
+        raise errors.BadRequest('Malformed request body: the one action here is {"audit": null}.')
+    with api.db.read() as session:
+        node = hypervisors.find(call, session)
+        services = read_services.services(session, api.conf.service_down_time, api.db)
+    shown = hypervisors.brief(call, node, services)
+    if shown.state != "up":
+        raise errors.Conflict(
+            f"Hypervisor {node.hypervisor_hostname} cannot be audited: the compute service of host {node.host} is down."
+        )
+    audit = api.compute(node.host).audit_node(call.ctx, node=node.hypervisor_hostname)
+    return {"audit": audit}
+
+
+def cell_of(cell: NUMACell) -> Cell:
+    return Cell(
+        id=cell.id,
+        memory_mb=cell.memory,
+        memory_mb_used=cell.memory_usage,
+        shared_cpus=tuple(sorted(cell.cpuset)),
+        shared_vcpus_used=cell.cpu_usage,
+        pinned_cpus=tuple(sorted(cell.pinned_cpus)),
+        free_cpus=tuple(sorted(cell.pcpuset - cell.pinned_cpus)),
+        pages=tuple(
+            Pages(size_kb=pages.size_kb, total=pages.total, used=pages.used, reserved=pages.reserved, free=pages.free)
+            for pages in cell.mempages
+        ),
+    )
+
+
+def last_audit_view(at: datetime, audit: NodeAudit) -> LastAudit:
+    return LastAudit(audited_at=times.seconds(at), **msgspec.structs.asdict(audit))
+
+
+def _brief(node: models.ComputeNode, audit: models.NodeAudit | None) -> AuditBrief:
+    result = NodeAudit() if audit is None else audit.found
+    return AuditBrief(
+        id=node.id,
+        hypervisor_hostname=node.hypervisor_hostname,
+        audited_at=None if audit is None else times.seconds(audit.audited_at),
+        corrected=len(result.corrected),
+        conflicts=len(result.conflicts),
+        orphans=len(result.orphans),
+        unexpected_domains=len(result.unexpected_domains),
+    )
+
+
+def _server(row: models.Instance) -> ServerOnHost:
+    return ServerOnHost(
+        id=row.uuid,
+        name=row.display_name,
+        status=STATUS[row.vm_state],
+        task_state=row.task_state,
+        vcpus=row.flavor.vcpus,
+        memory_mb=row.flavor.memory_mb,
+        disk_gb=row.flavor.disk_gb,
+    )

@@ -1,0 +1,309 @@
+"""`/os-hypervisors`: the nodes, and what is used of them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
+from uuid import UUID
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http import links
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, added, changed, removed
+from minova.api.http.structs import Boolean, Page, is_true, page_size
+from minova.codecs import parse_json
+from minova.db import models
+from minova.db.api_queries import services as read_services
+
+MAX_NAME = 255
+
+
+class NotKnown(errors.MinovaError):
+    code = 501
+
+
+class HypervisorsQuery(Page, frozen=True, kw_only=True):
+    """`hypervisor_hostname_pattern` is a part of the name; there are no pages with it. `marker` is the id of the last one."""
+
+    hypervisor_hostname_pattern: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None = None
+    with_servers: Boolean = False
+
+
+class OneQuery(msgspec.Struct, frozen=True, kw_only=True):
+    with_servers: Boolean = False
+
+
+class ServerOnHost(msgspec.Struct, frozen=True, kw_only=True):
+    uuid: str
+    name: str
+
+
+class HypervisorBrief(msgspec.Struct, frozen=True, kw_only=True):
+    """`servers`: where they are asked for."""
+
+    id: int | str
+    hypervisor_hostname: str
+    state: str
+    status: str
+    servers: tuple[ServerOnHost, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class OfService(msgspec.Struct, frozen=True, kw_only=True):
+    host: str
+    id: int | str | None
+    disabled_reason: str | None
+
+
+class HypervisorView(HypervisorBrief, frozen=True, kw_only=True):
+    """Memory in MB, disks in GB; `cpu_info` is JSON in a string at first. No host says its `uptime`."""
+
+    host_ip: str | None
+    hypervisor_type: str
+    hypervisor_version: int
+    uptime: str | None = None
+    cpu_info: Any
+    vcpus: int
+    vcpus_used: int
+    memory_mb: int
+    memory_mb_used: int
+    free_ram_mb: int
+    local_gb: int
+    local_gb_used: int
+    free_disk_gb: int
+    disk_available_least: int | None
+    current_workload: int
+    running_vms: int
+    service: OfService
+
+
+_OTHER = ("id", "state", "status", "service", "servers", "uptime", "cpu_info")
+_SAME = tuple(field for field in HypervisorView.__struct_fields__ if field not in _OTHER)
+# By host.
+Servers: TypeAlias = dict[str, list[ServerOnHost]]
+BY_UUID = "2.53"
+ASKED = History(
+    HypervisorsQuery,
+    added("2.33", "limit", "marker"),
+    added("2.53", "hypervisor_hostname_pattern", "with_servers"),
+    changed("2.53", "marker", note="is a UUID"),
+    strict_since=(2, 53),
+)
+ASKED_OF_ONE = History(OneQuery, added("2.53", "with_servers"), strict_since=(2, 53))
+SHOWN = History(
+    HypervisorView,
+    changed("2.28", "cpu_info", note="is an object"),
+    changed("2.53", "id", "service", note="ids are UUIDs"),
+    added("2.53", "servers"),
+    changed("2.75", "servers", note="also if there are none"),
+    removed("2.88", "cpu_info", "vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb"),
+    removed(
+        "2.88", "local_gb", "local_gb_used", "free_disk_gb", "disk_available_least", "current_workload", "running_vms"
+    ),
+    added("2.88", "uptime"),
+)
+
+
+def list_hypervisors(api: Collaborators, call: Call) -> dict[str, Any]:
+    return _page(api, call, brief)
+
+
+def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
+    return _page(api, call, view)
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        node = find(call, session)
+        services = read_services.services(session, api.conf.service_down_time, api.db)
+        servers = _servers(session, [node]) if is_true(call.query.with_servers) else None
+    return {"hypervisor": view(call, node, services, servers=servers)}
+
+
+def uptime(api: Collaborators, call: Call) -> None:
+    """As Nova answers where the driver does not know it: 501, on which clients show the rest."""
+    with api.db.read() as session:
+        find(call, session)
+    raise NotKnown("The uptime of hypervisors is not served.")
+
+
+def find(call: Call, session: Session) -> models.ComputeNode:
+    """By its id in the path. NotFound: there is none. BadRequest: since 2.53, it is no UUID."""
+    wanted = call.path["hypervisor_id"]
+    if call.since(BY_UUID):
+        return _by_uuid(session, wanted)
+    # Digits of other alphabets are digits to Python, and longer numbers are too long for the database.
+    is_id = wanted.isascii() and wanted.isdigit() and len(wanted) < 10
+    node = read_services.node(session, int(wanted)) if is_id else None
+    if node is None:
+        raise errors.NotFound(f"Compute host {wanted} could not be found.")
+    return node
+
+
+def _by_uuid(session: Session, wanted: str) -> models.ComputeNode:
+    try:
+        uuid = str(UUID(wanted))
+    except ValueError:
+        raise errors.BadRequest(f"Invalid uuid {wanted[:64]}") from None
+    node = read_services.node_by_uuid(session, uuid)
+    if node is None:
+        raise errors.NotFound(f"Hypervisor with ID '{uuid}' could not be found.")
+    return node
+
+
+def search(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Before 2.53: those with this in their name. NotFound: none."""
+    with api.db.read() as session:
+        nodes = _named(session, call.path["hypervisor_id"])
+        return {"hypervisors": _shown(api, call, session, nodes, brief)}
+
+
+def servers_of(api: Collaborators, call: Call) -> dict[str, Any]:
+    """The same, with their servers."""
+    with api.db.read() as session:
+        nodes = _named(session, call.path["hypervisor_id"])
+        return {"hypervisors": _shown(api, call, session, nodes, brief, with_servers=True)}
+
+
+def _named(session: Session, pattern: str) -> Sequence[models.ComputeNode]:
+    nodes = read_services.nodes_named(session, pattern) if 0 < len(pattern) <= MAX_NAME else ()
+    if not nodes:
+        raise errors.NotFound(f"No hypervisor matching '{pattern[:MAX_NAME]}' could be found.")
+    return nodes
+
+
+def statistics(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        return {"hypervisor_statistics": read_services.totals(session)}
+
+
+def _page(api: Collaborators, call: Call, show_one: Any) -> dict[str, Any]:
+    """All of them when no limit is asked for before 2.33: clients know of no pages then."""
+    query: HypervisorsQuery = call.query
+    with_servers = is_true(query.with_servers)
+    paged = query.limit is not None or call.since("2.33")
+    size = page_size(query.limit, api.conf.api.max_limit) if paged else None
+    with api.db.read() as session:
+        if query.hypervisor_hostname_pattern is not None:
+            if query.limit is not None or query.marker is not None:
+                raise errors.BadRequest(
+                    "Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."
+                )
+            nodes = _named(session, query.hypervisor_hostname_pattern)
+            return {"hypervisors": _shown(api, call, session, nodes, show_one, with_servers)}
+        after = _after(call, session, query)
+        nodes = read_services.nodes(session, after, None if size is None else size + 1)
+        page = nodes if size is None else nodes[:size]
+        answer: dict[str, Any] = {"hypervisors": _shown(api, call, session, page, show_one, with_servers)}
+    if page and len(page) < len(nodes):
+        answer["hypervisors_links"] = links.next_page(call, str(answer["hypervisors"][-1].id))
+    return answer
+
+
+def _shown(
+    api: Collaborators,
+    call: Call,
+    session: Session,
+    nodes: Sequence[models.ComputeNode],
+    show_one: Any,
+    with_servers: bool = False,
+) -> list[HypervisorBrief]:
+    services = read_services.services(session, api.conf.service_down_time, api.db)
+    by_host = {row.host: row for row in services.rows if row.topic == "compute"}
+    servers = _servers(session, nodes) if with_servers else None
+    return [show_one(call, node, services, by_host, servers) for node in nodes]
+
+
+def _servers(session: Session, nodes: Sequence[models.ComputeNode]) -> Servers:
+    """As Nova, those of the host, whatever their node."""
+    found: Servers = {}
+    for host, uuid, name in read_services.servers_of_hosts(session, {node.host for node in nodes}):
+        found.setdefault(host, []).append(ServerOnHost(uuid=uuid, name=name))
+    return found
+
+
+def _after(call: Call, session: Session, query: HypervisorsQuery) -> int:
+    if query.marker is not None and call.since(BY_UUID):
+        node = read_services.node_by_uuid(session, query.marker) if len(query.marker) <= 36 else None
+        if node is None:
+            raise errors.BadRequest(f"marker [{query.marker[:64]}] not found")
+        return node.id
+    marker = query.marker or "0"
+    if not (marker.isascii() and marker.isdigit() and len(marker) < 10):
+        raise errors.BadRequest(f"marker [{marker}] not found")
+    return int(marker)
+
+
+def _of(
+    node: models.ComputeNode, services: read_services.Services, by_host: dict[str, read_services.ServiceRow] | None
+) -> read_services.ServiceRow | None:
+    if by_host is not None:
+        return by_host.get(node.host)
+    return next((row for row in services.rows if row.host == node.host and row.topic == "compute"), None)
+
+
+def brief(
+    call: Call,
+    node: models.ComputeNode,
+    services: read_services.Services,
+    by_host: dict[str, read_services.ServiceRow] | None = None,
+    servers: Servers | None = None,
+) -> HypervisorBrief:
+    service = _of(node, services, by_host)
+    return HypervisorBrief(
+        id=_id(call, node),
+        hypervisor_hostname=node.hypervisor_hostname,
+        servers=_servers_on(call, node, servers),
+        **_state(service, services),
+    )
+
+
+def view(
+    call: Call,
+    node: models.ComputeNode,
+    services: read_services.Services,
+    by_host: dict[str, read_services.ServiceRow] | None = None,
+    servers: Servers | None = None,
+) -> HypervisorView:
+    service = _of(node, services, by_host)
+    complete = HypervisorView(
+        **{name: getattr(node, name) for name in _SAME},
+        **_state(service, services),
+        id=_id(call, node),
+        cpu_info=_cpu_info(node) if call.since("2.28") else node.cpu_info,
+        servers=_servers_on(call, node, servers),
+        service=OfService(
+            host=node.host,
+            id=None if service is None else _id(call, service),
+            disabled_reason=None if service is None else service.disabled_reason,
+        ),
+    )
+    return call.shown(SHOWN, complete)
+
+
+def _id(call: Call, row: models.ComputeNode | read_services.ServiceRow) -> int | str:
+    return row.uuid if call.since(BY_UUID) else row.id
+
+
+def _cpu_info(node: models.ComputeNode) -> Any:
+    """What a driver has written that is no JSON is nothing."""
+    try:
+        return parse_json(node.cpu_info.encode()) if node.cpu_info else {}
+    except ValueError:
+        return {}
+
+
+def _servers_on(
+    call: Call, node: models.ComputeNode, servers: Servers | None
+) -> tuple[ServerOnHost, ...] | msgspec.UnsetType:
+    if servers is None:
+        return msgspec.UNSET
+    found = tuple(servers.get(node.host, ()))
+    return found if found or call.since("2.75") else msgspec.UNSET
+
+
+def _state(service: read_services.ServiceRow | None, services: read_services.Services) -> dict[str, Any]:
+    up = service is not None and services.is_up(service)
+    enabled = service is not None and not service.disabled
+    return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}

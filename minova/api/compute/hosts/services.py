@@ -1,0 +1,221 @@
+"""`/os-services`: which are up, and which get new work."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http import times
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, added, changed, removed
+from minova.api.http.structs import Boolean, is_true
+from minova.db.api_queries import availability_zones
+from minova.db.api_queries import services as read_services
+
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+# Services that hold no instances are in no zone that users could ask for.
+INTERNAL_ZONE = "internal"
+# Of a service's id: as many always fit into 64 bits.
+ID_DIGITS = 18
+
+
+class ServicesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    host: str | None = None
+    binary: str | None = None
+
+
+class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which service, before 2.53; `forced_down` and `disabled_reason` belong to one of the actions each. `status` is Nova's word since then."""
+
+    host: str | msgspec.UnsetType = msgspec.UNSET
+    binary: str | msgspec.UnsetType = msgspec.UNSET
+    status: Literal["enabled", "disabled"] | None = None
+    disabled_reason: Reason | None = None
+    forced_down: Boolean | None = None
+
+
+class ServiceView(msgspec.Struct, frozen=True, kw_only=True):
+    """`in_doubt` is minova's own: the service counts as up, although its heartbeats are missing."""
+
+    id: int | str
+    binary: str
+    host: str
+    zone: str
+    status: str
+    state: str
+    in_doubt: bool | msgspec.UnsetType
+    updated_at: str | None
+    disabled_reason: str | None
+    forced_down: bool
+
+
+ASKED = History(ServicesQuery, strict_since=(2, 75))
+TAKEN = History(Switch, added("2.11", "forced_down"), added("2.53", "status"), removed("2.53", "host", "binary"))
+SHOWN = History(ServiceView, added("2.11", "forced_down"), changed("2.53", "id", note="is the UUID"))
+BY_UUID = "2.53"
+
+
+def list_services(api: Collaborators, call: Call) -> dict[str, Any]:
+    query: ServicesQuery = call.query
+    with api.db.read() as session:
+        services = read_services.services(session, api.conf.service_down_time, api.db)
+        zones = availability_zones.by_host(session)
+    binary = ours(query.binary)
+    zone = api.conf.scheduler.default_availability_zone
+    return {
+        "services": [
+            view(call, row, services, zone_of(row, zones, zone), shown_binary(api, call, row.binary))
+            for row in services.rows
+            if query.host in (None, row.host) and binary in (None, row.binary)
+        ]
+    }
+
+
+def switch(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Enable, disable (with a reason), or force down: the action is the last part of the path. Since 2.53 a UUID stands there."""
+    body: Switch = call.body
+    if call.since(BY_UUID):
+        return _update(api, call, body)
+    if isinstance(body.host, msgspec.UnsetType) or isinstance(body.binary, msgspec.UnsetType):
+        raise errors.BadRequest("Invalid input for field/attribute body. 'host' and 'binary' are required properties")
+    action = call.path["id_or_action"]
+    if action == "force-down" and not call.has(TAKEN, "forced_down"):
+        raise errors.NotFound("Unknown action")
+    changes = _changes(action, body)
+    service = _find(api, body.host, body.binary)
+    api.conductor.update_service(call.ctx, service_uuid=service.uuid, **changes)
+    named = {"host": service.host, "binary": shown_binary(api, call, service.binary)}
+    if action == "force-down":
+        return {"service": named | {"forced_down": is_true(body.forced_down)}}
+    answer = named | {"status": "enabled" if action == "enable" else "disabled"}
+    if action == "disable-log-reason":
+        answer["disabled_reason"] = body.disabled_reason or ""
+    return {"service": answer}
+
+
+def _update(api: Collaborators, call: Call, body: Switch) -> dict[str, Any]:
+    """Raises BadRequest for an update that asks for nothing or contradicts itself, and for another service than a compute."""
+    uuid = _uuid(call)
+    changes: dict[str, Any] = {}
+    if body.status == "enabled" and body.disabled_reason is not None:
+        raise errors.BadRequest("Specifying 'disabled_reason' with status 'enabled' is invalid.")
+    if body.status is not None:
+        changes = {"disabled": body.status == "disabled", "disabled_reason": body.disabled_reason}
+    if body.forced_down is not None:
+        changes["forced_down"] = is_true(body.forced_down)
+    service = _by_uuid(api, uuid)
+    if service.topic != "compute":
+        name = shown_binary(api, call, service.binary)
+        raise errors.BadRequest(
+            f"Updating a {name} service is not supported. Only nova-compute services can be updated."
+        )
+    if not changes:
+        raise errors.BadRequest("No updates were requested. Fields 'status' or 'forced_down' should be specified.")
+    api.conductor.update_service(call.ctx, service_uuid=uuid, **changes)
+    with api.db.read() as session:
+        services = read_services.services(session, api.conf.service_down_time, api.db)
+        zones = availability_zones.by_host(session)
+    row = next((row for row in services.rows if row.uuid == uuid), None)
+    if row is None:
+        raise errors.NotFound(f"Service {uuid} not found.")
+    zone = zone_of(row, zones, api.conf.scheduler.default_availability_zone)
+    return {"service": view(call, row, services, zone, shown_binary(api, call, row.binary))}
+
+
+def _uuid(call: Call) -> str:
+    wanted = call.path["id_or_action"]
+    try:
+        return str(UUID(wanted))
+    except ValueError:
+        raise errors.BadRequest(f"Invalid uuid {wanted[:64]}") from None
+
+
+def _by_uuid(api: Collaborators, uuid: str) -> read_services.ServiceRow:
+    with api.db.read() as session:
+        rows = read_services.services(session, api.conf.service_down_time, api.db).rows
+    found = next((row for row in rows if row.uuid == uuid), None)
+    if found is None:
+        raise errors.NotFound(f"Service {uuid} not found.")
+    return found
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    """BadRequest: the id is no number, or since 2.53 no UUID. NotFound. Conflict: the host has instances, migrations in progress or builds."""
+    wanted = call.path["id_or_action"]
+    if call.since(BY_UUID):
+        api.conductor.delete_service(call.ctx, service_uuid=_by_uuid(api, _uuid(call)).uuid)
+        return
+    if not (wanted.isascii() and wanted.isdigit() and len(wanted) <= ID_DIGITS):
+        raise errors.BadRequest(
+            f"Invalid service id {wanted[:64]}: it must be an integer of at most {ID_DIGITS} digits."
+        )
+    with api.db.read() as session:
+        uuid = read_services.uuid_of(session, int(wanted))
+    if uuid is None:
+        raise errors.NotFound(f"Service {wanted[:64]} not found.")
+    api.conductor.delete_service(call.ctx, service_uuid=uuid)
+
+
+def _changes(action: str, body: Switch) -> dict[str, Any]:
+    if action == "enable":
+        return {"disabled": False}
+    if action == "disable":
+        return {"disabled": True}
+    if action == "disable-log-reason":
+        if body.disabled_reason is None:
+            raise errors.BadRequest("disable-log-reason needs a disabled_reason.")
+        return {"disabled": True, "disabled_reason": body.disabled_reason}
+    if action == "force-down":
+        if body.forced_down is None:
+            raise errors.BadRequest("force-down needs forced_down: true or false.")
+        return {"forced_down": is_true(body.forced_down)}
+    raise errors.NotFound("Unknown action: enable, disable, disable-log-reason and force-down are served.")
+
+
+def _find(api: Collaborators, host: str, binary: str) -> read_services.ServiceRow:
+    with api.db.read() as session:
+        rows = read_services.services(session, api.conf.service_down_time, api.db).rows
+    for row in rows:
+        if row.host == host and row.binary == ours(binary):
+            return row
+    raise errors.NotFound(f"Could not find binary {binary} on host {host}.")
+
+
+def ours(binary: str | None) -> str | None:
+    """OpenStack's clients speak of nova-compute: minova-compute is meant."""
+    return binary and (f"minova-{binary.removeprefix('nova-')}" if binary.startswith("nova-") else binary)
+
+
+def zone_of(row: read_services.ServiceRow, by_host: Mapping[str, str], default: str) -> str:
+    """`by_host`: the zones of hosts that aggregates say."""
+    return by_host.get(row.host, default) if row.topic == "compute" else INTERNAL_ZONE
+
+
+def shown_binary(api: Collaborators, call: Call, binary: str) -> str:
+    """`nova-compute` for `minova-compute`, because scripts compare with that; minova's own clients see the name of the process."""
+    if call.shows_all or not api.conf.api.nova_service_names:
+        return binary
+    return f"nova-{binary.removeprefix('minova-')}"
+
+
+def view(
+    call: Call, row: read_services.ServiceRow, services: read_services.Services, zone: str, binary: str
+) -> ServiceView:
+    seen = services.last_seen.get(row.id)
+    complete = ServiceView(
+        id=row.uuid if call.since(BY_UUID) else row.id,
+        binary=binary,
+        host=row.host,
+        zone=zone,
+        status="disabled" if row.disabled else "enabled",
+        state="up" if services.is_up(row) else "down",
+        in_doubt=row.id in services.in_doubt if call.shows_all else msgspec.UNSET,
+        updated_at=None if seen is None else times.microseconds(datetime.fromtimestamp(seen, UTC)),
+        disabled_reason=row.disabled_reason or row.down_reason,
+        forced_down=row.forced_down,
+    )
+    return call.shown(SHOWN, complete)

@@ -1,0 +1,183 @@
+"""`/os-keypairs`: keys of users, which their servers are given. A key pair belongs to a user, not to a project."""
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.keypairs import public_keys
+from minova.api.http import links, times
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, added, changed, required
+from minova.api.http.structs import Int64, page_size
+from minova.api.policies.enforcer import Target
+from minova.db.catalogue import key_pairs
+from minova.objects.key_pair import SSH, KeyPair
+
+_SAFE = re.compile(r"[A-Za-z0-9_\- ]+")
+_SAFE_SINCE_2_92 = re.compile(r"[A-Za-z0-9_\-@. ]+")
+_LONGEST = 255
+
+
+class NewKeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Without `public_key` one is generated."""
+
+    name: str
+    public_key: str | msgspec.UnsetType = msgspec.UNSET
+    type: Literal["ssh", "x509"] = "ssh"
+    user_id: str | None = None
+
+
+class CreateKeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    keypair: NewKeyPair
+
+
+class OneQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """`user_id`: of another user, for administrators."""
+
+    user_id: str | None = None
+
+
+class ListQuery(OneQuery, frozen=True, kw_only=True):
+    """`marker` is a name."""
+
+    limit: Int64 | None = None
+    marker: str | None = None
+
+
+class KeyPairBrief(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    public_key: str
+    fingerprint: str
+    type: str
+
+
+class CreatedKeyPair(KeyPairBrief, frozen=True, kw_only=True):
+    """`private_key`: of a generated one, here and nowhere else."""
+
+    user_id: str
+    private_key: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class KeyPairView(KeyPairBrief, frozen=True, kw_only=True):
+    """`deleted`, `deleted_at` and `updated_at` stand where Nova has them."""
+
+    id: int
+    user_id: str
+    created_at: str | None
+    updated_at: str | None = None
+    deleted: bool = False
+    deleted_at: str | None = None
+
+
+TAKEN = History(
+    NewKeyPair,
+    added("2.2", "type"),
+    added("2.10", "user_id"),
+    required("2.92", "public_key", note="none is generated"),
+    changed("2.92", "name", note="may have @ and ."),
+)
+ASKED_OF_ONE = History(OneQuery, added("2.10", "user_id"), strict_since=(2, 75))
+ASKED = History(ListQuery, added("2.10", "user_id"), added("2.35", "limit", "marker"), strict_since=(2, 75))
+SHOWN = History(KeyPairBrief, added("2.2", "type"))
+# 200 and 202 before.
+CREATED_SINCE = ((2, 2), 201)
+DELETED_SINCE = ((2, 2), 204)
+# More than a user has. A listing is whole before it has pages.
+_ALL = 1_000_000
+
+
+class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
+    """Each key pair of a list is in an object of its own."""
+
+    keypair: KeyPairBrief
+
+
+def list_key_pairs(api: Collaborators, call: Call) -> dict[str, Any]:
+    query: ListQuery = call.query
+    user_id = _user(call, query.user_id)
+    size = page_size(query.limit, api.conf.api.max_limit) if call.has(ASKED, "limit") else _ALL
+    with api.db.read() as session:
+        try:
+            found = key_pairs.page(session, user_id, query.marker, size + 1)
+        except LookupError:
+            raise errors.BadRequest(f"Marker {query.marker} could not be found.") from None
+    answer: dict[str, Any] = {
+        "keypairs": [Wrapped(keypair=call.shown(SHOWN, KeyPairBrief(**_brief(each)))) for each in found[:size]]
+    }
+    if len(found) > size > 0:
+        answer["keypairs_links"] = links.next_page(call, found[size - 1].name)
+    return answer
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    user_id, name = _user(call, call.query.user_id), call.path["keypair_name"]
+    with api.db.read() as session:
+        found = key_pairs.find(session, user_id, name) if len(name) <= _LONGEST else None
+    if found is None:
+        raise _unknown(name, user_id)
+    view = KeyPairView(**_brief(found), id=found.id, user_id=user_id, created_at=times.microseconds(found.created_at))
+    return {"keypair": call.shown(SHOWN, view)}
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    """The private key of a generated one is in the answer; it is neither stored nor sent to another service."""
+    body: NewKeyPair = call.body.keypair
+    user_id = _user(call, body.user_id)
+    name = _checked_name(body.name, _SAFE_SINCE_2_92 if call.since("2.92") else _SAFE)
+    private_key: str | msgspec.UnsetType = msgspec.UNSET
+    if isinstance(body.public_key, msgspec.UnsetType):
+        _require_free(api, user_id, name)  # before a processor is kept busy
+        private_key, public_key = public_keys.generate(body.type, user_id)
+    else:
+        public_key = body.public_key.strip() if body.type == SSH else body.public_key
+    wanted = KeyPair(
+        name=name,
+        user_id=user_id,
+        type=body.type,
+        public_key=public_key,
+        fingerprint=public_keys.fingerprint(body.type, public_key),
+    )
+    made = api.conductor.create_key_pair(call.ctx, key_pair=wanted)
+    created = CreatedKeyPair(**_brief(made), user_id=user_id, private_key=private_key)
+    return {"keypair": call.shown(SHOWN, created)}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    user_id, name = _user(call, call.query.user_id), call.path["keypair_name"]
+    if len(name) > _LONGEST:
+        raise _unknown(name, user_id)
+    api.conductor.delete_key_pair(call.ctx, user_id=user_id, name=name)
+
+
+def _user(call: Call, wanted: str | None) -> str:
+    """Whose key pairs are meant. Raises Forbidden if the policy of the route does not permit that user."""
+    user_id = wanted or call.ctx.user_id
+    call.require_for(Target(project_id=call.ctx.project_id, user_id=user_id))
+    return user_id
+
+
+def _checked_name(name: str, safe: re.Pattern[str]) -> str:
+    if not 1 <= len(name) <= _LONGEST:
+        raise public_keys.invalid(f"Keypair name must be string and between 1 and {_LONGEST} characters long")
+    if not safe.fullmatch(name):
+        raise public_keys.invalid("Keypair name contains unsafe characters")
+    if name != name.strip():
+        raise public_keys.invalid("Keypair name begins or ends with a space")
+    return name
+
+
+def _require_free(api: Collaborators, user_id: str, name: str) -> None:
+    with api.db.read() as session:
+        if key_pairs.find(session, user_id, name) is not None:
+            raise errors.Conflict(f"Key pair '{name}' already exists.")
+
+
+def _unknown(name: str, user_id: str) -> errors.NotFound:
+    return errors.NotFound(f"Keypair {name[:_LONGEST]} not found for user {user_id}")
+
+
+def _brief(key_pair: KeyPair) -> dict[str, Any]:
+    return {name: getattr(key_pair, name) for name in KeyPairBrief.__struct_fields__}

@@ -1,0 +1,161 @@
+"""`GET /servers/{id}/diagnostics`: asked of the host now. Until 2.47 in libvirt's words, from 2.48 on in one shape for all drivers."""
+
+import logging
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import servers
+from minova.api.compute.servers.consoles import from_host
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, changed
+from minova.db import models
+from minova.db.api_queries import services as read_services
+from minova.objects.diagnostics import GuestDiagnostics, NicUse
+
+LOG = logging.getLogger(__name__)
+POLICY = "os_compute_api:os-server-diagnostics"
+KIB_IN_MIB = 1024
+
+
+class Cpu(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    time: int
+    utilisation: int | None = None
+
+
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
+    read_bytes: int | None
+    read_requests: int | None
+    write_bytes: int | None
+    write_requests: int | None
+    errors_count: int | None
+
+
+class Nic(msgspec.Struct, frozen=True, kw_only=True):
+    mac_address: str
+    rx_octets: int | None
+    rx_errors: int | None
+    rx_drop: int | None
+    rx_packets: int | None
+    rx_rate: int | None = None
+    tx_octets: int | None
+    tx_errors: int | None
+    tx_drop: int | None
+    tx_packets: int | None
+    tx_rate: int | None = None
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """In MiB."""
+
+    maximum: int
+    used: int
+
+
+class DiagnosticsView(msgspec.Struct, frozen=True, kw_only=True):
+    """`uptime` in seconds since the server was launched."""
+
+    state: str
+    driver: str
+    hypervisor: str | None
+    hypervisor_os: str | None
+    uptime: int | None
+    config_drive: bool
+    memory_details: Memory
+    cpu_details: tuple[Cpu, ...]
+    nic_details: tuple[Nic, ...]
+    disk_details: tuple[Disk, ...]
+    num_cpus: int
+    num_nics: int
+    num_disks: int
+
+
+SHOWN = History(
+    None,
+    changed("2.48", "all fields", note="one shape for all drivers; before, what libvirt counts"),
+    title="diagnostics of servers",
+)
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Conflict: the server has no host, its host is down, or its guest does not run."""
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        services = read_services.services(session, api.conf.service_down_time, api.db)
+    if row.host is None:
+        raise errors.Conflict(f"Instance {row.uuid} is not ready")
+    if not any(each.host == row.host and services.is_up(each) for each in services.rows if each.topic == "compute"):
+        raise errors.Conflict(
+            f"Cannot 'get_diagnostics' instance {row.uuid}: the compute service of its host is unavailable at this time"
+        )
+    ask = partial(api.compute(row.host).get_diagnostics, call.ctx, instance_uuid=row.uuid)
+    counted: GuestDiagnostics = from_host(call, row, "diagnostics", ask)
+    if not call.since("2.48"):
+        return _in_words_of_libvirt(counted)
+    shown: dict[str, Any] = msgspec.to_builtins(_view(counted, row))
+    return shown
+
+
+def _view(counted: GuestDiagnostics, row: models.Instance) -> DiagnosticsView:
+    return DiagnosticsView(
+        state="running",
+        driver=counted.driver,
+        hypervisor=counted.hypervisor,
+        hypervisor_os="linux",
+        uptime=_seconds_since(row.launched_at),
+        config_drive=bool(row.config_drive),
+        memory_details=Memory(maximum=counted.memory_kb // KIB_IN_MIB, used=counted.used_kb // KIB_IN_MIB),
+        cpu_details=tuple(Cpu(id=cpu.id, time=cpu.time) for cpu in counted.cpus),
+        nic_details=tuple(_nic(nic) for nic in counted.nics),
+        disk_details=tuple(
+            Disk(
+                read_bytes=disk.read_bytes,
+                read_requests=disk.read_requests,
+                write_bytes=disk.write_bytes,
+                write_requests=disk.write_requests,
+                errors_count=disk.errors,
+            )
+            for disk in counted.disks
+        ),
+        num_cpus=len(counted.cpus),
+        num_nics=len(counted.nics),
+        num_disks=len(counted.disks),
+    )
+
+
+def _nic(nic: NicUse) -> Nic:
+    values: dict[str, Any] = msgspec.structs.asdict(nic)
+    del values["device"]
+    return Nic(**values)
+
+
+def _in_words_of_libvirt(counted: GuestDiagnostics) -> dict[str, int]:
+    """As Nova's driver for libvirt names them: cpu0_time, vda_read, tap0_rx, memory-rss."""
+    words: dict[str, int | None] = {f"cpu{cpu.id}_time": cpu.time for cpu in counted.cpus}
+    for disk in counted.disks:
+        values = (disk.read_requests, disk.read_bytes, disk.write_requests, disk.write_bytes, disk.errors)
+        names = ("read_req", "read", "write_req", "write", "errors")
+        words |= {f"{disk.device}_{name}": value for name, value in zip(names, values, strict=True)}
+    for nic in counted.nics:
+        received = {
+            "rx": nic.rx_octets,
+            "rx_packets": nic.rx_packets,
+            "rx_errors": nic.rx_errors,
+            "rx_drop": nic.rx_drop,
+        }
+        sent = {"tx": nic.tx_octets, "tx_packets": nic.tx_packets, "tx_errors": nic.tx_errors, "tx_drop": nic.tx_drop}
+        words |= {f"{nic.device}_{name}": value for name, value in (received | sent).items()}
+    words["memory"] = counted.memory_kb
+    words |= {f"memory-{name}": value for name, value in counted.memory_stats.items()}
+    return {name: value for name, value in words.items() if value is not None}
+
+
+def _seconds_since(time: datetime | None) -> int | None:
+    if time is None:
+        return None
+    return max(0, int((datetime.now(UTC).replace(tzinfo=None) - time).total_seconds()))

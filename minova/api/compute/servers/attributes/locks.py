@@ -1,0 +1,78 @@
+"""Locks of servers, and the states that administrators set: actions that are answered at once."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import servers
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, added
+from minova.api.policies.enforcer import Target
+from minova.codecs import Decoder
+from minova.objects.server_changes import ADMIN, OWNER, ServerChanges
+
+OVERRIDE = "os_compute_api:os-lock-server:unlock:unlock_override"
+RESET_STATE = "os-resetState"
+
+
+class ResetState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    state: Literal["active", "error"]
+
+
+class Lock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    locked_reason: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None = None
+
+
+TAKEN = History(Lock, added("2.73", "locked_reason"))
+_LOCK = Decoder(Lock, strict=False)
+_RESET_STATE = Decoder(ResetState, strict=False)
+
+
+def set_lock(lock: bool, api: Collaborators, call: Call, arguments: Any) -> None:
+    """Before 2.73 what stands beside the key is not looked at. Raises Forbidden if an administrator has locked the server and the
+    caller is of its project.
+    """
+    reason = None
+    if lock and call.has(TAKEN, "locked_reason") and arguments is not None:
+        try:
+            reason = _LOCK.from_builtins(arguments).locked_reason
+        except msgspec.ValidationError as error:
+            raise errors.BadRequest(f"Invalid input for field/attribute lock. {error}") from None
+    with api.db.read() as session:
+        row = servers.find(call, session)
+    expected = OWNER if row.project_id == call.ctx.project_id else ADMIN
+    if not lock and row.locked_by not in (None, expected):
+        call.require(OVERRIDE, Target(project_id=row.project_id, user_id=row.user_id))
+    api.conductor.update_server(
+        call.ctx, instance_uuid=row.uuid, changes=ServerChanges(lock=lock, locked_reason=reason)
+    )
+    call.response.status = 202
+
+
+def reset_state(api: Collaborators, call: Call, arguments: Any) -> None:
+    """202. Conflict: the server is built, moved or deleted, or has no host to be active on."""
+    try:
+        wanted = _RESET_STATE.from_builtins(arguments)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for {RESET_STATE}: {error}") from None
+    with api.db.read() as session:
+        row = servers.find(call, session)
+    api.conductor.reset_server_state(call.ctx, instance_uuid=row.uuid, vm_state=wanted.state)
+    call.response.status = 202
+
+
+# By the key of an action.
+ACTIONS: Mapping[str, Callable[[Collaborators, Call, Any], Any]] = {
+    "lock": partial(set_lock, True),
+    "unlock": partial(set_lock, False),
+    RESET_STATE: reset_state,
+}
+POLICIES = {
+    "lock": "os_compute_api:os-lock-server:lock",
+    "unlock": "os_compute_api:os-lock-server:unlock",
+    RESET_STATE: "os_compute_api:os-admin-actions:reset_state",
+}

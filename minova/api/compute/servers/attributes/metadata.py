@@ -1,0 +1,87 @@
+"""`/servers/{id}/metadata`: what users note of a server, by keys."""
+
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import servers
+from minova.api.compute.servers.create import METADATA_KEY, Text255
+from minova.api.http.call import Call
+from minova.objects.server_changes import ServerChanges
+
+
+class ManyItems(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    metadata: dict[str, Text255]
+
+
+class OneItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    meta: dict[str, Text255]
+
+
+def index(api: Collaborators, call: Call) -> dict[str, Any]:
+    return {"metadata": _of(api, call)[1]}
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Raises NotFound if the server does not have the key."""
+    key = call.path["key"]
+    return {"meta": {key: _required(_of(api, call)[1], key)}}
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Sets the items of the body; other items stay."""
+    uuid, before = _of(api, call)
+    given = _checked(call.body.metadata)
+    _change(api, call, uuid, given)
+    return {"metadata": {**before, **given}}
+
+
+def replace(api: Collaborators, call: Call) -> dict[str, Any]:
+    uuid, _ = _of(api, call)
+    given = _checked(call.body.metadata)
+    _change(api, call, uuid, given, replace=True)
+    return {"metadata": given}
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Raises BadRequest if the body has another key than the path."""
+    uuid, _ = _of(api, call)
+    given = _checked(call.body.meta)
+    if [*given] != [call.path["key"]]:
+        raise errors.BadRequest("Request body and URI mismatch: the body must hold the key in the path, and no other.")
+    _change(api, call, uuid, given)
+    return {"meta": given}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    uuid, before = _of(api, call)
+    _required(before, call.path["key"])
+    _change(api, call, uuid, {call.path["key"]: None})
+
+
+def _of(api: Collaborators, call: Call) -> tuple[str, dict[str, str]]:
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        return row.uuid, dict(row.metadata_)
+
+
+def _required(metadata: dict[str, str], key: str) -> str:
+    if key not in metadata:
+        raise errors.NotFound("Metadata item was not found")
+    return metadata[key]
+
+
+def _checked(metadata: dict[str, str]) -> dict[str, str]:
+    for key in metadata:
+        if not METADATA_KEY.fullmatch(key):
+            raise errors.BadRequest(
+                "Invalid input for field metadata: keys are 1 to 255 letters, digits, spaces, or any of - _ : ."
+            )
+    return metadata
+
+
+def _change(api: Collaborators, call: Call, uuid: str, items: Any, *, replace: bool = False) -> None:
+    changes = ServerChanges(metadata=items, replace_metadata=replace)
+    api.conductor.update_server(call.ctx, instance_uuid=uuid, changes=changes, override_lock=call.ctx.is_admin)

@@ -1,0 +1,53 @@
+"""`changePassword`: the one server action whose request is answered when it is done, as in Nova."""
+
+import time
+
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http.call import Call
+from minova.db.api_queries import instances
+from minova.objects.server_actions import SECRET_TIMEOUT
+
+# Seconds between two looks at the record of the action: the first, and the longest.
+FIRST_LOOK, LONGEST_LOOK = 0.05, 0.5
+# Beyond the time that the host has: until a conductor notices that it is over.
+MARGIN = 30.0
+
+
+def wait(api: Collaborators, call: Call, instance_uuid: str) -> None:
+    """Until the action of this request has ended. Conflict, GuestAgentUnresponsive: it has failed, in Nova's words."""
+    until, pause = time.monotonic() + SECRET_TIMEOUT + MARGIN, FIRST_LOOK
+    while True:
+        with api.db.read() as session:
+            if _has_ended(session, call, instance_uuid):
+                return
+        if time.monotonic() >= until:
+            raise _failed(instance_uuid, "its host has not answered in time")
+        time.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_LOOK)
+
+
+def _has_ended(session: Session, call: Call, instance_uuid: str) -> bool:
+    action = instances.action(session, instance_uuid, call.ctx.request_id)
+    if action is None or action.finish_time is None:
+        return False
+    if action.result != "Error":
+        return True
+    kinds = [event.kind for event in instances.events(session, action.id)]
+    raise _error(instance_uuid, kinds[0] if kinds else None)
+
+
+def _error(instance_uuid: str, kind: str | None) -> errors.MinovaError:
+    if kind == errors.GuestAgentNotEnabled.__name__:
+        return errors.GuestAgentNotEnabled("QEMU guest agent is not enabled")
+    if kind == errors.GuestAgentUnresponsive.__name__:
+        return errors.GuestAgentUnresponsive("Unable to set password on instance")
+    if kind == errors.GuestNotRunning.__name__:
+        return _failed(instance_uuid, f"instance {instance_uuid} is not running")
+    return _failed(instance_uuid, "error setting admin password")
+
+
+def _failed(instance_uuid: str, reason: str) -> errors.Conflict:
+    return errors.Conflict(f"Failed to set admin password on {instance_uuid} because {reason}")

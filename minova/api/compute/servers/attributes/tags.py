@@ -1,0 +1,81 @@
+"""`/servers/{id}/tags`: words by which users find servers again."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import servers
+from minova.api.compute.servers.create import Tag
+from minova.api.http.call import Call
+from minova.db.servers import tags
+from minova.objects.server_changes import MAX_TAGS, ServerChanges
+
+_MOST = 60
+_FORBIDDEN = frozenset(",/")
+
+
+class AllTags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    tags: Annotated[list[Tag], msgspec.Meta(max_length=MAX_TAGS)]
+
+
+def index(api: Collaborators, call: Call) -> dict[str, Any]:
+    return {"tags": _of(api, call)[1]}
+
+
+def show(api: Collaborators, call: Call) -> None:
+    """204, or NotFound."""
+    uuid, found = _of(api, call)
+    _require(uuid, found, call.path["tag"])
+
+
+def replace(api: Collaborators, call: Call) -> dict[str, Any]:
+    uuid, _ = _of(api, call)
+    wanted = tuple(sorted(set(call.body.tags)))
+    _change(api, call, uuid, ServerChanges(tags=wanted))
+    return {"tags": wanted}
+
+
+def add(api: Collaborators, call: Call) -> None:
+    """201 with its address; 204 if the server has it already."""
+    tag = call.path["tag"]
+    uuid, before = _of(api, call)
+    if not 1 <= len(tag) <= _MOST or _FORBIDDEN & {*tag} or "\x00" in tag:
+        raise errors.BadRequest(
+            f"Tag '{tag[:_MOST]}' is invalid. It must be a non empty string without characters '/' and ','."
+        )
+    _change(api, call, uuid, ServerChanges(add_tag=tag))
+    if tag in before:
+        call.response.status = 204
+        return
+    call.response.status = 201
+    call.response.set_header("Location", call.url(f"/v2.1/servers/{uuid}/tags/{quote(tag)}"))
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    uuid, found = _of(api, call)
+    tag = call.path["tag"]
+    _require(uuid, found, tag)
+    _change(api, call, uuid, ServerChanges(remove_tag=tag))
+
+
+def delete_all(api: Collaborators, call: Call) -> None:
+    uuid, _ = _of(api, call)
+    _change(api, call, uuid, ServerChanges(tags=()))
+
+
+def _of(api: Collaborators, call: Call) -> tuple[str, tuple[str, ...]]:
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        return row.uuid, tags.of_instances(session, [row.uuid]).get(row.uuid, ())
+
+
+def _require(uuid: str, found: tuple[str, ...], tag: str) -> None:
+    if tag not in found:
+        raise errors.NotFound(f"Server {uuid} has no tag '{tag[:_MOST]}'")
+
+
+def _change(api: Collaborators, call: Call, uuid: str, changes: ServerChanges) -> None:
+    api.conductor.update_server(call.ctx, instance_uuid=uuid, changes=changes, override_lock=call.ctx.is_admin)

@@ -1,0 +1,50 @@
+"""`/servers/{id}/topology`: the NUMA cells of a guest, and for administrators those of its host."""
+
+from typing import Any
+
+import msgspec
+
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import servers
+from minova.api.http.call import Call
+from minova.objects.numa import InstanceNUMACell
+
+OF_HOST = "compute:server:topology:host:index"
+
+
+class CellView(msgspec.Struct, frozen=True, kw_only=True):
+    """`siblings`: Nova shows the threads that share a core; minova's guests have none that are fixed."""
+
+    vcpu_set: tuple[int, ...]
+    siblings: tuple[tuple[int, ...], ...] = ()
+    memory_mb: int
+    host_node: int | msgspec.UnsetType = msgspec.UNSET
+    cpu_pinning: dict[int, int] | msgspec.UnsetType = msgspec.UNSET
+
+
+class TopologyView(msgspec.Struct, frozen=True, kw_only=True):
+    nodes: tuple[CellView, ...] = ()
+    pagesize_kb: int | None = None
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        topology = servers.find(call, session).numa_topology
+    cells = () if topology is None else topology.cells
+    # Words for page sizes are negative: such a guest is not placed yet.
+    sizes = [cell.pagesize for cell in cells if cell.pagesize is not None and cell.pagesize > 0]
+    view = TopologyView(
+        nodes=tuple(_cell(cell, with_host=call.permits(OF_HOST)) for cell in cells),
+        pagesize_kb=sizes[-1] if sizes else None,
+    )
+    answer: dict[str, Any] = msgspec.to_builtins(view, str_keys=True)
+    return answer
+
+
+def _cell(cell: InstanceNUMACell, *, with_host: bool) -> CellView:
+    return CellView(
+        vcpu_set=tuple(sorted(cell.cpuset | cell.pcpuset)),
+        memory_mb=cell.memory,
+        host_node=cell.id if with_host else msgspec.UNSET,
+        cpu_pinning=dict(cell.cpu_pinning) if with_host else msgspec.UNSET,
+    )

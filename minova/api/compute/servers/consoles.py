@@ -1,0 +1,171 @@
+"""What a server's console shows, and the address at which it can be used: actions that are answered at once."""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import servers
+from minova.api.http.body import MAX_INT64
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, changed
+from minova.codecs import Decoder
+from minova.db.models import Instance
+from minova.objects.console import ConsoleType
+from minova.objects.failures import kind_of, text_of
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+Action = Callable[[Collaborators, Call, Any], Any]
+
+OUTPUT_POLICY = "os_compute_api:os-console-output"
+REMOTE_POLICY = "os_compute_api:os-remote-consoles"
+
+
+class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`length` in lines; None or -1: all."""
+
+    length: Annotated[int, msgspec.Meta(ge=-1, le=MAX_INT64)] | None = None
+
+
+class RemoteConsole(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    type: str
+
+
+class NewConsole(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    protocol: str
+    type: str
+
+
+class CreateConsole(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    remote_console: NewConsole
+
+
+TAKEN = History(
+    NewConsole,
+    changed(
+        "2.8", "protocol", "type", note="mks and webmks are known; refused with 400, as no guest has such a console"
+    ),
+    changed("2.99", "type", note="spice-direct is known; refused likewise"),
+)
+# The types of each protocol.
+PROTOCOLS: Mapping[str, tuple[str, ...]] = {
+    "vnc": ("novnc", "xvpvnc"),
+    "spice": ("spice-html5", "spice-direct"),
+    "rdp": ("rdp-html5",),
+    "serial": ("serial",),
+    "mks": ("webmks",),
+}
+_CONSOLE_OUTPUT = Decoder(ConsoleOutput, strict=False)
+_REMOTE_CONSOLE = Decoder(RemoteConsole)
+# The types that OpenStack knows, by the action that asks for them.
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "os-getVNCConsole": ("novnc", "xvpvnc"),
+    "os-getSPICEConsole": ("spice-html5",),
+    "os-getRDPConsole": ("rdp-html5",),
+    "os-getSerialConsole": ("serial",),
+}
+
+
+def console_output(api: Collaborators, call: Call, arguments: Any) -> dict[str, Any]:
+    """Conflict: the server has no host yet."""
+    length = _options(_CONSOLE_OUTPUT, "os-getConsoleOutput", arguments).length
+    row = _placed(api, call)
+    if length == 0:
+        return {"output": ""}
+    lines = None if length in (None, -1) else length
+    host = api.compute(str(row.host))
+    read = partial(host.get_console_output, call.ctx, instance_uuid=row.uuid, tail_length=lines)
+    return {"output": from_host(call, row, "console log", read)}
+
+
+def remote_console(name: str, api: Collaborators, call: Call, arguments: Any) -> dict[str, Any]:
+    """A new address, which opens the console once. BadRequest: no such console. Conflict: the guest does not run."""
+    wanted = _options(_REMOTE_CONSOLE, name, arguments).type
+    if wanted not in TYPES[name]:
+        raise errors.BadRequest(
+            f"Invalid input for field/attribute type. Value: {wanted[:32]}. It is not one of {list(TYPES[name])}"
+        )
+    return {"console": {"type": wanted, "url": _opened(api, call, wanted)}}
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    """The same, since 2.6. BadRequest: no such console, or another protocol's."""
+    body: NewConsole = call.body.remote_console
+    known = PROTOCOLS if call.since("2.8") else {key: value for key, value in PROTOCOLS.items() if key != "mks"}
+    spice_direct = call.since("2.99") or body.type != "spice-direct"
+    if body.protocol not in known or body.type not in {each for types in known.values() for each in types}:
+        raise _invalid("protocol" if body.protocol not in known else "type", body)
+    if body.type not in known[body.protocol] or not spice_direct:
+        raise _invalid("type", body)
+    url = _opened(api, call, body.type)
+    return {"remote_console": {"protocol": body.protocol, "type": body.type, "url": url}}
+
+
+def _invalid(field: str, body: NewConsole) -> errors.BadRequest:
+    value = body.protocol if field == "protocol" else body.type
+    return errors.BadRequest(f"Invalid input for field/attribute {field}. Value: {value[:32]}. It is not allowed here.")
+
+
+def _opened(api: Collaborators, call: Call, wanted: str) -> str:
+    row = _placed(api, call)
+    if wanted not in [*ConsoleType]:
+        served = " and ".join(ConsoleType)
+        raise errors.ConsoleTypeUnavailable(f"Unavailable console type {wanted}. minova serves {served}.")
+    host = api.compute(str(row.host))
+    # Nothing but a question: is there such a console now? The proxy asks again where it is.
+    ask = partial(host.get_console, call.ctx, instance_uuid=row.uuid, console_type=wanted)
+    from_host(call, row, f"{wanted} console", ask)
+    token = api.conductor.create_console_token(call.ctx, instance_uuid=row.uuid, console_type=wanted)
+    return address(api, ConsoleType(wanted), token)
+
+
+def address(api: Collaborators, console_type: ConsoleType, token: str) -> str:
+    """What a browser opens, or a terminal."""
+    query = urlencode({"token": token})
+    if console_type is ConsoleType.SERIAL:
+        return f"{api.conf.serial_console.base_url}?{query}"
+    # noVNC's page connects to the address that its parameter `path` names.
+    return f"{api.conf.vnc.novncproxy_base_url}?{urlencode({'path': f'?{query}'})}"
+
+
+ACTIONS: Mapping[str, Action] = {
+    "os-getConsoleOutput": console_output,
+    **{name: partial(remote_console, name) for name in TYPES},
+}
+POLICIES: Mapping[str, str] = {"os-getConsoleOutput": OUTPUT_POLICY, **dict.fromkeys(TYPES, REMOTE_POLICY)}
+
+
+def _options(decoder: Decoder[S], name: str, arguments: Any) -> S:
+    try:
+        return decoder.from_builtins(arguments)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
+
+
+def _placed(api: Collaborators, call: Call) -> Instance:
+    with api.db.read() as session:
+        row = servers.find(call, session)
+    if row.host is None:
+        raise errors.Conflict(f"Instance {row.uuid} is not ready: it has no host yet.")
+    return row
+
+
+def from_host(call: Call, row: Instance, what: str, ask: Callable[[], T]) -> T:
+    """What the host answers. Users read the fixed text of its error, administrators all."""
+    try:
+        return ask()
+    except (errors.BadRequest, errors.Conflict):
+        raise
+    except errors.MinovaError as error:
+        if call.ctx.is_admin:
+            raise
+        # The words of a host name its paths and its hypervisor.
+        LOG.warning("The %s of instance %s: %s", what, row.uuid, error)
+        raise type(error)(text_of(kind_of(error))) from error

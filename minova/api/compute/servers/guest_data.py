@@ -1,0 +1,97 @@
+"""What a new server's guest is given to read: user data, files, the administrator's password, and the config drive with them."""
+
+import base64
+import binascii
+import secrets
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http.call import Call
+from minova.db import quotas
+from minova.objects.image import Image
+from minova.objects.quota import UNLIMITED
+from minova.objects.server_actions import InjectedFile
+
+# Nova's: characters of base64, that is 48 KiB of data.
+LONGEST_USER_DATA = 65535
+# Without letters and digits that look alike. A password has one of each at least.
+_GROUPS = ("23456789", "ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz")
+PASSWORD_LENGTH = 12
+
+UserData = Annotated[str, msgspec.Meta(max_length=LONGEST_USER_DATA)]
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request asks for."""
+
+    user_data: str | None
+    config_drive: bool
+    personality: tuple[InjectedFile, ...]
+    admin_password: str | None
+
+
+class GuestData(NamedTuple):
+    """Fields of CreateServers."""
+
+    user_data: str | None
+    config_drive: bool
+    injected_files: tuple[dict[str, str], ...]
+    admin_password: str | None
+
+
+def checked(api: Collaborators, call: Call, wanted: Wanted, image: Image) -> GuestData:
+    """With a password if none is given. BadRequest, Forbidden: what of it cannot be.
+
+    A guest finds files and password on a config drive and nowhere else, and neither is kept: so they need one.
+    """
+    if wanted.user_data is not None:
+        decoded("user_data", wanted.user_data)
+    mandatory = image.properties.get("img_config_drive") == "mandatory"
+    drive = wanted.config_drive or api.conf.force_config_drive or mandatory
+    unread = {"personality": wanted.personality, "adminPass": wanted.admin_password is not None}
+    names = [name for name, is_wanted in unread.items() if is_wanted]
+    if names and not drive:
+        raise errors.BadRequest(f"{', '.join(names)}: without config_drive the guest could not read it.")
+    _check_files(api, call, wanted.personality)
+    password = wanted.admin_password
+    if password is None and drive and api.conf.api.enable_instance_password:
+        password = new_password()
+    files = tuple({"path": file.path, "contents": file.contents} for file in wanted.personality)
+    return GuestData(wanted.user_data, drive, files, password)
+
+
+def decoded(field: str, text: str) -> bytes:
+    """BadRequest: it is no base64. White space does not count, as encoders break lines; hosts know ASCII's alone."""
+    try:
+        text.encode("ascii")
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise errors.BadRequest(f"Invalid input for field server.{field}: it is not base64.") from None
+
+
+def new_password() -> str:
+    letters = [secrets.choice(group) for group in _GROUPS]
+    letters += [secrets.choice("".join(_GROUPS)) for _ in range(PASSWORD_LENGTH - len(letters))]
+    secrets.SystemRandom().shuffle(letters)
+    return "".join(letters)
+
+
+def _check_files(api: Collaborators, call: Call, files: tuple[InjectedFile, ...]) -> None:
+    if not files:
+        return
+    with api.db.read() as session:
+        limits = quotas.limits_of(session, api.conf, call.ctx.project_id)
+    sizes = [len(decoded("personality.contents", file.contents)) for file in files]
+    paths = [len(file.path.encode()) for file in files]
+    if not all(paths):
+        raise errors.BadRequest("Invalid input for field server.personality: a path is empty.")
+    for text, resource, amount in (
+        ("Personality file limit exceeded.", "injected_files", len(files)),
+        ("Personality file path exceeds maximum {}.", "injected_file_path_bytes", max(paths)),
+        ("Personality file content exceeds maximum {}.", "injected_file_content_bytes", max(sizes)),
+    ):
+        if UNLIMITED != limits[resource] < amount:
+            raise errors.Forbidden(text.format(limits[resource]))

@@ -1,0 +1,143 @@
+"""Which networks a new server is to be on, and the addresses that a server has."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, added, removed
+from minova.api.policies.enforcer import Target
+from minova.db.networks import networks, ports
+from minova.objects import addresses
+from minova.objects.network import Network, Port
+from minova.objects.vif import RequestedNic, Vif
+
+Text = Annotated[str, msgspec.Meta(max_length=255)]
+# Interfaces of one server.
+MOST_NICS = 16
+_CHOOSES = "create_port:fixed_ips:ip_address"
+
+
+class Nic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    uuid: Text | None = None
+    port: Text | None = None
+    fixed_ip: Text | None = None
+    tag: Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern="^[^,/]*$")] | None = None
+
+
+# Nova lost the tag for a while.
+TAKEN = History(
+    Nic,
+    added("2.32", "tag", note="refused with 400: devices have no tags yet"),
+    removed("2.37", "tag"),
+    added("2.42", "tag"),
+)
+
+
+def access_address(version: int, text: str) -> str:
+    """`accessIPv4` and `accessIPv6`: canonical, and empty for none. Raises BadRequest for what is no address of this version."""
+    return str(addresses.parse_address(f"accessIPv{version}", text, version)) if text else ""
+
+
+def requested_networks(
+    api: Collaborators,
+    call: Call,
+    wanted: Sequence[Nic] | str | None,
+    servers: int,
+    groups: tuple[str, ...] | None = None,
+) -> tuple[dict[str, Any], ...]:
+    """The interfaces of each new server, for the conductor. `groups`: security groups of new ports; None: the default one.
+
+    Without `wanted` a server is on the only network that its project may use, or on none if there is none. With `auto`
+    the same, but there must be one; with `none` on none.
+
+    Raises BadRequest if a network or port is unknown or another project's.
+    Raises NetworkAmbiguous if the project may use several networks, PortInUse if a server has the port.
+    """
+    if wanted == "none":
+        return ()
+    with api.db.read() as session:
+        nics = (
+            _only_one(session, call) if not wanted or isinstance(wanted, str) else _each(session, call, wanted, servers)
+        )
+    if wanted == "auto" and not nics:
+        raise errors.BadRequest(f"Unable to automatically allocate a network for project {call.ctx.project_id}")
+    new = [nic if nic.port_id is not None else msgspec.structs.replace(nic, security_groups=groups) for nic in nics]
+    return tuple(msgspec.to_builtins(nic) for nic in new)
+
+
+def _only_one(session: Session, call: Call) -> tuple[RequestedNic, ...]:
+    """As Nova: of the networks of the project and the shared ones."""
+    found = networks.usable(session, call.ctx.project_id, 2)
+    if len(found) > 1:
+        raise errors.NetworkAmbiguous("Multiple possible networks found, use a Network ID to be more specific.")
+    return tuple(RequestedNic(network_id=_with_subnets(network).id) for network in found)
+
+
+def _each(session: Session, call: Call, wanted: Sequence[Nic], servers: int) -> tuple[RequestedNic, ...]:
+    if len(wanted) > MOST_NICS:
+        raise errors.BadRequest(f"A server may have {MOST_NICS} networks, and {len(wanted)} are given.")
+    given = [nic.port for nic in wanted if nic.port is not None]
+    if len(set(given)) < len(given):
+        raise errors.BadRequest("A port stands in networks twice.")
+    if servers > 1 and (given or any(nic.fixed_ip is not None for nic in wanted)):
+        raise errors.BadRequest("A port or a fixed_ip is for one server, and max_count is more.")
+    return tuple(
+        _by_port(session, call, nic) if nic.port is not None else _by_network(session, call, nic) for nic in wanted
+    )
+
+
+def _by_port(session: Session, call: Call, nic: Nic) -> RequestedNic:
+    if nic.fixed_ip is not None:
+        raise errors.BadRequest(f"Specified Fixed IP '{nic.fixed_ip[:64]}' cannot be used with port '{nic.port}'.")
+    port: Port | None = ports.find(session, str(nic.port))
+    if port is None or (port.project_id != call.ctx.project_id and not call.ctx.is_admin):
+        raise errors.BadRequest(f"Port id {nic.port} could not be found.")
+    network = networks.find(session, port.network_id)
+    if network is not None and not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
+        # It may have been shared when the port was made.
+        raise errors.Forbidden(f"It is not allowed to create an interface on network {network.id}.")
+    if ports.is_attached(session, port.id):
+        raise errors.PortInUse(f"Port {port.id} is still in use.")
+    return RequestedNic(network_id=port.network_id, port_id=port.id)
+
+
+def _by_network(session: Session, call: Call, nic: Nic) -> RequestedNic:
+    if nic.uuid is None:
+        raise errors.BadRequest("Invalid input for field server.networks: each has a uuid or a port.")
+    network = networks.find(session, nic.uuid)
+    if network is None or not network.visible_to(call.ctx.project_id, is_admin=call.ctx.is_admin):
+        raise errors.BadRequest(f"Network {nic.uuid} could not be found.")
+    if not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
+        raise errors.Forbidden(f"It is not allowed to create an interface on external network {network.id}.")
+    if nic.fixed_ip is not None:
+        addresses.parse_address("fixed_ip", nic.fixed_ip)
+        call.require(_CHOOSES, Target(project_id=network.project_id))
+    return RequestedNic(network_id=_with_subnets(network).id, ip_address=nic.fixed_ip)
+
+
+def _with_subnets(network: Network) -> Network:
+    if not network.subnets:
+        raise errors.BadRequest(f"Network {network.id} requires a subnet in order to boot instances on.")
+    return network
+
+
+def addresses_of(vifs: Sequence[Vif]) -> dict[str, list[dict[str, Any]]]:
+    """By the name of the network, as Nova shows them."""
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for vif in vifs:
+        entries = shown.setdefault(vif.network_name, [])
+        entries += [
+            {
+                "version": 6 if ":" in address.ip_address else 4,
+                "addr": address.ip_address,
+                "OS-EXT-IPS:type": "fixed",
+                "OS-EXT-IPS-MAC:mac_addr": vif.mac_address,
+            }
+            for address in vif.addresses
+        ]
+    return shown

@@ -1,0 +1,154 @@
+"""`rebuild`: what may be asked, and what the conductor gets. As Nova's; what is given is changed, and the rest stays."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import create, guest_data, servers
+from minova.api.compute.servers.networks import access_address
+from minova.api.http import names
+from minova.api.http.call import Call
+from minova.api.http.structs import Boolean, is_true
+from minova.api.image import view as image_view
+from minova.codecs import Decoder
+from minova.db import models
+from minova.db.api_queries import images as read_images
+from minova.db.catalogue import key_pairs
+from minova.db.servers import instances
+from minova.hardware.demands import demands_of
+from minova.objects import disk_config
+from minova.objects.guest_hardware import guest_hardware
+from minova.objects.image import Image
+from minova.objects.rebuild import RebuiltServer
+from minova.objects.server_actions import RebuildArguments
+from minova.virt.image_format import unfit
+
+_BOOLEAN: Decoder[Any] = Decoder(Boolean)
+# Microversions that first take a field, and that take it no longer.
+SINCE = {"description": "2.19", "key_name": "2.54", "user_data": "2.57", "hostname": "2.90"}
+REMOVED = {"personality": "2.57"}
+
+
+class Rebuild(NamedTuple):
+    """`sent`: to the conductor. `shown`: beside the server in the answer."""
+
+    sent: dict[str, Any]
+    shown: dict[str, Any]
+
+
+def requested(
+    api: Collaborators, call: Call, session: Session, row: models.Instance, wanted: RebuildArguments
+) -> Rebuild:
+    """BadRequest, Forbidden: what of it cannot be."""
+    _check_version(call, wanted)
+    _check_plain(wanted)
+    image = _image(call, session, wanted.image_ref)
+    _check_image(api, session, row, image)
+    data = guest_data.checked(
+        api,
+        call,
+        guest_data.Wanted(
+            user_data=wanted.user_data or None,
+            config_drive=row.config_drive,
+            personality=tuple(wanted.personality or ()),
+            admin_password=wanted.admin_password,
+        ),
+        image,
+    )
+    changes: dict[str, Any] = {"config_drive": data.config_drive}
+    for given, column, value in (
+        (wanted.name, "display_name", lambda name: names.checked("Server name", name)),
+        (wanted.description, "description", lambda text: text),
+        (wanted.metadata, "metadata_", lambda metadata: create.checked_metadata(api, call, metadata)),
+        (wanted.hostname, "hostname", lambda name: names.checked_hostname(name, dots=call.since("2.94"))),
+        (wanted.user_data, "user_data", lambda text: text),
+        (wanted.access_ipv4, "access_ip_v4", lambda text: access_address(4, text)),
+        (wanted.access_ipv6, "access_ip_v6", lambda text: access_address(6, text)),
+        (wanted.disk_config, disk_config.KEY, lambda chosen: create.checked_disk_config(chosen, image)),
+    ):
+        _change(changes, given, column, value)
+    if not isinstance(wanted.key_name, msgspec.UnsetType):
+        changes |= _key_pair(call, session, wanted.key_name)
+    rebuilt = RebuiltServer(image=image, changes=changes, files=data.injected_files, admin_password=data.admin_password)
+    is_shown = data.admin_password is not None and api.conf.api.enable_instance_password
+    return Rebuild(msgspec.to_builtins(rebuilt), {"adminPass": data.admin_password} if is_shown else {})
+
+
+def shown(api: Collaborators, call: Call) -> dict[str, Any]:
+    """The server in the answer: as after an update, and with the key and the user data from the versions that let a rebuild change them."""
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        server: dict[str, Any] = msgspec.to_builtins(servers.after_change(api, call, session, row))
+        added = {"key_name": row.key_name, "user_data": row.user_data}
+    return server | {field: value for field, value in added.items() if call.since(SINCE[field]) or call.shows_all}
+
+
+def _change(changes: dict[str, Any], given: Any, column: str, value: Callable[[Any], Any]) -> None:
+    if not isinstance(given, msgspec.UnsetType):
+        changes[column] = value(given)
+
+
+def _check_version(call: Call, wanted: RebuildArguments) -> None:
+    """BadRequest: a field that the microversion does not have. minova's own clients may send each."""
+    for field, since in SINCE.items():
+        if not (call.since(since) or call.shows_all) and getattr(wanted, field) is not msgspec.UNSET:
+            raise _unknown(field)
+    for field, removed in REMOVED.items():
+        if call.since(removed) and getattr(wanted, field) is not msgspec.UNSET:
+            raise _unknown(field)
+
+
+def _unknown(field: str) -> errors.BadRequest:
+    return errors.BadRequest(f"Additional properties are not allowed ('{field}' was unexpected)")
+
+
+def _check_plain(wanted: RebuildArguments) -> None:
+    """What cannot be done is refused, never dropped in silence."""
+    try:
+        preserve: Any = _BOOLEAN.from_builtins(wanted.preserve_ephemeral)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for rebuild: preserve_ephemeral: {error}") from None
+    if is_true(preserve):
+        raise errors.BadRequest("The current driver does not support preserving ephemeral partitions.")
+
+
+def _image(call: Call, session: Session, reference: str) -> Image:
+    image_id = create.image_id(reference)
+    image = image_view.visible(read_images.image(session, image_id), call) if image_id else None
+    if image is None:
+        raise errors.BadRequest("Cannot find image for rebuild")
+    if image.status != "active":
+        raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
+    return image
+
+
+def _check_image(api: Collaborators, session: Session, row: models.Instance, image: Image) -> None:
+    """BadRequest: it does not fit the server's flavor, or would change its NUMA topology, whose CPUs and memory it has already."""
+    faults = unfit(image, row.flavor)
+    if faults:
+        raise errors.BadRequest(
+            f"Flavor {row.flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
+        )
+    new = demands_of(row.flavor, image, api.conf.pci.alias)
+    guest_hardware(image.properties)
+    if image.id == row.image_ref:
+        return
+    former = instances.by_uuids(session, [row.uuid])[row.uuid].image
+    if demands_of(row.flavor, former, api.conf.pci.alias).numa_topology != new.numa_topology:
+        raise errors.BadRequest(
+            "An instance's NUMA topology cannot be changed as part of a rebuild. The image provided is invalid for this instance."
+        )
+
+
+def _key_pair(call: Call, session: Session, name: str | None) -> dict[str, Any]:
+    """The user's own of that name; None: none from now on. Raises BadRequest if there is none."""
+    if name is None:
+        return {"key_name": None, "key_data": None, "key_type": None}
+    found = key_pairs.find(session, call.ctx.user_id, name)
+    if found is None:
+        raise errors.BadRequest("Invalid key_name provided.")
+    return {"key_name": found.name, "key_data": found.public_key, "key_type": found.type}

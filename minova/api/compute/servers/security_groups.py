@@ -1,0 +1,154 @@
+"""The security groups of a server: those of its ports. `addSecurityGroup` and `removeSecurityGroup` change all of them at once."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import servers
+from minova.api.http.call import Call
+from minova.codecs import Decoder
+from minova.db import models
+from minova.db.networks import ports, security_groups
+from minova.objects.network import DEFAULT_GROUP, Port, SecurityGroup, SecurityGroupRule
+
+POLICIES = {
+    "addSecurityGroup": "os_compute_api:os-security-groups:add",
+    "removeSecurityGroup": "os_compute_api:os-security-groups:remove",
+}
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+# Repetitions of a change while others change the same port.
+TRIES = 5
+# What Nova shows of a rule that names no ports: all of these protocols, any type and code of others.
+WITH_ALL_PORTS = frozenset({"tcp", "udp"})
+ALL_PORTS, ANY_TYPE = (1, 65535), (-1, -1)
+ANYWHERE = {"IPv4": "0.0.0.0/0", "IPv6": "::/0"}
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    name: Name
+
+
+_WANTED = Decoder(Wanted)
+
+
+def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
+    """`GET /servers/{id}/os-security-groups`."""
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        ids = security_groups.of_instances(session, [row.uuid])
+        groups = [group for group in (security_groups.find(session, uuid) for uuid in sorted(ids)) if group is not None]
+        remote = {rule.remote_group_id for group in groups for rule in group.rules if rule.remote_group_id is not None}
+        sources = {uuid: security_groups.find(session, uuid) for uuid in remote}
+    shown = [
+        {
+            "id": group.id,
+            "name": group.name,
+            "description": group.description,
+            "tenant_id": group.project_id,
+            "rules": [_rule(rule, sources) for rule in group.rules if rule.direction == "ingress"],
+        }
+        for group in groups
+    ]
+    return {"security_groups": shown}
+
+
+def _rule(rule: SecurityGroupRule, sources: Mapping[str, SecurityGroup | None]) -> dict[str, Any]:
+    """As Nova shows rules of what comes in. `sources`: the groups that rules name, by id."""
+    low, high = rule.port_range_min, rule.port_range_max
+    if rule.protocol is not None and low is None and high is None:
+        low, high = ALL_PORTS if rule.protocol in WITH_ALL_PORTS else ANY_TYPE
+    group: dict[str, Any] = {}
+    ip_range: dict[str, Any] = {}
+    if rule.remote_group_id is None:
+        ip_range = {"cidr": rule.remote_ip_prefix or ANYWHERE[rule.ethertype]}
+    elif (source := sources.get(rule.remote_group_id)) is not None:
+        group = {"name": source.name, "tenant_id": source.project_id}
+    return {
+        "id": rule.id,
+        "parent_group_id": rule.security_group_id,
+        "ip_protocol": rule.protocol,
+        "from_port": low,
+        "to_port": high,
+        "group": group,
+        "ip_range": ip_range,
+    }
+
+
+def add(api: Collaborators, call: Call, body: Any) -> None:
+    _change(api, call, body, adding=True)
+
+
+def remove(api: Collaborators, call: Call, body: Any) -> None:
+    _change(api, call, body, adding=False)
+
+
+ACTIONS = {"addSecurityGroup": add, "removeSecurityGroup": remove}
+
+
+def _change(api: Collaborators, call: Call, body: Any, *, adding: bool) -> None:
+    """Each port of the server; 202. NotFound: no such group; or, of one that is to go, the server does not have it."""
+    try:
+        name = _WANTED.from_builtins(body).name
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for the security group: {error}") from None
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        group_id = _by_name(session, row, name)
+        of_server = ports.of_instance(session, row.uuid)
+    if not of_server and adding:
+        raise errors.BadRequest(f"Server {row.uuid} has no interface that could have a security group.")
+    if not adding and not any(group_id in (port.security_groups or ()) for port in of_server):
+        raise errors.NotFound(f"Security group {name} is not associated with the instance {row.uuid}")
+    for port in of_server:
+        if adding and not port.port_security_enabled:
+            continue
+        _write(api, call, port, group_id, adding=adding)
+    call.response.status = 202
+
+
+def _by_name(session: Session, row: models.Instance, name: str) -> str:
+    found = security_groups.named(session, row.project_id, [name]).get(name, [])
+    if len(found) > 1:
+        raise errors.Conflict(f"Multiple security groups found matching '{name}'. Use an ID to be more specific.")
+    if not found:
+        raise errors.NotFound(f"Security group {name} not found for project {row.project_id}")
+    return found[0]
+
+
+def _write(api: Collaborators, call: Call, port: Port, group_id: str, *, adding: bool) -> None:
+    known: Port | None = port
+    for tried in range(TRIES):
+        if known is None:
+            return  # it has gone with its server
+        groups = [each for each in known.security_groups or () if each != group_id]
+        changed = msgspec.structs.replace(known, security_groups=(*groups, *([group_id] if adding else [])))
+        try:
+            api.conductor.update_port(call.ctx, port=changed, fixed_ips=None)
+        except errors.RevisionNumberConstraintFailed:
+            if tried == TRIES - 1:
+                raise
+            with api.db.read() as session:
+                known = ports.find(session, port.id)
+        else:
+            return
+
+
+def requested(api: Collaborators, call: Call, groups: Sequence[Wanted] | None) -> tuple[str, ...] | None:
+    """The ids of a new server's groups; None: the default one. BadRequest: one is unknown, or several have its name."""
+    names = [group.name for group in groups or ()]
+    if not names or names == [DEFAULT_GROUP]:
+        return None
+    with api.db.read() as session:
+        found = security_groups.named(session, call.ctx.project_id, names)
+    return tuple(dict.fromkeys(_only(call, name, found.get(name, [])) for name in names))
+
+
+def _only(call: Call, name: str, found: Collection[str]) -> str:
+    if len(found) != 1:
+        reason = "Multiple security groups have this name" if found else "Security group not found"
+        raise errors.BadRequest(f"{reason}: '{name[:255]}' of project {call.ctx.project_id}.")
+    return next(iter(found))

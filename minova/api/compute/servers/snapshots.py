@@ -1,0 +1,55 @@
+"""The record of an image that is made of a server: what it inherits, and what it says of itself. As in Nova."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.http import names
+from minova.api.http.call import Call
+from minova.db import models, quotas
+from minova.db.servers import instances
+from minova.objects.image import Image
+from minova.objects.quota import UNLIMITED
+
+SNAPSHOT = "snapshot"
+
+
+def image_of(
+    conf: cfg.ConfigOpts,
+    call: Call,
+    session: Session,
+    row: models.Instance,
+    name: str,
+    metadata: Mapping[str, str],
+    **more: str,
+) -> Image:
+    """Of the caller's project. Its bytes are to come. Forbidden: too much metadata. BadRequest: the name.
+
+    `more`: further properties of the server's own. The metadata do not replace what the image says of its server.
+    """
+    limit = quotas.limits_of(session, conf, call.ctx.project_id)["metadata_items"]
+    if UNLIMITED != limit < len(metadata):
+        raise errors.Forbidden(f"Maximum number of metadata items exceeds {limit}.")
+    base = instances.by_uuids(session, [row.uuid])[row.uuid].image
+    own: dict[str, Any] = {"instance_uuid": row.uuid, "user_id": call.ctx.user_id, "image_type": SNAPSHOT}
+    own |= {"base_image_ref": row.image_ref} if row.image_ref else {}
+    shared = row.project_id != call.ctx.project_id
+    own |= {"instance_owner": row.project_id} if shared else {}
+    inherited = {} if base is None else base.properties
+    properties = {key: value for key, value in inherited.items() if key not in conf.non_inheritable_image_properties}
+    return Image(
+        id=str(uuid.uuid4()),
+        name=names.checked("Image name", name),
+        # Whatever the disk was made from: what the driver writes.
+        disk_format="qcow2",
+        container_format="bare",
+        min_disk=max(0 if base is None else base.min_disk, row.flavor.root_gb),
+        min_ram=0 if base is None else base.min_ram,
+        visibility="shared" if shared else "private",
+        owner=call.ctx.project_id,
+        properties={**properties, **metadata, **own, **more},
+    )

@@ -1,0 +1,1 @@
+"""What was used, by project and time."""

@@ -1,0 +1,35 @@
+"""Requests that are answered only when work elsewhere has ended. Each holds a thread of the API, which other requests need."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from minova import errors
+
+# Of one project.
+MOST_OF_PROJECT = 2
+
+
+class WaitingRequests:
+    """At most `most` wait in this process. Safe for threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._of_projects: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, project_id: str) -> Iterator[None]:
+        """For one request, while the block runs. Raises ServiceUnavailable if too many wait."""
+        with self._lock:
+            if self._of_projects.total() >= self._most or self._of_projects[project_id] >= MOST_OF_PROJECT:
+                raise errors.ServiceUnavailable(
+                    "Too many requests wait for the answer of a guest. Please try again later."
+                )
+            self._of_projects[project_id] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._of_projects[project_id] -= 1

@@ -1,0 +1,185 @@
+"""What networks, subnets and ports have in common: texts of bodies, listings, owners, changes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlencode
+from uuid import UUID
+
+import msgspec
+
+from minova import errors
+from minova.api.http import names, times
+from minova.api.http.call import Call
+from minova.api.http.structs import Int64, page_size
+from minova.api.network.collaborators import Collaborators
+from minova.api.policies.enforcer import Target
+from minova.db.networks.pages import Page
+from minova.objects.network import Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+
+Resource = TypeVar("Resource", Network, Subnet, Port, SecurityGroup, SecurityGroupRule)
+Text = Annotated[str, msgspec.Meta(max_length=255)]
+Unset = msgspec.UnsetType
+# Repetitions of a change while others change the same record.
+TRIES = 5
+# Values of one filter.
+MOST_VALUES = 200
+
+
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What all listings take. A filter has a tuple of values, of which one must match."""
+
+    limit: Int64 | None = None
+    marker: str | None = None
+    page_reverse: bool = False
+    fields: tuple[str, ...] = ()
+    id: tuple[str, ...] = ()
+    name: tuple[str, ...] = ()
+    description: tuple[str, ...] = ()
+    project_id: tuple[str, ...] = ()
+    tenant_id: tuple[str, ...] = ()
+    admin_state_up: bool | None = None
+
+
+class FieldsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    fields: tuple[str, ...] = ()
+
+
+def filters_of(query: ListQuery, **more: Any) -> dict[str, Sequence[Any]]:
+    """The values by column. `more`: of one kind of resource; empty ones are left out."""
+    given: dict[str, Any] = {
+        "uuid": query.id,
+        "name": query.name,
+        "description": query.description,
+        "project_id": (*query.project_id, *query.tenant_id),
+        "admin_state_up": query.admin_state_up,
+        **more,
+    }
+    filters: dict[str, Sequence[Any]] = {}
+    for column, values in given.items():
+        if values is None or values == ():
+            continue
+        filters[column] = values if isinstance(values, tuple) else (values,)
+        if len(filters[column]) > MOST_VALUES:
+            raise errors.BadRequest(f"A filter takes {MOST_VALUES} values at most.")
+    return filters
+
+
+def listing(
+    api: Collaborators,
+    call: Call,
+    name: str,
+    read: Callable[[Page], Sequence[Resource]],
+    view: Callable[[Resource], dict[str, Any]],
+) -> dict[str, Any]:
+    """A page of `name`, with links to its neighbours where there are any."""
+    query: ListQuery = call.query
+    size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
+    try:
+        found = list(read(Page(limit=size + 1, marker=query.marker, reverse=query.page_reverse)))
+    except LookupError:
+        raise errors.BadRequest(f"Invalid input for marker. Reason: {str(query.marker)[:64]} does not exist.") from None
+    more = len(found) > size
+    page = found[-size:] if query.page_reverse else found[:size]
+    answer: dict[str, Any] = {name: [_only(view(each), query.fields) for each in page]}
+    links = _links(call, name, page, query, more=more)
+    if links:
+        answer[f"{name}_links"] = links
+    return answer
+
+
+def _links(call: Call, name: str, page: Sequence[Resource], query: ListQuery, *, more: bool) -> list[dict[str, str]]:
+    if not page:
+        return []
+    links = []
+    if more if not query.page_reverse else query.marker is not None:
+        links.append({"rel": "next", "href": _page_url(call, name, page[-1].id, reverse=False)})
+    if query.marker is not None if not query.page_reverse else more:
+        links.append({"rel": "previous", "href": _page_url(call, name, page[0].id, reverse=True)})
+    return links
+
+
+def _page_url(call: Call, name: str, marker: str, *, reverse: bool) -> str:
+    pairs: list[tuple[str, str]] = []
+    for key, value in call.request.params.items():
+        values: Sequence[str] = value if isinstance(value, list) else [value]
+        pairs += [(key, each) for each in values if key not in ("marker", "page_reverse")]
+    pairs.append(("marker", marker))
+    if reverse:
+        pairs.append(("page_reverse", "True"))
+    return call.url(f"/v2.0/{name}?{urlencode(pairs)}")
+
+
+def shown(call: Call, name: str, document: dict[str, Any]) -> dict[str, Any]:
+    """One resource, with the fields that the query names."""
+    return {name: _only(document, call.query.fields)}
+
+
+def _only(document: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key in fields} if fields else document
+
+
+def identifier(text: str) -> str:
+    """For a query: what is no UUID is found nowhere."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return ""
+
+
+def owner_of(call: Call, project_id: str | None, tenant_id: str | None, rule: str) -> str:
+    """Whose a new resource is. Raises Forbidden if the caller may not make one for that project."""
+    owner = project_id or tenant_id or call.ctx.project_id
+    if project_id and tenant_id and project_id != tenant_id:
+        raise errors.BadRequest("'project_id' and 'tenant_id' do not match")
+    if owner != call.ctx.project_id:
+        call.require(rule, Target(project_id=owner))
+    return owner
+
+
+def checked_name(what: str, text: str) -> str:
+    """May be empty, else as all names. Raises BadRequest."""
+    return names.checked(f"Invalid input for name: the {what} name", text) if text else text
+
+
+def checked_text(field: str, text: str) -> str:
+    """Raises BadRequest for characters that no text has."""
+    if any(ord(letter) < 32 and letter not in "\t\n\r" for letter in text):
+        raise errors.BadRequest(f"Invalid input for {field}. Reason: it has control characters.")
+    return text
+
+
+def given(body: msgspec.Struct) -> dict[str, Any]:
+    """The fields that a body of a change names."""
+    return {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
+
+
+def change(attempt: Callable[[], Resource]) -> Resource:
+    """Repeats a change that was overtaken: `attempt` reads the record anew."""
+    for _ in range(TRIES - 1):
+        try:
+            return attempt()
+        except errors.RevisionNumberConstraintFailed:
+            continue
+    return attempt()
+
+
+def standard(resource: Network | Subnet | Port | SecurityGroup | SecurityGroupRule) -> dict[str, Any]:
+    """The attributes that every resource has; a rule of a security group has no name."""
+    assert resource.created_at is not None
+    return {
+        "id": resource.id,
+        **({} if isinstance(resource, SecurityGroupRule) else {"name": resource.name}),
+        "description": resource.description,
+        "project_id": resource.project_id,
+        "tenant_id": resource.project_id,
+        "revision_number": resource.revision_number,
+        "created_at": times.seconds(resource.created_at),
+        "updated_at": times.seconds(resource.updated_at or resource.created_at),
+    }
+
+
+def require_each(call: Call, rule: str, attributes: Mapping[str, bool], target: Target | None = None) -> None:
+    """Raises Forbidden for an attribute that is set (True) and that the caller may not set."""
+    for name, is_set in attributes.items():
+        if is_set:
+            call.require(f"{rule}:{name}", target)

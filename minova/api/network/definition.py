@@ -1,0 +1,44 @@
+"""The Network API: its routes, and errors in Neutron's form. It has no microversions."""
+
+import falcon
+import msgspec
+
+from minova import errors
+from minova.api.http.definition import ApiDefinition
+from minova.api.http.faults import Content, Fault, classify
+from minova.api.http.microversions import LOWEST, Version
+from minova.api.http.structs import StructValidation
+from minova.api.network.routes import ROUTES
+
+# Neutron's names of errors that have no class of their own here.
+_TYPES = {
+    400: "HTTPBadRequest",
+    401: "Unauthorized",
+    403: "PolicyNotAuthorized",
+    404: "HTTPNotFound",
+    405: "HTTPMethodNotAllowed",
+    409: "HTTPConflict",
+    503: "HTTPServiceUnavailable",
+}
+_GENERAL = (errors.BadRequest, errors.Forbidden, errors.NotFound, errors.Conflict, errors.ServiceUnavailable)
+
+
+class NetworkDefinition(ApiDefinition):
+    service_type = "network"
+    routes = ROUTES
+    validation = StructValidation(ROUTES)
+    public = frozenset({"/", "/v2.0"})
+    refusal = "rule:{} is disallowed by policy"
+
+    def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:
+        return LOWEST
+
+    def classify(self, request: falcon.Request, error: Exception) -> Fault:
+        fault = classify(request, error)
+        own = isinstance(error, errors.MinovaError) and type(error) not in _GENERAL
+        return msgspec.structs.replace(fault, code=type(error).__name__ if own else "")
+
+    def error_content(self, request: falcon.Request, fault: Fault) -> Content:
+        kind = fault.code or _TYPES.get(fault.status, "HTTPInternalServerError")
+        document = {"NeutronError": {"type": kind, "message": fault.message, "detail": ""}}
+        return Content(media_type=falcon.MEDIA_JSON, data=msgspec.json.encode(document))

@@ -1,0 +1,185 @@
+"""`/v2.0/networks`."""
+
+import uuid
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from minova import errors
+from minova.api.http.call import Call
+from minova.api.http.structs import Int64
+from minova.api.network import common
+from minova.api.network.collaborators import Collaborators
+from minova.api.network.common import Text, Unset
+from minova.api.policies.enforcer import Target
+from minova.db.networks import networks
+from minova.objects.network import DEFAULT_MTU, FLAT, LOCAL, VLAN, Network
+
+Mtu = Annotated[int, msgspec.Meta(ge=68, le=65535)]
+Vlan = Annotated[int, msgspec.Meta(ge=1, le=4094)]
+Physical = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+_TYPE, _PHYSICAL, _SEGMENT = "provider:network_type", "provider:physical_network", "provider:segmentation_id"
+_EXTERNAL = "router:external"
+
+
+class NewNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Text = ""
+    description: Text = ""
+    admin_state_up: bool = True
+    shared: bool = False
+    external: bool = msgspec.field(name=_EXTERNAL, default=False)
+    mtu: Mtu | None = None
+    network_type: Literal["local", "flat", "vlan"] | Unset = msgspec.field(name=_TYPE, default=msgspec.UNSET)
+    physical_network: Physical | Unset | None = msgspec.field(name=_PHYSICAL, default=msgspec.UNSET)
+    segmentation_id: Vlan | Unset | None = msgspec.field(name=_SEGMENT, default=msgspec.UNSET)
+    project_id: Text | None = None
+    tenant_id: Text | None = None
+
+
+class CreateNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    network: NewNetwork
+
+
+class NetworkChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Text | Unset = msgspec.UNSET
+    description: Text | Unset = msgspec.UNSET
+    admin_state_up: bool | Unset = msgspec.UNSET
+    shared: bool | Unset = msgspec.UNSET
+    external: bool | Unset = msgspec.field(name=_EXTERNAL, default=msgspec.UNSET)
+    mtu: Mtu | Unset = msgspec.UNSET
+
+
+class UpdateNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    network: NetworkChanges
+
+
+class NetworksQuery(common.ListQuery, frozen=True, kw_only=True):
+    shared: bool | None = None
+    external: bool | None = msgspec.field(name=_EXTERNAL, default=None)
+    status: tuple[str, ...] = ()
+    mtu: tuple[Int64, ...] = ()
+    network_type: tuple[str, ...] = msgspec.field(name=_TYPE, default=())
+    physical_network: tuple[str, ...] = msgspec.field(name=_PHYSICAL, default=())
+    segmentation_id: tuple[Int64, ...] = msgspec.field(name=_SEGMENT, default=())
+
+
+def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
+    query: NetworksQuery = call.query
+    filters = common.filters_of(query, shared=query.shared, external=query.external, mtu=query.mtu)
+    provider = {
+        "network_type": (_TYPE, query.network_type),
+        "physical_network": (_PHYSICAL, query.physical_network),
+        "segmentation_id": (_SEGMENT, query.segmentation_id),
+    }
+    # What a caller may not see, it may not learn by filters either.
+    filters |= {
+        column: values for column, (name, values) in provider.items() if values and call.permits(f"get_network:{name}")
+    }
+    if query.status and "ACTIVE" not in query.status:
+        filters["uuid"] = ("",)
+    seen_by = None if call.ctx.is_admin else call.ctx.project_id
+    with api.db.read() as session:
+        return common.listing(
+            api,
+            call,
+            "networks",
+            lambda page: networks.visible(session, seen_by, filters, page),
+            lambda network: view(call, network),
+        )
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    return common.shown(call, "network", view(call, find(api, call, call.path["network_id"])))
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: NewNetwork = call.body.network
+    provider = {
+        name: value
+        for name, value in common.given(body).items()
+        if name in ("network_type", "physical_network", "segmentation_id")
+    }
+    common.require_each(
+        call,
+        "create_network",
+        {"shared": body.shared, _EXTERNAL: body.external} | {f"provider:{name}": True for name in provider},
+    )
+    network = Network(
+        id=str(uuid.uuid4()),
+        name=common.checked_name("network's", body.name),
+        description=common.checked_text("description", body.description),
+        project_id=common.owner_of(call, body.project_id, body.tenant_id, "create_network"),
+        admin_state_up=body.admin_state_up,
+        shared=body.shared,
+        external=body.external,
+        mtu=DEFAULT_MTU if body.mtu is None else body.mtu,
+        **provider,
+    )
+    check_segment(network)
+    return {"network": view(call, api.conductor.create_network(call.ctx, network=network))}
+
+
+def check_segment(network: Network) -> None:
+    """Raises BadRequest for what its type needs, or does not take."""
+    is_physical = network.network_type in (FLAT, VLAN)
+    if is_physical and network.physical_network is None:
+        raise errors.BadRequest(f"Invalid input for {_PHYSICAL}. Reason: a {network.network_type} network needs it.")
+    if network.network_type == VLAN and network.segmentation_id is None:
+        raise errors.BadRequest(f"Invalid input for {_SEGMENT}. Reason: a vlan network needs it.")
+    if network.network_type == LOCAL and network.physical_network is not None:
+        raise errors.BadRequest(f"Invalid input for {_PHYSICAL}. Reason: a local network has none.")
+    if network.network_type != VLAN and network.segmentation_id is not None:
+        raise errors.BadRequest(f"Invalid input for {_SEGMENT}. Reason: a {network.network_type} network has none.")
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    changes = common.given(call.body.network)
+    if "name" in changes:
+        common.checked_name("network's", changes["name"])
+    if "description" in changes:
+        common.checked_text("description", changes["description"])
+    common.require_each(call, "update_network", {"shared": "shared" in changes, _EXTERNAL: "external" in changes})
+
+    def attempt() -> Network:
+        network = _owned(api, call)
+        return api.conductor.update_network(call.ctx, network=msgspec.structs.replace(network, **changes))
+
+    return {"network": view(call, common.change(attempt))}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    api.conductor.delete_network(call.ctx, network_id=_owned(api, call).id)
+
+
+def _owned(api: Collaborators, call: Call) -> Network:
+    """Raises NetworkNotFound for one that the caller does not see, Forbidden for another project's."""
+    network = find(api, call, call.path["network_id"])
+    call.require_for(Target(project_id=network.project_id))
+    return network
+
+
+def find(api: Collaborators, call: Call, wanted: str) -> Network:
+    """Raises NetworkNotFound also for one that the caller may not see."""
+    with api.db.read() as session:
+        network = networks.find(session, common.identifier(wanted))
+    if network is None or not network.visible_to(call.ctx.project_id, is_admin=call.ctx.is_admin):
+        raise errors.NetworkNotFound(f"Network {wanted[:255]} could not be found.")
+    return network
+
+
+def view(call: Call, network: Network) -> dict[str, Any]:
+    provider = {
+        _TYPE: network.network_type,
+        _PHYSICAL: network.physical_network,
+        _SEGMENT: network.segmentation_id,
+    }
+    return {
+        **common.standard(network),
+        "admin_state_up": network.admin_state_up,
+        "status": "ACTIVE",
+        "shared": network.shared,
+        _EXTERNAL: network.external,
+        "mtu": network.mtu,
+        "subnets": network.subnets,
+        **{name: value for name, value in provider.items() if call.permits(f"get_network:{name}")},
+    }

@@ -1,0 +1,299 @@
+"""`/v2.0/ports`."""
+
+import uuid
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.api.http.call import Call
+from minova.api.network import common, networks, security_groups
+from minova.api.network.collaborators import Collaborators
+from minova.api.network.common import Text, Unset
+from minova.api.policies.enforcer import Target
+from minova.db.networks import networks as stored_networks
+from minova.db.networks import ports
+from minova.objects import addresses
+from minova.objects.network import MOST_GROUPS, AddressPair, AddressRequest, Network, Port
+
+MOST_PAIRS = 10
+MOST_ADDRESSES = 5  # of a port: Neutron's max_fixed_ips_per_port
+_HOST = "binding:host_id"
+
+
+class FixedIpBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    subnet_id: Text | None = None
+    ip_address: Text | None = None
+
+
+class PairBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    ip_address: Text
+    mac_address: Text | None = None
+
+
+class NewPort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`fixed_ips` unset: the next free address of each IP version; empty: none."""
+
+    network_id: Text
+    name: Text = ""
+    description: Text = ""
+    admin_state_up: bool = True
+    mac_address: Text | Unset = msgspec.UNSET
+    fixed_ips: tuple[FixedIpBody, ...] | Unset = msgspec.UNSET
+    device_id: Text = ""
+    device_owner: Text = ""
+    host: Text | Unset | None = msgspec.field(name=_HOST, default=msgspec.UNSET)
+    security_groups: tuple[Text, ...] | Unset | None = msgspec.UNSET
+    port_security_enabled: bool | Unset = msgspec.UNSET
+    allowed_address_pairs: tuple[PairBody, ...] | Unset | None = msgspec.UNSET
+    project_id: Text | None = None
+    tenant_id: Text | None = None
+
+
+class CreatePort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    port: NewPort
+
+
+class PortChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Text | Unset = msgspec.UNSET
+    description: Text | Unset = msgspec.UNSET
+    admin_state_up: bool | Unset = msgspec.UNSET
+    mac_address: Text | Unset = msgspec.UNSET
+    fixed_ips: tuple[FixedIpBody, ...] | Unset = msgspec.UNSET
+    device_id: Text | Unset = msgspec.UNSET
+    device_owner: Text | Unset = msgspec.UNSET
+    host: Text | Unset | None = msgspec.field(name=_HOST, default=msgspec.UNSET)
+    security_groups: tuple[Text, ...] | Unset | None = msgspec.UNSET
+    port_security_enabled: bool | Unset = msgspec.UNSET
+    allowed_address_pairs: tuple[PairBody, ...] | Unset | None = msgspec.UNSET
+
+
+class UpdatePort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    port: PortChanges
+
+
+class PortsQuery(common.ListQuery, frozen=True, kw_only=True):
+    """`fixed_ips`: `ip_address=ADDRESS` or `subnet_id=ID`."""
+
+    network_id: tuple[str, ...] = ()
+    mac_address: tuple[str, ...] = ()
+    device_id: tuple[str, ...] = ()
+    device_owner: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()
+    fixed_ips: tuple[str, ...] = ()
+    host: tuple[str, ...] = msgspec.field(name=_HOST, default=())
+
+
+def list_ports(api: Collaborators, call: Call) -> dict[str, Any]:
+    query: PortsQuery = call.query
+    filters = common.filters_of(
+        query,
+        network_id=query.network_id,
+        mac_address=tuple(mac.lower() for mac in query.mac_address),
+        device_id=query.device_id,
+        device_owner=query.device_owner,
+        status=query.status,
+        host=query.host if call.permits(f"get_port:{_HOST}") else (),
+    )
+    wanted = _address_filters(query.fixed_ips)
+    seen_by = None if call.ctx.is_admin else call.ctx.project_id
+    with api.db.read() as session:
+        return common.listing(
+            api,
+            call,
+            "ports",
+            lambda page: ports.visible(session, seen_by, filters, page, wanted),
+            lambda port: view(call, port),
+        )
+
+
+def _address_filters(values: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    wanted: dict[str, tuple[str, ...]] = {}
+    for value in values[: common.MOST_VALUES]:
+        key, _, text = value.partition("=")
+        if key not in ("ip_address", "subnet_id"):
+            raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: '{key[:64]}' is no filter.")
+        if key == "ip_address":
+            text = str(addresses.parse_address("fixed_ips", text))
+        wanted[key] = (*wanted.get(key, ()), text)
+    return wanted
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    return common.shown(call, "port", view(call, find(api, call)))
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: NewPort = call.body.port
+    network = networks.find(api, call, body.network_id)
+    if not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
+        # As for a server that names the network itself: an external one is seen by all and used by its project.
+        raise errors.Forbidden(f"It is not allowed to create an interface on external network {network.id}.")
+    fixed_ips = _requests(body.fixed_ips)
+    _require_choices(call, "create_port", network, body.mac_address, fixed_ips, body.host)
+    _require_security_choices(call, "create_port", network, body.port_security_enabled, body.allowed_address_pairs)
+    port = Port(
+        id=str(uuid.uuid4()),
+        network_id=network.id,
+        name=common.checked_name("port's", body.name),
+        description=common.checked_text("description", body.description),
+        project_id=common.owner_of(call, body.project_id, body.tenant_id, "create_port"),
+        admin_state_up=body.admin_state_up,
+        mac_address="" if isinstance(body.mac_address, Unset) else addresses.parse_mac(body.mac_address),
+        device_id=common.checked_text("device_id", body.device_id),
+        device_owner=common.checked_text("device_owner", body.device_owner),
+        host="" if isinstance(body.host, Unset) else common.checked_text(_HOST, body.host or ""),
+        port_security_enabled=body.port_security_enabled is not False,
+        allowed_address_pairs=_pairs(body.allowed_address_pairs),
+        security_groups=_groups(api, call, body.security_groups),
+    )
+    return {"port": view(call, api.conductor.create_port(call.ctx, port=port, fixed_ips=fixed_ips))}
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: PortChanges = call.body.port
+    changes = common.given(body)
+    changes.pop("fixed_ips", None)
+    if "security_groups" in changes:
+        changes["security_groups"] = _groups(api, call, body.security_groups or ())
+    if "allowed_address_pairs" in changes:
+        changes["allowed_address_pairs"] = _pairs(body.allowed_address_pairs)
+    fixed_ips = _requests(body.fixed_ips)
+    if "name" in changes:
+        common.checked_name("port's", changes["name"])
+    for field in ("description", "device_id", "device_owner"):
+        common.checked_text(field, changes.get(field, ""))
+    if "mac_address" in changes:
+        changes["mac_address"] = addresses.parse_mac(changes["mac_address"])
+    if "host" in changes:
+        changes["host"] = common.checked_text(_HOST, changes["host"] or "")
+
+    def attempt() -> Port:
+        port = find(api, call)
+        # Also on a network of the caller's: what protects a guest is for the project of its port alone.
+        call.require_for(Target(project_id=port.project_id))
+        with api.db.read() as session:
+            network = stored_networks.find(session, port.network_id)
+        if network is None:
+            raise errors.PortNotFound(f"Port {port.id} could not be found.")
+        _require_choices(call, "update_port", network, body.mac_address, fixed_ips, body.host)
+        _require_security_choices(call, "update_port", network, body.port_security_enabled, body.allowed_address_pairs)
+        changed = msgspec.structs.replace(port, **changes)
+        return api.conductor.update_port(call.ctx, port=changed, fixed_ips=fixed_ips)
+
+    return {"port": view(call, common.change(attempt))}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    """The owner of its network may delete it, too."""
+    port = find(api, call)
+    if port.network_owner != call.ctx.project_id:
+        call.require_for(Target(project_id=port.project_id))
+    api.conductor.delete_port(call.ctx, port_id=port.id)
+
+
+def _requests(bodies: tuple[FixedIpBody, ...] | Unset) -> tuple[AddressRequest, ...] | None:
+    if isinstance(bodies, Unset):
+        return None
+    if len(bodies) > MOST_ADDRESSES:
+        raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: a port may have {MOST_ADDRESSES} addresses.")
+    for body in bodies:
+        if body.subnet_id is None and body.ip_address is None:
+            raise errors.BadRequest("Invalid input for fixed_ips. Reason: it needs a subnet_id or an ip_address.")
+        if body.ip_address is not None:
+            addresses.parse_address("ip_address", body.ip_address)
+    return tuple(AddressRequest(subnet_id=body.subnet_id, ip_address=body.ip_address) for body in bodies)
+
+
+def _require_choices(
+    call: Call,
+    rule: str,
+    network: Network,
+    mac: str | Unset,
+    fixed_ips: tuple[AddressRequest, ...] | None,
+    host: str | Unset | None,
+) -> None:
+    """Raises Forbidden for what only the owner of the network, or an administrator, chooses."""
+    chooses = any(request.ip_address is not None for request in fixed_ips or ())
+    # The subnets of a shared network are for everyone.
+    names = bool(fixed_ips) and not chooses and not network.shared
+    attributes = {
+        "mac_address": not isinstance(mac, Unset),
+        "fixed_ips:ip_address": chooses,
+        "fixed_ips:subnet_id": names,
+    }
+    common.require_each(call, rule, attributes, Target(project_id=network.project_id))
+    common.require_each(call, rule, {_HOST: not isinstance(host, Unset)})
+
+
+def _require_security_choices(
+    call: Call,
+    rule: str,
+    network: Network,
+    port_security: bool | Unset,
+    pairs: tuple[PairBody, ...] | Unset | None,
+) -> None:
+    """Raises Forbidden: only the owner of the network lets a guest send from other addresses."""
+    attributes = {
+        "port_security_enabled": not isinstance(port_security, Unset),
+        "allowed_address_pairs": not isinstance(pairs, Unset) and bool(pairs),
+    }
+    common.require_each(call, rule, attributes, Target(project_id=network.project_id))
+
+
+def _groups(api: Collaborators, call: Call, wanted: tuple[str, ...] | Unset | None) -> tuple[str, ...] | None:
+    """None: the default group. Raises SecurityGroupNotFound also for another project's."""
+    if isinstance(wanted, Unset) or wanted is None:
+        return None
+    if len(wanted) > MOST_GROUPS:
+        raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MOST_GROUPS}.")
+    return tuple(dict.fromkeys(security_groups.find(api, call, group_id).id for group_id in wanted))
+
+
+def _pairs(bodies: tuple[PairBody, ...] | Unset | None) -> tuple[AddressPair, ...]:
+    """Raises BadRequest."""
+    if isinstance(bodies, Unset) or bodies is None:
+        return ()
+    if len(bodies) > MOST_PAIRS:
+        raise errors.BadRequest(f"Invalid input for allowed_address_pairs. Reason: a port may have {MOST_PAIRS}.")
+    pairs = [
+        AddressPair(
+            ip_address=addresses.parse_range("allowed_address_pairs", body.ip_address),
+            mac_address="" if body.mac_address is None else addresses.parse_mac(body.mac_address),
+        )
+        for body in bodies
+    ]
+    if len(set(pairs)) < len(pairs):
+        raise errors.BadRequest("Invalid input for allowed_address_pairs. Reason: one stands there twice.")
+    return tuple(pairs)
+
+
+def find(api: Collaborators, call: Call) -> Port:
+    """Raises PortNotFound also for one that is neither the caller's nor on a network of the caller's."""
+    wanted = call.path["port_id"]
+    with api.db.read() as session:
+        port = ports.find(session, common.identifier(wanted))
+    own = port is not None and call.ctx.project_id in (port.project_id, port.network_owner)
+    if port is None or not (own or call.ctx.is_admin):
+        raise errors.PortNotFound(f"Port {wanted[:255]} could not be found.")
+    return port
+
+
+def view(call: Call, port: Port) -> dict[str, Any]:
+    return {
+        **common.standard(port),
+        "network_id": port.network_id,
+        "admin_state_up": port.admin_state_up,
+        "status": port.status,
+        "mac_address": port.mac_address,
+        "fixed_ips": port.fixed_ips,
+        "device_id": port.device_id,
+        "device_owner": port.device_owner,
+        "security_groups": port.security_groups or (),
+        "port_security_enabled": port.port_security_enabled,
+        "allowed_address_pairs": [
+            {"ip_address": pair.ip_address, "mac_address": pair.mac_address or port.mac_address}
+            for pair in port.allowed_address_pairs
+        ],
+        **({_HOST: port.host} if call.permits(f"get_port:{_HOST}") else {}),
+    }

@@ -1,0 +1,116 @@
+"""`/v2.0/security-group-rules`."""
+
+import uuid
+from typing import Any, Literal
+
+import msgspec
+
+from minova import errors
+from minova.api.http.call import Call
+from minova.api.http.structs import Int64
+from minova.api.network import common, security_groups
+from minova.api.network.collaborators import Collaborators
+from minova.api.network.common import Text
+from minova.api.network.security_groups import rule_view
+from minova.api.policies.enforcer import Target
+from minova.db.networks import security_groups as stored
+from minova.objects import security_rules
+from minova.objects.network import SecurityGroupRule
+
+
+class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    security_group_id: Text
+    direction: Literal["ingress", "egress"]
+    ethertype: Literal["IPv4", "IPv6"] | None = None
+    protocol: Text | Int64 | None = None
+    port_range_min: Int64 | None = None
+    port_range_max: Int64 | None = None
+    remote_ip_prefix: Text | None = None
+    remote_group_id: Text | None = None
+    description: Text = ""
+    project_id: Text | None = None
+    tenant_id: Text | None = None
+
+
+class CreateRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    security_group_rule: NewRule
+
+
+class RulesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    limit: Int64 | None = None
+    marker: str | None = None
+    page_reverse: bool = False
+    fields: tuple[str, ...] = ()
+    id: tuple[str, ...] = ()
+    security_group_id: tuple[str, ...] = ()
+    remote_group_id: tuple[str, ...] = ()
+    direction: tuple[str, ...] = ()
+    ethertype: tuple[str, ...] = ()
+    protocol: tuple[str, ...] = ()
+    remote_ip_prefix: tuple[str, ...] = ()
+    description: tuple[str, ...] = ()
+    project_id: tuple[str, ...] = ()
+    tenant_id: tuple[str, ...] = ()
+
+
+def list_rules(api: Collaborators, call: Call) -> dict[str, Any]:
+    query: RulesQuery = call.query
+    names = ("security_group_id", "remote_group_id", "direction", "ethertype", "protocol", "remote_ip_prefix")
+    given = {name: getattr(query, name) for name in (*names, "description")}
+    given |= {"uuid": query.id, "project_id": (*query.project_id, *query.tenant_id)}
+    filters = {name: values for name, values in given.items() if values}
+    if any(len(values) > common.MOST_VALUES for values in filters.values()):
+        raise errors.BadRequest(f"A filter takes {common.MOST_VALUES} values at most.")
+    seen_by = None if call.ctx.is_admin else call.ctx.project_id
+    security_groups.ensure_default(api, call)
+    with api.db.read() as session:
+        return common.listing(
+            api,
+            call,
+            "security_group_rules",
+            lambda page: stored.visible_rules(session, seen_by, filters, page),
+            rule_view,
+        )
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    return common.shown(call, "security_group_rule", rule_view(_find(api, call)))
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: NewRule = call.body.security_group_rule
+    group = security_groups.find(api, call, body.security_group_id)
+    call.require_for(Target(project_id=group.project_id))
+    ethertype = body.ethertype or "IPv4"
+    remote = None if body.remote_group_id is None else security_groups.find(api, call, body.remote_group_id).id
+    rule = SecurityGroupRule(
+        id=str(uuid.uuid4()),
+        security_group_id=group.id,
+        project_id=group.project_id,
+        direction=body.direction,
+        ethertype=ethertype,
+        protocol=security_rules.canonical_protocol(body.protocol, ethertype),
+        port_range_min=body.port_range_min,
+        port_range_max=body.port_range_max,
+        remote_ip_prefix=security_rules.canonical_prefix(body.remote_ip_prefix, ethertype),
+        remote_group_id=remote,
+        description=common.checked_text("description", body.description),
+    )
+    security_rules.check(rule)
+    return {"security_group_rule": rule_view(api.conductor.create_security_group_rule(call.ctx, rule=rule))}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    rule = _find(api, call)
+    call.require_for(Target(project_id=rule.project_id))
+    api.conductor.delete_security_group_rule(call.ctx, rule_id=rule.id)
+
+
+def _find(api: Collaborators, call: Call) -> SecurityGroupRule:
+    """Raises SecurityGroupRuleNotFound also for another project's."""
+    wanted = call.path["security_group_rule_id"]
+    with api.db.read() as session:
+        rule = stored.find_rule(session, common.identifier(wanted))
+    if rule is None or not (call.ctx.is_admin or rule.project_id == call.ctx.project_id):
+        raise errors.SecurityGroupRuleNotFound(f"Security group rule {wanted[:255]} does not exist")
+    return rule

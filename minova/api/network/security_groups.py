@@ -1,0 +1,138 @@
+"""`/v2.0/security-groups`."""
+
+import uuid
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.api.http.call import Call
+from minova.api.network import common
+from minova.api.network.collaborators import Collaborators
+from minova.api.network.common import Text, Unset
+from minova.api.policies.enforcer import Target
+from minova.db.networks import security_groups
+from minova.objects.network import DEFAULT_GROUP, SecurityGroup, SecurityGroupRule
+
+
+class NewSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`stateful`: connections are followed, always."""
+
+    name: Text
+    description: Text = ""
+    stateful: bool = True
+    project_id: Text | None = None
+    tenant_id: Text | None = None
+
+
+class CreateSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    security_group: NewSecurityGroup
+
+
+class SecurityGroupChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Text | Unset = msgspec.UNSET
+    description: Text | Unset = msgspec.UNSET
+
+
+class UpdateSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    security_group: SecurityGroupChanges
+
+
+def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
+    """The default group of the caller's project is made by its first look."""
+    filters = common.filters_of(call.query)
+    filters.pop("admin_state_up", None)
+    seen_by = None if call.ctx.is_admin else call.ctx.project_id
+    ensure_default(api, call)
+    with api.db.read() as session:
+        return common.listing(
+            api, call, "security_groups", lambda page: security_groups.visible(session, seen_by, filters, page), view
+        )
+
+
+def ensure_default(api: Collaborators, call: Call) -> None:
+    with api.db.read() as session:
+        known = security_groups.default_of(session, call.ctx.project_id)
+    if known is None:
+        api.conductor.ensure_default_security_group(call.ctx, project_id=call.ctx.project_id)
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    return common.shown(call, "security_group", view(find(api, call, call.path["security_group_id"])))
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: NewSecurityGroup = call.body.security_group
+    if body.name == DEFAULT_GROUP:
+        raise errors.Conflict("Default security group already exists.")
+    if not body.stateful:
+        raise errors.BadRequest("Invalid input for stateful. Reason: connections are always followed.")
+    group = SecurityGroup(
+        id=str(uuid.uuid4()),
+        name=common.checked_name("security group's", body.name),
+        description=common.checked_text("description", body.description),
+        project_id=common.owner_of(call, body.project_id, body.tenant_id, "create_security_group"),
+    )
+    return {"security_group": view(api.conductor.create_security_group(call.ctx, group=group))}
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    changes = common.given(call.body.security_group)
+    if "name" in changes:
+        common.checked_name("security group's", changes["name"])
+    common.checked_text("description", changes.get("description", ""))
+
+    def attempt() -> SecurityGroup:
+        group = _owned(api, call)
+        if group.is_default and changes.get("name", group.name) != group.name:
+            raise errors.Conflict("Updating default security group not allowed.")
+        return api.conductor.update_security_group(call.ctx, group=msgspec.structs.replace(group, **changes))
+
+    return {"security_group": view(common.change(attempt))}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    group = _owned(api, call)
+    if group.is_default:
+        raise errors.SecurityGroupCannotRemoveDefault("Insufficient rights for removing default security group.")
+    api.conductor.delete_security_group(call.ctx, group_id=group.id)
+
+
+def _owned(api: Collaborators, call: Call) -> SecurityGroup:
+    group = find(api, call, call.path["security_group_id"])
+    call.require_for(Target(project_id=group.project_id))
+    return group
+
+
+def find(api: Collaborators, call: Call, wanted: str) -> SecurityGroup:
+    """Raises SecurityGroupNotFound also for another project's."""
+    with api.db.read() as session:
+        group = security_groups.find(session, common.identifier(wanted))
+    if group is None or not (call.ctx.is_admin or group.project_id == call.ctx.project_id):
+        raise errors.SecurityGroupNotFound(f"Security group {wanted[:255]} does not exist")
+    return group
+
+
+def view(group: SecurityGroup) -> dict[str, Any]:
+    return {
+        **common.standard(group),
+        "stateful": True,
+        "shared": False,
+        "security_group_rules": [rule_view(rule) for rule in group.rules],
+    }
+
+
+def rule_view(rule: SecurityGroupRule) -> dict[str, Any]:
+    return {
+        **common.standard(rule),
+        "security_group_id": rule.security_group_id,
+        "direction": rule.direction,
+        "ethertype": rule.ethertype,
+        "protocol": rule.protocol,
+        "port_range_min": rule.port_range_min,
+        "port_range_max": rule.port_range_max,
+        "remote_ip_prefix": rule.remote_ip_prefix,
+        "normalized_cidr": rule.remote_ip_prefix,
+        "remote_group_id": rule.remote_group_id,
+        "remote_address_group_id": None,
+    }

@@ -1,0 +1,242 @@
+"""`/v2.0/subnets`."""
+
+import ipaddress
+import uuid
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from minova import errors
+from minova.api.http.call import Call
+from minova.api.http.structs import Int64
+from minova.api.network import common, networks
+from minova.api.network.collaborators import Collaborators
+from minova.api.network.common import Text, Unset
+from minova.api.policies.enforcer import Target
+from minova.db.networks import subnets
+from minova.objects import addresses
+from minova.objects.addresses import Block
+from minova.objects.network import HostRoute, Pool, Subnet
+
+# Neutron's.
+MOST_SERVERS, MOST_ROUTES = 5, 20
+AddressText = Annotated[str, msgspec.Meta(max_length=64)]
+# The only way in which guests get the addresses that the database gives them.
+Mode = Literal["dhcpv6-stateful"]
+
+
+class PoolBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    start: AddressText
+    end: AddressText
+
+
+class RouteBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    destination: AddressText
+    nexthop: AddressText
+
+
+class NewSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`gateway_ip` unset: the first address; null: none."""
+
+    network_id: Text
+    ip_version: Literal[4, 6]
+    cidr: AddressText
+    name: Text = ""
+    description: Text = ""
+    gateway_ip: AddressText | Unset | None = msgspec.UNSET
+    allocation_pools: tuple[PoolBody, ...] | None = None
+    enable_dhcp: bool = True
+    dns_nameservers: tuple[AddressText, ...] | None = None
+    host_routes: tuple[RouteBody, ...] | None = None
+    ipv6_address_mode: Mode | None = None
+    ipv6_ra_mode: Mode | None = None
+    project_id: Text | None = None
+    tenant_id: Text | None = None
+
+
+class CreateSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    subnet: NewSubnet
+
+
+class SubnetChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Text | Unset = msgspec.UNSET
+    description: Text | Unset = msgspec.UNSET
+    gateway_ip: AddressText | Unset | None = msgspec.UNSET
+    allocation_pools: tuple[PoolBody, ...] | Unset = msgspec.UNSET
+    enable_dhcp: bool | Unset = msgspec.UNSET
+    dns_nameservers: tuple[AddressText, ...] | Unset = msgspec.UNSET
+    host_routes: tuple[RouteBody, ...] | Unset = msgspec.UNSET
+
+
+class UpdateSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    subnet: SubnetChanges
+
+
+class SubnetsQuery(common.ListQuery, frozen=True, kw_only=True):
+    network_id: tuple[str, ...] = ()
+    ip_version: tuple[Int64, ...] = ()
+    cidr: tuple[str, ...] = ()
+    gateway_ip: tuple[str, ...] = ()
+    enable_dhcp: bool | None = None
+
+
+def list_subnets(api: Collaborators, call: Call) -> dict[str, Any]:
+    query: SubnetsQuery = call.query
+    filters = common.filters_of(
+        query,
+        network_id=query.network_id,
+        ip_version=query.ip_version,
+        cidr=query.cidr,
+        gateway_ip=query.gateway_ip,
+        enable_dhcp=query.enable_dhcp,
+    )
+    filters.pop("admin_state_up", None)
+    seen_by = None if call.ctx.is_admin else call.ctx.project_id
+    with api.db.read() as session:
+        return common.listing(api, call, "subnets", lambda page: subnets.visible(session, seen_by, filters, page), view)
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    return common.shown(call, "subnet", view(find(api, call)))
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    """In a network of the own project: a shared one may be used, not changed."""
+    body: NewSubnet = call.body.subnet
+    network = networks.find(api, call, body.network_id)
+    call.require_for(Target(project_id=network.project_id))
+    block = addresses.parse_cidr(body.cidr, body.ip_version)
+    if body.ip_version == 4 and (body.ipv6_address_mode or body.ipv6_ra_mode):
+        raise errors.BadRequest("Invalid input for ipv6_address_mode. Reason: ip_version is 4.")
+    gateway = _gateway(block, body.gateway_ip)
+    subnet = Subnet(
+        id=str(uuid.uuid4()),
+        network_id=network.id,
+        name=common.checked_name("subnet's", body.name),
+        description=common.checked_text("description", body.description),
+        project_id=common.owner_of(call, body.project_id, body.tenant_id, "create_subnet"),
+        ip_version=body.ip_version,
+        cidr=str(block),
+        gateway_ip=gateway,
+        enable_dhcp=body.enable_dhcp,
+        allocation_pools=_pools(block, body.allocation_pools, gateway),
+        dns_nameservers=_servers(body.dns_nameservers or ()),
+        host_routes=_routes(body.host_routes or (), body.ip_version),
+        ipv6_address_mode=body.ipv6_address_mode,
+        ipv6_ra_mode=body.ipv6_ra_mode,
+    )
+    return {"subnet": view(api.conductor.create_subnet(call.ctx, subnet=subnet, any_range=call.ctx.is_admin))}
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    changes = common.given(call.body.subnet)
+    if "name" in changes:
+        common.checked_name("subnet's", changes["name"])
+    if "description" in changes:
+        common.checked_text("description", changes["description"])
+
+    def attempt() -> Subnet:
+        subnet = _owned(api, call)
+        return api.conductor.update_subnet(call.ctx, subnet=_changed(subnet, changes))
+
+    return {"subnet": view(common.change(attempt))}
+
+
+def _changed(subnet: Subnet, changes: dict[str, Any]) -> Subnet:
+    block = addresses.parse_cidr(subnet.cidr, subnet.ip_version)
+    values = dict(changes)
+    gateway = subnet.gateway_ip
+    if "gateway_ip" in changes:
+        gateway = values["gateway_ip"] = _gateway(block, changes["gateway_ip"])
+    if "allocation_pools" in changes or "gateway_ip" in changes:
+        pools = changes.get("allocation_pools", subnet.allocation_pools)
+        values["allocation_pools"] = _pools(block, pools, gateway)
+    if "dns_nameservers" in changes:
+        values["dns_nameservers"] = _servers(changes["dns_nameservers"])
+    if "host_routes" in changes:
+        values["host_routes"] = _routes(changes["host_routes"], subnet.ip_version)
+    return msgspec.structs.replace(subnet, **values)
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    api.conductor.delete_subnet(call.ctx, subnet_id=_owned(api, call).id)
+
+
+def _gateway(block: Block, requested: str | Unset | None) -> str | None:
+    if isinstance(requested, Unset):
+        return addresses.default_gateway(block)
+    return None if requested is None else addresses.check_gateway(block, requested)
+
+
+def _pools(
+    block: Block, requested: tuple[PoolBody, ...] | tuple[Pool, ...] | None, gateway: str | None
+) -> tuple[Pool, ...]:
+    if requested is None:
+        return addresses.default_pools(block, gateway)
+    return addresses.check_pools(block, [Pool(start=pool.start, end=pool.end) for pool in requested], gateway)
+
+
+def _servers(requested: tuple[str, ...]) -> tuple[str, ...]:
+    if len(requested) > MOST_SERVERS:
+        raise errors.BadRequest(f"Invalid input for dns_nameservers. Reason: there may be {MOST_SERVERS}.")
+    servers = tuple(str(addresses.parse_address("dns_nameservers", text)) for text in requested)
+    if len(set(servers)) < len(servers):
+        raise errors.BadRequest("Invalid input for dns_nameservers. Reason: one stands there twice.")
+    return servers
+
+
+def _routes(requested: tuple[RouteBody, ...], ip_version: int) -> tuple[HostRoute, ...]:
+    if len(requested) > MOST_ROUTES:
+        raise errors.BadRequest(f"Invalid input for host_routes. Reason: there may be {MOST_ROUTES}.")
+    return tuple(_route(route, ip_version) for route in requested)
+
+
+def _route(route: RouteBody, ip_version: int) -> HostRoute:
+    nexthop = addresses.parse_address("host_routes", route.nexthop, ip_version)
+    try:
+        destination = ipaddress.ip_network(route.destination)
+    except ValueError:
+        destination = None
+    if destination is None or destination.version != ip_version:
+        raise errors.BadRequest(
+            f"Invalid input for host_routes. Reason: '{route.destination}' is not an IPv{ip_version} range."
+        )
+    return HostRoute(destination=str(destination), nexthop=str(nexthop))
+
+
+def _owned(api: Collaborators, call: Call) -> Subnet:
+    subnet = find(api, call)
+    call.require_for(Target(project_id=subnet.project_id))
+    return subnet
+
+
+def find(api: Collaborators, call: Call) -> Subnet:
+    """Raises SubnetNotFound also for one of a network that the caller may not see."""
+    wanted = call.path["subnet_id"]
+    with api.db.read() as session:
+        subnet = subnets.find(session, common.identifier(wanted))
+    if subnet is not None and subnet.project_id != call.ctx.project_id:
+        try:
+            networks.find(api, call, subnet.network_id)
+        except errors.NetworkNotFound:
+            subnet = None
+    if subnet is None:
+        raise errors.SubnetNotFound(f"Subnet {wanted[:255]} could not be found.")
+    return subnet
+
+
+def view(subnet: Subnet) -> dict[str, Any]:
+    return {
+        **common.standard(subnet),
+        "network_id": subnet.network_id,
+        "ip_version": subnet.ip_version,
+        "cidr": subnet.cidr,
+        "gateway_ip": subnet.gateway_ip,
+        "enable_dhcp": subnet.enable_dhcp,
+        "allocation_pools": subnet.allocation_pools,
+        "dns_nameservers": subnet.dns_nameservers,
+        "host_routes": subnet.host_routes,
+        "ipv6_address_mode": subnet.ipv6_address_mode,
+        "ipv6_ra_mode": subnet.ipv6_ra_mode,
+        "subnetpool_id": None,
+    }

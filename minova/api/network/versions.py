@@ -1,0 +1,57 @@
+"""What clients read before they begin: the version, the resources, and the extensions that are served."""
+
+from typing import Any
+
+from minova import errors
+from minova.api.http.call import Call
+
+RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule")
+# (alias, name, what it adds). Only what is served whole stands here.
+EXTENSIONS = (
+    ("allowed-address-pairs", "Allowed Address Pairs", "Adds addresses from which a port may send beside its own."),
+    ("external-net", "Neutron external network", "Adds router:external to networks."),
+    ("net-mtu", "Network MTU", "Shows the MTU of networks."),
+    ("net-mtu-writable", "Network MTU (writable)", "The MTU of a network can be set."),
+    ("pagination", "Pagination support", "Listings take limit, marker and page_reverse."),
+    ("project-id", "project_id field enabled", "Resources have project_id beside tenant_id."),
+    ("provider", "Provider Network", "Administrators choose how a network is made on hosts."),
+    ("security-group", "security-group", "Security groups and their rules."),
+    ("standard-attr-description", "standard-attr-description", "Adds descriptions."),
+    ("standard-attr-revisions", "Resource revision numbers", "Adds a number that grows with each change."),
+    ("standard-attr-timestamp", "Resource timestamps", "Adds created_at and updated_at."),
+)
+_UPDATED = "2026-11-22T00:00:00-00:00"
+
+
+def versions(_: Any, call: Call) -> dict[str, Any]:
+    links = [{"rel": "self", "href": call.url("/v2.0/")}]
+    return {"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]}
+
+
+def resources(_: Any, call: Call) -> dict[str, Any]:
+    return {
+        "resources": [
+            {
+                "name": name,
+                "collection": f"{name}s",
+                "links": [{"rel": "self", "href": call.url(f"/v2.0/{name.replace('_', '-')}s")}],
+            }
+            for name in RESOURCES
+        ]
+    }
+
+
+def list_extensions(_: Any, call: Call) -> dict[str, Any]:
+    return {"extensions": [_view(*extension) for extension in EXTENSIONS]}
+
+
+def show_extension(_: Any, call: Call) -> dict[str, Any]:
+    wanted = call.path["alias"]
+    for extension in EXTENSIONS:
+        if extension[0] == wanted:
+            return {"extension": _view(*extension)}
+    raise errors.NotFound(f"Extension with alias {wanted[:255]} does not exist")
+
+
+def _view(alias: str, name: str, description: str) -> dict[str, Any]:
+    return {"alias": alias, "name": name, "description": description, "updated": _UPDATED, "links": []}

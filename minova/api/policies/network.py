@@ -1,0 +1,51 @@
+"""Policies of the Network API. Names and defaults are Neutron's. Those with an attribute behind a colon are of requests that set it.
+
+`create_port:fixed_ips...` and `create_port:mac_address` are about the project of the port's network.
+"""
+
+from minova.api.policies.base import ADMIN, EVERY_USER, MEMBER, READER, Rule, rules
+
+_PROVIDER = ("provider:network_type", "provider:physical_network", "provider:segmentation_id")
+
+RULES: tuple[Rule, ...] = rules(
+    "",
+    ("get_extension", EVERY_USER, "List the extensions of the Network API."),
+    ("create_network", MEMBER, "Create a network."),
+    ("create_network:shared", ADMIN, "Create a network that every project may use."),
+    ("create_network:router:external", ADMIN, "Create a network that every project sees."),
+    *((f"create_network:{name}", ADMIN, f"Choose {name} of a new network.") for name in _PROVIDER),
+    ("get_network", READER, "Show and list networks."),
+    *((f"get_network:{name}", ADMIN, f"See {name} of networks.") for name in _PROVIDER),
+    ("update_network", MEMBER, "Change a network."),
+    ("update_network:shared", ADMIN, "Let every project use a network, or no longer."),
+    ("update_network:router:external", ADMIN, "Let every project see a network, or no longer."),
+    ("delete_network", MEMBER, "Delete a network."),
+    ("create_subnet", MEMBER, "Create a subnet of an own network."),
+    ("get_subnet", READER, "Show and list subnets."),
+    ("update_subnet", MEMBER, "Change a subnet."),
+    ("delete_subnet", MEMBER, "Delete a subnet."),
+    ("create_port", MEMBER, "Create a port."),
+    ("create_port:mac_address", MEMBER, "Choose the MAC address of a new port, on an own network."),
+    ("create_port:fixed_ips:ip_address", MEMBER, "Choose the addresses of a new port, on an own network."),
+    ("create_port:fixed_ips:subnet_id", MEMBER, "Choose the subnets of a new port, on an own network."),
+    ("create_port:binding:host_id", ADMIN, "Name the host of a new port."),
+    ("get_port", READER, "Show and list ports."),
+    ("get_port:binding:host_id", ADMIN, "See the hosts of ports."),
+    ("update_port", MEMBER, "Change a port."),
+    ("update_port:mac_address", ADMIN, "Change the MAC address of a port."),
+    ("update_port:fixed_ips:ip_address", MEMBER, "Choose other addresses of a port, on an own network."),
+    ("update_port:fixed_ips:subnet_id", MEMBER, "Choose other subnets of a port, on an own network."),
+    ("update_port:binding:host_id", ADMIN, "Name another host of a port."),
+    ("delete_port", MEMBER, "Delete a port."),
+    ("create_port:port_security_enabled", MEMBER, "Choose whether a new port is secured, on an own network."),
+    ("create_port:allowed_address_pairs", MEMBER, "Let a new port send from other addresses, on an own network."),
+    ("update_port:port_security_enabled", MEMBER, "Choose whether a port is secured, on an own network."),
+    ("update_port:allowed_address_pairs", MEMBER, "Let a port send from other addresses, on an own network."),
+    ("create_security_group", MEMBER, "Create a security group."),
+    ("get_security_group", READER, "Show and list security groups."),
+    ("update_security_group", MEMBER, "Change a security group."),
+    ("delete_security_group", MEMBER, "Delete a security group."),
+    ("create_security_group_rule", MEMBER, "Create a rule of an own security group."),
+    ("get_security_group_rule", READER, "Show and list rules of security groups."),
+    ("delete_security_group_rule", MEMBER, "Delete a rule of a security group."),
+)

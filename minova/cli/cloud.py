@@ -1,0 +1,100 @@
+"""A cloud of clouds.yaml or of OS_* variables: its login, its token, and where its catalog has minova's APIs. All of it is openstacksdk's."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import openstack.config
+from keystoneauth1 import exceptions as keystone_errors
+from openstack.exceptions import ConfigException
+
+from minova.cli.error_text import innermost_reason
+from minova.cli.errors import ApiError, CliError, Unreachable, UsageError
+
+# The prefix of the paths in the client -> the service's type, and what of the path follows its endpoint.
+_SERVICES = (("/network/", "network", len("/network")), ("/v2/", "image", 0), ("/", "compute", 0))
+_VERSION = re.compile(r"/v2(\.\d+)?(/[^/]+)?$")
+
+
+class Cloud:
+    """`name` None: of OS_CLOUD, or of the other variables alone.
+
+    Raises UsageError for a cloud that there is not or that lacks something, ApiError if Keystone refuses the login, Unreachable if it
+    does not answer.
+    """
+
+    def __init__(self, name: str | None) -> None:
+        self._endpoints: dict[str, str] = {}
+        with self._errors("clouds.yaml"):
+            config = openstack.config.OpenStackConfig()
+            named = name or os.environ.get("OS_CLOUD")
+            # openstacksdk has names of its own for what stands in no file.
+            known = sorted(set(config.get_cloud_names()) - {"defaults", "envvars"})
+            if named and named not in known:
+                raise UsageError(f"There is no cloud {named} in clouds.yaml; it has {', '.join(known) or 'none'}.")
+            self._region: Any = config.get_one(cloud=named)
+            self._session = self._region.get_session()
+        verify, cert = self._region.get_requests_verify_args()
+        self.verify = verify is not False
+        self.cacert = verify if isinstance(verify, str) else None
+        # A certificate of the user's own: one file, or its file and that of its key.
+        self.cert_file: str | None
+        self.key_file: str | None
+        self.cert_file, self.key_file = cert if isinstance(cert, tuple) else (cert, None)
+
+    @property
+    def user(self) -> str:
+        auth = self._region.config.get("auth", {})
+        return str(
+            auth.get("username") or auth.get("application_credential_id") or auth.get("user_id") or "of the token"
+        )
+
+    @property
+    def auth_url(self) -> str:
+        auth = self._region.config.get("auth", {})
+        return str(auth.get("auth_url") or auth.get("endpoint") or "Keystone")
+
+    def headers(self) -> dict[str, str]:
+        """What shows who asks; with a new token when the old one is about to expire."""
+        with self._errors(self.auth_url):
+            return dict(self._session.get_auth_headers() or {})
+
+    def url(self, path: str) -> str:
+        """The address of a path of `minova.cli.client`."""
+        for prefix, kind, rest in _SERVICES:
+            if path.startswith(prefix):
+                return self._endpoint(kind) + path[rest:]
+        raise ValueError(path)
+
+    def _endpoint(self, kind: str) -> str:
+        """Without the version, and without the project that may follow it."""
+        if kind not in self._endpoints:
+            with self._errors(self.auth_url):
+                endpoint = self._region.get_session_endpoint(kind)
+            if not endpoint:
+                region = self._region.get_region_name(kind)
+                where = f" of region {region}" if region else ""
+                raise CliError(
+                    f"The catalog of {self.auth_url} has no {kind} endpoint{where}: ask its administrator for `openstack endpoint create`, "
+                    f"or set {kind}_endpoint_override in clouds.yaml."
+                )
+            self._endpoints[kind] = _VERSION.sub("", endpoint.rstrip("/"))
+        return self._endpoints[kind]
+
+    @contextmanager
+    def _errors(self, where: str) -> Iterator[None]:
+        """Makes of a library's error a line for people."""
+        try:
+            yield
+        except (ConfigException, keystone_errors.AuthPluginException) as error:
+            raise UsageError(f"The cloud of clouds.yaml or OS_* cannot be used: {error}") from error
+        except (keystone_errors.Unauthorized, keystone_errors.Forbidden) as error:
+            raise ApiError(error.http_status, f"{where} refused user {self.user}: {error.message}") from error
+        except keystone_errors.SSLError as error:
+            raise Unreachable(
+                f"Cannot speak TLS with {where}: {innermost_reason(error.__context__ or error)}. `cacert` in clouds.yaml or OS_CACERT names the certificates to trust."
+            ) from error
+        except keystone_errors.ClientException as error:
+            raise Unreachable(f"Cannot use {where}: {innermost_reason(error.__context__ or error)}.") from error

@@ -1,0 +1,180 @@
+"""`minova keypair create|list|show|delete`: keys that servers are given, with which their user logs in."""
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from minova.cli.base import Command, Lister, ShowOne
+from minova.cli.client import COMPUTE, Client, Json, part
+from minova.cli.errors import ApiError, CliError
+from minova.cli.parser import positive
+
+KEYPAIRS = f"{COMPUTE}/os-keypairs"
+COLUMNS = ("Name", "Fingerprint", "Type")
+Shown = tuple[Sequence[str], Iterable[Any]]
+
+
+class KeypairCreate(ShowOne):
+    """Create a key pair, or import a public key."""
+
+    _description = """Create a key pair, or import a public key. Without --public-key a new Ed25519 key is made here: the private key is printed,
+or saved in the file that --private-key names, and is not sent to the cloud. A new key of type x509 is made by the cloud."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME", help="letters, digits, spaces, - and _")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--public-key", metavar="FILE", help="the public key to import")
+        group.add_argument(
+            "--private-key", metavar="FILE", help="where to save the new private key (default: print it)"
+        )
+        parser.add_argument("--type", choices=("ssh", "x509"), default="ssh", help="default: ssh")
+        parser.add_argument("--user", metavar="USER", help="whose it is to be (administrators)")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        asked: Json = {"name": parsed_args.name, "type": parsed_args.type}
+        if parsed_args.user:
+            asked["user_id"] = parsed_args.user
+        if parsed_args.public_key:
+            asked["public_key"] = _read(parsed_args.public_key)
+            return self._shown(_create(self.client, asked))
+        private_key = None
+        if parsed_args.type == "ssh":
+            private_key, asked["public_key"] = _new_key()
+        if parsed_args.private_key is None:
+            made = _create(self.client, asked)
+            self.app.stdout.write(private_key or made["private_key"])
+            return (), ()
+        return self._shown(_create_and_save(self.client, asked, private_key, Path(parsed_args.private_key)))
+
+    def _shown(self, made: Json) -> Shown:
+        names = ("fingerprint", "name", "type", "user_id")
+        return names, [made.get(name) for name in names]
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any) -> int:
+        """Nothing beside a private key that was printed."""
+        return super().produce_output(parsed_args, column_names, data) if column_names else 0
+
+
+class KeypairList(Lister):
+    """List key pairs."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--user", metavar="USER", help="of another user (administrators)")
+        parser.add_argument("--limit", type=positive, metavar="N", help="at most N of them (default: all)")
+        parser.add_argument("--marker", metavar="NAME", help="those that come after this one")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        options = {"user_id": parsed_args.user, "marker": parsed_args.marker}
+        chosen = {name: value for name, value in options.items() if value}
+        pages = self.client.pages(KEYPAIRS, "keypairs", limit=parsed_args.limit, **chosen)
+        every = (each["keypair"] for each in pages)
+        return COLUMNS, [(each["name"], each["fingerprint"], each.get("type", "ssh")) for each in every]
+
+
+class KeypairShow(ShowOne):
+    """Show a key pair."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("--public-key", action="store_true", help="print the public key and nothing else")
+        parser.add_argument("--user", metavar="USER", help="of another user (administrators)")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        query = {"user_id": parsed_args.user} if parsed_args.user else {}
+        keypair = self.client.get(_path(parsed_args.name), **query)["keypair"]
+        if parsed_args.public_key:
+            self.app.stdout.write(f"{keypair['public_key'].rstrip()}\n")
+            return (), ()
+        fields = {
+            "created_at": keypair["created_at"],
+            "fingerprint": keypair["fingerprint"],
+            "id": keypair["id"],
+            "is_deleted": keypair["deleted"],
+            "name": keypair["name"],
+            "type": keypair.get("type", "ssh"),
+            "user_id": keypair["user_id"],
+        }
+        return tuple(fields), [*fields.values()]
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any) -> int:
+        """Nothing beside a public key that was printed."""
+        return super().produce_output(parsed_args, column_names, data) if column_names else 0
+
+
+class KeypairDelete(Command):
+    """Delete key pairs; servers that were created with them keep the public key."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "names", nargs="+", metavar="NAME", help="each that there is goes, whatever becomes of others"
+        )
+        parser.add_argument("--user", metavar="USER", help="of another user (administrators)")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        query = {"user_id": parsed_args.user} if parsed_args.user else {}
+        failed = []
+        for name in dict.fromkeys(parsed_args.names):
+            try:
+                self.client.delete(_path(name, **query))
+            except ApiError as error:
+                failed.append(f"{name}: {error}")
+        if failed:
+            raise CliError("\n".join(failed))
+
+
+def _path(name: str, **query: str) -> str:
+    path = f"{KEYPAIRS}/{part(name)}"
+    return f"{path}?user_id={part(query['user_id'])}" if query else path
+
+
+def _create(client: Client, asked: Json) -> Json:
+    return dict(client.post(KEYPAIRS, {"keypair": asked})["keypair"])
+
+
+def _create_and_save(client: Client, asked: Json, private_key: str | None, path: Path) -> Json:
+    """The file is made first, and only for its user: a key that cannot be saved is of no use."""
+    try:
+        handle = os.open(path.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise CliError(f"The private key cannot be saved in {path}: {error.strerror}.") from None
+    try:
+        with os.fdopen(handle, "w") as file:
+            made = _create(client, asked)
+            file.write(private_key or made["private_key"])
+    except BaseException:
+        with suppress(OSError):
+            path.expanduser().unlink()
+        raise
+    return made
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise CliError(f"Cannot read the public key {path}: {reason}.") from None
+
+
+def _new_key() -> tuple[str, str]:
+    """Private and public."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - other commands start faster without
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return private.decode(), public.decode()

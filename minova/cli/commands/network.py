@@ -1,0 +1,107 @@
+"""`minova network create|list|show|delete`."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minova.cli import find
+from minova.cli.base import Command, Lister, ShowOne
+from minova.cli.client import NETWORK, Json, part
+from minova.cli.output.columns import Words
+
+NETWORKS = f"{NETWORK}/networks"
+Shown = tuple[Sequence[str], Iterable[Any]]
+
+
+class NetworkCreate(ShowOne):
+    """Create a network."""
+
+    _description = """Create a network. Its addresses are those of its subnets (subnet create).
+Without --provider-network-type it is local: each host has the network, and translates its addresses."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("--description", metavar="TEXT")
+        parser.add_argument("--mtu", type=int, metavar="BYTES")
+        parser.add_argument("--share", action="store_true", help="every project may use it (administrators)")
+        parser.add_argument("--external", action="store_true", help="every project sees it (administrators)")
+        parser.add_argument("--provider-network-type", metavar="TYPE", help="local, flat or vlan (administrators)")
+        parser.add_argument("--provider-physical-network", metavar="NAME", help="whose bridges hosts have")
+        parser.add_argument("--provider-segment", type=int, metavar="VLAN", help="the VLAN tag")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        network: Json = {
+            "name": parsed_args.name,
+            "description": parsed_args.description,
+            "mtu": parsed_args.mtu,
+            "shared": parsed_args.share or None,
+            "router:external": parsed_args.external or None,
+            "provider:network_type": parsed_args.provider_network_type,
+            "provider:physical_network": parsed_args.provider_physical_network,
+            "provider:segmentation_id": parsed_args.provider_segment,
+        }
+        made = self.client.post(NETWORKS, {"network": without_none(network)})["network"]
+        return self.dict2columns(fields(made))
+
+
+class NetworkList(Lister):
+    """List networks."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--long", action="store_true", help="also project, state and kind")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        columns = ["ID", "Name", "Subnets"]
+        names = ["id", "name", "subnets"]
+        if parsed_args.long:
+            columns += ["Status", "Project", "State", "Shared", "Network Type", "Router Type"]
+            names += ["status", "project_id", "admin_state_up", "shared", "provider:network_type", "router:external"]
+        rows = [fields(network) for network in self.client.pages(NETWORKS, "networks")]
+        return columns, [tuple(shown(row, name) for name in names) for row in rows]
+
+
+def shown(row: dict[str, Any], name: str) -> Any:
+    """In the words of OpenStack's client."""
+    if name == "admin_state_up":
+        return "UP" if row[name] else "DOWN"
+    if name == "router:external":
+        return "External" if row[name] else "Internal"
+    return row.get(name)
+
+
+class NetworkShow(ShowOne):
+    """Show a network."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("network", metavar="NETWORK", help="name or ID")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        return self.dict2columns(fields(find.network(self.client, parsed_args.network)))
+
+
+class NetworkDelete(Command):
+    """Delete networks with their subnets. A network with ports stays."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("networks", nargs="+", metavar="NETWORK", help="name or ID; if one is unknown, none goes")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        networks = {found["id"] for found in [find.network(self.client, name) for name in parsed_args.networks]}
+        for identity in sorted(networks):
+            self.client.delete(f"{NETWORKS}/{part(identity)}")
+
+
+def without_none(document: Json) -> Json:
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def fields(network: Json) -> dict[str, Any]:
+    return {**network, "subnets": Words(network.get("subnets") or [])}

@@ -1,0 +1,157 @@
+"""`minova port create|list|show|delete`: the places of servers on networks."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minova.cli import find
+from minova.cli.base import Command, Lister, ShowOne
+from minova.cli.client import NETWORK, Client, Json, part
+from minova.cli.commands.network import without_none
+from minova.cli.errors import UsageError
+from minova.cli.output.columns import Words
+
+PORTS = f"{NETWORK}/ports"
+Shown = tuple[Sequence[str], Iterable[Any]]
+
+
+class PortCreate(ShowOne):
+    """Create a port."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("--network", required=True, metavar="NETWORK", help="name or ID")
+        parser.add_argument(
+            "--fixed-ip",
+            action="append",
+            type=fixed_ip,
+            metavar="subnet=SUBNET,ip-address=ADDRESS",
+            help="an address, or the next free one of a subnet; may be repeated (default: one of each IP version)",
+        )
+        parser.add_argument("--no-fixed-ip", action="store_true", help="no address")
+        groups = parser.add_mutually_exclusive_group()
+        groups.add_argument(
+            "--security-group",
+            dest="security_groups",
+            action="append",
+            metavar="GROUP",
+            help="name or ID; may be repeated (default: the project's group default)",
+        )
+        groups.add_argument("--no-security-group", action="store_const", dest="security_groups", const=[])
+        parser.add_argument("--disable-port-security", action="store_true", help="the guest may send from any address")
+        parser.add_argument(
+            "--allowed-address",
+            type=address_pair,
+            action="append",
+            metavar="ip-address=ADDRESS[,mac-address=MAC]",
+            help="from which the guest may send beside its own; may be repeated",
+        )
+        parser.add_argument("--mac-address", metavar="MAC")
+        parser.add_argument("--device", metavar="ID")
+        parser.add_argument("--device-owner", metavar="OWNER")
+        parser.add_argument("--description", metavar="TEXT")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        fixed_ips = [named(self.client, wanted) for wanted in parsed_args.fixed_ip or []]
+        groups = parsed_args.security_groups
+        if groups:
+            groups = [find.security_group(self.client, name)["id"] for name in groups]
+        elif parsed_args.disable_port_security:
+            groups = []
+        port: Json = {
+            "name": parsed_args.name,
+            "network_id": find.network(self.client, parsed_args.network)["id"],
+            "description": parsed_args.description,
+            "mac_address": parsed_args.mac_address,
+            "device_id": parsed_args.device,
+            "device_owner": parsed_args.device_owner,
+            "fixed_ips": [] if parsed_args.no_fixed_ip else fixed_ips or None,
+            "security_groups": groups,
+            "port_security_enabled": False if parsed_args.disable_port_security else None,
+            "allowed_address_pairs": parsed_args.allowed_address,
+        }
+        made = self.client.post(PORTS, {"port": without_none(port)})["port"]
+        return self.dict2columns(fields(made))
+
+
+class PortList(Lister):
+    """List ports with their addresses."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--network", metavar="NETWORK", help="only of this one; name or ID")
+        parser.add_argument("--device-owner", metavar="OWNER")
+        parser.add_argument("--long", action="store_true", help="also whose they are")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        columns = ["ID", "Name", "MAC Address", "Fixed IP Addresses", "Status"]
+        names = ["id", "name", "mac_address", "fixed_ips", "status"]
+        if parsed_args.long:
+            columns += ["Network", "Device", "Device Owner", "Project"]
+            names += ["network_id", "device_id", "device_owner", "project_id"]
+        network = find.network(self.client, parsed_args.network)["id"] if parsed_args.network else None
+        pages = self.client.pages(PORTS, "ports", network_id=network, device_owner=parsed_args.device_owner)
+        rows = [fields(port) for port in pages]
+        return columns, [tuple(row[name] for name in names) for row in rows]
+
+
+class PortShow(ShowOne):
+    """Show a port."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("port", metavar="PORT", help="name or ID")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        return self.dict2columns(fields(find.port(self.client, parsed_args.port)))
+
+
+class PortDelete(Command):
+    """Delete ports; their addresses are free again."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("ports", nargs="+", metavar="PORT", help="name or ID; if one is unknown, none goes")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        ports = {found["id"] for found in [find.port(self.client, name) for name in parsed_args.ports]}
+        for identity in sorted(ports):
+            self.client.delete(f"{PORTS}/{part(identity)}")
+
+
+def fixed_ip(text: str) -> dict[str, str]:
+    """`subnet=SUBNET,ip-address=ADDRESS`, as OpenStack's client takes it; one of them suffices."""
+    pairs = dict(pair.partition("=")[::2] for pair in text.split(","))
+    if not pairs or not pairs.keys() <= {"subnet", "ip-address"}:
+        raise UsageError(f"'{text}' is not an address such as subnet=NAME,ip-address=192.0.2.10.")
+    return pairs
+
+
+def address_pair(text: str) -> dict[str, str]:
+    pairs = dict(pair.partition("=")[::2] for pair in text.split(","))
+    if "ip-address" not in pairs or not pairs.keys() <= {"ip-address", "mac-address"}:
+        raise UsageError(f"'{text}' is not an address such as ip-address=192.0.2.10.")
+    return {name.replace("-", "_"): value for name, value in pairs.items()}
+
+
+def named(client: Client, wanted: dict[str, str]) -> Json:
+    request: Json = {}
+    if "subnet" in wanted:
+        request["subnet_id"] = find.subnet(client, wanted["subnet"])["id"]
+    if "ip-address" in wanted:
+        request["ip_address"] = wanted["ip-address"]
+    return request
+
+
+def fields(port: Json) -> dict[str, Any]:
+    addresses = [f"ip_address='{one['ip_address']}', subnet_id='{one['subnet_id']}'" for one in port["fixed_ips"]]
+    pairs = [
+        f"ip_address='{one['ip_address']}', mac_address='{one['mac_address']}'" for one in port["allowed_address_pairs"]
+    ]
+    lists = {"fixed_ips": Words(addresses), "security_groups": Words(port["security_groups"])}
+    return {**port, **lists, "allowed_address_pairs": Words(pairs)}

@@ -1,0 +1,111 @@
+"""`minova server image create`, `minova server backup create`: images of a server."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minova.cli import find
+from minova.cli.base import ShowOne
+from minova.cli.client import COMPUTE, IMAGE, Json, part
+from minova.cli.commands.image import fields
+from minova.cli.errors import ApiError, CliError
+from minova.cli.output.columns import printable
+from minova.cli.parser import key_value, positive, seconds
+from minova.cli.wait import Gone, Progress, TimedOut, failed_action, pauses, wait_for_status
+
+
+class ServerImageCreate(ShowOne):
+    """Make an image of a server's root disk. The guest runs on."""
+
+    key = "createImage"
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", metavar="SERVER", help="name or ID")
+        parser.add_argument("--name", metavar="IMAGE", help="name of the image (default: the server's)")
+        self.add_options(parser)
+        parser.add_argument("--wait", action="store_true", help="until the image is active")
+        parser.add_argument(
+            "--timeout", type=seconds, default=1800.0, metavar="SECONDS", help="how long --wait waits (default: 1800)"
+        )
+        return parser
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--property",
+            action="append",
+            type=key_value,
+            default=[],
+            metavar="KEY=VALUE",
+            help="of the image; repeatable",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        server = find.server(self.client, parsed_args.server)
+        arguments = {"name": parsed_args.name or server["name"], **self.arguments(parsed_args)}
+        path = f"{COMPUTE}/servers/{part(server['id'])}/action"
+        image_id = self.client.post_to_make(path, {self.key: arguments})
+        if parsed_args.wait:
+            self._wait(server, image_id, parsed_args.timeout)
+        return self.dict2columns(fields(self.client.get(f"{IMAGE}/images/{part(image_id)}")))
+
+    def arguments(self, parsed_args: argparse.Namespace) -> Json:
+        """What stands beside the name."""
+        return {"metadata": dict(parsed_args.property)} if parsed_args.property else {}
+
+    def _wait(self, server: Json, image_id: str, timeout: float) -> None:
+        """The server's states are shown; the image's status says how it ended."""
+        progress, deadline = Progress.on(sys.stderr), time.monotonic() + timeout
+        last = server
+        try:
+            last = wait_for_status(self.client, server, progress, timeout)
+        except Gone:
+            pass  # whether the image was complete before, its record says
+        except TimedOut as late:
+            raise CliError(f"Waited {timeout:g} s: {late}. The request is still in progress.") from None
+        except KeyboardInterrupt:
+            print("\nStopped waiting: the request is still in progress.", file=sys.stderr)
+            raise
+        for pause in pauses():
+            status = self._status(image_id)
+            if status == "active":
+                return
+            if status not in {"queued", "saving"} or time.monotonic() >= deadline:
+                raise CliError(failed_action(last, "made into an image", self._reason(server)))
+            time.sleep(pause)
+
+    def _status(self, image_id: str) -> str | None:
+        try:
+            return str(self.client.get(f"{IMAGE}/images/{part(image_id)}")["status"])
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _reason(self, server: Json) -> str | None:
+        try:
+            listed = self.client.get(f"{COMPUTE}/servers/{part(server['id'])}/os-instance-actions")["instanceActions"]
+        except ApiError:
+            return None
+        newest: Json = listed[0] if listed else {}
+        message = newest.get("message")
+        return printable(message) if newest.get("action") == self.key and message else "the image was deleted"
+
+
+class ServerBackupCreate(ServerImageCreate):
+    """Back a server up into an image. Of its type the newest backups stay, and older ones are removed."""
+
+    key = "createBackup"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--type", default="", help="such as daily or weekly; each is rotated for itself (default: empty)"
+        )
+        parser.add_argument(
+            "--rotate", type=positive, default=1, metavar="N", help="how many backups of the type stay (default: 1)"
+        )
+
+    def arguments(self, parsed_args: argparse.Namespace) -> Json:
+        return {"backup_type": parsed_args.type, "rotation": parsed_args.rotate}

@@ -1,0 +1,26 @@
+"""minova-consoleproxy: between browsers or terminals and the consoles of guests."""
+
+import threading
+from collections.abc import Sequence
+from typing import NoReturn
+
+from oslo_config import cfg
+
+from minova.cmd import clients
+from minova.cmd.launch import launch
+from minova.consoleproxy.server import ConsoleProxy
+from minova.rpc import Rpc
+from minova.service import Running
+
+
+def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> ConsoleProxy:
+    tries = clients.TOLD_AFTER_TRIES
+    return ConsoleProxy(conf, clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries))
+
+
+def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+    return [compose(conf, Rpc(conf))]
+
+
+def main() -> NoReturn:
+    launch("minova-consoleproxy", alone)

@@ -1,0 +1,103 @@
+"""The network `default` of minova-standalone: shared, with a subnet, DHCP and its host's way out."""
+
+import ipaddress
+import logging
+import uuid
+from collections.abc import Iterator
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.context import service_context
+from minova.contracts.conductor import ConductorApi
+from minova.objects import addresses
+from minova.objects.network import Network, Subnet
+from minova.objects.vif import Vif, VifSubnet
+from minova.virt.libvirt.networking.host_routes import overlapping, ranges_in_use
+
+LOG = logging.getLogger(__name__)
+NAME = "default"
+# Its owner where the auth strategy is noauth2 or http_basic; every project uses it.
+PROJECT = "admin"
+# Seldom used elsewhere. The first one to which the host has no route is taken.
+_BLOCKS = ("172.30.0.0/20", "192.168.224.0/20", "10.222.0.0/20")
+_PREFIX = 24
+
+
+class DefaultNetwork:
+    def __init__(self, conf: cfg.ConfigOpts, conductor: ConductorApi) -> None:
+        self._conf = conf
+        self._conductor = conductor
+
+    def make(self) -> None:
+        """Where it cannot be made, that is said in the log. Idempotent: its ids follow from the state folder."""
+        wanted = str(self._conf.networks.default_subnet)
+        if wanted == "none":
+            return
+        try:
+            self._make(wanted)
+        except errors.MinovaError as error:
+            LOG.warning(
+                "There is no network `default`, and servers have no interface until a network is made "
+                "(minova network create --share, minova subnet create): %s",
+                error,
+            )
+
+    def _make(self, wanted: str) -> None:
+        block = self._block(wanted)
+        network = Network(id=self._id("network"), name=NAME, project_id=PROJECT, shared=True)
+        gateway = addresses.default_gateway(block)
+        subnet = Subnet(
+            id=self._id("subnet"),
+            network_id=network.id,
+            name=NAME,
+            project_id=PROJECT,
+            ip_version=block.version,
+            cidr=str(block),
+            gateway_ip=gateway,
+            allocation_pools=addresses.default_pools(block, gateway),
+        )
+        self._try_out(network, subnet)
+        ctx = service_context()
+        try:
+            self._conductor.create_network(ctx, network=network)
+        except errors.SegmentInUse:  # made before a crash
+            LOG.info("Network `default` is there already")
+        try:
+            self._conductor.create_subnet(ctx, subnet=subnet, any_range=True)
+        except errors.OverlappingSubnets:
+            LOG.info("The range of network `default` is there already")
+        LOG.info("Servers without --network are on network `default`, %s", block)
+
+    def _id(self, kind: str) -> str:
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:default:{kind}:{self._conf.host}:{self._conf.state_path}"))
+
+    def _block(self, wanted: str) -> addresses.Block:
+        """HardwareNotOffered: the host has routes to all ranges. BadRequest: the configured one is none."""
+        in_use = ranges_in_use()
+        if wanted != "auto":
+            return addresses.parse_cidr(wanted, 4)
+        for block in self._candidates():
+            if overlapping(str(block), in_use) is None:
+                return block
+        raise errors.HardwareNotOffered(
+            "this host has routes to each range that it could have: name one in [networks] default_subnet"
+        )
+
+    def _candidates(self) -> Iterator[addresses.Block]:
+        for text in self._conf.networks.local_ranges or _BLOCKS:
+            block = ipaddress.ip_network(text)
+            if block.version == 4:
+                yield from block.subnets(new_prefix=max(_PREFIX, block.prefixlen))
+
+    def _try_out(self, network: Network, subnet: Subnet) -> None:
+        """HypervisorUnavailable, HardwareNotOffered: guests of this host could not be on it."""
+        if self._conf.compute_driver.partition(".")[0] == "fake":
+            return
+        if self._conf.libvirt.virt_type == "test":
+            raise errors.HardwareNotOffered("libvirt's test hypervisor has no networks")
+        # Here, because the library may be missing where the driver is another one.
+        from minova.virt.libvirt.networking.trial import try_network  # noqa: PLC0415
+
+        served = VifSubnet(id=subnet.id, cidr=subnet.cidr, gateway_ip=subnet.gateway_ip)
+        try_network(self._conf, Vif(port_id="", mac_address="", network_id=network.id, subnets=(served,)))

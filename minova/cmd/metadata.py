@@ -1,0 +1,54 @@
+"""minova-metadata: what guests may read of themselves, for those of this host and for Neutron's proxy. It has no database."""
+
+import threading
+from collections.abc import Sequence
+from typing import NoReturn
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.cmd import clients
+from minova.cmd.launch import launch
+from minova.contracts.conductor import ConductorApi
+from minova.metadata import service
+from minova.rpc import Rpc
+from minova.service import Running
+
+# A guest waits for the answer, and asks again.
+TIMEOUT = 6.0
+
+
+def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Running]:
+    """InvalidConfiguration: it shall serve neither, or cannot listen."""
+    services: list[Running] = []
+    if conf.networks.metadata_service:
+        try:
+            services.append(local(conf, rpc))
+        except service.NotListening as error:
+            raise errors.InvalidConfiguration(
+                f"{error} [networks] metadata_service = false is for hosts without it"
+            ) from None
+    if conf.neutron.service_metadata_proxy:
+        services.append(service.for_proxy(conf, _conductor(rpc)))
+    if not services:
+        raise errors.InvalidConfiguration(
+            "Neither [networks] metadata_service nor [neutron] service_metadata_proxy is set: there is nothing to serve"
+        )
+    return services
+
+
+def local(conf: cfg.ConfigOpts, rpc: Rpc) -> Running:
+    """For guests of this host. NotListening: why it cannot listen."""
+    return service.local(conf, _conductor(rpc), service.listen_locally())
+
+
+def _conductor(rpc: Rpc) -> ConductorApi:
+    return clients.conductor(rpc, retry=clients.TOLD_AFTER_TRIES, timeout=TIMEOUT)
+
+
+def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+    return compose(conf, Rpc(conf))
+
+
+def main() -> NoReturn:
+    launch(service.BINARY, alone)

@@ -1,0 +1,44 @@
+"""What a download shows to the image service: the password of `[glance]`, or tokens of the builds that wait for the image.
+
+minova's own Image API needs no password: a conductor signs a token for one image, valid for minutes, and sends it with the build.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from minova import errors
+
+LOG = logging.getLogger(__name__)
+
+
+class ImageToken:
+    """The token of one build for its image. `renew` asks a conductor for a fresh one."""
+
+    def __init__(self, value: str | None, renew: Callable[[], str]) -> None:
+        self.value = value
+        self._renew = renew
+
+    def fresh(self) -> None:
+        """Raises what the conductor raises."""
+        self.value = self._renew()
+
+    def renewed(self) -> str | None:
+        """None: the conductors do not give one, which is logged."""
+        try:
+            self.value = self._renew()
+        except errors.MinovaError as error:
+            LOG.warning("No fresh token for an image: %s", error)
+            return None
+        return self.value
+
+
+def in_turn(waiting: Callable[[], Sequence[ImageToken]]) -> Iterator[str]:
+    """What to try while the image service refuses: the newest token that a build has, and then the first fresh one that a build gets.
+
+    `waiting`: the tokens of the builds that wait now.
+    """
+    yield from [token.value for token in waiting() if token.value is not None][-1:]
+    # A build may have been given up meanwhile, and gets none; another one may have come.
+    fresh = next((value for token in waiting() if (value := token.renewed()) is not None), None)
+    if fresh is not None:
+        yield fresh

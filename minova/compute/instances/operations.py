@@ -1,0 +1,217 @@
+"""What each server action does on the host: an operation of the driver for each kind in `objects/server_actions.py`.
+
+An operation may be begun again after it was interrupted, so each looks at what is there first, or leaves it to a method of the
+driver that does. It answers the guest's power state when it is done.
+
+One that has waited, for its guest or for an image, calls `Order.confirm` before each further step that changes the guest: the
+action may have ended meanwhile. What it prepares before the first such step is done in `Order.preparing`.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.compute.images.tokens import ImageToken
+from minova.compute.instances.builds import Images, checked_file
+from minova.compute.instances.orders import ActionEnded, Order, Progress
+from minova.compute.instances.snapshots import Snapshots, Steps
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.objects import server_actions as known
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.states import PowerState, TaskState, VmState
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+# Seconds of an action that no wait for the guest may take: the rest of it needs them.
+ACTION_MARGIN = 60.0
+
+
+Operation = Callable[[Order], PowerState]
+
+
+class Disks(Protocol):
+    """What removes guests."""
+
+    def remove_disks(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """The domain and the disks go, and what they took of the host is free. Idempotent. Raises what the driver raises."""
+        ...
+
+
+class Operations:
+    """Safe for threads."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        host: str,
+        driver: Driver,
+        conductor: ConductorApi,
+        images: Images,
+        snapshots: Snapshots,
+        progress: Progress,
+        disks: Disks,
+    ) -> None:
+        self._conf = conf
+        self._host = host
+        self._driver = driver
+        self._conductor = conductor
+        self._images = images
+        self._progress = progress
+        self._snapshots = snapshots
+        self._disks = disks
+        self._by_kind: Mapping[str, Operation] = {
+            known.STOP.kind: self._stop,
+            # As in Nova: whatever domain was left, the guest runs as its instance says, and from its own disk.
+            known.START.kind: lambda order: driver.hard_reboot(order.instance),
+            known.REBOOT_SOFT.kind: self._reboot_soft,
+            known.REBOOT_HARD.kind: lambda order: driver.hard_reboot(order.instance),
+            known.PAUSE.kind: lambda order: driver.pause(order.instance.uuid),
+            known.UNPAUSE.kind: lambda order: driver.unpause(order.instance.uuid),
+            known.SUSPEND.kind: lambda order: driver.suspend(order.instance.uuid),
+            known.RESUME.kind: lambda order: driver.resume(order.instance),
+            known.RESCUE.kind: self._rescue,
+            known.UNRESCUE.kind: lambda order: driver.hard_reboot(order.instance),
+            known.REBUILD.kind: self._rebuild,
+            known.TRIGGER_CRASH_DUMP.kind: lambda order: driver.inject_nmi(order.instance.uuid),
+            known.CHANGE_PASSWORD.kind: self._change_password,
+            known.SOFT_DELETE.kind: self._stop,
+            # Likewise: it may have been rescued when it was deleted.
+            known.RESTORE.kind: lambda order: driver.hard_reboot(order.instance),
+            known.CREATE_IMAGE.kind: snapshots.take,
+            known.CREATE_BACKUP.kind: snapshots.take,
+            known.SHELVE.kind: self._shelve,
+            known.SHELVE_OFFLOAD.kind: self._offload,
+            known.UNSHELVE.kind: lambda order: driver.hard_reboot(order.instance),
+        }
+
+    def run(self, kind: str, order: Order) -> PowerState:
+        """Raises what the driver raises."""
+        return self._by_kind[kind](order)
+
+    def _stop(self, order: Order) -> PowerState:
+        self._power_off(order)
+        return self._power_state(order.instance.uuid)
+
+    def _reboot_soft(self, order: Order) -> PowerState:
+        """As Nova: the guest shuts itself down and is started; one that does not in time is rebooted hard."""
+        timeout = self._within_action(self._conf.libvirt.wait_soft_reboot_seconds)
+        is_down = self._driver.shut_down(order.instance.uuid, timeout, order.cancelled)
+        order.confirm()
+        if is_down:
+            return self._driver.power_on(order.instance)
+        LOG.info("Instance %s has not shut down within %g s: it is rebooted hard", order.instance.uuid, timeout)
+        return self._driver.hard_reboot(order.instance)
+
+    def _rescue(self, order: Order) -> PowerState:
+        """The disk first: without it the guest is left as it is."""
+        instance = order.instance
+        image: Image | None = order.arguments.get("rescue_image") or instance.image
+        with order.preparing():
+            if image is None:
+                raise errors.ImageUnacceptable(f"Instance {instance.uuid} has no image that could rescue it")
+            self._driver.prepare_rescue(instance, image, self._fetch(order, image, TaskState.RESCUING))
+            order.confirm()
+        self._power_off(order)
+        order.confirm()
+        return self._driver.rescue(instance)
+
+    def _rebuild(self, order: Order) -> PowerState:
+        """The image first: without it the guest is left as it is. Once its guest is off the conductor is told that the disks
+        change: until then it keeps the old image and attributes, to put them back.
+        """
+        instance, waiting = order.instance, TaskState.REBUILD_BLOCK_DEVICE_MAPPING
+        image = instance.image
+        with order.preparing():
+            if image is None:
+                raise errors.ImageUnacceptable(f"Instance {instance.uuid} has no image")
+            path = checked_file(image, instance.flavor, lambda: self._fetch(order, image, waiting))
+            order.confirm(waiting)
+        self._power_off(order, waiting)
+        order.confirm()
+        with self._progress.during(order, TaskState.REBUILD_SPAWNING):
+            self._driver.rebuild(instance, path, order.arguments["guest_data"])
+        if instance.vm_state is VmState.STOPPED:
+            return self._power_state(instance.uuid)
+        return self._driver.power_on(instance)
+
+    def _shelve(self, order: Order) -> PowerState:
+        """Off first, as in Nova: what the image has is then all that there is. A guest that is paused cannot shut itself down."""
+        begun, pending, uploading = known.SHELVE.progress
+        if order.instance.vm_state is VmState.PAUSED:
+            self._driver.power_off(order.instance.uuid)
+        else:
+            self._power_off(order, begun)
+        order.confirm(begun)
+        return self._snapshots.take(order, Steps(pending, uploading))
+
+    def _offload(self, order: Order) -> PowerState:
+        """Its image is all that stays of the guest."""
+        self._driver.power_off(order.instance.uuid)
+        self._disks.remove_disks(order.ctx, order.instance.uuid)
+        return PowerState.SHUTDOWN
+
+    def _change_password(self, order: Order) -> PowerState:
+        """As in Nova, one that is paused or off behind our back is refused."""
+        uuid = order.instance.uuid
+        state = self._power_state(uuid)
+        if state is not PowerState.RUNNING:
+            raise errors.GuestNotRunning(f"instance {uuid} is not running")
+        self._driver.set_admin_password(order.instance, order.arguments["admin_password"])
+        return state
+
+    def _fetch(self, order: Order, image: Image, step: TaskState) -> Path | None:
+        """The file of the image, if the hypervisor needs one. A download reports that the action is in this step and goes on."""
+        if not self._driver.needs_image():
+            return None
+        instance, image_id = order.instance, image.id
+        token = ImageToken(
+            None,
+            lambda: self._conductor.image_token(
+                order.ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host
+            ),
+        )
+        try:
+            return self._images.fetch(image, self._progress.check(order, step), token)
+        except errors.StaleAttempt as error:
+            raise ActionEnded(str(error)) from error
+
+    def _power_off(self, order: Order, step: TaskState | None = None) -> None:
+        """The guest has its time to shut itself down. ActionEnded: it is not wanted any more; the guest may be off.
+
+        `step`: as `Order.confirm` has it.
+        """
+        uuid = order.instance.uuid
+        timeout = self._within_action(shutdown_timeout(order.instance, self._conf.shutdown_timeout))
+        if timeout > 0:
+            is_down = self._driver.shut_down(uuid, timeout, order.cancelled)
+            order.require_wanted()
+            if is_down:
+                return
+            order.confirm(step)
+        self._driver.power_off(uuid)
+
+    def _within_action(self, seconds: float) -> float:
+        """No wait may take so long that the conductor ends the action meanwhile."""
+        most = float(self._conf.conductor.action_timeout)
+        return min(float(seconds), max(most - ACTION_MARGIN, most / 2))
+
+    def _power_state(self, instance_uuid: str) -> PowerState:
+        return self._driver.power_state(instance_uuid) or PowerState.SHUTDOWN
+
+
+def shutdown_timeout(instance: Instance, default: float) -> float:
+    """Seconds that the guest has to shut itself down: as its image says, else as configured."""
+    from_image = instance.image.properties.get("os_shutdown_timeout") if instance.image is not None else None
+    if from_image is None:
+        return float(default)
+    try:
+        return max(0.0, float(int(from_image)))
+    except ValueError:
+        LOG.warning("os_shutdown_timeout of image %s is no number: %r", instance.image_ref, from_image)
+        return float(default)

@@ -1,0 +1,95 @@
+"""Images of servers: the driver writes the root disk into a file of this host, which then goes to the image service.
+
+    token (is the image still wanted?) -> image_pending_upload -> driver.snapshot -> image_uploading -> upload -> file removed
+
+A host that was interrupted does all of it again: the file is its own, and the image takes bytes once.
+"""
+
+import logging
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.images.tokens import ImageToken
+from minova.compute.images.uploads import Uploads
+from minova.compute.instances.orders import PATIENCE, ActionEnded, Order, Progress
+from minova.contracts.conductor import ConductorApi
+from minova.objects.image import Image
+from minova.objects.states import PowerState, TaskState
+from minova.private_files import make_folder
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+FOLDER = "snapshots"
+
+
+class Steps(NamedTuple):
+    """The task states while the disk is written into a file, and while that is uploaded."""
+
+    pending: TaskState
+    uploading: TaskState
+
+
+_OF_SNAPSHOTS = Steps(TaskState.IMAGE_PENDING_UPLOAD, TaskState.IMAGE_UPLOADING)
+
+
+class Snapshots:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        host: str,
+        driver: Driver,
+        conductor: ConductorApi,
+        uploads: Uploads,
+        progress: Progress,
+        *,
+        repeat: ConductorRetry | None = None,
+    ) -> None:
+        # Hosts may share the folder of instances.
+        self._folder = Path(conf.instances_path) / FOLDER / f"on-{host}"
+        self._host = host
+        self._driver = driver
+        self._conductor = conductor
+        self._uploads = uploads
+        self._repeat = repeat or ConductorRetry()
+        self._progress = progress
+
+    def clean(self) -> None:
+        """At the start: what an earlier process has left goes."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def take(self, order: Order, steps: Steps = _OF_SNAPSHOTS) -> PowerState:
+        """`steps`: the task states on the way. ActionEnded: it is not wanted any more. ImageDeleted, DiskFull, ServiceUnavailable."""
+        image: Image = order.arguments["image"]
+        uuid = order.instance.uuid
+        try:
+            self._make(order, image, steps)
+            LOG.info("Image %s of instance %s is uploaded", image.id, uuid)
+        except errors.StaleAttempt as error:
+            raise ActionEnded(str(error)) from error
+        except errors.Conflict:
+            LOG.info("Image %s of instance %s was uploaded before", image.id, uuid)
+        return self._driver.power_state(uuid) or PowerState.SHUTDOWN
+
+    def _make(self, order: Order, image: Image, steps: Steps) -> None:
+        """Conflict: it was made before."""
+        uuid = order.instance.uuid
+        token = ImageToken(None, lambda: self._token(order, image))
+        token.fresh()
+        path = self._folder / uuid
+        make_folder(self._folder)
+        try:
+            self._driver.snapshot(order.instance, path, self._progress.check(order, steps.pending))
+            self._uploads.upload(image, path, token, self._progress.check(order, steps.uploading))
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _token(self, order: Order, image: Image) -> str:
+        ask = lambda: self._conductor.image_upload_token(  # noqa: E731
+            order.ctx, instance_uuid=order.instance.uuid, image_id=image.id, host=self._host
+        )
+        return self._repeat("image_upload_token", ask, PATIENCE)

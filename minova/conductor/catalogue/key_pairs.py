@@ -1,0 +1,43 @@
+"""Key pairs of users: stored and removed. A server keeps the text of its key when the key pair goes."""
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.quotas import TRIES, Quotas
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.db.catalogue import key_pairs
+from minova.objects.key_pair import KeyPair
+
+COUNTED_AS = "key_pairs"
+
+
+class KeyPairs:
+    def __init__(self, worker: Worker, quotas: Quotas) -> None:
+        self._worker = worker
+        self._quotas = quotas
+
+    def create(self, ctx: RequestContext, key_pair: KeyPair) -> KeyPair:
+        """Conflict: the user has one of the name. Forbidden: the user has too many; the limit is the project's."""
+
+        def work(session: Session) -> KeyPair:
+            if key_pairs.find(session, key_pair.user_id, key_pair.name) is not None:
+                raise errors.Conflict(f"Key pair '{key_pair.name}' already exists.")
+            limit = self._quotas.limits(session, ctx.project_id)[COUNTED_AS]
+            stored = key_pairs.add(session, key_pair, limit, self._worker.at())
+            if stored is None:
+                raise errors.Forbidden("Quota exceeded, too many key pairs.")
+            return stored
+
+        for _ in range(TRIES):
+            try:
+                return self._worker.run(work)
+            except IntegrityError:  # another request of the user was first: the next look sees its row
+                continue
+        raise errors.ServiceUnavailable("Too many requests change the key pairs of this user. Please try again.")
+
+    def delete(self, user_id: str, name: str) -> None:
+        """NotFound. Servers that were created with it keep its text."""
+        if not self._worker.run(lambda session: key_pairs.remove(session, user_id, name)):
+            raise errors.NotFound(f"Keypair {name} not found for user {user_id}")

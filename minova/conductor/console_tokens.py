@@ -1,0 +1,76 @@
+"""Tokens for consoles: each opens one console once, and expires soon."""
+
+import hashlib
+import secrets
+
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.hosts.console_addresses import addresses_of
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.db.servers import console_tokens, instances
+from minova.objects.console import ConsoleGrant, ConsoleType
+
+# Bytes of a token: too many to be guessed while it is valid.
+TOKEN_BYTES = 32
+
+
+class Consoles:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
+        self._worker = worker
+        self._seconds = float(conf.consoleauth.token_ttl)
+
+    def create_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
+        """NotFound: there is no such server. Conflict: it has no host. BadRequest: there is no such console."""
+        wanted = _type(console_type)
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+
+        def work(session: Session) -> None:
+            location = instances.locations(session, [instance_uuid]).get(instance_uuid)
+            if location is None:
+                raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
+            if location.host is None:
+                raise errors.Conflict(f"Instance {instance_uuid} is not ready")
+            console_tokens.add(session, _hash(token), instance_uuid, wanted, self._worker.now(), self._seconds)
+
+        self._worker.run(work)
+        return token
+
+    def use_token(self, token: str) -> ConsoleGrant:
+        """Forbidden: there is no such token, it has expired or was used, or its server is gone.
+
+        A token is used up even where the answer does not arrive.
+        """
+
+        def work(session: Session) -> ConsoleGrant | None:
+            opened = console_tokens.use(session, _hash(token), self._worker.now())
+            if opened is None:
+                return None
+            location = instances.locations(session, [opened.instance_uuid]).get(opened.instance_uuid)
+            if location is None or location.host is None:
+                return None
+            return ConsoleGrant(
+                instance_uuid=opened.instance_uuid,
+                console_type=opened.console_type,
+                host=location.host,
+                addresses=addresses_of(session, location.host),
+            )
+
+        # An error in the transaction would make the token valid again.
+        grant = self._worker.run(work)
+        if grant is None:
+            raise errors.Forbidden("The token of the console is not valid: it was used already, or it has expired.")
+        return grant
+
+
+def _type(name: str) -> ConsoleType:
+    try:
+        return ConsoleType(name)
+    except ValueError:
+        raise errors.BadRequest(f"Invalid console type {name[:32]}") from None
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

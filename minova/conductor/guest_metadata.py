@@ -1,0 +1,79 @@
+"""What a guest may read of itself, for the metadata service, and the password that it leaves there."""
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.compute_messages import zones_of_hosts
+from minova.conductor.tasks.worker import Worker
+from minova.db.networks import guests
+from minova.db.servers import instances
+from minova.objects.guest_metadata import LONGEST_PASSWORD, PASSWORD, GuestMetadata
+
+
+class GuestMetadatas:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def of_address(self, host: str, address: str) -> GuestMetadata:
+        """Of the guest of this host that has the address on a `local` network. NotFound: there is none."""
+        with self._worker.db.read() as session:
+            return _metadata(session, _on_host(session, host, address))
+
+    def of_instance(self, instance_uuid: str, project_id: str) -> GuestMetadata:
+        """NotFound: the project has no such server."""
+        with self._worker.db.read() as session:
+            return _metadata(session, _of_project(session, instance_uuid, project_id))
+
+    def leave_password_of_address(self, host: str, address: str, password: str) -> None:
+        """As `leave_password`, and NotFound as `of_address`."""
+        self._worker.run(lambda session: self._leave(session, _on_host(session, host, address), password))
+
+    def leave_password(self, instance_uuid: str, project_id: str, password: str) -> None:
+        """Conflict: the guest has left one. BadRequest: it is too long. NotFound as `of_instance`."""
+        self._worker.run(
+            lambda session: self._leave(session, _of_project(session, instance_uuid, project_id), password)
+        )
+
+    def clear_password(self, instance_uuid: str) -> None:
+        """Idempotent. NotFound: there is no such server."""
+        self._worker.run(lambda session: self._set(session, instance_uuid, ""))
+
+    def _leave(self, session: Session, instance_uuid: str, password: str) -> None:
+        if not password:
+            raise errors.BadRequest("A password has at least one byte.")
+        if len(password.encode()) > LONGEST_PASSWORD:
+            raise errors.BadRequest(f"A password has at most {LONGEST_PASSWORD} bytes.")
+        self._set(session, instance_uuid, password)
+
+    def _set(self, session: Session, instance_uuid: str, password: str) -> None:
+        locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+        if locked is None or locked.deleted:
+            raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
+        known = instances.system_metadata_of(session, instance_uuid)
+        if password and known.get(PASSWORD):
+            raise errors.Conflict("There is a password already.")
+        values = {**known, PASSWORD: password}
+        instances.set_attributes(session, instance_uuid, self._worker.at(), {"system_metadata": values})
+
+
+def _on_host(session: Session, host: str, address: str) -> str:
+    found = guests.on_host(session, host, address)
+    if found is None:
+        raise errors.NotFound(f"No instance of this host has the address {address[:64]}.")
+    return found
+
+
+def _of_project(session: Session, instance_uuid: str, project_id: str) -> str:
+    found = instances.by_uuids(session, [instance_uuid]).get(instance_uuid) if len(instance_uuid) <= 36 else None
+    if found is None or found.deleted or found.project_id != project_id:
+        raise errors.NotFound(f"Instance {instance_uuid[:64]} could not be found.")
+    return found.uuid
+
+
+def _metadata(session: Session, instance_uuid: str) -> GuestMetadata:
+    instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
+    # What ports let through may be long, and is nothing that guests read.
+    vifs = tuple(msgspec.structs.replace(vif, rules=None) for vif in instance.network_info)
+    zone = zones_of_hosts(session).get(instance.host or "", "")
+    return GuestMetadata(instance=msgspec.structs.replace(instance, network_info=vifs), availability_zone=zone)

@@ -1,0 +1,79 @@
+"""Where each host serves the consoles of its guests.
+
+The addresses that a host names when it first registers are recorded, none too; later ones only an operator gives it. So a host that
+was taken over cannot lead minova-consoleproxy, and with it a user, to the consoles of other hosts or to other servers. Loopback
+addresses are not recorded: the proxy uses those of its own host alone.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.hosts.liveness import COMPUTE
+from minova.db.hosts import identity, services
+from minova.db.models import Service
+from minova.objects.console import canonical_address, is_loopback
+
+LOG = logging.getLogger(__name__)
+
+COMMAND = "minova-manage host console-addresses"
+# Of one host.
+MOST_ADDRESSES = 4
+
+
+def record(session: Session, row: Service, named: Sequence[str]) -> None:
+    """What a compute names when it registers. `row` is locked."""
+    wanted = _worth_recording(named)
+    known = row.console_addresses
+    if known is None:
+        known = [address for address in sorted(wanted) if _owner(session, row.host, address) is None][:MOST_ADDRESSES]
+        services.change(session, row.id, console_addresses=known)
+    if refused := sorted(wanted - set(known)):
+        LOG.warning(
+            "Host %s says that it serves consoles at %s, which is not recorded for it: no console is opened there. If that is "
+            "its address, run on a controller: %s %s %s",
+            row.host,
+            ", ".join(refused),
+            COMMAND,
+            row.host,
+            " ".join(sorted(wanted)),
+        )
+
+
+def assign(session: Session, host: str, addresses: Sequence[str]) -> list[str]:
+    """What an operator says; answers what is recorded. NotFound: there is no such host. Conflict: an address is another host's.
+    BadRequest: it is no address of one machine.
+    """
+    row = identity.service_of(session, host, COMPUTE)
+    if row is None:
+        raise errors.NotFound(f"There is no minova-compute on host {host}.")
+    bad = [address for address in addresses if canonical_address(address) is None]
+    if bad:
+        raise errors.BadRequest(f"{bad[0]} is not the IP address of a machine.")
+    recorded = sorted(_worth_recording(addresses))
+    if len(recorded) > MOST_ADDRESSES:
+        raise errors.BadRequest(f"A host serves consoles at {MOST_ADDRESSES} addresses at most.")
+    for address in recorded:
+        owner = _owner(session, host, address)
+        if owner is not None:
+            raise errors.Conflict(f"{address} is recorded for host {owner}. Give that host its addresses first.")
+    services.change(session, row.id, console_addresses=recorded)
+    return recorded
+
+
+def addresses_of(session: Session, host: str) -> tuple[str, ...]:
+    row = services.find(session, host, COMPUTE)
+    return tuple(row.console_addresses or ()) if row is not None else ()
+
+
+def _worth_recording(named: Iterable[str]) -> set[str]:
+    addresses = {canonical_address(text) for text in named}
+    return {address for address in addresses if address is not None and not is_loopback(address)}
+
+
+def _owner(session: Session, host: str, address: str) -> str | None:
+    """The other host that has this address."""
+    known = services.console_addresses(session)
+    return next((name for name, addresses in known if address in addresses and name != host), None)

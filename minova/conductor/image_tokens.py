@@ -1,0 +1,78 @@
+"""Tokens with which computes download the images of their instances, and upload snapshots of them."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from minova import errors
+from minova.conductor.servers.action_images import image_made, rescue_image
+from minova.conductor.tasks.worker import Worker
+from minova.db.catalogue import image_token_keys, images
+from minova.db.servers import instances
+from minova.image_tokens import Keys, Right, sign
+
+# Seconds between two readings of the keys and of the database's clock. Less than a period, so that one is made in time.
+REFRESH_INTERVAL = 60.0
+
+
+class _Reading(NamedTuple):
+    keys: Keys
+    ticks: float
+
+
+class ImageTokens:
+    """Safe for threads. Between two refreshes the time is reckoned from the last one, so that to sign asks no database.
+
+    `ticks`: seconds, monotonic.
+    """
+
+    def __init__(self, worker: Worker, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._worker = worker
+        self._ticks = ticks
+        self._lock = threading.Lock()
+        self._reading: _Reading | None = None
+
+    def refresh(self) -> None:
+        """To be done every REFRESH_INTERVAL seconds. ServiceUnavailable: the database does not answer."""
+        before = self._ticks()
+        keys = image_token_keys.ensure(self._worker.db)
+        with self._lock:
+            self._reading = _Reading(keys, before)
+
+    def token_for(self, image_id: str, right: Right = Right.DOWNLOAD) -> str | None:
+        """None: there is no key yet. The host asks for a token when it needs one."""
+        with self._lock:
+            reading = self._reading
+        if reading is None:
+            return None
+        keys = reading.keys
+        return sign(keys.accepted[-1], image_id, keys.now + self._ticks() - reading.ticks, right)
+
+    def image_token(self, instance_uuid: str, image_id: str, host: str) -> str:
+        """For a host that has waited for longer than a token is valid, or has had none. StaleAttempt: it has no use for it."""
+        with self._worker.db.read() as session:
+            used = {instances.image_on(session, instance_uuid, host), rescue_image(session, instance_uuid, host)}
+        if image_id not in used:
+            raise errors.StaleAttempt(f"Host {host} has no instance {instance_uuid} of image {image_id}")
+        return self._fresh(image_id, Right.DOWNLOAD)
+
+    def upload_token(self, instance_uuid: str, image_id: str, host: str) -> str:
+        """For a host that makes this image of an instance now. StaleAttempt: it does not. ImageDeleted: it has been deleted.
+        Conflict: all its bytes have come.
+        """
+        with self._worker.db.read() as session:
+            if image_made(session, instance_uuid, host) != image_id:
+                raise errors.StaleAttempt(f"Host {host} makes no image {image_id} of instance {instance_uuid}")
+            image = images.find(session, image_id)
+        if image is None:
+            raise errors.ImageDeleted(f"Image {image_id} has been deleted")
+        if image.status == "active":
+            raise errors.Conflict(f"Image {image_id} has all its bytes")
+        return self._fresh(image_id, Right.UPLOAD)
+
+    def _fresh(self, image_id: str, right: Right) -> str:
+        self.refresh()
+        token = self.token_for(image_id, right)
+        assert token is not None
+        return token

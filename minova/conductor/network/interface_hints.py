@@ -1,0 +1,92 @@
+"""Tells hosts that what their interfaces let through has changed. The rows are written already.
+
+A lost message costs time: each host also asks from time to time by itself.
+"""
+
+import logging
+import threading
+import uuid
+from collections.abc import Collection, Iterable
+
+from minova.conductor.compute_messages import ComputeClient
+from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.worker import Worker
+from minova.context import service_context
+from minova.db.networks import security_groups
+
+LOG = logging.getLogger(__name__)
+
+
+class _Changes:
+    """What has changed: the rules of groups, the members of groups, ports of hosts, and which servers are new."""
+
+    def __init__(self) -> None:
+        self.rules: set[str] = set()
+        self.members: set[str] = set()
+        self.hosts: set[str] = set()
+        self.servers: set[str] = set()
+
+
+class InterfaceHints:
+    """Safe for threads. Changes that come while work waits are told by that work: however many there are, one waits."""
+
+    def __init__(self, worker: Worker, computes: ComputeClient) -> None:
+        self._worker = worker
+        self._computes = computes
+        self._lock = threading.Lock()
+        self._changes = _Changes()
+        self._waits = False
+
+    def rules_changed(self, group_ids: Collection[str]) -> None:
+        """Hosts whose ports have these groups."""
+        self._tell(rules=group_ids)
+
+    def members_changed(self, group_ids: Collection[str], hosts: Collection[str] = ()) -> None:
+        """Hosts whose ports let in the members of these groups, and `hosts` beside them."""
+        if group_ids or hosts:
+            self._tell(members=group_ids, hosts=hosts)
+
+    def servers_changed(self, instance_uuids: Collection[str]) -> None:
+        """New servers have come into their groups."""
+        self._tell(servers=instance_uuids)
+
+    def groups_of(self, instance_uuid: str) -> set[str]:
+        """The groups of a server's ports: to be read before the server goes, as its ports go with it."""
+        with self._worker.db.read() as session:
+            return security_groups.of_instances(session, [instance_uuid])
+
+    def _tell(
+        self,
+        *,
+        rules: Iterable[str] = (),
+        members: Iterable[str] = (),
+        hosts: Iterable[str] = (),
+        servers: Iterable[str] = (),
+    ) -> None:
+        with self._lock:
+            changes = self._changes
+            changes.rules.update(rules)
+            changes.members.update(members)
+            changes.hosts.update(hosts)
+            changes.servers.update(servers)
+            if self._waits:
+                return
+            self._waits = True
+        try:
+            # Each run has a name of its own: one that runs now may have read the rows before this change.
+            self._worker.in_background(service_context(), Kind.CAST, ("interfaces", str(uuid.uuid4())), self._work)
+        except BaseException:
+            with self._lock:
+                self._waits = False
+            raise
+
+    def _work(self) -> None:
+        with self._lock:
+            changes, self._changes, self._waits = self._changes, _Changes(), False
+        with self._worker.db.read() as session:
+            members = changes.members | security_groups.of_instances(session, changes.servers)
+            hosts = changes.hosts | security_groups.hosts_of(session, changes.rules, members=False)
+            hosts |= security_groups.hosts_of(session, members, members=True)
+        ctx = service_context()
+        for host in sorted(hosts):
+            self._computes.refresh_interfaces(ctx, host)

@@ -1,0 +1,208 @@
+"""Networks and subnets: made, changed and deleted, each in one transaction."""
+
+import ipaddress
+from collections import Counter
+from collections.abc import Sequence
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.quotas import Quotas, refused
+from minova.conductor.tasks.worker import Worker
+from minova.db.models import Network as NetworkRow
+from minova.db.networks import networks, subnets
+from minova.db.quotas import OverQuota, give
+from minova.objects import addresses
+from minova.objects.network import LOCAL, Network, Subnet
+
+
+class Networks:
+    def __init__(self, worker: Worker, quotas: Quotas) -> None:
+        self._worker = worker
+        self._quotas = quotas
+
+    def create(self, network: Network) -> Network:
+        """SegmentInUse: another network has its physical network, or its VLAN. Forbidden: the quota is used up."""
+
+        def work(session: Session) -> Network:
+            self._quotas.take(session, network.project_id, {"networks": 1})
+            return networks.add(session, network, self._worker.at())
+
+        try:
+            return self._quotas.run(work)
+        except OverQuota as error:
+            raise refused(error) from None
+        except IntegrityError:
+            raise errors.SegmentInUse(
+                f"Unable to create the network. {_segment(network)} is in use by another network."
+            ) from None
+
+    def update(self, network: Network) -> Network:
+        """RevisionNumberConstraintFailed: it has changed since `network` was read.
+
+        Raises InvalidSharedSetting if it is shared no longer, and ports of other projects are on it.
+        """
+
+        def work(session: Session) -> Network:
+            row = require(session, network.id)
+            if row.shared and not network.shared and networks.has_ports_of_others(session, row):
+                raise errors.InvalidSharedSetting(
+                    f"Unable to reconfigure sharing settings for network {network.id}. Multiple tenants are using it."
+                )
+            written = networks.replace(session, network, self._worker.at())
+            made = networks.find(session, network.id)
+            if made is None:
+                raise not_found(network.id)
+            if not written:
+                raise changed("network", network.id)
+            return made
+
+        return self._worker.run(work)
+
+    def delete(self, network_id: str) -> None:
+        """With its subnets. NetworkInUse: ports are on it."""
+
+        def work(session: Session) -> None:
+            row = require(session, network_id)
+            if networks.has_ports(session, row.id):
+                raise errors.NetworkInUse(
+                    f"Unable to complete operation on network {network_id}. There are one or more ports still in use on the network."
+                )
+            gone: Counter[tuple[str, str]] = Counter({(row.project_id, "networks"): 1})
+            for project_id, count in networks.remove(session, row.id).items():
+                gone[project_id, "subnets"] += count
+            for (project_id, resource), count in sorted(gone.items()):
+                give(session, project_id, {resource: count})
+
+        self._worker.run(work)
+
+
+class Subnets:
+    """`local_ranges`: where subnets of local networks may be; none: anywhere."""
+
+    def __init__(self, worker: Worker, quotas: Quotas, local_ranges: Sequence[str] = ()) -> None:
+        self._worker = worker
+        self._quotas = quotas
+        try:
+            self._local_ranges = [ipaddress.ip_network(text) for text in local_ranges]
+        except ValueError as error:
+            raise errors.InvalidConfiguration(f"[networks] local_ranges: {error}") from None
+
+    def create(self, subnet: Subnet, *, any_range: bool = False) -> Subnet:
+        """`any_range`: a local network may have any range where `local_ranges` names none.
+
+        Raises BadRequest if the range is not for local networks.
+        Raises OverlappingSubnets if a subnet of the network has addresses of the range.
+        For a local network, subnets of all other local networks count, too.
+        """
+
+        def work(session: Session) -> Subnet:
+            found = networks.find(session, subnet.network_id)
+            if found is not None and found.network_type == LOCAL:
+                networks.lock_local(session)
+            row = require(session, subnet.network_id)
+            if row.network_type == LOCAL:
+                self._require_local_range(subnet, any_range=any_range)
+            self._check_overlap(session, row, subnet)
+            self._quotas.take(session, subnet.project_id, {"subnets": 1})
+            return subnets.add(session, subnet, row.id, self._worker.at())
+
+        try:
+            return self._quotas.run(work)
+        except OverQuota as error:
+            raise refused(error) from None
+
+    def _check_overlap(self, session: Session, row: NetworkRow, subnet: Subnet) -> None:
+        others = [other.cidr for other in subnets.of_network(session, row.id)]
+        known = addresses.overlap(subnet.cidr, others)
+        if known is not None:
+            raise errors.OverlappingSubnets(
+                f"Invalid input for operation: Requested subnet with cidr: {subnet.cidr} for network: {subnet.network_id} "
+                f"overlaps with another subnet: {known}."
+            )
+        if row.network_type != LOCAL:
+            return
+        # Not with which: it may be another project's.
+        if addresses.overlap(subnet.cidr, subnets.ranges_of_local(session)) is not None:
+            raise errors.OverlappingSubnets(
+                f"Invalid input for operation: Requested subnet with cidr: {subnet.cidr} overlaps with a subnet of another "
+                "local network. Local networks share the addresses of their hosts: choose another range."
+            )
+
+    def _require_local_range(self, subnet: Subnet, *, any_range: bool) -> None:
+        """Hosts have routes to it: elsewhere it could take the traffic of the cloud itself."""
+        block = ipaddress.ip_network(subnet.cidr)
+        if self._local_ranges and not addresses.is_within(block, self._local_ranges):
+            ranges = ", ".join(map(str, self._local_ranges))
+            raise errors.BadRequest(
+                f"Invalid input for cidr. Reason: '{subnet.cidr}' is not in a range of local networks: {ranges}."
+            )
+        if not any_range:
+            addresses.check_local_range(block, limited=not self._local_ranges)
+
+    def update(self, subnet: Subnet) -> Subnet:
+        """RevisionNumberConstraintFailed: see `Networks.update`. IpAddressAlreadyAllocated: a port has the new gateway's address."""
+
+        def work(session: Session) -> Subnet:
+            network_id = subnets.network_of(session, subnet.id)
+            if network_id is None or networks.lock(session, network_id) is None:
+                raise subnet_not_found(subnet.id)
+            if subnet.gateway_ip is not None and subnets.has_address(session, subnet.id, subnet.gateway_ip):
+                raise errors.IpAddressAlreadyAllocated(
+                    f"Gateway ip {subnet.gateway_ip} is allocated to a port of subnet {subnet.id}."
+                )
+            written = subnets.replace(session, subnet, self._worker.at())
+            made = subnets.find(session, subnet.id)
+            if made is None:
+                raise subnet_not_found(subnet.id)
+            if not written:
+                raise changed("subnet", subnet.id)
+            return made
+
+        return self._worker.run(work)
+
+    def delete(self, subnet_id: str) -> None:
+        """SubnetInUse: ports have addresses of it."""
+
+        def work(session: Session) -> None:
+            network_id = subnets.network_of(session, subnet_id)
+            if network_id is None or networks.lock(session, network_id) is None:
+                raise subnet_not_found(subnet_id)
+            found = subnets.find(session, subnet_id)
+            if found is None:
+                raise subnet_not_found(subnet_id)
+            if subnets.is_used(session, subnet_id):
+                raise errors.SubnetInUse(
+                    f"Unable to complete operation on subnet {subnet_id}: One or more ports have an IP allocation from this subnet."
+                )
+            subnets.remove(session, subnet_id)
+            give(session, found.project_id, {"subnets": 1})
+
+        self._worker.run(work)
+
+
+def require(session: Session, network_id: str) -> NetworkRow:
+    """Locked. Raises NetworkNotFound."""
+    row = networks.lock(session, network_id)
+    if row is None:
+        raise not_found(network_id)
+    return row
+
+
+def not_found(network_id: str) -> errors.NetworkNotFound:
+    return errors.NetworkNotFound(f"Network {network_id} could not be found.")
+
+
+def subnet_not_found(subnet_id: str) -> errors.SubnetNotFound:
+    return errors.SubnetNotFound(f"Subnet {subnet_id} could not be found.")
+
+
+def changed(kind: str, identity: str) -> errors.RevisionNumberConstraintFailed:
+    return errors.RevisionNumberConstraintFailed(f"The {kind} {identity} has changed meanwhile. Please try again.")
+
+
+def _segment(network: Network) -> str:
+    if network.segmentation_id is None:
+        return f"The physical network {network.physical_network}"
+    return f"The VLAN {network.segmentation_id} on physical network {network.physical_network}"

@@ -1,0 +1,327 @@
+"""Ports: each has its MAC address and its addresses from the transaction that writes it.
+
+Every transaction locks in one order: ports, networks, security groups, usages. So no two wait for each other.
+"""
+
+import random
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.networks import changed, require
+from minova.conductor.network.security_groups import SecurityGroups, lock_groups
+from minova.conductor.quotas import Quotas, refused
+from minova.conductor.tasks.worker import Worker
+from minova.db.models import Network as NetworkRow
+from minova.db.models import Port as PortRow
+from minova.db.models import Subnet as SubnetRow
+from minova.db.networks import ports, security_groups, subnets, vifs
+from minova.db.networks.vif_rules import pairs_of
+from minova.db.quotas import OverQuota, give
+from minova.db.sql import chunked
+from minova.objects import addresses
+from minova.objects.network import MOST_GROUPS, AddressRequest, Port
+from minova.objects.vif import Vif
+
+# Addresses that are looked at in one query before all that are taken are read.
+WINDOW = 16
+# Repetitions when another transaction has just taken the same MAC address.
+TRIES = 3
+Requests = Sequence[AddressRequest]
+Given = tuple[int, str]
+
+
+class Ports:
+    def __init__(self, worker: Worker, quotas: Quotas, groups: SecurityGroups, hints: InterfaceHints) -> None:
+        self._worker = worker
+        self._quotas = quotas
+        self._groups = groups
+        self._hints = hints
+
+    def of_host(self, host: str) -> dict[str, tuple[Vif, ...]]:
+        """The interfaces of its instances, with what they let through."""
+        with self._worker.db.read() as session:
+            return vifs.of_host(session, host)
+
+    def create(self, port: Port, fixed_ips: Requests | None) -> Port:
+        """`fixed_ips` None: the next free address of a subnet of each IP version.
+
+        IpAddressGenerationFailure: there is none. IpAddressAlreadyAllocated, MacAddressInUse: another port has it.
+        """
+        _check_security(port)
+        if port.security_groups is None and port.port_security_enabled:
+            self._groups.ensure_default([port.project_id])
+
+        def work(session: Session) -> Port:
+            network = require(session, port.network_id)
+            self.lock_groups(session, port)
+            self._quotas.take(session, port.project_id, {"ports": 1})
+            return self.add(session, network, port, fixed_ips)
+
+        for tried in range(TRIES):
+            try:
+                made = self._quotas.run(work)
+                self._hints.members_changed(made.security_groups or ())
+                return made
+            except OverQuota as error:
+                raise refused(error) from None
+            except IntegrityError:
+                if port.mac_address or tried == TRIES - 1:
+                    raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
+        raise AssertionError("the last try returns or raises")
+
+    def add(self, session: Session, network: NetworkRow, port: Port, fixed_ips: Requests | None) -> Port:
+        """On a locked network, in the transaction of the caller, who has taken the quota."""
+        given = choose(session, network, fixed_ips)
+        named = msgspec.structs.replace(port, mac_address=_mac(session, port.mac_address))
+        row_id = ports.add(session, named, network.id, self._worker.at())
+        ports.allocate(session, row_id, given)
+        security_groups.give_to_ports(session, [row_id], self.lock_groups(session, port))
+        made = ports.find(session, port.id)
+        assert made is not None
+        return made
+
+    def lock_groups(self, session: Session, port: Port) -> list[int]:
+        """The ids of the rows of its groups. Raises SecurityGroupNotFound, and BadRequest: it has too many."""
+        wanted = port.security_groups
+        if wanted is not None and len(wanted) > MOST_GROUPS:
+            raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MOST_GROUPS}.")
+        if wanted is None:
+            default = security_groups.default_of(session, port.project_id) if port.port_security_enabled else None
+            wanted = () if default is None else (default,)
+        return sorted(row.id for row in lock_groups(session, set(wanted)).values())
+
+    def add_several(
+        self, session: Session, network: NetworkRow, made: Sequence[Port], fixed_ips: Requests | None, *, nic: int
+    ) -> None:
+        """As `add`, for the servers that the ports name as their devices, in as many statements as one."""
+        if fixed_ips is None:
+            given = choose_several(session, network, len(made))
+        else:
+            given = [choose(session, network, fixed_ips) for _ in made]
+        macs = _free_macs(session, len(made))
+        named = [msgspec.structs.replace(port, mac_address=mac) for port, mac in zip(made, macs, strict=True)]
+        ids = ports.add_several(session, named, network.id, self._worker.at(), nic)
+        for row_id, addresses_of_port in zip(ids, given, strict=True):
+            ports.allocate(session, row_id, addresses_of_port)
+        if made:
+            security_groups.give_to_ports(session, ids, self.lock_groups(session, made[0]))
+
+    def update(self, port: Port, fixed_ips: Requests | None) -> Port:
+        """`fixed_ips` None: they stay; else those that are not requested again are given back. Raises as `create`, and as `Networks.update`."""
+        _check_security(port)
+        told: set[str] = set()
+
+        def work(session: Session) -> Port:
+            row = ports.lock(session, port.id)
+            if row is None:
+                raise not_found(port.id)
+            network = require(session, port.network_id)
+            before_groups = security_groups.of_ports(session, [row.id]).get(row.id, [])
+            if port.security_groups is not None:
+                groups = self.lock_groups(session, port)
+                told.update({uuid for _, uuid in before_groups} ^ set(port.security_groups))
+                security_groups.take_from_port(session, row.id)
+                security_groups.give_to_ports(session, [row.id], groups)
+            if fixed_ips is not None or port.allowed_address_pairs != pairs_of(row):
+                told.update(uuid for _, uuid in before_groups)
+            if row.instance_uuid is not None:
+                _require_unused(row, port, fixed_ips)
+            if not ports.replace(session, port, self._worker.at()):
+                raise changed("port", port.id)
+            if fixed_ips is not None:
+                before = ports.allocated(session, row.id)
+                after = choose(session, network, fixed_ips, before)
+                ports.give_back(session, row.id, set(before) - set(after))
+                ports.allocate(session, row.id, [one for one in after if one not in before])
+            made = ports.find(session, port.id)
+            assert made is not None
+            return made
+
+        try:
+            made = self._worker.run(work)
+        except IntegrityError:
+            raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
+        self._hints.members_changed(told, [made.host] if made.host else [])
+        return made
+
+    def delete(self, port_id: str) -> None:
+        """Its addresses are free again. PortInUse: a server has it."""
+
+        def work(session: Session) -> list[str]:
+            row = ports.lock(session, port_id)
+            if row is None:
+                raise not_found(port_id)
+            if row.instance_uuid is not None:
+                raise in_use(port_id)
+            project_id = row.project_id
+            groups = [uuid for _, uuid in security_groups.of_ports(session, [row.id]).get(row.id, ())]
+            ports.remove(session, row.id)
+            give(session, project_id, {"ports": 1})
+            return groups
+
+        self._hints.members_changed(self._worker.run(work))
+
+
+def _check_security(port: Port) -> None:
+    """Conflict: groups or address pairs without port security."""
+    if port.port_security_enabled:
+        return
+    if port.security_groups:
+        raise errors.PortSecurityPortHasSecurityGroup(
+            "Port has security group associated. Cannot disable port security or IP address until security group is removed."
+        )
+    if port.allowed_address_pairs:
+        raise errors.AddressPairAndPortSecurityRequired(
+            "Port Security must be enabled in order to have allowed address pairs on a port."
+        )
+
+
+def not_found(port_id: str) -> errors.PortNotFound:
+    return errors.PortNotFound(f"Port {port_id} could not be found.")
+
+
+def in_use(port_id: str) -> errors.PortInUse:
+    return errors.PortInUse(f"Port {port_id} is in use by a server: delete the server first.")
+
+
+def _require_unused(row: PortRow, port: Port, fixed_ips: Requests | None) -> None:
+    """PortInUse: the change would have to reach the guest that has it, which is not served yet."""
+    changed = any(getattr(row, name) != getattr(port, name) for name in ("mac_address", "device_id", "device_owner"))
+    if changed or fixed_ips is not None or row.admin_state_up != port.admin_state_up:
+        raise in_use(port.id)
+
+
+def choose_several(session: Session, network: NetworkRow, count: int) -> list[list[Given]]:
+    """For each of `count` ports the next free address of each IP version."""
+    every = subnets.of_network(session, network.id)
+    given: list[list[Given]] = [[] for _ in range(count)]
+    for version in sorted({row.ip_version for row in every}):
+        free: list[Given] = []
+        for row in every:
+            if row.ip_version == version and len(free) < count:
+                free += [(row.id, address) for address in _next_several(session, row, count - len(free))]
+        if len(free) < count:
+            raise no_address(network)
+        for one, address in zip(given, free, strict=True):
+            one.append(address)
+    return given
+
+
+def _next_several(session: Session, row: SubnetRow, count: int) -> list[str]:
+    """Up to `count` free addresses."""
+    pools = subnets.pools_of(row)
+    window = addresses.candidates_after(pools, row.last_address, count + WINDOW)
+    used = {one for chunk in chunked(window) for one in ports.taken_among(session, row.id, chunk)}
+    free = [address for address in window if address not in used][:count]
+    if len(free) < count and len(window) == count + WINDOW:
+        every = {*ports.taken(session, row.id), *free}
+        while len(free) < count and (address := addresses.first_free(pools, every)) is not None:
+            every.add(address)
+            free.append(address)
+    if free:
+        ports.note_last(session, row.id, free[-1])
+        row.last_address = free[-1]
+    return free
+
+
+def no_address(network: NetworkRow) -> errors.IpAddressGenerationFailure:
+    return errors.IpAddressGenerationFailure(f"No more IP addresses available on network {network.uuid}.")
+
+
+def choose(session: Session, network: NetworkRow, requests: Requests | None, own: Sequence[Given] = ()) -> list[Given]:
+    """The addresses of a port on a locked network. `own`: what the port has, and may have again.
+
+    `requests` None: one of each IP version that the network has.
+    """
+    every = subnets.of_network(session, network.id)
+    chosen: list[Given] = []
+    if requests is None:
+        for version in sorted({row.ip_version for row in every}):
+            chosen.append(_next_of(session, network, [row for row in every if row.ip_version == version], chosen))
+    else:
+        for request in requests:
+            if request.ip_address is not None:
+                chosen.append(_fixed(session, network, every, request, own, chosen))
+            else:
+                chosen.append(_next_of(session, network, [_subnet(network, every, str(request.subnet_id))], chosen))
+    return chosen
+
+
+def _next_of(session: Session, network: NetworkRow, among: Sequence[SubnetRow], chosen: Sequence[Given]) -> Given:
+    """The next free address of the first subnet that has one."""
+    for row in among:
+        address = _next_free(session, row, {address for subnet_id, address in chosen if subnet_id == row.id})
+        if address is not None:
+            ports.note_last(session, row.id, address)
+            row.last_address = address
+            return row.id, address
+    raise no_address(network)
+
+
+def _next_free(session: Session, row: SubnetRow, chosen: set[str]) -> str | None:
+    pools = subnets.pools_of(row)
+    window = addresses.candidates_after(pools, row.last_address, WINDOW)
+    used = chosen | ports.taken_among(session, row.id, window)
+    near = next((address for address in window if address not in used), None)
+    if near is not None or len(window) < WINDOW:
+        return near
+    return addresses.first_free(pools, chosen | {*ports.taken(session, row.id)})
+
+
+def _fixed(
+    session: Session,
+    network: NetworkRow,
+    every: Sequence[SubnetRow],
+    request: AddressRequest,
+    own: Sequence[Given],
+    chosen: Sequence[Given],
+) -> Given:
+    text = str(request.ip_address)
+    if request.subnet_id is not None:
+        row = _subnet(network, every, request.subnet_id)
+    else:
+        address = str(addresses.parse_address("ip_address", text))
+        matching = [row for row in every if addresses.contains(row.cidr, address)]
+        if not matching:
+            raise errors.InvalidIpForNetwork(
+                f"IP address {text} is not a valid IP for any of the subnets of the network."
+            )
+        row = matching[0]
+    given = (row.id, addresses.check_fixed(row.cidr, row.gateway_ip, text))
+    if given in chosen or (given not in own and ports.taken_among(session, row.id, [given[1]])):
+        raise errors.IpAddressAlreadyAllocated(f"IP address {given[1]} already allocated in subnet {row.uuid}.")
+    return given
+
+
+def _subnet(network: NetworkRow, every: Sequence[SubnetRow], subnet_id: str) -> SubnetRow:
+    for row in every:
+        if row.uuid == subnet_id:
+            return row
+    raise errors.BadRequest(
+        f"Invalid input for fixed_ips. Reason: subnet {subnet_id[:64]} is not a subnet of network {network.uuid}."
+    )
+
+
+def _mac(session: Session, wanted: str) -> str:
+    if wanted:
+        if ports.macs_among(session, [wanted]):
+            raise errors.MacAddressInUse(f"MAC address {wanted} is in use by another port.")
+        return wanted
+    return _free_macs(session, 1)[0]
+
+
+def _free_macs(session: Session, count: int) -> list[str]:
+    """No secrets: it must only be unlikely that two transactions choose the same one."""
+    free: list[str] = []
+    for _ in range(WINDOW):
+        tries = {addresses.mac_of(random.getrandbits(24)) for _ in range(count + WINDOW)} - {*free}
+        used = {one for chunk in chunked(sorted(tries)) for one in ports.macs_among(session, chunk)}
+        free += sorted(tries - used)
+        if len(free) >= count:
+            return free[:count]
+    raise errors.ServiceUnavailable("No free MAC addresses were found. Please try again.")

@@ -1,0 +1,192 @@
+"""Security groups and their rules: made, changed and deleted, each in one transaction; then hosts are told.
+
+Every transaction locks ports, networks, groups and usages in this order. So no two wait for each other.
+"""
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.networks import changed
+from minova.conductor.quotas import Quotas, refused
+from minova.conductor.tasks.worker import Worker
+from minova.db.models import SecurityGroup as Row
+from minova.db.networks import security_groups
+from minova.db.quotas import OverQuota, give
+from minova.objects.network import DEFAULT_GROUP, EGRESS, INGRESS, SecurityGroup, SecurityGroupRule
+
+T = TypeVar("T")
+
+
+class SecurityGroups:
+    def __init__(self, worker: Worker, quotas: Quotas, hints: InterfaceHints) -> None:
+        self._worker = worker
+        self._quotas = quotas
+        self._hints = hints
+
+    def ensure_default(self, project_ids: Iterable[str]) -> None:
+        """Makes the default group of each project that has none. No quota stops it: each port needs one."""
+        wanted = set(project_ids)
+        with self._worker.db.read() as session:
+            missing = security_groups.without_default(session, wanted)
+        for project_id in missing:
+            try:
+                self._quotas.run(lambda session, owner=project_id: self._add_default(session, owner))  # type: ignore[misc]
+            except IntegrityError:  # another transaction has just made it
+                continue
+
+    def _add_default(self, session: Session, project_id: str) -> None:
+        group = SecurityGroup(
+            id=str(uuid.uuid4()),
+            name=DEFAULT_GROUP,
+            description="Default security group",
+            project_id=project_id,
+            is_default=True,
+        )
+        rules = [*_egress(group), *_own_members(group)]
+        row_id = security_groups.add(session, group, self._worker.at())
+        security_groups.add_rules(session, row_id, rules, {group.id: row_id}, self._worker.at())
+        self._quotas.take_always(session, project_id, {"security_group": 1, "security_group_rule": len(rules)})
+
+    def create(self, group: SecurityGroup) -> SecurityGroup:
+        """With rules that let everything out, as Neutron's. Forbidden: the quota is used up."""
+        self.ensure_default([group.project_id])
+        rules = _egress(group)
+
+        def work(session: Session) -> SecurityGroup:
+            self._quotas.take(session, group.project_id, {"security_group": 1, "security_group_rule": len(rules)})
+            row_id = security_groups.add(session, group, self._worker.at())
+            security_groups.add_rules(session, row_id, rules, {}, self._worker.at())
+            return _require(security_groups.find(session, group.id), group.id)
+
+        return self._counted(work)
+
+    def update(self, group: SecurityGroup) -> SecurityGroup:
+        """RevisionNumberConstraintFailed: it has changed since `group` was read."""
+
+        def work(session: Session) -> SecurityGroup:
+            lock_groups(session, [group.id])
+            if not security_groups.replace(session, group, self._worker.at()):
+                raise changed("security group", group.id)
+            return _require(security_groups.find(session, group.id), group.id)
+
+        return self._worker.run(work)
+
+    def delete(self, group_id: str) -> None:
+        """SecurityGroupInUse: a port has it, or a rule of another group names it."""
+
+        def work(session: Session) -> None:
+            row = lock_groups(session, [group_id])[group_id]
+            if security_groups.is_used(session, row.id):
+                raise errors.SecurityGroupInUse(f"Security Group {group_id} in use.")
+            project_id = row.project_id
+            gone = {project_id: {"security_group": 1}}
+            for owner, count in security_groups.remove(session, row.id).items():
+                gone.setdefault(owner, {})["security_group_rule"] = count
+            for owner, counts in sorted(gone.items()):
+                give(session, owner, counts)
+
+        self._worker.run(work)
+
+    def create_rule(self, rule: SecurityGroupRule) -> SecurityGroupRule:
+        """SecurityGroupRuleExists: the group has it. SecurityGroupNotFound: the group, or the one that it names, is gone."""
+
+        def work(session: Session) -> SecurityGroupRule:
+            named = [rule.security_group_id, *([rule.remote_group_id] if rule.remote_group_id is not None else [])]
+            locked = lock_groups(session, named)
+            group = security_groups.find(session, rule.security_group_id)
+            known = next((each for each in _require(group, rule.security_group_id).rules if _same(each, rule)), None)
+            if known is not None:
+                raise errors.SecurityGroupRuleExists(f"Security group rule already exists. Rule id is {known.id}.")
+            self._quotas.take(session, rule.project_id, {"security_group_rule": 1})
+            ids = {group_id: row.id for group_id, row in locked.items()}
+            row_id = ids[rule.security_group_id]
+            security_groups.add_rules(session, row_id, [rule], ids, self._worker.at())
+            made = security_groups.find_rule(session, rule.id)
+            assert made is not None
+            return made
+
+        made = self._counted(work)
+        self._hints.rules_changed([rule.security_group_id])
+        return made
+
+    def delete_rule(self, rule_id: str) -> None:
+        """SecurityGroupRuleNotFound: there is none."""
+
+        def work(session: Session) -> str:
+            found = security_groups.find_rule(session, rule_id)
+            if found is None:
+                raise errors.SecurityGroupRuleNotFound(f"Security group rule {rule_id} does not exist")
+            lock_groups(session, [found.security_group_id])
+            if security_groups.find_rule(session, rule_id) is None:
+                raise errors.SecurityGroupRuleNotFound(f"Security group rule {rule_id} does not exist")
+            security_groups.remove_rule(session, rule_id)
+            give(session, found.project_id, {"security_group_rule": 1})
+            return found.security_group_id
+
+        self._hints.rules_changed([self._worker.run(work)])
+
+    def _counted(self, work: Callable[[Session], T]) -> T:
+        try:
+            return self._quotas.run(work)
+        except OverQuota as error:
+            raise refused(error) from None
+
+
+def lock_groups(session: Session, group_ids: Collection[str]) -> Mapping[str, Row]:
+    """By id. Raises SecurityGroupNotFound."""
+    locked = security_groups.lock_several(session, group_ids)
+    for missing in sorted(set(group_ids) - locked.keys()):
+        raise not_found(missing)
+    return locked
+
+
+def not_found(group_id: str) -> errors.SecurityGroupNotFound:
+    return errors.SecurityGroupNotFound(f"Security group {group_id} does not exist")
+
+
+def _require(group: SecurityGroup | None, group_id: str) -> SecurityGroup:
+    if group is None:
+        raise not_found(group_id)
+    return group
+
+
+def _egress(group: SecurityGroup) -> list[SecurityGroupRule]:
+    """Everything goes out."""
+    return [_rule(group, EGRESS, ethertype) for ethertype in ("IPv4", "IPv6")]
+
+
+def _own_members(group: SecurityGroup) -> list[SecurityGroupRule]:
+    """What has the group itself comes in."""
+    return [_rule(group, INGRESS, ethertype, remote_group_id=group.id) for ethertype in ("IPv4", "IPv6")]
+
+
+def _rule(
+    group: SecurityGroup, direction: str, ethertype: str, remote_group_id: str | None = None
+) -> SecurityGroupRule:
+    return SecurityGroupRule(
+        id=str(uuid.uuid4()),
+        security_group_id=group.id,
+        project_id=group.project_id,
+        direction=direction,
+        ethertype=ethertype,
+        remote_group_id=remote_group_id,
+    )
+
+
+def _same(one: SecurityGroupRule, other: SecurityGroupRule) -> bool:
+    names = (
+        "direction",
+        "ethertype",
+        "protocol",
+        "port_range_min",
+        "port_range_max",
+        "remote_ip_prefix",
+        "remote_group_id",
+    )
+    return all(getattr(one, name) == getattr(other, name) for name in names)

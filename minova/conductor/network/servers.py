@@ -1,0 +1,100 @@
+"""The ports of servers: made or taken in the transaction that writes the servers, given back in the one that ends them."""
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.codecs import Decoder
+from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.ports import Ports
+from minova.conductor.network.security_groups import SecurityGroups, lock_groups
+from minova.context import RequestContext
+from minova.db.models import Network as NetworkRow
+from minova.db.models import Port as PortRow
+from minova.db.networks import networks, ports, security_groups
+from minova.objects.network import AddressRequest, Port
+from minova.objects.server_request import CreateServers
+from minova.objects.vif import RequestedNic
+
+_NICS = Decoder(tuple[RequestedNic, ...])
+DEFAULT_ZONE = "nova"
+
+
+def nics_of(request: CreateServers) -> tuple[RequestedNic, ...]:
+    return _NICS.from_builtins(request.requested_networks)
+
+
+def new_ports(request: CreateServers) -> int:
+    """How many ports one server of the request needs that are not there yet."""
+    return sum(nic.port_id is None for nic in nics_of(request))
+
+
+class ServerPorts:
+    def __init__(self, ports: Ports, groups: SecurityGroups, hints: InterfaceHints) -> None:
+        self._ports = ports
+        self._groups = groups
+        self._hints = hints
+
+    def prepare(self, ctx: RequestContext, request: CreateServers) -> None:
+        """Before the transaction: new ports need the default group of their project."""
+        if any(nic.port_id is None and nic.security_groups is None for nic in nics_of(request)):
+            self._groups.ensure_default([ctx.project_id])
+
+    def made(self, instance_uuids: Collection[str]) -> None:
+        """After the transaction: the addresses of the new servers are members of their groups."""
+        self._hints.servers_changed(instance_uuids)
+
+    def lock(self, session: Session, requests: Sequence[tuple[str, CreateServers]]) -> Mapping[str, NetworkRow]:
+        """The networks of these requests, by uuid; each request has its project. Locked in the order that all writers keep.
+
+        NetworkNotFound, PortNotFound: it is gone since the API has seen it.
+        """
+        owned = [(project_id, nic) for project_id, request in requests for nic in nics_of(request)]
+        nics = [nic for _, nic in owned]
+        ports.lock_several(session, {nic.port_id for nic in nics if nic.port_id is not None})
+        wanted = {nic.network_id for nic in nics}
+        locked = networks.lock_several(session, wanted)
+        defaults = {project_id for project_id, nic in owned if nic.port_id is None and nic.security_groups is None}
+        groups = {group for nic in nics for group in nic.security_groups or ()}
+        lock_groups(session, groups | security_groups.defaults_of(session, defaults))
+        for missing in sorted(wanted - locked.keys()):
+            raise errors.NetworkNotFound(f"Network {missing} could not be found.")
+        return locked
+
+    def attach(
+        self,
+        session: Session,
+        ctx: RequestContext,
+        request: CreateServers,
+        instance_uuids: Sequence[str],
+        locked: Mapping[str, NetworkRow],
+    ) -> None:
+        """Each server gets its interfaces. IpAddressGenerationFailure: too few addresses are left. PortInUse: another server has it."""
+        owner = f"compute:{request.availability_zone or DEFAULT_ZONE}"
+        for number, nic in enumerate(nics_of(request)):
+            if nic.port_id is not None:
+                self._take(session, nic.port_id, instance_uuids[0], number, owner)
+                continue
+            made = [
+                Port(
+                    id=str(uuid.uuid4()),
+                    network_id=nic.network_id,
+                    project_id=ctx.project_id,
+                    device_id=instance_uuid,
+                    device_owner=owner,
+                    security_groups=nic.security_groups,
+                )
+                for instance_uuid in instance_uuids
+            ]
+            fixed = None if nic.ip_address is None else (AddressRequest(ip_address=nic.ip_address),)
+            self._ports.add_several(session, locked[nic.network_id], made, fixed, nic=number)
+
+    def _take(self, session: Session, port_id: str, instance_uuid: str, number: int, owner: str) -> None:
+        row: PortRow | None = ports.lock(session, port_id)
+        if row is None:
+            raise errors.PortNotFound(f"Port {port_id} could not be found.")
+        if row.instance_uuid is not None:
+            raise errors.PortInUse(f"Port {port_id} is still in use.")
+        ports.give_to(session, row.id, instance_uuid, number, owner)

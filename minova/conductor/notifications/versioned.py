@@ -1,0 +1,170 @@
+"""What Nova's versioned notifications say of instances, as far as minova knows it. Pure.
+
+Lists and times are as minova's answers have them; minova has no volumes and shares, so these lists are empty.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from minova.context import RequestContext
+from minova.objects import disk_config
+from minova.objects.instance import Instance
+from minova.objects.key_pair import KeyPair
+from minova.objects.request_spec import RequestSpec
+from minova.objects.states import PowerState, State, VmState
+from minova.objects.versioned_payloads import Payload, exception, flavor, payload, request_spec, time_text
+from minova.objects.vif import Vif, tap_name
+
+# Nova's words for the hypervisor's states.
+_POWER = {
+    PowerState.NOSTATE: "pending",
+    PowerState.RUNNING: "running",
+    PowerState.PAUSED: "paused",
+    PowerState.SHUTDOWN: "shutdown",
+    PowerState.CRASHED: "crashed",
+    PowerState.SUSPENDED: "suspended",
+}
+# As Nova's instance name template makes it of a uuid.
+_NAME = "instance-{}"
+
+
+class Details(NamedTuple):
+    """What an Instance does not say of itself. `image_id`: of the image that an action makes or uses.
+
+    `initiator`: user and project of the request that goes on, which a host's report does not say.
+    """
+
+    description: str | None = None
+    locked: bool = False
+    locked_reason: str | None = None
+    tags: tuple[str, ...] = ()
+    key_pair: KeyPair | None = None
+    image_id: str | None = None
+    initiator: tuple[str, str] | None = None
+
+
+def instance_action(
+    what: str, instance: Instance, details: Details, ctx: RequestContext, fault: tuple[str, str] | None = None
+) -> Payload:
+    """Of `instance.ACTION.PHASE`. `fault`: the kind and text of a failure."""
+    data = {**_instance(instance, details, ctx), "fault": exception(*fault) if fault is not None else None}
+    action = what.partition(".")[0]
+    if action == "create":
+        more = {
+            "keypairs": [_key_pair(details.key_pair)] if details.key_pair is not None else [],
+            "tags": [*details.tags],
+            "trusted_image_certificates": None,
+            "instance_name": _NAME.format(instance.uuid),
+        }
+        return payload("InstanceCreatePayload", "1.13", data | more)
+    if action == "rebuild":
+        return payload("InstanceActionRebuildPayload", "1.10", data | {"trusted_image_certificates": None})
+    if action == "rescue":
+        return payload(
+            "InstanceActionRescuePayload", "1.4", data | {"rescue_image_ref": details.image_id or instance.image_ref}
+        )
+    if action == "snapshot":
+        return payload("InstanceActionSnapshotPayload", "1.10", data | {"snapshot_image_id": details.image_id})
+    return payload("InstanceActionPayload", "1.9", data)
+
+
+def instance_update(
+    instance: Instance, details: Details, ctx: RequestContext, change: tuple[State | None, State], now: datetime
+) -> Payload:
+    """Of `instance.update`. The audit period is the month that goes on; `now` is UTC."""
+    before, after = change
+    begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    states = {
+        "old_state": before[0].value if before is not None else None,
+        "state": after[0].value,
+        "old_task_state": _task_state(before),
+        "new_task_state": _task_state(after),
+    }
+    period = {"audit_period_beginning": time_text(begin), "audit_period_ending": time_text(now)}
+    more = {
+        "audit_period": payload("AuditPeriodPayload", "1.0", period),
+        "state_update": payload("InstanceStateUpdatePayload", "1.0", states),
+        "old_display_name": None,
+        "tags": [*details.tags],
+    }
+    return payload("InstanceUpdatePayload", "2.1", _instance(instance, details, ctx) | more)
+
+
+def scheduling_failed(instance: Instance, spec: RequestSpec, reason: str) -> Payload:
+    """Of `compute_task.build_instances.error`."""
+    data = {
+        "instance_uuid": instance.uuid,
+        "reason": exception("NoValidHost", reason),
+        "request_spec": request_spec(spec, instance.uuid),
+        "state": VmState.ERROR.value,
+    }
+    return payload("ComputeTaskPayload", "1.0", data)
+
+
+def _instance(instance: Instance, details: Details, ctx: RequestContext) -> dict[str, Any]:
+    properties = instance.image.properties if instance.image is not None else {}
+    user_id, project_id = (ctx.user_id, ctx.project_id) if ctx.user_id else details.initiator or ("", "")
+    return {
+        "uuid": instance.uuid,
+        "user_id": instance.user_id,
+        "tenant_id": instance.project_id,
+        "reservation_id": instance.reservation_id,
+        "display_name": instance.display_name,
+        "display_description": details.description,
+        "host_name": instance.hostname,
+        "host": instance.host,
+        "node": instance.node,
+        "os_type": properties.get("os_type"),
+        "architecture": properties.get("hw_architecture") or properties.get("architecture"),
+        "availability_zone": instance.availability_zone,
+        "flavor": flavor(instance.flavor),
+        "image_uuid": instance.image_ref,
+        "key_name": instance.key_name,
+        "kernel_id": properties.get("kernel_id", ""),
+        "ramdisk_id": properties.get("ramdisk_id", ""),
+        "created_at": time_text(instance.created_at),
+        "launched_at": time_text(instance.launched_at),
+        "terminated_at": time_text(instance.terminated_at),
+        "deleted_at": time_text(instance.terminated_at if instance.deleted else None),
+        "updated_at": time_text(instance.updated_at),
+        "state": instance.vm_state.value,
+        "power_state": _POWER[instance.power_state],
+        "task_state": instance.task_state.value if instance.task_state is not None else None,
+        "progress": instance.progress,
+        "ip_addresses": [*_addresses(instance.network_info)],
+        "block_devices": [],
+        "metadata": instance.metadata,
+        "locked": details.locked,
+        "locked_reason": details.locked_reason,
+        "auto_disk_config": disk_config.of_metadata(instance.system_metadata),
+        # As Nova: work of the services by themselves has no user.
+        "request_id": ctx.request_id if user_id and project_id else None,
+        "action_initiator_user": user_id or None,
+        "action_initiator_project": project_id or None,
+        "shares": [],
+    }
+
+
+def _addresses(vifs: Iterable[Vif]) -> Iterable[Payload]:
+    for vif in vifs:
+        for address in vif.addresses:
+            data: Payload = {
+                "address": address.ip_address,
+                "version": 6 if ":" in address.ip_address else 4,
+                "label": vif.network_name,
+                "mac": vif.mac_address,
+                "port_uuid": vif.port_id,
+                "device_name": tap_name(vif.port_id),
+                "meta": {},
+            }
+            yield payload("IpPayload", "1.0", data)
+
+
+def _key_pair(key_pair: KeyPair) -> Payload:
+    names = ("user_id", "name", "fingerprint", "public_key", "type")
+    return payload("KeypairPayload", "1.0", {name: getattr(key_pair, name) for name in names})
+
+
+def _task_state(state: State | None) -> str | None:
+    return state[1].value if state is not None and state[1] is not None else None

@@ -1,0 +1,135 @@
+"""Images in server actions: which one a host may use or make, and what becomes of one that is not finished.
+
+An action that makes an image writes its record in its own transaction, and takes it back with its end if that is not a good one.
+The record of an image whose bytes have all come stays: they are what was asked for.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova.codecs import Decoder
+from minova.db import quotas
+from minova.db.catalogue import images
+from minova.db.models import Task
+from minova.db.servers import instances, tasks
+from minova.db.servers.instances import LockedInstance
+from minova.objects.image import Image
+from minova.objects.server_actions import BY_KIND, MAKE_IMAGES, RESCUE, SHELVE
+from minova.objects.states import VmState
+
+
+class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
+    """An action task's payload: how often the host has been asked, whether it has begun, and what it gets beside the instance.
+
+    `before`: columns of the instance that are put back if nothing happens to its guest.
+    """
+
+    asks: int = 1
+    begun: bool = False
+    arguments: dict[str, Any] = {}
+    before: dict[str, Any] = {}
+
+
+PAYLOAD = Decoder(ActionPayload)
+_IMAGE = Decoder(Image)
+_KEEP_SHELVED_IMAGE = frozenset({VmState.SHELVED, VmState.SHELVED_OFFLOADED, VmState.SOFT_DELETED})
+
+
+def image_in(arguments: dict[str, Any]) -> Image:
+    """The record of the image that an action is to make."""
+    return _IMAGE.from_builtins(arguments["image"])
+
+
+def image_of(task: Task) -> Image | None:
+    """The image that the task is to make, as it was when it began."""
+    action = BY_KIND.get(task.kind)
+    if action is None or not action.makes_image:
+        return None
+    arguments = PAYLOAD.from_builtins(task.payload).arguments
+    return image_in(arguments) if "image" in arguments else None
+
+
+def image_id_of(arguments: Mapping[str, Any]) -> str | None:
+    """The id of the image that an action makes, or rescues with."""
+    image = arguments.get("image") or arguments.get("rescue_image")
+    return None if image is None else str(image["id"])
+
+
+def discard_image(session: Session, task: Task) -> None:
+    """The task ends and has not made its image: its record goes, unless all bytes have come. An upload in progress then fails."""
+    image = image_of(task)
+    if image is None:
+        return
+    # Of no use without its shelved server, even when it is whole.
+    remove = images.remove if task.kind == SHELVE.kind else images.remove_unfinished
+    if remove(session, image.id):
+        quotas.give(session, image.owner or "", quotas.of_image(image))
+
+
+def remove_image(session: Session, image_id: str) -> None:
+    """If its owner has not removed it."""
+    image = images.find(session, image_id)
+    if image is not None and images.remove(session, image_id):
+        quotas.give(session, image.owner or "", quotas.of_image(image))
+
+
+def shelved_columns(
+    session: Session, task: Task, instance: LockedInstance, after: VmState, at: datetime
+) -> dict[str, Any]:
+    """What becomes of the columns of a locked instance by the good end of this action. An image that the server does not need
+    any more goes.
+    """
+    values: dict[str, Any] = {}
+    made = image_of(task) if task.kind == SHELVE.kind else None
+    if made is not None:
+        values = {"shelved_image_id": made.id, "shelved_at": at}
+    elif after is VmState.SHELVED_OFFLOADED:
+        return {"host": None, "node": None}
+    elif instance.shelved_image_id is not None and after not in _KEEP_SHELVED_IMAGE:
+        values = {"shelved_image_id": None, "shelved_at": None}
+    if values and instance.shelved_image_id is not None:
+        remove_image(session, instance.shelved_image_id)
+    return values
+
+
+def forget_shelved_image(session: Session, instance_uuid: str, image_id: str, at: datetime) -> None:
+    """The locked instance has disks of its own again."""
+    instances.set_attributes(session, instance_uuid, at, {"shelved_image_id": None, "shelved_at": None})
+    remove_image(session, image_id)
+
+
+def rotate_backups(session: Session, task: Task) -> None:
+    """The backup is made: of its server, owner and type the newest stay, as many as the request said. Protected ones stay, too.
+
+    Users may write any property into their images. So the task says which server it is, and only images of the new one's owner go.
+    """
+    image = image_of(task)
+    rotation = PAYLOAD.from_builtins(task.payload).arguments.get("rotation")
+    if image is None or rotation is None:
+        return
+    alike = {key: image.properties.get(key, "") for key in ("image_type", "backup_type")}
+    known = images.of_owner(session, image.owner, {**alike, "instance_uuid": task.instance_uuid})
+    newest_first = sorted(known, key=lambda backup: (str(backup.created_at), backup.id), reverse=True)
+    for backup in newest_first[rotation:]:
+        if not backup.protected and images.remove(session, backup.id):
+            quotas.give(session, backup.owner or "", quotas.of_image(backup))
+
+
+def rescue_image(session: Session, instance_uuid: str, host: str) -> str | None:
+    """The id of the image that this host rescues the instance with now, if the request named one."""
+    payload = tasks.payload_on(session, instance_uuid, host, RESCUE.kind)
+    image = PAYLOAD.from_builtins(payload).arguments.get("rescue_image") if payload is not None else None
+    return None if image is None else str(image["id"])
+
+
+def image_made(session: Session, instance_uuid: str, host: str) -> str | None:
+    """The id of the image that this host makes of the instance now."""
+    for action in MAKE_IMAGES:
+        payload = tasks.payload_on(session, instance_uuid, host, action.kind)
+        if payload is not None:
+            return image_in(PAYLOAD.from_builtins(payload).arguments).id
+    return None

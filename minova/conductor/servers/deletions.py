@@ -1,0 +1,119 @@
+"""Which way a server goes: at once, or, with `reclaim_instance_interval`, so that it can be restored for a while.
+
+    delete -------------------------------------> Terminate
+    delete, with an interval --soft_delete------> (SOFT_DELETED, None) --restore--> (ACTIVE, None)
+                                                        | the interval is over, or forceDelete
+                                                        '-----------------------> Terminate
+
+A delete ends the action in progress. It is at once only for what could not be restored: builds, servers without a host or whose
+disks are being removed, and those that are deleted for good already. A server that is soft-deleted counts in no quota, as in Nova. It keeps its place, disks, ports and addresses.
+"""
+
+import logging
+from functools import partial
+
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.locks import require_unlocked
+from minova.conductor.servers.terminate import Terminate
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext, service_context
+from minova.db.servers import actions as action_rows
+from minova.db.servers import instances
+from minova.objects.server_actions import SHELVE_OFFLOAD, SOFT_DELETE
+from minova.objects.states import VmState, is_being_built
+
+LOG = logging.getLogger(__name__)
+# Seconds between two looks for servers whose time is over.
+RECLAIM_INTERVAL = 60.0
+
+
+class Deletions:
+    """The interval is read each time: it may change."""
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, worker: Worker, terminate: Terminate, actions: ServerActions, liveness: Liveness
+    ) -> None:
+        self._conf = conf
+        self._worker = worker
+        self._terminate = terminate
+        self._actions = actions
+        self._liveness = liveness
+
+    def delete_server(self, ctx: RequestContext, instance_uuid: str, *, override_lock: bool, force: bool) -> None:
+        """NotFound: there is none. Conflict: it is locked, or its state or an older service does not allow a soft deletion."""
+        if self._conf.reclaim_instance_interval > 0 and not force:
+            try:
+                self._soft_delete(ctx, instance_uuid, override_lock=override_lock)
+                return
+            except _NotSoft as reason:
+                LOG.info("Instance %s is deleted at once: %s", instance_uuid, reason)
+            except errors.PeerTooOld as error:
+                raise errors.Conflict(
+                    f"Cannot 'delete' instance {instance_uuid} while services of an older release run, as it could not be restored: "
+                    f"{error}. The action forceDelete deletes it at once."
+                ) from error
+        self._terminate.delete_server(ctx, instance_uuid, override_lock=override_lock)
+
+    def reclaim(self) -> None:
+        """Delete those whose time is over."""
+        interval = float(self._conf.reclaim_instance_interval)
+        if interval <= 0:
+            return
+        with self._worker.db.read() as session:
+            over = instances.soft_deleted(session, self._worker.at(), interval)
+        for instance_uuid in over:
+            LOG.info("Instance %s was deleted more than %g s ago, and is reclaimed", instance_uuid, interval)
+            try:
+                self._terminate.delete_server(
+                    service_context(), instance_uuid, override_lock=True, soft_deleted_for=interval
+                )
+            except errors.NotFound:
+                continue
+
+    def _soft_delete(self, ctx: RequestContext, instance_uuid: str, *, override_lock: bool) -> None:
+        """_NotSoft: it is to be deleted at once. PeerTooOld, Conflict, NotFound."""
+        look = partial(self._without_host, ctx, instance_uuid, override_lock, self._liveness.able_hosts())
+        if self._worker.run(look):
+            return
+        try:
+            self._actions.start(ctx, instance_uuid, SOFT_DELETE.kind, {}, override_lock=override_lock)
+        except errors.Conflict:
+            # Another request may have begun it meanwhile.
+            if not self._worker.run(look):
+                raise
+
+    def _without_host(
+        self, ctx: RequestContext, instance_uuid: str, override_lock: bool, able: frozenset[str], session: Session
+    ) -> bool:
+        """Whether no host is to be asked: its host is down, or it has been asked before. A host that comes back stops the guest."""
+        locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+        if locked is None or locked.deleted:
+            raise errors.NotFound(f"Server {instance_uuid} could not be found.")
+        require_unlocked(locked, override=override_lock)
+        if locked.state == (VmState.SOFT_DELETED, None) or locked.state[1] in SOFT_DELETE.progress:
+            return True
+        vm_state, task_state = locked.state
+        for_good = locked.deleting or is_being_built(vm_state) or task_state in SHELVE_OFFLOAD.progress
+        if locked.host is None or not locked.launched or for_good:
+            raise _NotSoft(f"it is {locked.state[0]}, {locked.state[1]} on host {locked.host}")
+        if locked.host in able:
+            return False
+        self._actions.require_levels(SOFT_DELETE)
+        locked = self._actions.required(session, instance_uuid, SOFT_DELETE, override_lock=override_lock)
+        at = self._worker.at()
+        row = {"instance_uuid": instance_uuid, "action": SOFT_DELETE.name, "request_id": ctx.request_id}
+        begun = action_rows.begin(
+            session, [row | {"user_id": ctx.user_id, "project_id": ctx.project_id, "start_time": at}]
+        )
+        self._actions.mark_soft_deleted(session, locked)
+        action_rows.end(session, [*begun.values()], at, event=False)
+        return True
+
+
+class _NotSoft(Exception):
+    """The text says why."""

@@ -1,0 +1,160 @@
+"""Rebuilds: the server's image and attributes change when it is asked for, and are put back if nothing has happened to its guest.
+
+request --> the scheduler looks at the host with the new image (a "no" ends it) --> one transaction: new columns, task with the old ones
+host: image --begin_action again--> (REBUILD_SPAWNING) --> new disks         a failure before: the old columns; after: ERROR
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.codecs import Decoder
+from minova.conductor.compute_messages import zones_of_hosts
+from minova.conductor.quotas import Quotas
+from minova.conductor.servers.action_images import PAYLOAD
+from minova.context import RequestContext
+from minova.contracts.scheduler import SchedulerApi
+from minova.db.engine import Database
+from minova.db.models import Instance, Task
+from minova.db.servers import instances
+from minova.db.servers.instances import LockedInstance
+from minova.objects import disk_config
+from minova.objects import instance as objects
+from minova.objects.image import Image
+from minova.objects.quota import UNLIMITED
+from minova.objects.rebuild import RebuiltServer
+from minova.objects.request_spec import RequestSpec
+from minova.objects.server_actions import REBUILD
+from minova.objects.states import TaskState
+
+_REBUILT, _IMAGE = Decoder(RebuiltServer), Decoder(Image)
+# What a request may change, beside the image.
+COLUMNS = frozenset(
+    {
+        "display_name",
+        "hostname",
+        "description",
+        "metadata_",
+        "user_data",
+        "key_name",
+        "key_data",
+        "key_type",
+        "config_drive",
+        "access_ip_v4",
+        "access_ip_v6",
+        # Of `system_metadata`.
+        disk_config.KEY,
+    }
+)
+
+
+class Begun(NamedTuple):
+    """`sent`: what the host gets. `before`: the columns as they were, for `undo`."""
+
+    sent: dict[str, Any]
+    before: dict[str, Any]
+
+
+def rebuilt_server(arguments: Mapping[str, Any]) -> RebuiltServer:
+    """BadRequest: they are none of a rebuild."""
+    try:
+        rebuilt = _REBUILT.from_builtins(dict(arguments))
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"rebuild: {error}") from None
+    unknown = rebuilt.changes.keys() - COLUMNS
+    if unknown:
+        raise errors.BadRequest(f"rebuild: {', '.join(sorted(unknown))} cannot be changed")
+    return rebuilt
+
+
+class HostCheck:
+    """Asks the scheduler whether a host serves another image. `scheduler` is a client with a short time-out."""
+
+    def __init__(self, db: Database, scheduler: SchedulerApi) -> None:
+        self._db = db
+        self._scheduler = scheduler
+
+    def require(self, ctx: RequestContext, instance_uuid: str, image: Image) -> None:
+        """BadRequest: why the server's host cannot run it. What is no server, or has no host, is refused elsewhere."""
+        with self._db.read() as session:
+            instance = instances.by_uuids(session, [instance_uuid]).get(instance_uuid)
+        if instance is None or instance.host is None or instance.image_ref == image.id:
+            return
+        spec = spec_of(instance, image)
+        answer = self._scheduler.preview_destinations(ctx, spec=spec, instance_uuids=(instance_uuid,))
+        if not answer.selections:
+            reason = answer.diagnosis.error or "the host of the server does not pass"
+            raise errors.BadRequest(
+                f"No valid host was found. The server stays on its host, and its new image: {reason}"
+            )
+
+
+def spec_of(instance: objects.Instance, image: Image) -> RequestSpec:
+    """Of the host that the instance is on. As in Nova only the image counts: the instance has its resources already."""
+    no_resources = {"vcpus": 0, "memory_mb": 0, "root_gb": 0, "ephemeral_gb": 0, "swap": 0, "extra_specs": {}}
+    return RequestSpec(
+        flavor=msgspec.structs.replace(instance.flavor, **no_resources),
+        image=image,
+        instance_uuid=instance.uuid,
+        project_id=instance.project_id,
+        user_id=instance.user_id,
+        force_hosts=(instance.host or "",),
+        force_nodes=(instance.node or "",),
+        scheduler_hints={"_nova_check_type": ["rebuild"]},
+    )
+
+
+def begin(
+    session: Session, locked: LockedInstance, rebuilt: RebuiltServer, quotas: Quotas | None, at: datetime
+) -> Begun:
+    """Change the columns of the locked instance. Forbidden: too many items of metadata."""
+    metadata = rebuilt.changes.get("metadata_")
+    if metadata is not None and quotas is not None:
+        most = quotas.limits(session, locked.project_id)["metadata_items"]
+        if UNLIMITED != most < len(metadata):
+            raise errors.Forbidden(f"Maximum number of metadata items exceeds {most}.")
+    changes = _with_disk_config(session, locked.uuid, rebuilt.changes)
+    names = ["image_ref", "image", *sorted(changes.keys() - {"system_metadata"})]
+    row = session.execute(
+        select(*(getattr(Instance, name) for name in names)).where(Instance.uuid == locked.uuid)
+    ).one()
+    before: dict[str, Any] = msgspec.to_builtins(dict(zip(names, row, strict=True)))
+    if "system_metadata" in changes:
+        # This key alone: others may change until it is put back.
+        before[disk_config.KEY] = disk_config.of_metadata(instances.system_metadata_of(session, locked.uuid))
+    values = {"image_ref": rebuilt.image.id, "image": rebuilt.image, **changes}
+    instances.set_attributes(session, locked.uuid, at, values)
+    sent = {
+        "admin_password": rebuilt.admin_password,
+        "injected_files": list(rebuilt.files),
+        "availability_zone": zones_of_hosts(session).get(locked.host or "", ""),
+    }
+    return Begun(sent, before)
+
+
+def _with_disk_config(session: Session, instance_uuid: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """The column in place of the one key of it that changes."""
+    if disk_config.KEY not in changes:
+        return changes
+    kept = instances.system_metadata_of(session, instance_uuid)
+    columns = {name: value for name, value in changes.items() if name != disk_config.KEY}
+    return columns | {"system_metadata": disk_config.changed(kept, changes[disk_config.KEY])}
+
+
+def undo(session: Session, task: Task, task_state: TaskState | None, at: datetime) -> None:
+    """The task ends without a result: if it is a rebuild whose disks are not changed yet, the columns are as before it."""
+    before = PAYLOAD.from_builtins(task.payload).before if task.kind == REBUILD.kind else {}
+    if not before or REBUILD.has_changed(task_state):
+        return
+    image = before.get("image")
+    values = {**before, "image": None if image is None else _IMAGE.from_builtins(image)}
+    chosen = values.pop(disk_config.KEY, None)
+    if chosen is not None:
+        now = instances.system_metadata_of(session, task.instance_uuid)
+        values["system_metadata"] = disk_config.changed(now, chosen)
+    instances.set_attributes(session, task.instance_uuid, at, values)

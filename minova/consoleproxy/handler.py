@@ -1,0 +1,93 @@
+"""One connection of minova-consoleproxy: a page of noVNC, or a WebSocket with a token that is connected to a guest's console."""
+
+import logging
+import socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from websockify.websocketproxy import ProxyRequestHandler
+
+from minova import errors
+
+if TYPE_CHECKING:
+    from minova.consoleproxy.server import ConsoleServer
+
+LOG = logging.getLogger(__name__)
+
+# Seconds for a request, and for a client that takes nothing of what the guest sends.
+PATIENCE = 10.0
+# Bytes of one message of a client, which websockify keeps until the message is whole.
+MOST_FRAME = 1024 * 1024
+
+
+class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no types
+    """websockify's, with targets from tokens. Its attributes are for one connection: the server has many at the same time."""
+
+    server: "ConsoleServer"
+    server_version = "minova-consoleproxy"
+    sys_version = ""
+    timeout = PATIENCE
+
+    def handle_upgrade(self) -> None:
+        """Connects to the guest before the WebSocket is opened, so that a refusal is an HTTP status with a reason."""
+        try:
+            self._check_origin()
+            self._target = self.server.connect(self._token(), self.client_address[0])
+        except errors.MinovaError as error:
+            LOG.info("A console was not opened for %s: %s", self.client_address[0], error)
+            self.send_error(error.code, explain=str(error))
+            return
+        try:
+            super().handle_upgrade()
+        finally:
+            self._target.close()
+
+    def new_websocket_client(self) -> None:
+        self.server.opened(self.connection)
+        self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.server.connections.add(self._target)
+        try:
+            self.do_proxy(self._target)
+        finally:
+            self.server.connections.discard(self._target)
+
+    def recv_frames(self) -> tuple[list[bytes], Any]:
+        """Hands on what came before more is read, so that a guest that takes nothing makes its client wait, not this process grow."""
+        frames, closed = super().recv_frames()
+        for frame in frames:
+            self._target.sendall(frame)
+        if len(self.request._recv_buffer) + len(self.request._partial_msg) > MOST_FRAME:
+            raise self.CClose(1009, "Message too big")
+        return [], closed
+
+    def validate_connection(self) -> None:
+        """Done before the upgrade."""
+
+    def auth_connection(self) -> None:
+        """The token is all that a client needs."""
+
+    def translate_path(self, path: str) -> str:
+        self.directory = self.server.web
+        return str(super().translate_path(path))
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """websockify's lines would hold the token."""
+
+    def _token(self) -> str:
+        tokens = parse_qs(urlsplit(self.path).query).get("token", [])
+        if len(tokens) != 1:
+            raise errors.BadRequest("The address of a console has one token.")
+        return tokens[0]
+
+    def _check_origin(self) -> None:
+        """Browsers let every page open a WebSocket, and say which page it was."""
+        origin = self.headers.get("Origin")
+        if origin is None:
+            return
+        page = urlsplit(origin).hostname
+        own = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        if page is None or page not in {own, *self.server.allowed_origins}:
+            raise errors.Forbidden(
+                "A page of another origin may not open consoles: see [consoleproxy] allowed_origins."
+            )

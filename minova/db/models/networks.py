@@ -1,0 +1,105 @@
+"""Networks, subnets, ports and their addresses. Written by the conductor."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, String, false, true
+from sqlalchemy.orm import Mapped, mapped_column
+
+from minova.db.models.base import Base, Uuid
+
+
+class Network(Base):
+    """A transaction that changes what is on a network locks its row first.
+
+    `segment`: the VLAN or the physical network, which only one network may have.
+    """
+
+    __tablename__ = "networks"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    name: Mapped[str]
+    description: Mapped[str]
+    project_id: Mapped[str] = mapped_column(index=True)
+    admin_state_up: Mapped[bool]
+    shared: Mapped[bool]
+    external: Mapped[bool]
+    mtu: Mapped[int]
+    network_type: Mapped[str] = mapped_column(String(16))
+    physical_network: Mapped[str | None] = mapped_column(String(64))
+    segmentation_id: Mapped[int | None]
+    segment: Mapped[str | None] = mapped_column(String(80), unique=True)
+    revision_number: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+
+class Subnet(Base):
+    """`last_address`: the one that was given last; the next free one after it is given next."""
+
+    __tablename__ = "subnets"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    network_id: Mapped[int] = mapped_column(ForeignKey("networks.id"), index=True)
+    name: Mapped[str]
+    description: Mapped[str]
+    project_id: Mapped[str] = mapped_column(index=True)
+    ip_version: Mapped[int]
+    cidr: Mapped[str] = mapped_column(String(50))
+    gateway_ip: Mapped[str | None] = mapped_column(String(45))
+    enable_dhcp: Mapped[bool]
+    allocation_pools: Mapped[list[Any]]
+    dns_nameservers: Mapped[list[Any]]
+    host_routes: Mapped[list[Any]]
+    ipv6_address_mode: Mapped[str | None] = mapped_column(String(16))
+    ipv6_ra_mode: Mapped[str | None] = mapped_column(String(16))
+    last_address: Mapped[str | None] = mapped_column(String(45))
+    revision_number: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+
+class Port(Base):
+    """`mac_address` is unique in the cloud.
+
+    `instance_uuid`: the server that has it, as its interface number `nic`; `device_id` is what users may write there. With
+    `made_for_instance` it goes with the server.
+    """
+
+    __tablename__ = "ports"
+    __table_args__ = (
+        Index("ports_network_id", "network_id", "id"),
+        Index("ports_project_id", "project_id", "id"),
+        Index("ports_device_id", "device_id"),
+        Index("ports_instance_uuid", "instance_uuid"),
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    network_id: Mapped[int] = mapped_column(ForeignKey("networks.id"))
+    name: Mapped[str]
+    description: Mapped[str]
+    project_id: Mapped[str]
+    admin_state_up: Mapped[bool]
+    mac_address: Mapped[str] = mapped_column(String(17), unique=True)
+    device_id: Mapped[str]
+    device_owner: Mapped[str]
+    instance_uuid: Mapped[str | None] = mapped_column(Uuid)
+    nic: Mapped[int | None]
+    made_for_instance: Mapped[bool] = mapped_column(default=False, server_default=false())
+    host: Mapped[str]
+    status: Mapped[str] = mapped_column(String(16))
+    port_security_enabled: Mapped[bool] = mapped_column(default=True, server_default=true())
+    allowed_address_pairs: Mapped[list[Any] | None]
+    has_address_pairs: Mapped[bool] = mapped_column(default=False, server_default=false())
+    revision_number: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+
+class IpAllocation(Base):
+    """The key gives no address of a subnet twice."""
+
+    __tablename__ = "ip_allocations"
+    subnet_id: Mapped[int] = mapped_column(ForeignKey("subnets.id"), primary_key=True)
+    address: Mapped[str] = mapped_column(String(45), primary_key=True)
+    port_id: Mapped[int] = mapped_column(ForeignKey("ports.id"), index=True)

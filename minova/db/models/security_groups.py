@@ -1,0 +1,50 @@
+"""Security groups and their rules. Written by the conductor."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from minova.db.models.base import Base, Uuid
+
+
+class SecurityGroup(Base):
+    """`default_of`: the project whose default group it is; a project has one."""
+
+    __tablename__ = "security_groups"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    name: Mapped[str]
+    description: Mapped[str]
+    project_id: Mapped[str] = mapped_column(index=True)
+    default_of: Mapped[str | None] = mapped_column(unique=True)
+    revision_number: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+
+class SecurityGroupRule(Base):
+    """A rule is made and removed, and never changed."""
+
+    __tablename__ = "security_group_rules"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    group_id: Mapped[int] = mapped_column(ForeignKey("security_groups.id"), index=True)
+    project_id: Mapped[str] = mapped_column(index=True)
+    description: Mapped[str]
+    direction: Mapped[str] = mapped_column(String(16))
+    ethertype: Mapped[str] = mapped_column(String(16))
+    protocol: Mapped[str | None] = mapped_column(String(16))
+    port_range_min: Mapped[int | None]
+    port_range_max: Mapped[int | None]
+    remote_ip_prefix: Mapped[str | None] = mapped_column(String(50))
+    remote_group_id: Mapped[int | None] = mapped_column(ForeignKey("security_groups.id"), index=True)
+    revision_number: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+
+class PortSecurityGroup(Base):
+    __tablename__ = "port_security_groups"
+    port_id: Mapped[int] = mapped_column(ForeignKey("ports.id"), primary_key=True)
+    group_id: Mapped[int] = mapped_column(ForeignKey("security_groups.id"), primary_key=True, index=True)

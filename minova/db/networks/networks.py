@@ -1,0 +1,119 @@
+"""Networks: queries and writes."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, exists, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from minova.db import models
+from minova.db.networks.pages import Page, rows_of
+from minova.db.sql import chunked
+from minova.objects.network import FLAT, LOCAL, VLAN, Network
+
+Row = models.Network
+_COLUMNS = tuple(name for name in Network.__struct_fields__ if name not in ("id", "subnets"))
+# What a change may change.
+_CHANGING = ("name", "description", "admin_state_up", "shared", "external", "mtu")
+
+
+def find(session: Session, uuid: str) -> Network | None:
+    row = session.scalar(select(Row).where(Row.uuid == uuid).execution_options(populate_existing=True))
+    return None if row is None else _to_objects(session, [row])[0]
+
+
+def visible(
+    session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
+) -> list[Network]:
+    """Those that a project may see; None: all. Raises LookupError if the marker is unknown."""
+    seen = select(Row)
+    if project_id is not None:
+        seen = seen.where(or_(Row.project_id == project_id, Row.shared, Row.external))
+    return _to_objects(session, rows_of(session, seen, Row, filters, page))
+
+
+def usable(session: Session, project_id: str, limit: int) -> list[Network]:
+    """Those that servers of a project may be on: its own, and the shared ones."""
+    query = select(Row).where(or_(Row.project_id == project_id, Row.shared)).order_by(Row.id).limit(limit)
+    return _to_objects(session, list(session.scalars(query)))
+
+
+def add(session: Session, network: Network, at: datetime) -> Network:
+    made = msgspec.structs.replace(network, created_at=at, updated_at=at, revision_number=1, subnets=())
+    values = {name: getattr(made, name) for name in _COLUMNS}
+    session.connection().execute(insert(Row).values(uuid=made.id, segment=segment_of(made), **values))
+    return made
+
+
+def segment_of(network: Network) -> str | None:
+    """What only one network may have: a physical network without tags, or one VLAN of it."""
+    if network.network_type == FLAT:
+        return f"flat:{network.physical_network}"
+    if network.network_type == VLAN:
+        return f"vlan:{network.physical_network}:{network.segmentation_id}"
+    return None
+
+
+def replace(session: Session, network: Network, at: datetime) -> bool:
+    """False: its revision is no longer `network.revision_number`."""
+    values = {name: getattr(network, name) for name in _CHANGING}
+    statement = update(Row).where(Row.uuid == network.id, Row.revision_number == network.revision_number)
+    changed = statement.values(revision_number=network.revision_number + 1, updated_at=at, **values)
+    result: Any = session.connection().execute(changed)
+    return bool(result.rowcount)
+
+
+def lock(session: Session, uuid: str) -> models.Network | None:
+    """Until the transaction ends nothing else is put on the network, and it stays."""
+    return session.scalar(
+        select(Row).where(Row.uuid == uuid).with_for_update().execution_options(populate_existing=True)
+    )
+
+
+def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.Network]:
+    """By uuid, those that there are; locked in the order of all writers."""
+    if not uuids:
+        return {}
+    query = select(Row).where(Row.uuid.in_(uuids)).order_by(Row.id).with_for_update()
+    return {row.uuid: row for row in session.scalars(query.execution_options(populate_existing=True))}
+
+
+def lock_local(session: Session) -> None:
+    """All networks that share the addresses of their hosts, so that one subnet after the other is compared with theirs."""
+    session.execute(select(Row.id).where(Row.network_type == LOCAL).order_by(Row.id).with_for_update()).all()
+
+
+def has_ports(session: Session, network_id: int) -> bool:
+    return bool(session.scalar(select(exists().where(models.Port.network_id == network_id))))
+
+
+def has_ports_of_others(session: Session, network: models.Network) -> bool:
+    """Whether ports of other projects than its own are on it."""
+    port = models.Port
+    query = exists().where(port.network_id == network.id, port.project_id != network.project_id)
+    return bool(session.scalar(select(query)))
+
+
+def remove(session: Session, network_id: int) -> Mapping[str, int]:
+    """With its subnets. {project: how many subnets of it went}. The network is locked and has no ports."""
+    owners: dict[str, int] = {}
+    for project_id in session.scalars(select(models.Subnet.project_id).where(models.Subnet.network_id == network_id)):
+        owners[project_id] = owners.get(project_id, 0) + 1
+    session.connection().execute(delete(models.Subnet).where(models.Subnet.network_id == network_id))
+    session.connection().execute(delete(Row).where(Row.id == network_id))
+    return owners
+
+
+def _to_objects(session: Session, rows: Iterable[models.Network]) -> list[Network]:
+    rows = list(rows)
+    subnets: dict[int, list[str]] = {}
+    for chunk in chunked([row.id for row in rows]):
+        query = select(models.Subnet.network_id, models.Subnet.uuid).where(models.Subnet.network_id.in_(chunk))
+        for network_id, uuid in session.execute(query.order_by(models.Subnet.id)):
+            subnets.setdefault(network_id, []).append(uuid)
+    return [
+        Network(id=row.uuid, subnets=tuple(subnets.get(row.id, ())), **{name: getattr(row, name) for name in _COLUMNS})
+        for row in rows
+    ]

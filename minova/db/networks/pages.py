@@ -1,0 +1,36 @@
+"""Pages of a listing in the order of creation."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Select
+from sqlalchemy.orm import Session
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """`marker`: the uuid of the last item of the page before. `reverse`: of the page behind, whose items stand in the same order."""
+
+    limit: int
+    marker: str | None = None
+    reverse: bool = False
+
+
+def rows_of(
+    session: Session, seen: Select[Any], table: Any, filters: Mapping[str, Sequence[Any]], page: Page
+) -> list[Any]:
+    """The rows of `seen`, which are those that the caller may see, with any of the values of each filter, by column.
+
+    Raises LookupError if the marker is not among `seen`: whether others have it, nothing tells.
+    """
+    query = seen
+    for column, values in filters.items():
+        query = query.where(getattr(table, column).in_(values))
+    if page.marker is not None:
+        at = session.scalar(seen.with_only_columns(table.id).where(table.uuid == page.marker))
+        if at is None:
+            raise LookupError(page.marker)
+        query = query.where(table.id < at if page.reverse else table.id > at)
+    order = table.id.desc() if page.reverse else table.id.asc()
+    rows = list(session.scalars(query.order_by(order).limit(page.limit)))
+    return rows[::-1] if page.reverse else rows

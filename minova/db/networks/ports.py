@@ -1,0 +1,258 @@
+"""Ports and their addresses: queries and writes."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, delete, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from minova.db import models
+from minova.db.networks import security_groups
+from minova.db.networks.pages import Page, rows_of
+from minova.db.networks.subnets import by_row
+from minova.db.networks.vif_rules import pairs_of
+from minova.db.sql import chunked
+from minova.objects.network import FixedIp, Port
+from minova.objects.states import VmState
+
+Row, Net, Allocation = models.Port, models.Network, models.IpAllocation
+_PLAIN = (
+    "name",
+    "description",
+    "project_id",
+    "admin_state_up",
+    "mac_address",
+    "device_id",
+    "device_owner",
+    "host",
+    "status",
+    "port_security_enabled",
+    "revision_number",
+    "created_at",
+    "updated_at",
+)
+_CHANGING = (
+    "name",
+    "description",
+    "admin_state_up",
+    "mac_address",
+    "device_id",
+    "device_owner",
+    "host",
+    "port_security_enabled",
+)
+
+
+def find(session: Session, uuid: str) -> Port | None:
+    row = session.scalar(select(Row).where(Row.uuid == uuid).execution_options(populate_existing=True))
+    return None if row is None else _to_objects(session, [row])[0]
+
+
+def of_instance(session: Session, instance_uuid: str) -> list[Port]:
+    """In the order of its interfaces."""
+    query = select(Row).where(Row.instance_uuid == instance_uuid).order_by(Row.nic, Row.id)
+    return _to_objects(session, list(session.scalars(query)))
+
+
+def visible(
+    session: Session,
+    project_id: str | None,
+    filters: Mapping[str, Sequence[Any]],
+    page: Page,
+    addresses: Mapping[str, Sequence[str]] = {},
+) -> list[Port]:
+    """Those that a project may see: its own, and those on its networks. None: all.
+
+    `addresses`: any of these `ip_address` and of these `subnet_id`. Raises LookupError if the marker is unknown.
+    """
+    seen = select(Row).join(Net, Net.id == Row.network_id)
+    if project_id is not None:
+        seen = seen.where(or_(Row.project_id == project_id, Net.project_id == project_id))
+    values: dict[str, Sequence[Any]] = by_row(session, filters)
+    if addresses:
+        values["id"] = session.scalars(select(Allocation.port_id).where(*_of_addresses(addresses))).all()
+    return _to_objects(session, rows_of(session, seen, Row, values, page))
+
+
+def _of_addresses(addresses: Mapping[str, Sequence[str]]) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if "ip_address" in addresses:
+        conditions.append(Allocation.address.in_(addresses["ip_address"]))
+    if "subnet_id" in addresses:
+        subnets = select(models.Subnet.id).where(models.Subnet.uuid.in_(addresses["subnet_id"]))
+        conditions.append(Allocation.subnet_id.in_(subnets))
+    return conditions
+
+
+def add(session: Session, port: Port, network_id: int, at: datetime) -> int:
+    """Returns the id of the row."""
+    made = msgspec.structs.replace(port, created_at=at, updated_at=at, revision_number=1)
+    values = {name: getattr(made, name) for name in _PLAIN} | _pairs(made)
+    result: Any = session.connection().execute(insert(Row).values(uuid=made.id, network_id=network_id, **values))
+    return int(result.inserted_primary_key[0])
+
+
+def _pairs(port: Port) -> dict[str, Any]:
+    pairs = [msgspec.to_builtins(pair) for pair in port.allowed_address_pairs]
+    return {"allowed_address_pairs": pairs, "has_address_pairs": bool(pairs)}
+
+
+def replace(session: Session, port: Port, at: datetime) -> bool:
+    """False: its revision is no longer `port.revision_number`."""
+    values = {name: getattr(port, name) for name in _CHANGING} | _pairs(port)
+    statement = update(Row).where(Row.uuid == port.id, Row.revision_number == port.revision_number)
+    changed = statement.values(revision_number=port.revision_number + 1, updated_at=at, **values)
+    result: Any = session.connection().execute(changed)
+    return bool(result.rowcount)
+
+
+def lock(session: Session, uuid: str) -> models.Port | None:
+    return session.scalar(
+        select(Row).where(Row.uuid == uuid).with_for_update().execution_options(populate_existing=True)
+    )
+
+
+def is_attached(session: Session, uuid: str) -> bool:
+    """Whether a server has it."""
+    return session.scalar(select(Row.instance_uuid).where(Row.uuid == uuid)) is not None
+
+
+def lock_several(session: Session, uuids: Collection[str]) -> None:
+    if uuids:
+        session.execute(select(Row.id).where(Row.uuid.in_(uuids)).order_by(Row.id).with_for_update()).all()
+
+
+def add_several(session: Session, ports: Sequence[Port], network_id: int, at: datetime, nic: int) -> list[int]:
+    """Made for the servers whose uuids are their `device_id`s. Returns the ids of the rows."""
+    values = {"network_id": network_id, "nic": nic, "made_for_instance": True, "created_at": at, "updated_at": at}
+    rows = [
+        {name: getattr(port, name) for name in _PLAIN}
+        | _pairs(port)
+        | values
+        | {"uuid": port.id, "instance_uuid": port.device_id}
+        for port in ports
+    ]
+    session.connection().execute(insert(Row), rows)
+    ids: dict[str, int] = {}
+    for chunk in chunked([port.id for port in ports]):
+        rows_of_chunk = session.execute(select(Row.uuid, Row.id).where(Row.uuid.in_(chunk)))
+        ids.update((uuid, row_id) for uuid, row_id in rows_of_chunk)
+    return [ids[port.id] for port in ports]
+
+
+def give_to(session: Session, port_id: int, instance_uuid: str, nic: int, owner: str) -> None:
+    """A server has this port from now on."""
+    values = {"instance_uuid": instance_uuid, "nic": nic, "device_id": instance_uuid, "device_owner": owner}
+    session.connection().execute(update(Row).where(Row.id == port_id).values(**values))
+
+
+def release(session: Session, instance_uuid: str) -> dict[str, int]:
+    """The server has no ports any more; those that were made for it go. {project: how many went}."""
+    query = select(Row.id, Row.project_id, Row.made_for_instance).where(Row.instance_uuid == instance_uuid)
+    rows = session.execute(query.order_by(Row.id).with_for_update()).all()
+    gone: dict[str, int] = {}
+    for port_id, project_id, made in rows:
+        if made:
+            remove(session, port_id)
+            gone[project_id] = gone.get(project_id, 0) + 1
+        else:
+            free = {"instance_uuid": None, "nic": None, "device_id": "", "device_owner": ""}
+            session.connection().execute(update(Row).where(Row.id == port_id).values(**free))
+    return gone
+
+
+def forsaken(session: Session, limit: int) -> list[str]:
+    """Deleted servers that have ports still: a conductor of release 0.1.0 has ended them."""
+    gone = select(Row.instance_uuid).join(models.Instance, models.Instance.uuid == Row.instance_uuid)
+    query = gone.where(models.Instance.deleted_at.is_not(None)).distinct().limit(limit)
+    return [str(uuid) for uuid in session.scalars(query)]
+
+
+def remove(session: Session, port_id: int) -> None:
+    security_groups.take_from_port(session, port_id)
+    session.connection().execute(delete(Allocation).where(Allocation.port_id == port_id))
+    session.connection().execute(delete(Row).where(Row.id == port_id))
+
+
+def macs_among(session: Session, macs: Sequence[str]) -> set[str]:
+    """Which of them ports have."""
+    return set(session.scalars(select(Row.mac_address).where(Row.mac_address.in_(macs))))
+
+
+# -- addresses: the network of the subnet is locked ----------------------------------------------------------------------
+
+
+def taken_among(session: Session, subnet_id: int, addresses: Sequence[str]) -> set[str]:
+    query = select(Allocation.address).where(Allocation.subnet_id == subnet_id, Allocation.address.in_(addresses))
+    return set(session.scalars(query))
+
+
+def taken(session: Session, subnet_id: int) -> Collection[str]:
+    return set(session.scalars(select(Allocation.address).where(Allocation.subnet_id == subnet_id)))
+
+
+def allocate(session: Session, port_id: int, addresses: Iterable[tuple[int, str]]) -> None:
+    """`addresses`: (id of the subnet's row, address)."""
+    rows = [{"subnet_id": subnet_id, "address": address, "port_id": port_id} for subnet_id, address in addresses]
+    if rows:
+        session.connection().execute(insert(Allocation), rows)
+
+
+def give_back(session: Session, port_id: int, addresses: Iterable[tuple[int, str]]) -> None:
+    for subnet_id, address in addresses:
+        gone = delete(Allocation).where(Allocation.subnet_id == subnet_id, Allocation.address == address)
+        session.connection().execute(gone.where(Allocation.port_id == port_id))
+
+
+def allocated(session: Session, port_id: int) -> list[tuple[int, str]]:
+    """(id of the subnet's row, address) of a port."""
+    query = select(Allocation.subnet_id, Allocation.address).where(Allocation.port_id == port_id)
+    return [(int(subnet_id), address) for subnet_id, address in session.execute(query)]
+
+
+def note_last(session: Session, subnet_id: int, address: str) -> None:
+    """The next one is looked for after it."""
+    session.connection().execute(
+        update(models.Subnet).where(models.Subnet.id == subnet_id).values(last_address=address)
+    )
+
+
+def _to_objects(session: Session, rows: Sequence[models.Port]) -> list[Port]:
+    fixed: dict[int, list[FixedIp]] = {}
+    for chunk in chunked([row.id for row in rows]):
+        query = (
+            select(Allocation.port_id, models.Subnet.uuid, Allocation.address)
+            .join(models.Subnet, models.Subnet.id == Allocation.subnet_id)
+            .where(Allocation.port_id.in_(chunk))
+            .order_by(models.Subnet.id, Allocation.address)
+        )
+        for port_id, subnet, address in session.execute(query):
+            fixed.setdefault(port_id, []).append(FixedIp(subnet_id=subnet, ip_address=address))
+    groups = security_groups.of_ports(session, {row.id for row in rows})
+    servers = _servers(session, [row.instance_uuid for row in rows if row.instance_uuid is not None])
+    ids = {row.network_id for row in rows}
+    networks = {row.id: row for row in session.scalars(select(Net).where(Net.id.in_(ids)))} if ids else {}
+    return [
+        Port(
+            id=row.uuid,
+            network_id=networks[row.network_id].uuid,
+            network_owner=networks[row.network_id].project_id,
+            fixed_ips=tuple(fixed.get(row.id, ())),
+            security_groups=tuple(uuid for _, uuid in groups.get(row.id, ())),
+            allowed_address_pairs=pairs_of(row),
+            **{name: getattr(row, name) for name in _PLAIN} | servers.get(row.instance_uuid or "", {}),
+        )
+        for row in rows
+    ]
+
+
+def _servers(session: Session, uuids: Sequence[str]) -> dict[str, dict[str, str]]:
+    """What a port shows of the server that has it: where it is, and whether it runs."""
+    shown: dict[str, dict[str, str]] = {}
+    for chunk in chunked(uuids):
+        query = select(models.Instance.uuid, models.Instance.host, models.Instance.vm_state)
+        for uuid, host, vm_state in session.execute(query.where(models.Instance.uuid.in_(chunk))):
+            shown[uuid] = {"host": host or "", "status": "ACTIVE" if vm_state == VmState.ACTIVE.value else "DOWN"}
+    return shown

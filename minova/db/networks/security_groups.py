@@ -1,0 +1,263 @@
+"""Security groups, their rules, and which ports have them: queries and writes."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, exists, func, insert, or_, select, update
+from sqlalchemy.orm import Session, aliased
+
+from minova.db import models
+from minova.db.networks.pages import Page, rows_of
+from minova.db.sql import chunked
+from minova.objects.network import SecurityGroup, SecurityGroupRule
+
+Row, Rule, OfPort, Port = models.SecurityGroup, models.SecurityGroupRule, models.PortSecurityGroup, models.Port
+_PLAIN = ("name", "description", "project_id", "revision_number", "created_at", "updated_at")
+_PLAIN_OF_RULE = (
+    "project_id",
+    "description",
+    "direction",
+    "ethertype",
+    "protocol",
+    "port_range_min",
+    "port_range_max",
+    "remote_ip_prefix",
+    "revision_number",
+    "created_at",
+    "updated_at",
+)
+
+
+# -- groups --------------------------------------------------------------------------------------------------------------
+
+
+def find(session: Session, uuid: str) -> SecurityGroup | None:
+    row = session.scalar(select(Row).where(Row.uuid == uuid).execution_options(populate_existing=True))
+    return None if row is None else _to_objects(session, [row])[0]
+
+
+def visible(
+    session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
+) -> list[SecurityGroup]:
+    """Those of a project; None: all. Raises LookupError if the marker is unknown."""
+    seen = select(Row)
+    if project_id is not None:
+        seen = seen.where(Row.project_id == project_id)
+    return _to_objects(session, rows_of(session, seen, Row, filters, page))
+
+
+def named(session: Session, project_id: str, names: Collection[str]) -> dict[str, list[str]]:
+    """The ids of a project's groups that have one of these names or ids, by what is named."""
+    found: dict[str, list[str]] = {}
+    query = select(Row.uuid, Row.name).where(
+        Row.project_id == project_id, or_(Row.name.in_(names), Row.uuid.in_(names))
+    )
+    for uuid, name in session.execute(query.order_by(Row.id)):
+        for text in {uuid, name} & set(names):
+            found.setdefault(text, []).append(uuid)
+    return found
+
+
+def default_of(session: Session, project_id: str) -> str | None:
+    """The id of its default group."""
+    return session.scalar(select(Row.uuid).where(Row.default_of == project_id))
+
+
+def defaults_of(session: Session, project_ids: Collection[str]) -> set[str]:
+    """The ids of their default groups."""
+    return set(session.scalars(select(Row.uuid).where(Row.default_of.in_(project_ids)))) if project_ids else set()
+
+
+def without_default(session: Session, project_ids: Collection[str]) -> list[str]:
+    known = set(session.scalars(select(Row.default_of).where(Row.default_of.in_(project_ids))))
+    return sorted(set(project_ids) - known)
+
+
+def add(session: Session, group: SecurityGroup, at: datetime) -> int:
+    """Without its rules. Returns the id of the row. IntegrityError: the project has a default group."""
+    values: dict[str, Any] = {"name": group.name, "description": group.description, "project_id": group.project_id}
+    values |= {"default_of": group.project_id if group.is_default else None}
+    times = {"revision_number": 1, "created_at": at, "updated_at": at}
+    result: Any = session.connection().execute(insert(Row).values(uuid=group.id, **values, **times))
+    return int(result.inserted_primary_key[0])
+
+
+def replace(session: Session, group: SecurityGroup, at: datetime) -> bool:
+    """Its name and description. False: its revision is no longer `group.revision_number`."""
+    statement = update(Row).where(Row.uuid == group.id, Row.revision_number == group.revision_number)
+    changed = statement.values(
+        name=group.name, description=group.description, revision_number=group.revision_number + 1, updated_at=at
+    )
+    result: Any = session.connection().execute(changed)
+    return bool(result.rowcount)
+
+
+def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.SecurityGroup]:
+    """By uuid, those that there are. Until the transaction ends they stay, and so do their rules."""
+    if not uuids:
+        return {}
+    query = select(Row).where(Row.uuid.in_(uuids)).order_by(Row.id).with_for_update()
+    return {row.uuid: row for row in session.scalars(query.execution_options(populate_existing=True))}
+
+
+def is_used(session: Session, group_id: int) -> bool:
+    """Whether a port has it, or a rule of another group names it."""
+    of_port = select(exists().where(OfPort.group_id == group_id))
+    of_rule = select(exists().where(Rule.remote_group_id == group_id, Rule.group_id != group_id))
+    return bool(session.scalar(of_port)) or bool(session.scalar(of_rule))
+
+
+def remove(session: Session, group_id: int) -> dict[str, int]:
+    """With its rules. {project: how many rules of it went}."""
+    count = select(Rule.project_id, func.count(Rule.id)).where(Rule.group_id == group_id).group_by(Rule.project_id)
+    gone = {project_id: int(number) for project_id, number in session.execute(count)}
+    session.connection().execute(delete(Rule).where(Rule.group_id == group_id))
+    session.connection().execute(delete(Row).where(Row.id == group_id))
+    return gone
+
+
+# -- rules ---------------------------------------------------------------------------------------------------------------
+
+
+def find_rule(session: Session, uuid: str) -> SecurityGroupRule | None:
+    row = session.scalar(select(Rule).where(Rule.uuid == uuid).execution_options(populate_existing=True))
+    return None if row is None else _rules_to_objects(session, [row])[0]
+
+
+def visible_rules(
+    session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
+) -> list[SecurityGroupRule]:
+    """Those of a project; None: all. Raises LookupError if the marker is unknown."""
+    seen = select(Rule)
+    if project_id is not None:
+        seen = seen.where(Rule.project_id == project_id)
+    values = dict(filters)
+    for name, column in (("security_group_id", "group_id"), ("remote_group_id", "remote_group_id")):
+        if name in values:
+            values[column] = session.scalars(select(Row.id).where(Row.uuid.in_(values.pop(name)))).all()
+    return _rules_to_objects(session, rows_of(session, seen, Rule, values, page))
+
+
+def add_rules(
+    session: Session, group_id: int, rules: Iterable[SecurityGroupRule], remotes: Mapping[str, int], at: datetime
+) -> None:
+    """`remotes`: the ids of the rows of groups that the rules name."""
+    times = {"revision_number": 0, "created_at": at, "updated_at": at}
+    rows = [
+        {name: getattr(rule, name) for name in _PLAIN_OF_RULE}
+        | {"uuid": rule.id, "group_id": group_id, "remote_group_id": remotes.get(rule.remote_group_id or "")}
+        | times
+        for rule in rules
+    ]
+    session.connection().execute(insert(Rule), rows)
+
+
+def rules_of(session: Session, group_ids: Collection[int]) -> list[models.SecurityGroupRule]:
+    rows: list[models.SecurityGroupRule] = []
+    for chunk in chunked(sorted(group_ids)):
+        rows += session.scalars(select(Rule).where(Rule.group_id.in_(chunk)).order_by(Rule.id))
+    return rows
+
+
+def remove_rule(session: Session, uuid: str) -> None:
+    session.connection().execute(delete(Rule).where(Rule.uuid == uuid))
+
+
+# -- ports ---------------------------------------------------------------------------------------------------------------
+
+
+def give_to_ports(session: Session, port_ids: Iterable[int], group_ids: Collection[int]) -> None:
+    """These ports have these groups from now on, beside others."""
+    rows = [{"port_id": port_id, "group_id": group_id} for port_id in port_ids for group_id in group_ids]
+    if rows:
+        session.connection().execute(insert(OfPort), rows)
+
+
+def take_from_port(session: Session, port_id: int) -> None:
+    session.connection().execute(delete(OfPort).where(OfPort.port_id == port_id))
+
+
+def of_ports(session: Session, port_ids: Collection[int]) -> dict[int, list[tuple[int, str]]]:
+    """(id of the row, id) of the groups of each port."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for chunk in chunked(sorted(port_ids)):
+        query = select(OfPort.port_id, Row.id, Row.uuid).join(Row, Row.id == OfPort.group_id)
+        for port_id, row_id, uuid in session.execute(query.where(OfPort.port_id.in_(chunk)).order_by(Row.id)):
+            found.setdefault(port_id, []).append((row_id, uuid))
+    return found
+
+
+def of_instances(session: Session, instance_uuids: Collection[str]) -> set[str]:
+    """The ids of the groups of these servers' ports."""
+    found: set[str] = set()
+    for chunk in chunked(sorted(instance_uuids)):
+        query = select(Row.uuid).join(OfPort, OfPort.group_id == Row.id).join(Port, Port.id == OfPort.port_id)
+        found |= set(session.scalars(query.where(Port.instance_uuid.in_(chunk)).distinct()))
+    return found
+
+
+def names_of_instances(session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
+    """The names of the groups of each server's ports, each once."""
+    found: dict[str, list[str]] = {}
+    for chunk in chunked(sorted(instance_uuids)):
+        query = select(Port.instance_uuid, Row.name).join(OfPort, OfPort.port_id == Port.id)
+        query = query.join(Row, Row.id == OfPort.group_id).where(Port.instance_uuid.in_(chunk))
+        for uuid, name in session.execute(query.distinct().order_by(Row.name)):
+            found.setdefault(str(uuid), []).append(name)
+    return found
+
+
+def hosts_of(session: Session, uuids: Collection[str], *, members: bool) -> set[str]:
+    """Hosts on which ports have these groups, or groups whose rules name these.
+
+    `members`: these groups' members have changed, not their rules, so only rules that name them count.
+    """
+    found: set[str] = set()
+    instance, named_group = models.Instance, aliased(Row)
+    for chunk in chunked(sorted(uuids)):
+        query = select(instance.host).join(Port, Port.instance_uuid == instance.uuid)
+        query = query.join(OfPort, OfPort.port_id == Port.id)
+        naming = query.join(Rule, Rule.group_id == OfPort.group_id)
+        naming = naming.join(named_group, named_group.id == Rule.remote_group_id).where(named_group.uuid.in_(chunk))
+        found |= set(session.scalars(naming.where(instance.host.is_not(None)).distinct()))
+        if not members:
+            having = query.join(Row, Row.id == OfPort.group_id).where(Row.uuid.in_(chunk))
+            found |= set(session.scalars(having.where(instance.host.is_not(None)).distinct()))
+    return {host for host in found if host}
+
+
+# -- objects -------------------------------------------------------------------------------------------------------------
+
+
+def _to_objects(session: Session, rows: Sequence[models.SecurityGroup]) -> list[SecurityGroup]:
+    rules: dict[str, list[SecurityGroupRule]] = {}
+    for rule in _rules_to_objects(session, rules_of(session, {row.id for row in rows})):
+        rules.setdefault(rule.security_group_id, []).append(rule)
+    return [
+        SecurityGroup(
+            id=row.uuid,
+            is_default=row.default_of is not None,
+            rules=tuple(rules.get(row.uuid, ())),
+            **{name: getattr(row, name) for name in _PLAIN},
+        )
+        for row in rows
+    ]
+
+
+def _rules_to_objects(session: Session, rows: Sequence[models.SecurityGroupRule]) -> list[SecurityGroupRule]:
+    ids = {row.group_id for row in rows} | {row.remote_group_id for row in rows if row.remote_group_id is not None}
+    uuids: dict[int | None, str | None] = {None: None}
+    for chunk in chunked(sorted(ids)):
+        uuids.update(
+            (row_id, uuid) for row_id, uuid in session.execute(select(Row.id, Row.uuid).where(Row.id.in_(chunk)))
+        )
+    return [
+        SecurityGroupRule(
+            id=row.uuid,
+            security_group_id=str(uuids[row.group_id]),
+            remote_group_id=uuids[row.remote_group_id],
+            **{name: getattr(row, name) for name in _PLAIN_OF_RULE},
+        )
+        for row in rows
+    ]

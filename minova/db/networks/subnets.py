@@ -1,0 +1,131 @@
+"""Subnets: queries and writes."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, exists, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from minova.codecs import Decoder
+from minova.db import models
+from minova.db.networks.pages import Page, rows_of
+from minova.objects.network import LOCAL, HostRoute, Pool, Subnet
+
+Row, Net = models.Subnet, models.Network
+_POOLS = Decoder(tuple[Pool, ...])
+_ROUTES = Decoder(tuple[HostRoute, ...])
+_PLAIN = (
+    "name",
+    "description",
+    "project_id",
+    "ip_version",
+    "cidr",
+    "gateway_ip",
+    "enable_dhcp",
+    "ipv6_address_mode",
+    "ipv6_ra_mode",
+    "revision_number",
+    "created_at",
+    "updated_at",
+)
+_CHANGING = ("name", "description", "gateway_ip", "enable_dhcp")
+
+
+def find(session: Session, uuid: str) -> Subnet | None:
+    row = session.scalar(select(Row).where(Row.uuid == uuid).execution_options(populate_existing=True))
+    return None if row is None else _to_objects(session, [row])[0]
+
+
+def visible(session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page) -> list[Subnet]:
+    """Those that a project may see: of the networks that it sees. None: all. Raises LookupError if the marker is unknown."""
+    seen = select(Row).join(Net, Net.id == Row.network_id)
+    if project_id is not None:
+        seen = seen.where(or_(Row.project_id == project_id, Net.project_id == project_id, Net.shared, Net.external))
+    return _to_objects(session, rows_of(session, seen, Row, by_row(session, filters), page))
+
+
+def by_row(session: Session, filters: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """With the ids of the networks' rows in place of their uuids."""
+    if "network_id" not in filters:
+        return dict(filters)
+    ids = session.scalars(select(Net.id).where(Net.uuid.in_(filters["network_id"]))).all()
+    return {**filters, "network_id": ids}
+
+
+def of_network(session: Session, network_id: int) -> list[models.Subnet]:
+    query = select(Row).where(Row.network_id == network_id).order_by(Row.id)
+    return list(session.scalars(query.execution_options(populate_existing=True)))
+
+
+def ranges_of_local(session: Session) -> list[str]:
+    """Of all networks that share the addresses of their hosts."""
+    return list(session.scalars(select(Row.cidr).join(Net, Net.id == Row.network_id).where(Net.network_type == LOCAL)))
+
+
+def add(session: Session, subnet: Subnet, network_id: int, at: datetime) -> Subnet:
+    made = msgspec.structs.replace(subnet, created_at=at, updated_at=at, revision_number=1)
+    values = {name: getattr(made, name) for name in _PLAIN}
+    session.connection().execute(insert(Row).values(uuid=made.id, network_id=network_id, **values, **_lists(made)))
+    return made
+
+
+def replace(session: Session, subnet: Subnet, at: datetime) -> bool:
+    """False: its revision is no longer `subnet.revision_number`."""
+    values = {name: getattr(subnet, name) for name in _CHANGING}
+    statement = update(Row).where(Row.uuid == subnet.id, Row.revision_number == subnet.revision_number)
+    changed = statement.values(revision_number=subnet.revision_number + 1, updated_at=at, **values, **_lists(subnet))
+    result: Any = session.connection().execute(changed)
+    return bool(result.rowcount)
+
+
+def network_of(session: Session, uuid: str) -> str | None:
+    """The uuid of its network."""
+    return session.scalar(select(Net.uuid).join(Row, Row.network_id == Net.id).where(Row.uuid == uuid))
+
+
+def is_used(session: Session, uuid: str) -> bool:
+    allocation = models.IpAllocation
+    query = exists().where(allocation.subnet_id == Row.id, Row.uuid == uuid)
+    return bool(session.scalar(select(query)))
+
+
+def has_address(session: Session, uuid: str, address: str) -> bool:
+    """Whether a port has this address of it."""
+    allocation = models.IpAllocation
+    query = exists().where(allocation.subnet_id == Row.id, Row.uuid == uuid, allocation.address == address)
+    return bool(session.scalar(select(query)))
+
+
+def remove(session: Session, uuid: str) -> None:
+    session.connection().execute(delete(Row).where(Row.uuid == uuid))
+
+
+def pools_of(row: models.Subnet) -> tuple[Pool, ...]:
+    return _POOLS.from_builtins(row.allocation_pools)
+
+
+def _lists(subnet: Subnet) -> dict[str, Any]:
+    return {
+        "allocation_pools": [msgspec.to_builtins(pool) for pool in subnet.allocation_pools],
+        "dns_nameservers": list(subnet.dns_nameservers),
+        "host_routes": [msgspec.to_builtins(route) for route in subnet.host_routes],
+    }
+
+
+def _to_objects(session: Session, rows: Sequence[models.Subnet]) -> list[Subnet]:
+    ids = {row.network_id for row in rows}
+    networks = {row.id: row for row in session.scalars(select(Net).where(Net.id.in_(ids)))} if ids else {}
+    return [
+        Subnet(
+            id=row.uuid,
+            network_id=networks[row.network_id].uuid,
+            shared=networks[row.network_id].shared,
+            allocation_pools=pools_of(row),
+            dns_nameservers=tuple(row.dns_nameservers),
+            host_routes=_ROUTES.from_builtins(row.host_routes),
+            **{name: getattr(row, name) for name in _PLAIN},
+        )
+        for row in rows
+    ]

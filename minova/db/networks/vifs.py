@@ -1,0 +1,94 @@
+"""The interfaces of servers, as hosts and answers of the Compute API need them."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova.db.models import Instance, IpAllocation, Network, Port, Subnet
+from minova.db.networks import vif_rules
+from minova.db.sql import chunked, in_list
+from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet
+
+# Built once: every build asks them.
+_PORTS = (
+    select(Port, Network)
+    .join(Network, Network.id == Port.network_id)
+    .where(in_list(Port.instance_uuid))
+    .order_by(Port.nic, Port.id)
+)
+_ADDRESSES = (
+    select(IpAllocation.port_id, Subnet.uuid, IpAllocation.address)
+    .join(Subnet, Subnet.id == IpAllocation.subnet_id)
+    .join(Port, Port.id == IpAllocation.port_id)
+    .where(in_list(Port.instance_uuid))
+    .order_by(Subnet.id, IpAllocation.address)
+)
+
+
+def of_host(session: Session, host: str) -> dict[str, tuple[Vif, ...]]:
+    """Of all instances that are on a host, for the host itself."""
+    query = select(Instance.uuid, Instance.hostname).join(Port, Port.instance_uuid == Instance.uuid)
+    names = {row.uuid: row.hostname for row in session.execute(query.where(Instance.host == host).distinct())}
+    return {
+        uuid: tuple(msgspec.structs.replace(vif, hostname=names[uuid] or "") for vif in vifs)
+        for uuid, vifs in of_instances(session, names, rules=True).items()
+    }
+
+
+def of_instances(session: Session, instance_uuids: Iterable[str], *, rules: bool = False) -> dict[str, tuple[Vif, ...]]:
+    """In the order of the interfaces; only of those that have any. `rules`: with what their security groups let through."""
+    found: dict[str, tuple[Vif, ...]] = {}
+    for chunk in chunked(sorted(set(instance_uuids))):
+        rows = [(row[0], row[1]) for row in session.execute(_PORTS, {"some": chunk})]
+        if rows:
+            found.update(_vifs(session, rows, chunk, vif_rules.of_ports(session, rows) if rules else {}))
+    return found
+
+
+def _vifs(
+    session: Session,
+    rows: Sequence[tuple[Port, Network]],
+    instance_uuids: Sequence[str],
+    rules: Mapping[int, tuple[VifRule, ...]],
+) -> dict[str, tuple[Vif, ...]]:
+    addresses: dict[int, list[VifAddress]] = {}
+    for port_id, subnet, address in session.execute(_ADDRESSES, {"some": instance_uuids}):
+        addresses.setdefault(port_id, []).append(VifAddress(subnet_id=subnet, ip_address=address))
+    subnets = _subnets(session, {network.id for _, network in rows})
+    found: dict[str, tuple[Vif, ...]] = {}
+    for port, network in rows:
+        vif = Vif(
+            port_id=port.uuid,
+            mac_address=port.mac_address,
+            network_id=network.uuid,
+            network_name=network.name,
+            network_type=network.network_type,
+            physical_network=network.physical_network,
+            segmentation_id=network.segmentation_id,
+            mtu=network.mtu,
+            admin_state_up=port.admin_state_up,
+            addresses=tuple(addresses.get(port.id, ())),
+            subnets=subnets.get(network.id, ()),
+            port_security_enabled=port.port_security_enabled,
+            allowed_address_pairs=vif_rules.pairs_of(port),
+            rules=rules.get(port.id),
+        )
+        found[str(port.instance_uuid)] = (*found.get(str(port.instance_uuid), ()), vif)
+    return found
+
+
+def _subnets(session: Session, network_ids: Collection[int]) -> dict[int, tuple[VifSubnet, ...]]:
+    found: dict[int, tuple[VifSubnet, ...]] = {}
+    for chunk in chunked(sorted(network_ids)):
+        for row in session.scalars(select(Subnet).where(Subnet.network_id.in_(chunk)).order_by(Subnet.id)):
+            subnet = VifSubnet(
+                id=row.uuid,
+                cidr=row.cidr,
+                gateway_ip=row.gateway_ip,
+                enable_dhcp=row.enable_dhcp,
+                dns_nameservers=tuple(row.dns_nameservers),
+            )
+            found[row.network_id] = (*found.get(row.network_id, ()), subnet)
+    return found

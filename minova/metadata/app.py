@@ -1,0 +1,106 @@
+"""The metadata service as a WSGI application."""
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.metadata import paths
+from minova.metadata.guests import Guests
+from minova.metadata.paths import Document
+from minova.metadata.recent import Rates, Recent
+from minova.objects.guest_metadata import LONGEST_PASSWORD
+from minova.virt.config_drive.builder import GuestFiles
+from minova.virt.driver import GuestData
+
+LOG = logging.getLogger(__name__)
+READS = ("GET", "HEAD")
+
+
+class TooManyRequests(errors.MinovaError):
+    code = 429
+
+
+class NotAllowed(errors.MinovaError):
+    code = 405
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one guest."""
+
+    files: dict[str, bytes]
+    password: str
+
+
+class MetadataApp:
+    """`seconds`: for which an answer of the conductor is kept."""
+
+    def __init__(self, guests: Guests, files: GuestFiles, seconds: float) -> None:
+        self._guests = guests
+        self._files = files
+        self._recent: Recent[Known] = Recent(seconds)
+        self._rates = Rates()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        headers = []
+        try:
+            status, found = HTTPStatus.OK, self._answer(environ)
+        except errors.MinovaError as error:
+            status = HTTPStatus(error.code)
+            found = Document(content=f"{error}\n".encode())
+            if error.code >= 500:
+                LOG.warning("Metadata cannot be answered: %s", error)
+                found = Document(content=b"The metadata cannot be read now.\n")
+            if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
+                headers.append(("Retry-After", "1"))
+        except Exception:
+            LOG.exception("A request for metadata failed")
+            status, found = HTTPStatus.INTERNAL_SERVER_ERROR, Document(content=b"The request failed.\n")
+        headers += [("Content-Type", found.media_type), ("Content-Length", str(len(found.content)))]
+        start_response(f"{status.value} {status.phrase}", headers)
+        return [b"" if environ["REQUEST_METHOD"] == "HEAD" else found.content]
+
+    def _answer(self, environ: dict[str, Any]) -> Document:
+        caller = self._guests.caller(environ)
+        if not self._rates.take(caller):
+            raise TooManyRequests("Too many requests.")
+        path = paths.parts(environ["PATH_INFO"])
+        if paths.is_password(path):
+            return self._password(environ, caller)
+        found = paths.document(self._known(caller).files, path)
+        if found is None:
+            raise errors.NotFound("There is nothing at this path.")
+        if environ["REQUEST_METHOD"] not in READS:
+            raise NotAllowed("Only a password is written.")
+        return found
+
+    def _known(self, caller: Hashable) -> Known:
+        return self._recent.get(caller, lambda: self._read(caller), errors.NotFound)
+
+    def _read(self, caller: Hashable) -> Known:
+        guest = self._guests.read(caller)
+        try:
+            files = self._files.of(guest.instance, GuestData(availability_zone=guest.availability_zone))
+        except ValueError as error:
+            LOG.warning("The metadata of instance %s cannot be made: %s", guest.instance.uuid, error)
+            raise errors.MinovaError("The metadata cannot be made.") from error
+        return Known(files=files, password=guest.password)
+
+    def _password(self, environ: dict[str, Any], caller: Hashable) -> Document:
+        if environ["REQUEST_METHOD"] in READS:
+            return Document(content=self._known(caller).password.encode())
+        if environ["REQUEST_METHOD"] != "POST":
+            raise NotAllowed("A password is read, or left by POST.")
+        content = environ["wsgi.input"].read(LONGEST_PASSWORD + 1)
+        if len(content) > LONGEST_PASSWORD:
+            raise errors.BadRequest("Request is too large.")
+        try:
+            password = content.decode()
+        except UnicodeDecodeError:
+            raise errors.BadRequest("The password is no text.") from None
+        self._guests.leave_password(caller, password)
+        self._recent.forget(caller)
+        return Document(content=b"")

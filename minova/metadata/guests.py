@@ -1,0 +1,97 @@
+"""Whose metadata a request may read: of a guest of this host, by its address, or of the one that Neutron's proxy names.
+
+A caller is what the request proves of its guest. Nothing else in the request says whose data are answered.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+import msgspec
+
+from minova import errors
+from minova.context import service_context
+from minova.contracts.conductor import ConductorApi
+from minova.objects.guest_metadata import GuestMetadata
+
+
+class Guests(Protocol):
+    """`caller` comes of WSGI's environment."""
+
+    def caller(self, environ: dict[str, Any]) -> Hashable:
+        """BadRequest, Forbidden: the request is not one that this service answers."""
+        ...
+
+    def read(self, caller: Any) -> GuestMetadata:
+        """NotFound: there is no such guest."""
+        ...
+
+    def leave_password(self, caller: Any, password: str) -> None:
+        """NotFound. Conflict: there is a password. BadRequest: it is too long."""
+        ...
+
+
+class LocalGuests:
+    """Guests of this host on `local` networks, by the address that a connection comes from.
+
+    A connection is open only when its other end has the answer to its first packet, and the host sends that to the one
+    network with the address: `local` networks share no addresses. On that network the filter of each port lets out what comes
+    from the port's own addresses alone.
+    """
+
+    def __init__(self, conductor: ConductorApi, host: str) -> None:
+        self._conductor = conductor
+        self._host = host
+
+    def caller(self, environ: dict[str, Any]) -> str:
+        if "HTTP_X_FORWARDED_FOR" in environ or "HTTP_FORWARDED" in environ:
+            # A proxy inside a guest would open the guest's metadata to strangers.
+            raise errors.Forbidden("Requests by proxies are not answered.")
+        if "HTTP_X_INSTANCE_ID" in environ:
+            raise errors.BadRequest("X-Instance-ID is of Neutron's proxy, which is not served here.")
+        return str(environ.get("REMOTE_ADDR", ""))
+
+    def read(self, caller: str) -> GuestMetadata:
+        return self._conductor.metadata_of_address(service_context(), host=self._host, address=caller)
+
+    def leave_password(self, caller: str, password: str) -> None:
+        self._conductor.leave_password_of_address(service_context(), host=self._host, address=caller, password=password)
+
+
+class ProxiedGuest(msgspec.Struct, frozen=True):
+    instance_uuid: str
+    project_id: str
+
+
+class ProxiedGuests:
+    """Guests that Neutron's metadata proxy names. It signs the name with a secret that it shares with this service."""
+
+    def __init__(self, conductor: ConductorApi, secret: str) -> None:
+        self._conductor = conductor
+        self._secret = secret.encode()
+
+    def caller(self, environ: dict[str, Any]) -> ProxiedGuest:
+        named = [environ.get(f"HTTP_X_{name}", "") for name in ("INSTANCE_ID", "TENANT_ID", "INSTANCE_ID_SIGNATURE")]
+        instance_uuid, project_id, signature = named
+        for title, value in (("X-Instance-ID", instance_uuid), ("X-Tenant-ID", project_id)):
+            # Twice in a request, they stand there with a comma.
+            if not value or "," in value:
+                raise errors.BadRequest(f"{title} header is missing from request, or it is more than one.")
+        expected = hmac.new(self._secret, instance_uuid.encode("latin-1"), hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(expected.encode(), signature.encode("latin-1")):
+            raise errors.Forbidden("Invalid proxy request signature.")
+        return ProxiedGuest(instance_uuid, project_id)
+
+    def read(self, caller: ProxiedGuest) -> GuestMetadata:
+        return self._conductor.metadata_of_instance(
+            service_context(), instance_uuid=caller.instance_uuid, project_id=caller.project_id
+        )
+
+    def leave_password(self, caller: ProxiedGuest, password: str) -> None:
+        self._conductor.leave_password(
+            service_context(),
+            instance_uuid=caller.instance_uuid,
+            project_id=caller.project_id,
+            password=password,
+        )

@@ -1,0 +1,90 @@
+"""minova-metadata as services: for guests of this host, and for Neutron's proxy."""
+
+import socket
+
+import msgspec
+from oslo_config import cfg
+
+from minova import errors
+from minova.api.listener.limits import Limits
+from minova.api.listener.service import BACKLOG, HttpService, Listen
+from minova.contracts.conductor import ConductorApi
+from minova.metadata.app import MetadataApp
+from minova.metadata.guests import LocalGuests, ProxiedGuests
+from minova.objects.guest_metadata import ADDRESS, PORT
+from minova.virt.config_drive.builder import GuestFiles
+
+BINARY = "minova-metadata"
+# Seconds for which an answer to a local guest is kept: another guest may get its address.
+LOCAL_SECONDS = 1.0
+THREADS = 8
+# Of <linux/in.h>: an address that the host may get later.
+_IP_FREEBIND = 15
+_LIMITS = Limits(first_byte=5.0, head=5.0, keep_alive=15.0, body=10.0, stalled=20.0, head_bytes=16 << 10)
+
+
+def local(conf: cfg.ConfigOpts, conductor: ConductorApi, listening: socket.socket) -> HttpService:
+    """For guests of this host on `local` networks. InvalidConfiguration: the vendor data cannot be used."""
+    limits = msgspec.structs.replace(_LIMITS, connections=256, connections_per_address=16)
+    app = MetadataApp(LocalGuests(conductor, conf.host), _files(conf), LOCAL_SECONDS)
+    listen = Listen(
+        host=ADDRESS,
+        port=PORT,
+        host_option="",
+        port_option="",
+        threads=THREADS,
+        transfers=1,
+        limits=limits,
+        inherited=listening,
+    )
+    return HttpService(BINARY, app, listen)
+
+
+def for_proxy(conf: cfg.ConfigOpts, conductor: ConductorApi) -> HttpService:
+    """For Neutron's proxy. InvalidConfiguration: it shares no secret, or the vendor data cannot be used."""
+    secret = conf.neutron.metadata_proxy_shared_secret
+    if not secret:
+        raise errors.InvalidConfiguration(
+            "[neutron] metadata_proxy_shared_secret is not set: anyone could read the metadata of every server"
+        )
+    app = MetadataApp(ProxiedGuests(conductor, secret), _files(conf), float(conf.api.metadata_cache_expiration))
+    listen = Listen(
+        host=conf.metadata_listen,
+        port=conf.metadata_listen_port,
+        host_option="metadata_listen",
+        port_option="metadata_listen_port",
+        threads=conf.api.threads,
+        transfers=1,
+        limits=msgspec.structs.replace(_LIMITS, connections_per_address=0),
+        cert_file=conf.api.ssl_cert_file,
+        key_file=conf.api.ssl_key_file,
+    )
+    return HttpService(BINARY, app, listen)
+
+
+class NotListening(Exception):
+    """Why the address that guests ask at cannot be listened on."""
+
+
+def listen_locally() -> socket.socket:
+    """The socket that guests reach; the host need not have its address yet. Raises NotListening."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
+        listening.bind((ADDRESS, PORT))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        lacks = isinstance(error, PermissionError)
+        reason = "the process lacks CAP_NET_BIND_SERVICE" if lacks else error.strerror or str(error)
+        raise NotListening(
+            f"Guests of local networks have no metadata service: {ADDRESS}:{PORT} cannot be listened on: {reason}."
+        ) from None
+    return listening
+
+
+def _files(conf: cfg.ConfigOpts) -> GuestFiles:
+    files = GuestFiles(conf)
+    files.check()
+    return files

@@ -1,0 +1,182 @@
+"""A server's ephemeral disks and its swap: those of its flavor, or as `block_device_mapping_v2` divides them. Pure.
+
+A server keeps a division of its own in its `system_metadata`. What Placement counts is always the flavor's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.codecs import Decoder
+from minova.objects.flavor import Flavor
+from minova.objects.guest_hardware import DISK_BUSES
+from minova.objects.instance import Instance
+
+KEY = "local_disks"
+MB_IN_GB = 1024
+SWAP = "swap"
+# The file systems that hosts make, by e2fsprogs.
+FORMATS = ("ext2", "ext3", "ext4")
+DEFAULT_FORMAT = "ext4"
+# Of a mapping to a local disk. device_name is taken and not followed, as by Nova's libvirt driver.
+_FIELDS = frozenset(
+    [
+        "source_type",
+        "destination_type",
+        "uuid",
+        "volume_size",
+        "guest_format",
+        "device_type",
+        "disk_bus",
+        "device_name",
+        "boot_index",
+        "delete_on_termination",
+        "no_device",
+    ]
+)
+_MOST_SIZE = 0x7FFFFFFF
+
+
+class InvalidMapping(errors.BadRequest):
+    nova_name = "InvalidBDM"
+
+
+class LocalDisk(msgspec.Struct, frozen=True, kw_only=True):
+    """`guest_format`: swap, or the file system. `bus` None: that of the other disks."""
+
+    size_mb: int
+    guest_format: str = DEFAULT_FORMAT
+    bus: str | None = None
+
+    @property
+    def is_swap(self) -> bool:
+        return self.guest_format == SWAP
+
+
+_DISKS = Decoder(tuple[LocalDisk, ...])
+
+
+def local_disks(instance: Instance) -> tuple[LocalDisk, ...]:
+    """In their order: ephemeral disks, then swap."""
+    text = instance.system_metadata.get(KEY)
+    return flavor_disks(instance.flavor) if text is None else _DISKS.from_json(text.encode())
+
+
+def to_metadata(disks: Sequence[LocalDisk | Mapping[str, Any]]) -> dict[str, str]:
+    return {KEY: msgspec.json.encode(disks).decode()}
+
+
+def flavor_disks(flavor: Flavor) -> tuple[LocalDisk, ...]:
+    ephemeral = (LocalDisk(size_mb=flavor.ephemeral_gb * MB_IN_GB),) if flavor.ephemeral_gb else ()
+    return (*ephemeral, *((LocalDisk(size_mb=flavor.swap, guest_format=SWAP),) if flavor.swap else ()))
+
+
+def requested_disks(
+    mappings: Sequence[Mapping[str, Any]], image_id: str, flavor: Flavor, most: int
+) -> tuple[LocalDisk, ...] | None:
+    """The division that a request asks for; None: the flavor's own. `most`: local disks with the root disk; -1: no limit.
+
+    InvalidMapping: as Nova refuses it, and for volumes, which there are none of.
+    """
+    roots = [mapping for mapping in mappings if _is_root(mapping, image_id)]
+    blanks = [_blank(mapping, flavor) for mapping in mappings if mapping not in roots]
+    _check_boot_order([*mappings] if roots else [{"boot_index": 0}, *mappings])
+    ephemeral, swap = [disk for disk in blanks if not disk.is_swap], [disk for disk in blanks if disk.is_swap]
+    if len(swap) > 1:
+        raise InvalidMapping("Block Device Mapping is Invalid: More than one swap drive requested.")
+    if sum(disk.size_mb for disk in ephemeral) > flavor.ephemeral_gb * MB_IN_GB:
+        raise InvalidMapping(
+            "Ephemeral disks requested are larger than the instance type allows. If no size is given in one block device "
+            "mapping, flavor ephemeral size will be used."
+        )
+    if swap and swap[0].size_mb > flavor.swap:
+        raise InvalidMapping("Swap drive requested is larger than instance type allows.")
+    of_flavor = flavor_disks(flavor)
+    whole = (
+        *(ephemeral or [disk for disk in of_flavor if not disk.is_swap]),
+        *(swap or [disk for disk in of_flavor if disk.is_swap]),
+    )
+    if 0 <= most < 1 + len(whole):
+        raise InvalidMapping(
+            "Block Device Mapping is Invalid: You specified more local devices than the limit allows: "
+            f"{1 + len(whole)} > {most} (max_local_block_devices)"
+        )
+    return whole if blanks else None
+
+
+def _is_root(mapping: Mapping[str, Any], image_id: str) -> bool:
+    """Clients spell out the root disk that a server has anyway."""
+    plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": image_id}
+    rest = {key: value for key, value in mapping.items() if key != "delete_on_termination"}
+    return rest == plain and _is_true(mapping.get("delete_on_termination", True))
+
+
+def _blank(mapping: Mapping[str, Any], flavor: Flavor) -> LocalDisk:
+    kinds = (mapping.get("source_type"), mapping.get("destination_type", "local"))
+    if kinds != ("blank", "local"):
+        raise InvalidMapping(
+            "Not served: block_device_mapping_v2. There is no volume service; a server boots from its image, and other disks of it "
+            "have source_type blank and destination_type local."
+        )
+    for key in sorted(mapping.keys() - _FIELDS):
+        raise InvalidMapping(f"Invalid input for field block_device_mapping_v2: {key!r} is not served.")
+    for key, fine in _checks(mapping):
+        if not fine:
+            raise InvalidMapping(
+                f"Invalid input for field block_device_mapping_v2.{key}. Value: {str(mapping.get(key))[:64]}."
+            )
+    guest_format = mapping.get("guest_format") or DEFAULT_FORMAT
+    size = _size(mapping.get("volume_size"))
+    size_mb = (size or flavor.swap) if guest_format == SWAP else (size or flavor.ephemeral_gb) * MB_IN_GB
+    if not size_mb:
+        what = "swap" if guest_format == SWAP else "ephemeral disk"
+        raise InvalidMapping(f"Block Device Mapping is Invalid: the flavor {flavor.name} has no {what}.")
+    return LocalDisk(size_mb=size_mb, guest_format=guest_format, bus=mapping.get("disk_bus"))
+
+
+def _checks(mapping: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """What a blank local disk may say, by key. The sizes are Nova's: GB, and MB of swap."""
+    yield "uuid", not mapping.get("uuid")
+    yield "no_device", not _is_true(mapping.get("no_device", False))
+    yield "delete_on_termination", _is_true(mapping.get("delete_on_termination", True))
+    yield "device_type", mapping.get("device_type") in (None, "disk")
+    yield "disk_bus", mapping.get("disk_bus") is None or str(mapping["disk_bus"]) in DISK_BUSES
+    yield "guest_format", mapping.get("guest_format") in (None, "", SWAP, *FORMATS)
+    yield "volume_size", mapping.get("volume_size") in (None, "") or _size(mapping["volume_size"]) is not None
+    yield "boot_index", _boot_index(mapping) is not False
+
+
+def _size(value: object) -> int | None:
+    """None: there is none, or it is no size."""
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= _MOST_SIZE):
+        return None
+    return int(text)
+
+
+def _check_boot_order(mappings: Sequence[Mapping[str, Any]]) -> None:
+    """As in Nova: 0, 1 and so on, each once; a negative number and none at all are no boot device."""
+    order = sorted(index for mapping in mappings if isinstance(index := _boot_index(mapping), int) and index >= 0)
+    if order != [*range(len(order))]:
+        raise InvalidMapping(
+            "Block Device Mapping is Invalid: Boot sequence for the instance and image/block device mapping combination is not "
+            "valid."
+        )
+
+
+def _boot_index(mapping: Mapping[str, Any]) -> int | bool | None:
+    """False: it is no number."""
+    value = mapping.get("boot_index")
+    text = str(value).strip()
+    if value is None or text.lower() in {"", "none"}:
+        return None
+    digits = text.removeprefix("-")
+    if isinstance(value, bool) or not (digits.isascii() and digits.isdecimal() and len(digits) <= 10):
+        return False
+    return int(text)
+
+
+def _is_true(value: object) -> bool:
+    return value is True or str(value).strip().lower() in {"true", "1", "on", "yes"}

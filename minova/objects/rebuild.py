@@ -1,0 +1,19 @@
+"""What a rebuild changes of a server, and what its host gets. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from minova.objects.image import Image
+
+
+class RebuiltServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked request. `changes`: further columns of the instance, such as `display_name`, as it has them from now on.
+
+    `files` and `admin_password`: for its config drive.
+    """
+
+    image: Image
+    changes: dict[str, Any] = {}
+    files: tuple[dict[str, str], ...] = ()
+    admin_password: str | None = None

@@ -1,0 +1,121 @@
+"""A server's interface on a network, with all that its host must know of it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from minova.objects.network import LOCAL, VLAN, AddressPair
+
+# Of one port, on its host: each costs a command of iptables or two, and libvirt takes descriptions of 4 MiB.
+MOST_RANGES = 2000
+
+
+class VifSubnet(msgspec.Struct, frozen=True, kw_only=True):
+    """A subnet of the network. `gateway_ip` None: it has none."""
+
+    id: str
+    cidr: str
+    gateway_ip: str | None = None
+    enable_dhcp: bool = True
+    dns_nameservers: tuple[str, ...] = ()
+
+
+class VifAddress(msgspec.Struct, frozen=True, kw_only=True):
+    subnet_id: str
+    ip_address: str
+
+
+class VifRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a security group lets through.
+
+    `protocol` None: any. `port_min`, `port_max`: ports, or ICMP's type and code. `remotes`: ranges; None: any address.
+    """
+
+    direction: str
+    ip_version: int
+    protocol: str | None = None
+    port_min: int | None = None
+    port_max: int | None = None
+    remotes: tuple[str, ...] | None = None
+
+    @property
+    def ranges(self) -> int:
+        """How many rules of the host it becomes."""
+        return 1 if self.remotes is None else len(self.remotes)
+
+
+def within_bound(rules: Sequence[VifRule]) -> tuple[VifRule, ...]:
+    """Those that become at most MOST_RANGES rules of the host together. The ones with the most ranges go first."""
+    if sum(rule.ranges for rule in rules) <= MOST_RANGES:
+        return tuple(rules)
+    kept: list[VifRule] = []
+    left = MOST_RANGES
+    for rule in sorted(rules, key=lambda rule: rule.ranges):
+        if rule.ranges > left:
+            break
+        left -= rule.ranges
+        kept.append(rule)
+    return tuple(kept)
+
+
+class Vif(msgspec.Struct, frozen=True, kw_only=True):
+    """`subnets`: all of the network, as they were when this was read.
+
+    `rules`: of the port's security groups; None: no security group says what it lets through. `hostname`: of the instance, where
+    nothing else says it.
+    """
+
+    port_id: str
+    mac_address: str
+    network_id: str
+    network_name: str = ""
+    network_type: str = LOCAL
+    physical_network: str | None = None
+    segmentation_id: int | None = None
+    mtu: int = 1500
+    admin_state_up: bool = True
+    addresses: tuple[VifAddress, ...] = ()
+    subnets: tuple[VifSubnet, ...] = ()
+    port_security_enabled: bool = True
+    allowed_address_pairs: tuple[AddressPair, ...] = ()
+    rules: tuple[VifRule, ...] | None = None
+    hostname: str = ""
+
+    @property
+    def segment(self) -> str:
+        """How `[networks] bridge_mappings` names what carries the network: the physical network, or a VLAN of it."""
+        if self.network_type == VLAN:
+            return f"{self.physical_network}.{self.segmentation_id}"
+        return str(self.physical_network)
+
+
+class RequestedNic(msgspec.Struct, frozen=True, kw_only=True):
+    """An interface that a new server shall have: a port that is there, or a new one of a network.
+
+    `security_groups`: ids, for a new port; None: the default group of its project.
+    """
+
+    network_id: str
+    port_id: str | None = None
+    ip_address: str | None = None
+    security_groups: tuple[str, ...] | None = None
+
+
+def network_name(network_id: str) -> str:
+    """Of a `local` network, on its hosts."""
+    return f"minova-{network_id}"
+
+
+def bridge_name(network_id: str) -> str:
+    """The kernel takes 15 characters."""
+    return f"mn{network_id.replace('-', '')[:12]}"
+
+
+def tap_name(port_id: str) -> str:
+    """Neutron's form."""
+    return f"tap{port_id[:11]}"
+
+
+def filter_name(port_id: str) -> str:
+    """Of a port's network filter, on its host."""
+    return f"minova-port-{port_id}"

@@ -1,0 +1,98 @@
+"""Makes what guests of a host read of themselves, and the config drives with it, as the options say."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from string import ascii_lowercase
+
+from oslo_config import cfg
+
+from minova.errors import GuestDataUnacceptable
+from minova.objects.guest_hardware import DISK_BUSES, guest_hardware
+from minova.objects.instance import Instance
+from minova.objects.local_disks import local_disks
+from minova.virt import programs
+from minova.virt.config_drive import contents, file_systems
+from minova.virt.config_drive.contents import SEED_SIZE, DriveValues
+from minova.virt.config_drive.file_systems import ISO9660, VFAT, VFAT_PROGRAMS
+from minova.virt.config_drive.vendor_data import VendorData
+from minova.virt.driver import GuestData
+
+
+class GuestFiles:
+    """The files that guests of this host read, on a config drive or by the metadata service. `check` comes first."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._vendor_data = VendorData(conf)
+
+    def check(self) -> None:
+        """InvalidConfiguration: the vendor data cannot be used."""
+        self._vendor_data.check()
+
+    def of(self, instance: Instance, data: GuestData, skip_versions: Sequence[str] = ()) -> dict[str, bytes]:
+        """{path: content}. ValueError: user data or an injected file is no base64. ServiceUnavailable: as `VendorData.second`.
+
+        `skip_versions`: of EC2's layout.
+        """
+        domain = self._conf.api.dhcp_domain
+        values = DriveValues(
+            instance=instance,
+            availability_zone=data.availability_zone or self._conf.scheduler.default_availability_zone,
+            random_seed=os.urandom(SEED_SIZE),
+            dhcp_domain=domain,
+            admin_password=data.admin_password,
+            injected_files=data.files,
+            vendor_data=self._vendor_data.first(),
+            vendor_data2=self._vendor_data.second(instance, contents.full_hostname(instance, domain)),
+            devices=_devices(instance),
+            skip_versions=tuple(skip_versions),
+        )
+        return contents.files(values)
+
+
+class ConfigDrives:
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self.format: str = conf.config_drive_format
+        self._conf = conf
+        self._files = GuestFiles(conf)
+
+    @property
+    def is_cd(self) -> bool:
+        return self.format == ISO9660
+
+    def check(self) -> None:
+        """InvalidConfiguration: the vendor data or a program cannot be used."""
+        if self.format == VFAT:
+            programs.require(VFAT_PROGRAMS)
+        self._files.check()
+
+    def write(self, path: Path, instance: Instance, data: GuestData) -> None:
+        """Raises as `file_systems.write`. GuestDataUnacceptable: what the user has given cannot be on a drive."""
+        try:
+            files = self._files.of(instance, data, self._conf.api.config_drive_skip_versions.split())
+        except ValueError as error:
+            raise GuestDataUnacceptable(f"Config drive of instance {instance.uuid}: {error}") from error
+        file_systems.write(path, self.format, files)
+
+
+def _devices(instance: Instance) -> dict[str, str]:
+    """As EC2 names disks. The root disk is `ami` without its folder, and `root`."""
+    bus = guest_hardware(instance.image.properties if instance.image else {}, instance.flavor.extra_specs).disk_bus
+    letters = {prefix: iter(ascii_lowercase) for prefix in DISK_BUSES.values()}
+    root = _device(bus, letters)
+    found = {"ami": root, "root": f"/dev/{root}"}
+    ephemeral = 0
+    for disk in local_disks(instance):
+        device = f"/dev/{_device(disk.bus or bus, letters)}"
+        if disk.is_swap:
+            found["swap"] = device
+        else:
+            found[f"ephemeral{ephemeral}"] = device
+            ephemeral += 1
+    return found
+
+
+def _device(bus: str, letters: dict[str, Iterator[str]]) -> str:
+    prefix = DISK_BUSES[bus]
+    return f"{prefix}{next(letters[prefix])}"

@@ -1,0 +1,170 @@
+"""The files of a config drive in OpenStack's layout, as Nova writes them: values in, files out. Pure.
+
+    openstack/VERSION/meta_data.json, user_data, vendor_data.json, vendor_data2.json, network_data.json
+    openstack/content/0000                    injected files, which meta_data.json names
+    ec2/VERSION/meta-data.json, user-data
+
+Each version has what it had when it came, and `latest` what the newest has.
+"""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from minova.objects.instance import Instance
+from minova.virt.config_drive.network_data import first_address, network_data
+
+FOLSOM, GRIZZLY, HAVANA, LIBERTY = "2012-08-10", "2013-04-04", "2013-10-17", "2015-10-15"
+NEWTON, NEWTON_2, OCATA = "2016-06-30", "2016-10-06", "2017-02-22"
+ROCKY, VICTORIA = "2018-08-27", "2020-10-14"
+# Each with those before it, so that dates compare.
+OPENSTACK_VERSIONS = (FOLSOM, GRIZZLY, HAVANA, LIBERTY, NEWTON, NEWTON_2, OCATA, ROCKY, VICTORIA)
+EC2_VERSIONS = (
+    "1.0",
+    "2007-01-19",
+    "2007-03-01",
+    "2007-08-29",
+    "2007-10-10",
+    "2007-12-15",
+    "2008-02-01",
+    "2008-09-01",
+    "2009-04-04",
+)
+LATEST = "latest"
+# Bytes of `random_seed`.
+SEED_SIZE = 512
+# What Nova has there.
+_NO_MANIFEST = "FIXME"
+
+
+class DriveValues(msgspec.Struct, frozen=True, kw_only=True):
+    """What the files are made of. `injected_files`: `path`, and `contents` in base64. `devices`: the names of the guest's
+    disks by EC2's names for them. `skip_versions`: of EC2. `vendor_data2` None: the vendor data alone.
+    """
+
+    instance: Instance
+    availability_zone: str
+    random_seed: bytes
+    dhcp_domain: str = ""
+    admin_password: str | None = None
+    injected_files: tuple[dict[str, str], ...] = ()
+    vendor_data: dict[str, Any] = {}
+    vendor_data2: dict[str, Any] | None = None
+    devices: dict[str, str] = {}
+    skip_versions: tuple[str, ...] = ()
+
+
+def files(values: DriveValues) -> dict[str, bytes]:
+    """{path: content}. ValueError: user data or an injected file is no base64."""
+    return dict([*_ec2_files(values), *_openstack_files(values), *_contents(values)])
+
+
+def _openstack_files(values: DriveValues) -> Iterator[tuple[str, bytes]]:
+    user_data = _user_data(values)
+    second = {"static": values.vendor_data} if values.vendor_data2 is None else values.vendor_data2
+    for name in (*OPENSTACK_VERSIONS, LATEST):
+        version = OPENSTACK_VERSIONS[-1] if name == LATEST else name
+        folder = f"openstack/{name}"
+        yield f"{folder}/meta_data.json", msgspec.json.encode(_meta_data(values, version))
+        if user_data is not None:
+            yield f"{folder}/user_data", user_data
+        if version >= HAVANA:
+            yield f"{folder}/vendor_data.json", msgspec.json.encode(values.vendor_data)
+        if version >= NEWTON_2:
+            yield f"{folder}/vendor_data2.json", msgspec.json.encode(second)
+        if version >= LIBERTY:
+            network = network_data(values.instance.network_info)
+            yield f"{folder}/network_data.json", msgspec.json.encode(network)
+
+
+def _meta_data(values: DriveValues, version: str) -> dict[str, Any]:
+    instance = values.instance
+    made: dict[str, Any] = {"uuid": instance.uuid}
+    if instance.metadata:
+        made["meta"] = instance.metadata
+    if values.injected_files:
+        made["files"] = [
+            {"path": file["path"], "content_path": f"/content/{number:04}"}
+            for number, file in enumerate(values.injected_files)
+        ]
+    if values.admin_password is not None:
+        made["admin_pass"] = values.admin_password
+    if instance.key_name and instance.key_data:
+        key_type = instance.key_type or "ssh"
+        made["public_keys"] = {instance.key_name: instance.key_data}
+        made["keys"] = [{"name": instance.key_name, "type": key_type, "data": instance.key_data}]
+    made |= {
+        "hostname": _hostname(values),
+        "name": instance.display_name,
+        "launch_index": instance.launch_index,
+        "availability_zone": values.availability_zone,
+    }
+    if version >= GRIZZLY:
+        made["random_seed"] = base64.b64encode(values.random_seed).decode()
+    if version >= LIBERTY:
+        made["project_id"] = instance.project_id
+    if version >= NEWTON:
+        made["devices"] = []
+    if version >= VICTORIA:
+        cells = instance.numa_topology.cells if instance.numa_topology is not None else ()
+        made["dedicated_cpus"] = sorted(cpu for cell in cells for cpu in cell.pcpuset)
+    return made
+
+
+def _contents(values: DriveValues) -> Iterator[tuple[str, bytes]]:
+    for number, file in enumerate(values.injected_files):
+        yield f"openstack/content/{number:04}", base64.b64decode(file["contents"])
+
+
+def _ec2_files(values: DriveValues) -> Iterator[tuple[str, bytes]]:
+    user_data = _user_data(values)
+    for name in (*EC2_VERSIONS, LATEST):
+        if name in values.skip_versions:
+            continue
+        if user_data is not None:
+            yield f"ec2/{name}/user-data", user_data
+        version = EC2_VERSIONS[-1] if name == LATEST else name
+        yield f"ec2/{name}/meta-data.json", msgspec.json.encode(_ec2_meta_data(values, EC2_VERSIONS.index(version)))
+
+
+def _ec2_meta_data(values: DriveValues, version: int) -> dict[str, Any]:
+    """`version`: its place in EC2_VERSIONS. Nova numbers instances and images for EC2; here the numbers are of their UUIDs."""
+    instance, hostname = values.instance, _hostname(values)
+    made: dict[str, Any] = {
+        "ami-id": f"ami-{instance.image_ref[:8] or '00000000'}",
+        "ami-launch-index": instance.launch_index,
+        "ami-manifest-path": _NO_MANIFEST,
+        "instance-id": f"i-{instance.uuid[:8]}",
+        "hostname": hostname,
+        "local-ipv4": first_address(instance.network_info),
+        "reservation-id": instance.reservation_id,
+        "security-groups": ["default"],
+    }
+    if instance.key_name and instance.key_data:
+        made["public-keys"] = {"0": {"_name": f"0={instance.key_name}", "openssh-key": instance.key_data}}
+    later: dict[str, dict[str, Any]] = {
+        "2007-01-19": {"local-hostname": hostname, "public-hostname": hostname, "public-ipv4": ""},
+        "2007-08-29": {"instance-type": instance.flavor.name},
+        "2007-12-15": {"block-device-mapping": values.devices},
+        "2008-02-01": {"placement": {"availability-zone": values.availability_zone}},
+        "2008-09-01": {"instance-action": "none"},
+    }
+    for since, entries in later.items():
+        if version >= EC2_VERSIONS.index(since):
+            made |= entries
+    return made
+
+
+def _hostname(values: DriveValues) -> str:
+    return full_hostname(values.instance, values.dhcp_domain)
+
+
+def full_hostname(instance: Instance, domain: str) -> str:
+    return f"{instance.hostname}.{domain}" if domain else instance.hostname
+
+
+def _user_data(values: DriveValues) -> bytes | None:
+    text = values.instance.user_data
+    return None if text is None else base64.b64decode(text)

@@ -1,0 +1,64 @@
+"""`network_data.json` of a config drive: a server's interfaces and addresses in OpenStack's form. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from netaddr import IPNetwork
+
+from minova.objects.vif import Vif, VifAddress, VifSubnet, tap_name
+
+# Of a link that a bridge of the host carries.
+LINK_TYPE = "bridge"
+_ANYWHERE = {4: ("0.0.0.0", "0.0.0.0"), 6: ("::", "::")}
+
+
+def network_data(vifs: Sequence[Vif]) -> dict[str, Any]:
+    """Empty without interfaces, as Nova writes it."""
+    if not vifs:
+        return {}
+    networks: list[dict[str, Any]] = []
+    services: list[dict[str, str]] = []
+    for vif in vifs:
+        subnets = {subnet.id: subnet for subnet in vif.subnets}
+        for address in vif.addresses:
+            subnet = subnets.get(address.subnet_id)
+            if subnet is not None:
+                networks.append(_network(f"network{len(networks)}", vif, address, subnet))
+                services += [service for service in _services(subnet) if service not in services]
+    return {"links": [_link(vif) for vif in vifs], "networks": networks, "services": services}
+
+
+def first_address(vifs: Sequence[Vif]) -> str | None:
+    """The first of IPv4."""
+    addresses = (address.ip_address for vif in vifs for address in vif.addresses)
+    return next((address for address in addresses if ":" not in address), None)
+
+
+def _link(vif: Vif) -> dict[str, Any]:
+    return {
+        "id": tap_name(vif.port_id),
+        "vif_id": vif.port_id,
+        "type": LINK_TYPE,
+        "mtu": vif.mtu,
+        "ethernet_mac_address": vif.mac_address,
+    }
+
+
+def _network(name: str, vif: Vif, address: VifAddress, subnet: VifSubnet) -> dict[str, Any]:
+    cidr = IPNetwork(subnet.cidr)
+    made = {"id": name, "link": tap_name(vif.port_id), "network_id": vif.network_id}
+    if subnet.enable_dhcp:
+        return made | {"type": f"ipv{cidr.version}_dhcp"}
+    network, netmask = _ANYWHERE[cidr.version]
+    routes = [{"network": network, "netmask": netmask, "gateway": subnet.gateway_ip}] if subnet.gateway_ip else []
+    return made | {
+        "type": f"ipv{cidr.version}",
+        "ip_address": address.ip_address,
+        "netmask": str(cidr.netmask),
+        "routes": routes,
+        "services": _services(subnet),
+    }
+
+
+def _services(subnet: VifSubnet) -> list[dict[str, str]]:
+    return [{"type": "dns", "address": address} for address in subnet.dns_nameservers]

@@ -1,0 +1,124 @@
+"""Vendor data: what the operator tells guests, from a file, and from services that are asked for each guest.
+
+A service gets a POST with a JSON object that describes the guest, and answers with a JSON value, which stands in
+`vendor_data2.json` under the service's name.
+"""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import urllib3
+from oslo_config import cfg
+
+from minova.codecs import parse_json
+from minova.errors import InvalidConfiguration, ServiceUnavailable
+from minova.objects.instance import Instance
+
+LOG = logging.getLogger(__name__)
+STATIC, DYNAMIC = "StaticJSON", "DynamicJSON"
+# Bytes of a service's answer.
+LONGEST_ANSWER = 1 << 20
+
+
+class VendorData:
+    """Of one host, as its options say. `check` comes first."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._options = conf.api
+        self._static: dict[str, Any] = {}
+        self._targets: dict[str, str] = {}
+        self._http = urllib3.PoolManager(
+            timeout=urllib3.Timeout(
+                connect=self._options.vendordata_dynamic_connect_timeout,
+                read=self._options.vendordata_dynamic_read_timeout,
+            ),
+            retries=False,
+            ca_certs=self._options.vendordata_dynamic_ssl_certfile or None,
+            headers={"User-Agent": "minova", "Accept": "application/json", "Content-Type": "application/json"},
+        )
+
+    def check(self) -> None:
+        """Reads the file, once. InvalidConfiguration: it or a target cannot be used."""
+        providers = self._options.vendordata_providers
+        if STATIC in providers and self._options.vendordata_jsonfile_path:
+            self._static = _read(self._options.vendordata_jsonfile_path)
+        if DYNAMIC in providers:
+            self._targets = _targets(self._options.vendordata_dynamic_targets)
+
+    def first(self) -> dict[str, Any]:
+        """`vendor_data.json`."""
+        return self._static
+
+    def second(self, instance: Instance, hostname: str) -> dict[str, Any]:
+        """`vendor_data2.json`. ServiceUnavailable: a target does not answer as it should, and
+        `vendordata_dynamic_failure_fatal` says that this matters.
+        """
+        made: dict[str, Any] = {"static": self._static} if STATIC in self._options.vendordata_providers else {}
+        for name, url in self._targets.items():
+            made[name] = self._ask(name, url, instance, hostname)
+        return made
+
+    def _ask(self, name: str, url: str, instance: Instance, hostname: str) -> Any:
+        described = {
+            "project-id": instance.project_id,
+            "instance-id": instance.uuid,
+            "image-id": instance.image_ref or None,
+            "user-data": instance.user_data,
+            "hostname": hostname,
+            "metadata": instance.metadata,
+            "boot-roles": None,
+        }
+        try:
+            return self._post(url, json.dumps(described).encode())
+        except (urllib3.exceptions.HTTPError, ValueError) as error:
+            if self._options.vendordata_dynamic_failure_fatal:
+                raise ServiceUnavailable(f"Vendor data of {name} for instance {instance.uuid}: {error}") from error
+            LOG.warning("Vendor data of %s are left out for instance %s: %s", name, instance.uuid, error)
+            return {}
+
+    def _post(self, url: str, body: bytes) -> Any:
+        """ValueError: it answers something else."""
+        answer = self._http.request("POST", url, body=body, preload_content=False, redirect=False)
+        try:
+            if answer.status not in (200, 201, 202):
+                raise ValueError(f"the answer is {answer.status}")
+            content = answer.read(LONGEST_ANSWER + 1)
+            if len(content) > LONGEST_ANSWER:
+                raise ValueError(f"the answer is longer than {LONGEST_ANSWER} bytes")
+            return parse_json(content)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"the answer is no JSON: {error}") from error
+        finally:
+            answer.close()
+
+
+def _read(path: str) -> dict[str, Any]:
+    shown = f"[api] vendordata_jsonfile_path = {path}"
+    try:
+        document = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise InvalidConfiguration(f"{shown}: {error.strerror}") from error
+    except ValueError as error:
+        raise InvalidConfiguration(f"{shown}: it is no JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise InvalidConfiguration(f"{shown}: it must hold a JSON object")
+    return document
+
+
+def _targets(texts: list[str]) -> dict[str, str]:
+    """{name: URL}. One without a name is called "" as Nova calls it."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, at, url = text.partition("@")
+        name, url = (name, url) if at else ("", text)
+        if not url.startswith(("http://", "https://")):
+            raise InvalidConfiguration(
+                f"[api] vendordata_dynamic_targets = {text}: expected NAME@URL, of HTTP or HTTPS"
+            )
+        if name == "static" or name in found:
+            raise InvalidConfiguration(f"[api] vendordata_dynamic_targets = {text}: the name is taken")
+        found[name] = url
+    return found

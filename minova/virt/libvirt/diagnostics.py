@@ -1,0 +1,76 @@
+"""What libvirt counts of a guest that runs. A hypervisor that does not count something leaves it out."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+from xml.etree import ElementTree as ET
+
+import libvirt
+
+from minova.objects.diagnostics import CpuUse, DiskUse, GuestDiagnostics, NicUse
+
+T = TypeVar("T")
+_DISK = ("read_requests", "read_bytes", "write_requests", "write_bytes", "errors")
+_NIC = ("rx_octets", "rx_packets", "rx_errors", "rx_drop", "tx_octets", "tx_packets", "tx_errors", "tx_drop")
+# What libvirt cannot do says one of these; any other error passes.
+_NOT_COUNTED = frozenset(
+    {
+        libvirt.VIR_ERR_NO_SUPPORT,
+        libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
+        libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
+        libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
+        # Of a disk or an interface that has just gone.
+        libvirt.VIR_ERR_INVALID_ARG,
+    }
+)
+
+
+def diagnostics(domain: libvirt.virDomain, hypervisor: str) -> GuestDiagnostics:
+    """libvirt's errors pass."""
+    devices = ET.fromstring(domain.XMLDesc(0)).find("devices")
+    _, memory_kb, used_kb, *_ = domain.info()
+    return GuestDiagnostics(
+        driver="libvirt",
+        hypervisor=hypervisor,
+        memory_kb=memory_kb,
+        used_kb=used_kb,
+        memory_stats=_counted(domain.memoryStats) or {},
+        cpus=_cpus(domain),
+        disks=_disks(domain, devices) if devices is not None else (),
+        nics=_nics(domain, devices) if devices is not None else (),
+    )
+
+
+def _cpus(domain: libvirt.virDomain) -> tuple[CpuUse, ...]:
+    counted = _counted(domain.vcpus)
+    return tuple(CpuUse(id=number, time=time) for number, _, time, _ in counted[0]) if counted else ()
+
+
+def _disks(domain: libvirt.virDomain, devices: ET.Element) -> tuple[DiskUse, ...]:
+    made = []
+    for target in devices.findall("disk/target"):
+        device = target.get("dev", "")
+        counts = _counted(partial(domain.blockStats, device)) or ()
+        made.append(DiskUse(device=device, **dict(zip(_DISK, counts, strict=False))))
+    return tuple(made)
+
+
+def _nics(domain: libvirt.virDomain, devices: ET.Element) -> tuple[NicUse, ...]:
+    made = []
+    for interface in devices.findall("interface"):
+        mac, target = interface.find("mac"), interface.find("target")
+        device = "" if target is None else target.get("dev", "")
+        counts = (_counted(partial(domain.interfaceStats, device)) or ()) if device else ()
+        address = "" if mac is None else mac.get("address", "")
+        made.append(NicUse(device=device, mac_address=address, **dict(zip(_NIC, counts, strict=False))))
+    return tuple(made)
+
+
+def _counted(ask: Callable[[], T]) -> T | None:
+    """None: it is not counted."""
+    try:
+        return ask()
+    except libvirt.libvirtError as error:
+        if error.get_error_code() in _NOT_COUNTED:
+            return None
+        raise

@@ -1,0 +1,73 @@
+"""QEMU's agent in a guest, which images promise with `hw_qemu_guest_agent`. libvirt speaks to it.
+
+A guest is not trusted: its agent may answer nothing, or half of what it should, so each wait has an end.
+"""
+
+import logging
+
+import libvirt
+
+from minova import errors
+from minova.objects.image import Image
+from minova.objects.image_properties import flag
+from minova.virt.disk_space import says_disk_full
+
+LOG = logging.getLogger(__name__)
+# Seconds that a guest has to change a password, and to hold its file systems still, which writes what they have not written yet.
+PASSWORD_TIMEOUT, QUIESCE_TIMEOUT = 20, 60
+_SNAPSHOT_QUIESCED = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE
+
+
+def has_agent(image: Image | None) -> bool:
+    return _flag(image, "hw_qemu_guest_agent")
+
+
+def requires_quiesce(image: Image | None) -> bool:
+    return _flag(image, "os_require_quiesce")
+
+
+def admin_user(image: Image | None) -> str:
+    """Whose password is the server's, as in Nova."""
+    properties = image.properties if image is not None else {}
+    if properties.get("os_admin_user"):
+        return properties["os_admin_user"]
+    return "Administrator" if properties.get("os_type", "").lower() == "windows" else "root"
+
+
+def set_password(domain: libvirt.virDomain, image: Image | None, password: str) -> None:
+    """GuestAgentNotEnabled, GuestAgentUnresponsive. Other errors of libvirt pass, without the password."""
+    if not has_agent(image):
+        raise errors.GuestAgentNotEnabled("QEMU guest agent is not enabled")
+    try:
+        domain.agentSetResponseTimeout(PASSWORD_TIMEOUT, 0)
+        domain.setUserPassword(admin_user(image), password, 0)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
+            raise errors.GuestAgentUnresponsive(str(error)) from None
+        raise
+
+
+def take_snapshot(domain: libvirt.virDomain, xml: str, flags: int, image: Image | None) -> None:
+    """While the guest's file systems are held still, if its agent can do it. QuiesceFailed: it cannot, and the image requires it.
+
+    One call of libvirt holds them, takes the snapshot and lets them go, so that no end of this process leaves a guest held.
+    """
+    if has_agent(image):
+        try:
+            domain.agentSetResponseTimeout(QUIESCE_TIMEOUT, 0)
+            domain.snapshotCreateXML(xml, flags | _SNAPSHOT_QUIESCED)
+        except libvirt.libvirtError as error:
+            if says_disk_full(str(error)):
+                raise
+            if requires_quiesce(image):
+                raise errors.QuiesceFailed(f"The guest could not be quiesced: {error}") from error
+            LOG.info("The snapshot of %s is not quiesced: %s", domain.name(), error)
+        else:
+            return
+    elif requires_quiesce(image):
+        raise errors.QuiesceFailed("The image requires a quiesced snapshot: QEMU guest agent is not enabled")
+    domain.snapshotCreateXML(xml, flags)
+
+
+def _flag(image: Image | None, name: str) -> bool:
+    return image is not None and flag(image.properties.get(name, ""))

@@ -1,0 +1,56 @@
+"""The devices and firmware that libvirt's hypervisor offers to guests (its domain capabilities)."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+import msgspec
+
+from minova.objects.guest_hardware import DISK_BUSES, Q35
+
+LOG = logging.getLogger(__name__)
+# A hypervisor without such capabilities (test:///default), or without this machine.
+_UNKNOWN = {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_CONFIG_UNSUPPORTED}
+
+
+class GuestOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """To guests of the host's architecture, with its usual machine or with q35."""
+
+    disk_buses: frozenset[str] = frozenset(DISK_BUSES)
+    video_models: frozenset[str] = frozenset()
+    uefi: bool = False
+    secure_boot: bool = False
+
+
+def read(connection: Any, arch: str, virt_type: str, machine: str | None) -> GuestOffer:
+    """`machine`: the usual one of the host; None: libvirt's own choice."""
+    texts = []
+    for name in dict.fromkeys((machine, Q35)):
+        try:
+            texts.append(connection.getDomainCapabilities(None, arch or None, name, virt_type, 0))
+        except libvirt.libvirtError as error:
+            if error.get_error_code() not in _UNKNOWN:
+                raise
+            LOG.debug("libvirt does not tell what machine %s offers: %s", name, error)
+    return parse(texts) if texts else GuestOffer()
+
+
+def parse(texts: Iterable[str]) -> GuestOffer:
+    """All that one of these documents offers. Pure."""
+    roots = [ET.fromstring(text) for text in texts]
+    offered = {
+        (enum.get("name"), value.text)
+        for root in roots
+        for path in ("os", "os/loader", "devices/disk", "devices/video")
+        for element in root.findall(f"{path}[@supported='yes']")
+        for enum in element.findall("enum")
+        for value in enum.findall("value")
+    }
+    return GuestOffer(
+        disk_buses=frozenset(text for name, text in offered if name == "bus" and text in DISK_BUSES),
+        video_models=frozenset(text for name, text in offered if name == "modelType" and text),
+        uefi=("firmware", "efi") in offered,
+        secure_boot=("secure", "yes") in offered,
+    )

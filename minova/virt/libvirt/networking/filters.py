@@ -1,0 +1,103 @@
+"""The network filters of ports, kept in libvirt: one for each interface, changed while guests run."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import libvirt
+
+from minova.objects.vif import Vif, filter_name
+from minova.virt.libvirt.networking import metadata_address
+from minova.virt.libvirt.networking.host_routes import addresses_of_host
+from minova.virt.libvirt.xml.filter_xml import closed_to, filter_xml, filters_of
+
+LOG = logging.getLogger(__name__)
+_PREFIX = filter_name("")
+
+
+class PortFilters:
+    """Safe for threads. libvirt's errors pass. `addresses`: of the host."""
+
+    def __init__(self, addresses: Callable[[], Sequence[str]] = addresses_of_host) -> None:
+        self._addresses = addresses
+        self._lock = threading.Lock()
+        self._closed: set[str] = set()
+
+    def define(self, connection: Any, vifs: Iterable[Vif]) -> None:
+        """libvirt changes the rules of guests that run, and nothing where the filter is as it was.
+
+        A network that was made has given the host another address: guests that are there do not reach it, either.
+        """
+        with self._lock:
+            addresses = self._addresses()
+            metadata = metadata_address.is_there(connection)
+            for vif in vifs:
+                connection.nwfilterDefineXML(filter_xml(vif, addresses, metadata=metadata))
+            if not self._closed.issuperset(addresses):
+                _close(connection, addresses)
+            self._closed = set(addresses)
+
+    def refresh(
+        self, connection: Any, vifs: Mapping[str, Sequence[Vif]], is_own: Callable[[str], bool]
+    ) -> dict[str, libvirt.libvirtError]:
+        """By instance, what libvirt refuses: it is nothing to other instances. Then sweeps."""
+        refused: dict[str, libvirt.libvirtError] = {}
+        for instance_uuid, of_instance in vifs.items():
+            try:
+                if is_own(instance_uuid):
+                    self.define(connection, of_instance)
+            except libvirt.libvirtError as error:
+                if not connection.isAlive():
+                    raise
+                refused[instance_uuid] = error
+        self.sweep(connection)
+        return refused
+
+    def remove(self, connection: Any, names: Iterable[str]) -> None:
+        """Those of a domain that is undefined."""
+        for name in names:
+            if name.startswith(_PREFIX):
+                _undefine(connection, name)
+
+    def sweep(self, connection: Any) -> None:
+        """Removes what no domain refers to: a crash came between a domain's end and its filters'."""
+        names = {each.name() for each in connection.listAllNWFilters()}
+        left = {name for name in names if name.startswith(_PREFIX)}
+        if left:
+            left -= {name for domain in connection.listAllDomains() for name in _of_domain(domain)}
+        for name in sorted(left):
+            LOG.info("Removing network filter %s: no guest has it", name)
+            _undefine(connection, name)
+
+
+def _close(connection: Any, addresses: Sequence[str]) -> None:
+    """What fails is done again with the next refresh."""
+    for each in connection.listAllNWFilters():
+        if each.name().startswith(_PREFIX):
+            try:
+                changed = closed_to(each.XMLDesc(), addresses)
+                if changed is not None:
+                    connection.nwfilterDefineXML(changed)
+            except libvirt.libvirtError as error:
+                LOG.warning("Network filter %s does not know the host's new addresses yet: %s", each.name(), error)
+
+
+def _of_domain(domain: Any) -> list[str]:
+    try:
+        return filters_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
+            return []
+        raise
+
+
+def _undefine(connection: Any, name: str) -> None:
+    try:
+        connection.nwfilterLookupByName(name).undefine()
+    except libvirt.libvirtError as error:
+        gone = error.get_error_code() == libvirt.VIR_ERR_NO_NWFILTER
+        # In use: a port that was moved to another guest of this host.
+        used = error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID
+        if not gone and not used:
+            raise

@@ -1,0 +1,86 @@
+"""The IPv4 routes of this host: addresses that no local network may take from it."""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from minova.objects.addresses import Block, is_within
+
+_ROUTES, _TRIE = Path("/proc/net/route"), Path("/proc/net/fib_trie")
+# As `objects.vif.bridge_name` makes them.
+_OWN_BRIDGE = re.compile(r"^mn[0-9a-f]{12}$")
+_LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
+_LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
+_REACHED = re.compile(r"\|-- (\S+)\n\s+/32 (?:host LOCAL|link BROADCAST)")
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """`interface` empty: it is an address of the host."""
+
+    destination: str
+    interface: str = ""
+
+    def __str__(self) -> str:
+        if not self.interface:
+            return f"the address {self.destination} of this host"
+        return f"{self.destination}, to which this host has a route by {self.interface}"
+
+
+def routes_of_host() -> tuple[Route, ...]:
+    """Those of the kernel's main table but the default route, and the host's addresses; not those of local networks."""
+    every = list(routes_in(_text(_ROUTES).splitlines()))
+    own = [ipaddress.ip_network(route.destination) for route in every if _OWN_BRIDGE.match(route.interface)]
+    addresses = map(_address, addresses_in(_text(_TRIE), own))
+    return (*(route for route in every if not _OWN_BRIDGE.match(route.interface)), *addresses)
+
+
+def ranges_in_use() -> tuple[Route, ...]:
+    """As `routes_of_host`, and those of local networks."""
+    return (*routes_in(_text(_ROUTES).splitlines()), *map(_address, addresses_in(_text(_TRIE), [])))
+
+
+def _address(text: str) -> Route:
+    return Route(destination=text)
+
+
+def addresses_of_host() -> tuple[str, ...]:
+    """What others reach it by: also as the gateway of local networks, and by broadcast to any of its networks."""
+    return tuple(addresses_in(_text(_TRIE), [_LOOPBACK], _REACHED))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except FileNotFoundError:  # a kernel without it
+        return ""
+
+
+def routes_in(lines: Sequence[str]) -> Iterable[Route]:
+    """As `/proc/net/route` has them: a line of titles, then interface, destination, ..., mask in hexadecimal."""
+    for line in lines[1:]:
+        interface, destination, *_ = fields = line.split()
+        mask = int(fields[7], 16)
+        if mask:
+            network = f"{_dotted(int(destination, 16))}/{_dotted(mask)}"
+            yield Route(destination=str(ipaddress.ip_network(network, strict=False)), interface=interface)
+
+
+def _dotted(number: int) -> str:
+    """The kernel prints it as its memory has it."""
+    return socket.inet_ntoa(number.to_bytes(4, "little"))
+
+
+def addresses_in(trie: str, without: Sequence[Block], pattern: re.Pattern[str] = _LOCAL) -> list[str]:
+    """As `/proc/net/fib_trie` has them, but those of the ranges `without`."""
+    every = sorted(set(pattern.findall(trie)))
+    return [address for address in every if not is_within(ipaddress.ip_network(address), without)]
+
+
+def overlapping(cidr: str, routes: Iterable[Route]) -> Route | None:
+    """The first route to addresses of the range."""
+    block = ipaddress.ip_network(cidr)
+    return next((route for route in routes if block.overlaps(ipaddress.ip_network(route.destination))), None)

@@ -1,0 +1,79 @@
+"""The address of the metadata service on this host: a virtual network of libvirt's without guests, whose bridge has it.
+
+Guests of all `local` networks reach it there, as the host is their gateway. On the bridges of these networks it cannot be:
+dnsmasq of one network would take the address from that of another one.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+
+from minova.objects.guest_metadata import ADDRESS
+from minova.virt.libvirt.networking.host_routes import Route
+
+LOG = logging.getLogger(__name__)
+NETWORK, BRIDGE = "minova-metadata", "mnmetadata"
+
+
+def network_xml() -> str:
+    """Without DHCP and DNS libvirt starts no dnsmasq."""
+    root = ET.Element("network")
+    ET.SubElement(root, "name").text = NETWORK
+    ET.SubElement(root, "bridge", name=BRIDGE, stp="off", delay="0")
+    ET.SubElement(root, "dns", enable="no")
+    ET.SubElement(root, "ip", address=ADDRESS, prefix="32")
+    return ET.tostring(root, encoding="unicode")
+
+
+class MetadataAddress:
+    """libvirt's errors pass. Without `wanted` the host has no such address."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        self._wanted = wanted
+        self._warned = False
+
+    def add(self, connection: Any, routes: Iterable[Route]) -> None:
+        """Idempotent. A host that reaches another service at this address keeps that one."""
+        if not self._wanted:
+            self.remove(connection)  # the option was true before
+            return
+        network = _lookup(connection)
+        if network is not None and network.isActive():
+            return
+        taken = next((route for route in routes if route.destination in {ADDRESS, f"{ADDRESS}/32"}), None)
+        if taken is not None:
+            if not self._warned:
+                LOG.warning("Guests have no metadata service, as there is %s", taken)
+            self._warned = True
+            return
+        if network is None:
+            network = connection.networkDefineXML(network_xml())
+            network.setAutostart(1)
+        network.create()
+
+    def remove(self, connection: Any) -> None:
+        """With the last `local` network."""
+        network = _lookup(connection)
+        if network is not None:
+            if network.isActive():
+                network.destroy()
+            network.undefine()
+
+
+def is_there(connection: Any) -> bool:
+    """Whether the host has the address."""
+    network = _lookup(connection)
+    return network is not None and bool(network.isActive())
+
+
+def _lookup(connection: Any) -> Any:
+    """None: there is none."""
+    try:
+        return connection.networkLookupByName(NETWORK)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_NETWORK:
+            return None
+        raise

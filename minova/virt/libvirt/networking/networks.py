@@ -1,0 +1,322 @@
+"""Local networks of guests: libvirt's virtual networks, which have a bridge, dnsmasq and translated addresses.
+
+A network is made with the first guest that needs it and removed with the last one. dnsmasq gives each interface the
+address of its port, and no address to anything else: there is an entry for each, and no range.
+"""
+
+import ipaddress
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+import libvirt
+
+from minova.errors import HardwareNotOffered
+from minova.objects.network import LOCAL
+from minova.objects.vif import Vif, VifSubnet, bridge_name, network_name
+from minova.virt.libvirt.host import lookup
+from minova.virt.libvirt.networking.host_routes import Route, overlapping, routes_of_host
+from minova.virt.libvirt.networking.metadata_address import NETWORK, MetadataAddress
+from minova.virt.libvirt.networking.repair import Repair
+
+LOG = logging.getLogger(__name__)
+_PREFIX = network_name("")
+_BOTH = libvirt.VIR_NETWORK_UPDATE_AFFECT_LIVE | libvirt.VIR_NETWORK_UPDATE_AFFECT_CONFIG
+_HOSTS = libvirt.VIR_NETWORK_SECTION_IP_DHCP_HOST
+
+
+class Shape(NamedTuple):
+    """What libvirt cannot change while a network runs."""
+
+    addresses: tuple[tuple[str | None, str | None], ...]
+    forwarders: tuple[str | None, ...]
+    mtu: str | None
+
+
+def network_xml(vif: Vif) -> str:
+    """The network of an interface, without entries of hosts. The host has the gateways of its IPv4 subnets."""
+    root = ET.Element("network")
+    ET.SubElement(root, "name").text = network_name(vif.network_id)
+    ET.SubElement(root, "uuid").text = vif.network_id
+    gateways = gateway_subnets(vif)
+    if gateways:
+        ET.SubElement(root, "forward", mode="nat")
+    ET.SubElement(root, "bridge", name=bridge_name(vif.network_id), stp="off", delay="0")
+    ET.SubElement(root, "mtu", size=str(vif.mtu))
+    served = dhcp_subnet(vif)
+    if served is not None and served.dns_nameservers:
+        dns = ET.SubElement(root, "dns")
+        for server in served.dns_nameservers:
+            ET.SubElement(dns, "forwarder", addr=server)
+    for subnet in gateways:
+        prefix = str(ipaddress.ip_network(subnet.cidr).prefixlen)
+        ET.SubElement(root, "ip", address=str(subnet.gateway_ip), prefix=prefix)
+    return ET.tostring(root, encoding="unicode")
+
+
+def gateway_subnets(vif: Vif) -> list[VifSubnet]:
+    """The subnets whose gateway is an address of the host."""
+    return [subnet for subnet in vif.subnets if _version(subnet) == 4 and subnet.gateway_ip is not None]
+
+
+def dhcp_subnet(vif: Vif) -> VifSubnet | None:
+    """The one that libvirt gives addresses of: the first with a gateway and DHCP. It serves one of each network."""
+    return next((subnet for subnet in gateway_subnets(vif) if subnet.enable_dhcp), None)
+
+
+def _version(subnet: VifSubnet) -> int:
+    return ipaddress.ip_network(subnet.cidr).version
+
+
+class LocalNetworks:
+    """Safe for threads. libvirt's errors pass. `routes`: of the host, without those of local networks. `metadata`: whether guests
+    have the metadata service.
+    """
+
+    def __init__(self, routes: Callable[[], Sequence[Route]] = routes_of_host, *, metadata: bool = True) -> None:
+        self._routes = routes
+        self._metadata = MetadataAddress(wanted=metadata)
+        self.lost = Repair()
+        # By name of a network: the description of which the log has said that it waits.
+        self._told_of: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def plug(self, connection: Any, vifs: Iterable[Vif], domain_uuid: str, hostname: str) -> None:
+        """The networks run and give these interfaces their addresses. Idempotent: what is missing is made again.
+
+        The domain is defined. HardwareNotOffered: the host has a route to addresses of a network that is to be made.
+        """
+        with self._lock:
+            for vif in vifs:
+                if vif.network_type == LOCAL:
+                    network = self._running(connection, vif, domain_uuid)
+                    _serve(network, vif, hostname)
+                    if gateway_subnets(vif):
+                        self._add_metadata(connection)
+
+    def _add_metadata(self, connection: Any) -> None:
+        """A guest boots without the metadata service rather than not at all."""
+        try:
+            self._metadata.add(connection, self._routes())
+        except libvirt.libvirtError as error:
+            if not connection.isAlive():
+                raise
+            LOG.error("Guests of local networks have no metadata service: %s", error)
+
+    def unplug(
+        self, connection: Any, domain_uuid: str, interfaces: Iterable[tuple[str, str]], undefine: Callable[[], None]
+    ) -> None:
+        """Removes a domain from its networks, and the networks that no other domain is on.
+
+        `interfaces`: (network name, MAC address). `undefine` runs under the same lock: of two domains that go at the
+        same time, the second one does not count the first. It runs last, so that a crash leaves the domain to be
+        removed again.
+        """
+        macs: dict[str, set[str]] = {}
+        for name, mac in interfaces:
+            if name.startswith(_PREFIX):
+                macs.setdefault(name, set()).add(mac)
+        with self._lock:
+            for name, of_domain in macs.items():
+                network = _lookup(connection, name.removeprefix(_PREFIX))
+                if network is not None:
+                    _forget_macs(network, of_domain)
+                    if not _is_used(connection, name, domain_uuid):
+                        _remove(network)
+                        if not _local_networks(connection):
+                            self._metadata.remove(connection)
+            undefine()
+
+    def repair(self, connection: Any, guests: Mapping[str, Sequence[Vif]]) -> None:
+        """What is lost of the networks of these guests of the host is made again, while they run, and logged."""
+        checked: set[str] = set()
+        with self._lock:
+            for instance_uuid, vifs in guests.items():
+                for vif in vifs:
+                    if vif.network_type == LOCAL:
+                        self._try_repair(connection, instance_uuid, vif, is_first=vif.network_id not in checked)
+                        checked.add(vif.network_id)
+
+    def _try_repair(self, connection: Any, instance_uuid: str, vif: Vif, *, is_first: bool) -> None:
+        """One that cannot be repaired does not keep the others from it."""
+        try:
+            self._repair(connection, instance_uuid, vif, is_first=is_first)
+        except libvirt.libvirtError as error:
+            if not connection.isAlive():
+                raise
+            LOG.error("Network %s cannot be repaired yet: %s", network_name(vif.network_id), error)
+
+    def _repair(self, connection: Any, instance_uuid: str, vif: Vif, *, is_first: bool) -> None:
+        if lookup(connection, instance_uuid) is None:
+            return  # it has gone meanwhile, and its network with it
+        network = _lookup(connection, vif.network_id)
+        if network is None or not network.isActive():
+            LOG.warning("Network %s is lost, and guests are on it: it is made again", network_name(vif.network_id))
+        try:
+            # No domain is left out: the guest itself uses the network, and one whose subnets have changed is not to go under it.
+            network = self._running(connection, vif, "")
+        except HardwareNotOffered as error:
+            LOG.error("Guests stay without their network: %s", error)
+            return
+        _serve(network, vif, vif.hostname)
+        gateways = gateway_subnets(vif)
+        if is_first and gateways:
+            self._add_metadata(connection)
+            self.lost.dnsmasq(network, str(gateways[0].gateway_ip))
+        self.lost.plug(connection, instance_uuid, vif)
+
+    def try_out(self, connection: Any, vif: Vif) -> None:
+        """Make the network of an interface, and remove it unless a domain is on it. Raises as `plug`."""
+        with self._lock:
+            try:
+                self._running(connection, vif, "")
+            finally:
+                network = _lookup(connection, vif.network_id)
+                if network is not None and not _is_used(connection, network.name(), ""):
+                    _remove(network)
+
+    def _running(self, connection: Any, vif: Vif, domain_uuid: str) -> Any:
+        network = _lookup(connection, vif.network_id)
+        wanted = network_xml(vif)
+        if network is not None and _shape(network.XMLDesc()) != _shape(wanted):
+            if _is_used(connection, network.name(), domain_uuid):
+                self._tell_of_change(network.name(), wanted)
+            else:
+                _remove(network)
+                network = None
+        if network is not None and network.isActive():
+            return network
+        self._require_free(vif)
+        if network is None:
+            network = connection.networkDefineXML(wanted)
+            network.setAutostart(1)
+        LOG.info("Starting network %s", network.name())
+        network.create()
+        return network
+
+    def _tell_of_change(self, name: str, wanted: str) -> None:
+        """Once for each change."""
+        if self._told_of.get(name) != wanted:
+            self._told_of[name] = wanted
+            LOG.warning(
+                "The subnets or the MTU of network %s have changed. Guests run on it: the change takes effect here when no guest "
+                "is left on it",
+                name,
+            )
+
+    def _require_free(self, vif: Vif) -> None:
+        """HardwareNotOffered: the network would take traffic of the host."""
+        routes = self._routes()
+        for subnet in gateway_subnets(vif):
+            taken = overlapping(subnet.cidr, routes)
+            if taken is not None:
+                raise HardwareNotOffered(f"network {vif.network_id}: its range {subnet.cidr} overlaps {taken}")
+
+
+def _lookup(connection: Any, network_id: str) -> Any:
+    """None: there is none."""
+    try:
+        return connection.networkLookupByUUIDString(network_id)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_NETWORK:
+            return None
+        raise
+
+
+def _shape(xml: str) -> Shape:
+    root = ET.fromstring(xml)
+    mtu = root.find("mtu")
+    return Shape(
+        addresses=tuple(sorted((each.get("address"), each.get("prefix")) for each in root.findall("ip"))),
+        forwarders=tuple(each.get("addr") for each in root.findall("dns/forwarder")),
+        mtu=None if mtu is None else mtu.get("size"),
+    )
+
+
+def _serve(network: Any, vif: Vif, hostname: str) -> None:
+    """An entry with the port's address in the subnet that is served, and none with another one."""
+    served = dhcp_subnet(vif)
+    address = next((each.ip_address for each in vif.addresses if served and each.subnet_id == served.id), None)
+    known = _hosts(network)
+    if any((host.get("mac"), host.get("ip")) == (vif.mac_address, address) for host in known):
+        return
+    _forget(network, lambda host: host.get("mac") == vif.mac_address or host.get("ip") == address)
+    if served is None or address is None:
+        return
+    parent = _serving(network, served)
+    if parent is None:
+        LOG.warning("Network %s cannot serve %s before it is made anew", network.name(), served.cidr)
+        return
+    host = {"mac": vif.mac_address, "ip": address}
+    # A name stands for one guest; a second one of that name is reached by its address alone.
+    if hostname and hostname not in {each.get("name") for each in known}:
+        host["name"] = hostname
+    text = ET.tostring(ET.Element("host", host), encoding="unicode")
+    network.update(libvirt.VIR_NETWORK_UPDATE_COMMAND_ADD_LAST, _HOSTS, parent, text, _BOTH)
+
+
+def _serving(network: Any, served: VifSubnet) -> int | None:
+    """The place of a subnet among those of a network that runs; None: libvirt cannot serve it now.
+
+    It serves one subnet of a network: another one may have its guests still.
+    """
+    elements = ET.fromstring(network.XMLDesc()).findall("ip")
+    if any(each.find("dhcp/host") is not None and each.get("address") != served.gateway_ip for each in elements):
+        return None
+    return next((place for place, each in enumerate(elements) if each.get("address") == served.gateway_ip), None)
+
+
+def _forget(network: Any, matches: Callable[[ET.Element], bool]) -> None:
+    for host in _hosts(network):
+        if matches(host):
+            text = ET.tostring(host, encoding="unicode")
+            flags = _BOTH if network.isActive() else libvirt.VIR_NETWORK_UPDATE_AFFECT_CONFIG
+            network.update(libvirt.VIR_NETWORK_UPDATE_COMMAND_DELETE, _HOSTS, -1, text, flags)
+
+
+def _forget_macs(network: Any, macs: Collection[str]) -> None:
+    _forget(network, lambda host: host.get("mac") in macs)
+
+
+def _hosts(network: Any) -> list[ET.Element]:
+    return ET.fromstring(network.XMLDesc()).findall("ip/dhcp/host")
+
+
+def _is_used(connection: Any, name: str, domain_uuid: str) -> bool:
+    """Whether another domain than this one is on it, whether it runs or not."""
+    for domain in connection.listAllDomains():
+        if domain.UUIDString() == domain_uuid:
+            continue
+        try:
+            interfaces = interfaces_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
+                raise
+        else:
+            if any(each == name for each, _ in interfaces):
+                return True
+    return False
+
+
+def _local_networks(connection: Any) -> list[str]:
+    names = [network.name() for network in connection.listAllNetworks()]
+    return [name for name in names if name.startswith(_PREFIX) and name != NETWORK]
+
+
+def _remove(network: Any) -> None:
+    LOG.info("Removing network %s: no guest is on it", network.name())
+    if network.isActive():
+        network.destroy()
+    network.undefine()
+
+
+def interfaces_of(xml: str) -> list[tuple[str, str]]:
+    """(network name, MAC address) of a domain's interfaces on libvirt's networks."""
+    found = []
+    for interface in ET.fromstring(xml).findall("devices/interface[@type='network']"):
+        source, mac = interface.find("source"), interface.find("mac")
+        if source is not None and mac is not None:
+            found.append((source.get("network", ""), mac.get("address", "")))
+    return found

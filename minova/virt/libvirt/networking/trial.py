@@ -1,0 +1,20 @@
+"""Whether this host can keep a local network: libvirt makes it once, and removes it."""
+
+from contextlib import closing
+
+import libvirt
+from oslo_config import cfg
+
+from minova.errors import HypervisorUnavailable
+from minova.objects.vif import Vif
+from minova.virt.libvirt.networking.networks import LocalNetworks
+from minova.virt.libvirt.settings import uri_of
+
+
+def try_network(conf: cfg.ConfigOpts, vif: Vif) -> None:
+    """HypervisorUnavailable, HardwareNotOffered: why a guest cannot have this interface on a local network here."""
+    try:
+        with closing(libvirt.open(uri_of(conf))) as connection:
+            LocalNetworks().try_out(connection, vif)
+    except libvirt.libvirtError as error:
+        raise HypervisorUnavailable(f"libvirt at {uri_of(conf)}: {error}") from error

@@ -1,0 +1,149 @@
+"""The making of one disk's file: on top of a base image, as a copy of it, or empty with a file system in it.
+
+Each is made under a temporary name and renamed, so that what has its final name is whole. `finish` gets the file before that, and
+its size: it preallocates the file and lets QEMU in.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from minova.errors import HypervisorUnavailable, ImageUnacceptable
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.local_disks import LocalDisk
+from minova.virt import image_format, programs
+from minova.virt.inspections import inspect_once
+from minova.virt.libvirt.guest_files.disk_formats import RAW
+
+MB = 1 << 20
+# A copy of a whole image takes its time.
+_COPY_CPU, _COPY_WITHIN = 1800, 3600.0
+_CHUNK = 16 * MB
+Finish = Callable[[Path, int], None]
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    """An image's file that an instance's disk may stand on."""
+
+    path: Path
+    disk_format: str
+    virtual_size: int
+
+    @classmethod
+    def of(cls, instance: Instance, path: Path | None, image: Image | None = None) -> "Base":
+        """`image` None: the instance's own. ImageUnacceptable: there is none, it is not what it says, or too large for the flavor."""
+        image, flavor = image or instance.image, instance.flavor
+        if image is None or path is None:
+            raise ImageUnacceptable(f"Instance {instance.uuid} names no image to boot from")
+        facts = inspect_once(path, image.disk_format)
+        reasons = image_format.unfit(image, flavor, facts.virtual_size)
+        if reasons:
+            raise ImageUnacceptable(f"Image {image.id} does not fit flavor {flavor.name}: {'; '.join(reasons)}")
+        return cls(path=path.absolute(), disk_format=facts.disk_format, virtual_size=facts.virtual_size)
+
+
+def overlay(path: Path, base: Base, size: int, made: Callable[[int], None], finish: Finish) -> None:
+    """A qcow2 disk on top of the base image. `made` hears the inode of the disk before it has its name.
+
+    With `-u` qemu-img does not open the base, which users have uploaded: its format and its size are known by inspection.
+    """
+    if not base.path.is_file():
+        raise HypervisorUnavailable(f"Base image {base.path} is missing")
+    part = path.with_name(f"{path.name}.part")
+    command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", base.disk_format, "-b", str(base.path)]
+    try:
+        programs.write_with(part, command, programs.Limits(), str(size))
+        finish(part, size)
+        made(part.stat().st_ino)
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def raw_copy(path: Path, base: Base, size: int, made: Callable[[int], None], finish: Finish) -> None:
+    """A raw disk with the content of the base image, thin where the image has nothing. `made`: as of `overlay`."""
+    if not base.path.is_file():
+        raise HypervisorUnavailable(f"Base image {base.path} is missing")
+    part, source = path.with_name(f"{path.name}.part"), path.with_name("base.part")
+    try:
+        if base.disk_format == RAW:
+            _copy(base.path, part)
+        else:
+            # qemu-img parses what users have uploaded, as a user without rights: it gets a copy that it may open.
+            _copy(base.path, source)
+            limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size)
+            programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", RAW], limits)
+        os.truncate(part, size)
+        finish(part, size)
+        made(part.stat().st_ino)
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+        source.unlink(missing_ok=True)
+
+
+def _copy(source: Path, path: Path) -> None:
+    """Holes stay holes. On one file system the copy may share its blocks."""
+    path.touch(mode=0o600)
+    with source.open("rb") as reader, path.open("r+b") as writer:
+        size, at = os.fstat(reader.fileno()).st_size, 0
+        os.ftruncate(writer.fileno(), size)
+        while at < size:
+            try:
+                at = os.lseek(reader.fileno(), at, os.SEEK_DATA)
+            except OSError:  # ENXIO: nothing but a hole is left
+                return
+            end = os.lseek(reader.fileno(), at, os.SEEK_HOLE)
+            while at < end:
+                copied = _copy_range(reader.fileno(), writer.fileno(), min(_CHUNK, end - at), at)
+                if not copied:
+                    return
+                at += copied
+
+
+def _copy_range(reader: int, writer: int, count: int, at: int) -> int:
+    """Bytes that were copied; 0 at the end of the file."""
+    try:
+        return os.copy_file_range(reader, writer, count, at, at)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # The image cache may be on another file system.
+        os.lseek(writer, at, os.SEEK_SET)
+        return os.sendfile(writer, reader, at, count)
+
+
+def formatted(path: Path, disk: LocalDisk, name: str, finish: Finish) -> None:
+    """A raw file with a file system or swap area in it. Its label is `ephemeral0` and so on."""
+    part, size = path.with_name(f"{path.name}.part"), disk.size_mb * MB
+    label = f"ephemeral{name.removeprefix('disk.eph')}"
+    command = ["mkswap"] if disk.is_swap else [f"mkfs.{disk.guest_format}", "-q", "-F", "-L", label]
+    try:
+        with part.open("wb") as file:
+            file.truncate(size)
+        part.chmod(0o600)
+        programs.write_with(part, command, programs.Limits(file_size=size))
+        finish(part, size)
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def written(path: Path, write: Callable[[Path], None], let_in: Callable[[Path], None]) -> None:
+    part = path.with_name(f"{path.name}.part")
+    try:
+        write(part)
+        let_in(part)
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def preallocate(path: Path, size: int) -> None:
+    """Take the space for a file of this size, whose length stays. Raises DiskFull; HypervisorUnavailable: the file system cannot."""
+    command = ["fallocate", "--keep-size", "--length", str(size)]
+    programs.write_with(path, command, programs.Limits(file_size=size))

@@ -1,0 +1,421 @@
+"""The disks of instances, as files: INSTANCES/UUID/disk, disk.eph0 (eph1, ...), disk.swap, disk.config, console.log; disk.rescue while
+rescued.
+
+Each is made under a temporary name and renamed, so that what has its final name is whole. Whose they are, where hosts share
+the folder, is in `disk_owner`.
+"""
+
+import logging
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from oslo_config import cfg
+
+from minova.errors import (
+    HardwareNotOffered,
+    HypervisorUnavailable,
+    InvalidConfiguration,
+    StaleAttempt,
+    UnknownDiskFormat,
+)
+from minova.objects.instance import Instance
+from minova.objects.local_disks import FORMATS, LocalDisk, local_disks
+from minova.private_files import make_folder
+from minova.virt import programs
+from minova.virt.disk_space import disk_full, require_room
+from minova.virt.driver import RowHost
+from minova.virt.libvirt.guest_files import console_logs, disk_formats
+from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
+from minova.virt.libvirt.storage import disk_images, disk_owner
+from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
+from minova.virt.libvirt.xml.guest_xml import Disk
+
+LOG = logging.getLogger(__name__)
+MB, GB = 1 << 20, 1 << 30
+CONSOLE_BYTES = 100 * 1024
+DRIVE = "disk.config"
+RESCUE_DISK, SWAP_DISK = "disk.rescue", "disk.swap"
+# Beside the root disk during a snapshot. Not disk.*: it is no disk that the flavor gives.
+OVERLAY = "snapshot.overlay"
+_PACKAGES = {
+    "qemu-img": "qemu-utils",
+    **{f"mkfs.{file_system}": "e2fsprogs" for file_system in FORMATS},
+    "mkswap": "util-linux",
+    "fallocate": "util-linux",
+}
+_ROTATED = re.compile(r"console\.log\.\d+")
+
+
+class SpaceUsage(NamedTuple):
+    """Of a file system, in bytes; `free` is what is not kept for root."""
+
+    total: int
+    used: int
+    free: int
+
+
+class WriteDrive(NamedTuple):
+    """Writes a config drive into a file."""
+
+    write: Callable[[Path], None]
+    is_cd: bool
+
+
+class DiskSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`images_type`: the format of new root disks, qcow2 (on top of the image) or raw (a copy). `preallocate`: take all space of new
+    disks at once, and leave `reserve` bytes of the file system free.
+    """
+
+    images_type: str = disk_formats.QCOW2
+    preallocate: bool = False
+    reserve: int = 0
+
+    @classmethod
+    def of(cls, conf: cfg.ConfigOpts) -> "DiskSettings":
+        wanted = conf.libvirt.images_type
+        return cls(
+            images_type=disk_formats.QCOW2 if wanted == "default" else wanted,
+            preallocate=conf.preallocate_images == "space",
+            reserve=conf.free_space_reserve_mb * MB,
+        )
+
+
+_USUAL = DiskSettings()
+
+
+class Disks:
+    """Those of one host. Errors: DiskFull; HypervisorUnavailable when a program fails."""
+
+    def __init__(self, instances_path: Path, settings: DiskSettings = _USUAL) -> None:
+        self.path = instances_path.absolute()
+        self._settings = settings
+        self._qemu = QemuAccess()
+
+    def check(self) -> None:
+        """InvalidConfiguration: a program or the folder cannot be used."""
+        programs.require(_PACKAGES)
+        try:
+            make_folder(self.path)
+        except OSError as error:
+            raise InvalidConfiguration(f"[DEFAULT] instances_path = {self.path}: {error.strerror}") from error
+        if self._settings.preallocate:
+            self._check_preallocation()
+
+    def _check_preallocation(self) -> None:
+        probe = self.path / f".preallocation-{os.getpid()}"
+        try:
+            disk_images.preallocate(probe, MB)
+        except HypervisorUnavailable as error:
+            raise InvalidConfiguration(
+                f"[DEFAULT] preallocate_images = space: not possible in {self.path}: {error}"
+            ) from error
+        finally:
+            probe.unlink(missing_ok=True)
+
+    def let_in(self, user: QemuUser | None, state_path: Path) -> None:
+        """Let QEMU's user reach the disks, those of existing guests too. Raises InvalidConfiguration if it cannot."""
+        self._qemu = QemuAccess.of(user)
+        self._qemu.search(folders_above(self.path, state_path.absolute()))
+
+    def folder(self, instance_uuid: str) -> Path:
+        """ValueError: the name is not a UUID, and could lead anywhere."""
+        return self.path / str(uuid.UUID(instance_uuid))
+
+    def console_log(self, instance_uuid: str) -> Path:
+        return self.folder(instance_uuid) / console_logs.NAME
+
+    def plan(self, instance: Instance, *, drive_is_cd: bool | None = None) -> tuple[Disk, ...]:
+        """The disks that the instance's flavor gives it, and its config drive: a CD or a disk, or None: what it was made as."""
+        folder = self.folder(instance.uuid)
+        is_cd = disk_owner.drive_is_cd(folder) if drive_is_cd is None else drive_is_cd
+        # As they were made, whatever the settings say by now.
+        written = disk_owner.written_formats(folder) if drive_is_cd is None else {}
+        names: dict[str, str | None] = {disk_owner.ROOT_DISK: None}
+        names |= {name: disk.bus for name, disk in named_disks(instance).items()}
+        if instance.config_drive:
+            names[DRIVE] = None
+        return tuple(
+            Disk(
+                path=str(folder / name),
+                driver_format=written.get(name) or disk_formats.format_of(name, self._settings.images_type),
+                is_cd=name == DRIVE and is_cd,
+                bus=bus,
+            )
+            for name, bus in names.items()
+        )
+
+    def make(
+        self,
+        instance: Instance,
+        base: Base,
+        host: str,
+        attempt: int,
+        write_drive: WriteDrive | None = None,
+    ) -> None:
+        """Make every disk anew. `write_drive` writes the config drive, if there is to be one.
+
+        Raises StaleAttempt if a later attempt on another host has made them. Raises HardwareNotOffered if the image is larger than
+        the whole file system here, and the flavor gives the disk no other size.
+        """
+        folder = self.folder(instance.uuid)
+        what = f"Disks of instance {instance.uuid} in {self.path}"
+        if not instance.flavor.root_gb and base.virtual_size > self.usage().total:
+            # Placement counts no disk for such a flavor, so that nothing else compares the image's size with the host's.
+            raise HardwareNotOffered(
+                f"Image of virtual size {base.virtual_size} bytes: larger than the host's disk, and flavor "
+                f"{instance.flavor.name} sets no other size"
+            )
+        drive_is_cd = write_drive is None or write_drive.is_cd
+        formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance, drive_is_cd=drive_is_cd)}
+        local, root_size = named_disks(instance), instance.flavor.root_gb * GB or base.virtual_size
+        entry = DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=drive_is_cd)
+        with disk_full(what), disk_owner.locked(folder, make=True) as owner:
+            self._require_room(what, base, root_size + sum(disk.size_mb * MB for disk in local.values()))
+            taken = owner.take(entry)
+            self._share(folder, base)
+            made = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
+            root = folder / disk_owner.ROOT_DISK
+            make_root = disk_images.raw_copy if formats[root.name] == disk_formats.RAW else disk_images.overlay
+            make_root(root, base, root_size, made, self._finish)
+            if taken.former is not None:
+                # Its inode may be another file's by now.
+                owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
+            for name, disk in local.items():
+                disk_images.formatted(folder / name, disk, name, self._finish)
+            if instance.config_drive and write_drive is not None:
+                disk_images.written(folder / DRIVE, write_drive.write, self._qemu.write)
+
+    def _require_room(self, what: str, base: Base, size: int) -> None:
+        """DiskFull, before anything is written that is sure not to fit."""
+        copied = base.path.stat().st_blocks * 512 if self._settings.images_type == disk_formats.RAW else 0
+        wanted = size if self._settings.preallocate else copied
+        if wanted:
+            require_room(self.path, wanted, self._settings.reserve, what)
+
+    def _finish(self, part: Path, size: int) -> None:
+        """A new disk, before it has its name."""
+        if self._settings.preallocate:
+            disk_images.preallocate(part, size)
+        self._qemu.write(part)
+
+    def make_rescue(self, instance_uuid: str, base: Base) -> None:
+        """Make the disk that a rescued guest boots from anew, as large as its image. The root disk is not touched."""
+        folder = self.folder(instance_uuid)
+        path = folder / RESCUE_DISK
+        written = disk_formats.format_of(RESCUE_DISK, self._settings.images_type)
+        with disk_full(f"Rescue disk of instance {instance_uuid} in {self.path}"), disk_owner.locked(folder) as owner:
+            entry = owner.read()
+            if entry is not None:  # a file of an older release is written at the next start of its host
+                owner.write(msgspec.structs.replace(entry, formats={**entry.formats, RESCUE_DISK: written}))
+            self._share(folder, base)
+            disk_images.overlay(
+                path, base, base.virtual_size, lambda inode: None, lambda part, size: self._qemu.write(part)
+            )
+
+    def rescue_disk(self, instance_uuid: str) -> Disk:
+        """That of `make_rescue`."""
+        return Disk(
+            path=str(self.folder(instance_uuid) / RESCUE_DISK),
+            driver_format=disk_formats.format_of(RESCUE_DISK, self._settings.images_type),
+        )
+
+    def remove_rescue(self, instance_uuid: str) -> None:
+        """What is not there is fine. HypervisorUnavailable: it cannot be removed."""
+        path = self.folder(instance_uuid) / RESCUE_DISK
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise HypervisorUnavailable(f"{path} cannot be removed: {error.strerror or error}") from error
+
+    def _share(self, folder: Path, base: Base) -> None:
+        """With QEMU's user: the folders and the base image. The console log is made here, because it is read here."""
+        self._qemu.search((folder, base.path.parent))
+        self._qemu.read(base.path)
+        log = folder / console_logs.NAME
+        log.touch(mode=0o600)
+        self._qemu.write(log)
+
+    def share_written(self, path: Path) -> None:
+        """With QEMU's user, who writes it."""
+        self._qemu.write(path)
+
+    def take_back(self, path: Path) -> None:
+        """Make it readable here again, if libvirt has left it to root."""
+        self._qemu.take_back(path)
+
+    def require_owner(self, instance_uuid: str, host: str) -> None:
+        """StaleAttempt: on shared storage another host has made these disks since."""
+        with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
+            entry = owner.read()
+            if entry is not None and entry.host != host:
+                raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {entry.host}")
+
+    def remove(self, instance_uuid: str, host: str, row: RowHost) -> None:
+        """Remove the folder with all in it, if it belongs to this host. What is not there is fine.
+
+        HypervisorUnavailable: it cannot be removed, or its owner is not known.
+        """
+        folder = self.folder(instance_uuid)
+        try:
+            with disk_owner.locked(folder) as owner:
+                kept = self._kept(instance_uuid, owner, host, row)
+                if kept:
+                    LOG.warning("The files in %s are not removed: %s", folder, kept)
+                    return
+                _remove_folder(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            path = error.filename or folder
+            raise HypervisorUnavailable(f"{path} cannot be removed: {error.strerror or error}") from error
+
+    def _kept(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
+        """Why the files must stay; None if they may go. Raises HypervisorUnavailable if that is unknown now."""
+        entry, own = owner.read(), owner.is_of(host)
+        if row.known and row.host == host:
+            return None
+        if row.known and row.host is not None:
+            if not own:
+                return f"instance {instance_uuid} is on host {row.host}, and host {host} has not made them"
+            shared = row.host in disk_owner.other_hosts(self.path, host)
+            return f"instance {instance_uuid} is on host {row.host}, which shares this folder" if shared else None
+        if own or (entry is None and row.known):
+            return None
+        if entry is None:
+            raise HypervisorUnavailable(f"Whether the disks of instance {instance_uuid} may go is not known yet")
+        return f"host {entry.host} has made them"
+
+    def own(self, instance_uuid: str, host: str, formats: Callable[[], dict[str, str]] = dict) -> None:
+        """Put the host's name to disks that are known to be its own, and of which no owner file says so.
+
+        `formats` is asked for the format of each file where none is written down.
+        """
+        folder = self.folder(instance_uuid)
+        with suppress(FileNotFoundError), disk_owner.locked(folder) as owner:
+            entry, own = owner.read(), owner.is_of(host)
+            if own and entry is not None and entry.formats:
+                return
+            known = formats()
+            if own and not known:
+                return
+            attempt = entry.attempt if entry is not None else 0
+            disk = disk_owner.inode(folder / disk_owner.ROOT_DISK)
+            is_cd = entry.drive_is_cd if entry is not None else True
+            owner.write(DiskOwner(host=host, attempt=attempt, disk=disk, formats=known, drive_is_cd=is_cd))
+
+    def bound_console_logs(self, host: str, limit: int) -> None:
+        """Empty each console log of more than `limit` bytes; its last `limit` bytes are kept beside it.
+
+        Logs of guests whose disks are another host's are left alone. What cannot be done is logged.
+        """
+        for log in self.path.glob(f"*/{console_logs.NAME}"):
+            try:
+                if log.stat().st_size <= limit:
+                    continue
+                self._qemu.take_back(log)
+                with disk_owner.locked(log.parent) as owner:
+                    entry = owner.read()
+                    if (entry is None or entry.host == host) and console_logs.bound(log, limit):
+                        LOG.info("Console log %s had more than %d bytes and was emptied", log, limit)
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            except (OSError, HypervisorUnavailable) as error:
+                LOG.warning("Console log %s has more than %d bytes and cannot be emptied: %s", log, limit, error)
+
+    def console_output(self, instance_uuid: str) -> str:
+        """The last of what the guest has printed, at most 100 kB of it, as Nova gives it."""
+        log = self.console_log(instance_uuid)
+        kept = b""
+        # virtlogd turns a log over to .0, .1 and so on, the oldest last.
+        rotated = sorted(path for path in log.parent.glob(f"{console_logs.NAME}.*") if _ROTATED.fullmatch(path.name))
+        for path in (log, *rotated):
+            self._qemu.take_back(path)
+            with suppress(FileNotFoundError):
+                kept = _tail(path, CONSOLE_BYTES - len(kept)) + kept
+        return kept.decode(errors="replace")
+
+    def usage(self) -> SpaceUsage:
+        make_folder(self.path)
+        space = shutil.disk_usage(self.path)
+        return SpaceUsage(space.total, space.used, space.free)
+
+    def growth(self) -> int:
+        """Bytes that the thin disks here may still grow by."""
+        disks = sum(disk_formats.growth(path, written) for path, written in self._files())
+        return disks + sum(disk_formats.growth(path, disk_formats.QCOW2) for path in self._overlays())
+
+    def aside(self) -> tuple[str, ...]:
+        """The names of the folders in which a snapshot is open."""
+        return tuple(path.parent.name for path in self._overlays())
+
+    def _overlays(self) -> Iterator[Path]:
+        for path in sorted(self.path.glob(f"*/{OVERLAY}")):
+            self._qemu.take_back(path)
+            yield path
+
+    def bases_in_use(self) -> frozenset[str]:
+        """Names of the files that the disks here stand on.
+
+        UnknownDiskFormat: there is a disk of which no format is written down, so that its base cannot be told.
+        """
+        backing = set()
+        for path, written in self._files():
+            if written is None:
+                raise UnknownDiskFormat(
+                    f"No format is written down for {path}: its own host does that when its minova-compute starts; "
+                    "remove the file if it belongs to no instance"
+                )
+            backing.add(disk_formats.backing_file(path, written))
+        return frozenset(Path(name).name for name in backing if name)
+
+    def _files(self) -> Iterator[tuple[Path, str | None]]:
+        """Each disk with the format that is written down for it, if any. A half-made one has that of its name."""
+        for folder in self.path.glob("*"):
+            files = sorted(folder.glob("disk*"))
+            formats = disk_owner.written_formats(folder) if files else {}
+            for path in files:
+                self._qemu.take_back(path)
+                yield path, formats.get(path.name) or formats.get(path.name.removesuffix(".part"))
+
+    def direct_io(self) -> bool:
+        """Whether the file system can do O_DIRECT, which QEMU's cache mode none needs."""
+        probe = self.path / f".direct-io-{os.getpid()}"
+        try:
+            os.close(os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_DIRECT, 0o600))
+        except OSError:
+            return False
+        finally:
+            probe.unlink(missing_ok=True)
+        return True
+
+
+def named_disks(instance: Instance) -> dict[str, LocalDisk]:
+    """The instance's ephemeral disks and its swap, by the names of their files."""
+    disks = local_disks(instance)
+    ephemeral = [disk for disk in disks if not disk.is_swap]
+    named = {f"disk.eph{number}": disk for number, disk in enumerate(ephemeral)}
+    return {**named, SWAP_DISK: disks[-1]} if len(disks) > len(ephemeral) else named
+
+
+def _remove_folder(folder: Path) -> None:
+    """The owner file goes last: what is left after an error still says whose it is."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != disk_owner.OWNER:
+            path.unlink(missing_ok=True)
+    shutil.rmtree(folder)
+
+
+def _tail(path: Path, length: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - length))
+        return file.read(length)

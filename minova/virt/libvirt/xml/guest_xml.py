@@ -1,0 +1,437 @@
+"""An instance as libvirt's domain XML, and back. Pure.
+
+What users chose stands in the metadata alone, as JSON strings: XML has no way to write every character, JSON has.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from string import ascii_lowercase
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from minova.codecs import Decoder
+from minova.errors import BadRequest, HardwareNotOffered, ImageUnacceptable
+from minova.hardware import cpuset
+from minova.hardware.cpu_policy import realtime_cpus
+from minova.hardware.locked_memory import wants_locked_memory
+from minova.hardware.pci_spec import PARTS, split_address
+from minova.objects.guest_hardware import (
+    DISK_BUSES,
+    OPTIONAL,
+    Q35,
+    REQUIRED,
+    GuestHardware,
+    guest_hardware,
+)
+from minova.objects.guest_limits import GuestLimits, guest_limits
+from minova.objects.image_properties import typed
+from minova.objects.instance import Instance
+from minova.objects.network import LOCAL
+from minova.objects.numa import InstanceNUMATopology
+from minova.objects.pci import PciDevice
+from minova.objects.vif import Vif, filter_name, network_name, tap_name
+from minova.virt.libvirt.consoles import SerialConsoles
+from minova.virt.libvirt.inventory.capabilities import canonical_arch
+from minova.virt.libvirt.xml import device_xml, numa_xml
+from minova.virt.libvirt.xml.numa_xml import HostCells
+
+NAMESPACE = "urn:minova:instance:1"
+KIB_IN_MB = 1024
+# Seconds between the guest's reports of its memory.
+BALLOON_PERIOD = 10
+# Where firmware tables identify a guest.
+_SMBIOS_ARCHES = {"x86_64", "i686", "aarch64"}
+_EMULATED = {"kvm", "qemu"}
+
+ET.register_namespace("minova", NAMESPACE)
+
+
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
+    """`bus` None: that of the guest's other disks."""
+
+    path: str
+    driver_format: str
+    is_cd: bool = False
+    bus: str | None = None
+
+
+class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration and the host say of every guest. `pinned` are the CPUs that guests may run on; `machines` the
+    machine types that the host offers, by architecture; `bridges` those of flat networks and VLANs (see `Vif.segment`).
+    `rng_device`: where guests' random number generators read. `uefi`, `secure_boot`: whether there is such firmware for guests of
+    `arch`.
+    """
+
+    host: str
+    arch: str
+    virt_type: str
+    cpu_mode: str | None = None
+    cpu_models: tuple[str, ...] = ()
+    machine_types: dict[str, str] = {}
+    machines: dict[str, frozenset[str]] = {}
+    disk_cache: str = "none"
+    pinned: frozenset[int] | None = None
+    cells: HostCells = HostCells()
+    vnc_listen: str | None = None
+    serial: SerialConsoles | None = None
+    bridges: dict[str, str] = {}
+    rng_device: str = "/dev/urandom"
+    uefi: bool = False
+    secure_boot: bool = False
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """How a domain says that it is minova's: whose instance, on which host, by which attempt."""
+
+    uuid: str
+    host: str
+    node: str
+    attempt: int
+    display_name: str
+    project_id: str = ""
+    user_id: str = ""
+    flavor: str = ""
+    image: str = ""
+    metadata: dict[str, str] = {}
+
+
+_MARK = Decoder(Mark)
+
+
+def domain_name(instance_uuid: str) -> str:
+    """The domain's name: nothing that a user chose."""
+    return f"instance-{instance_uuid}"
+
+
+def guest_xml(
+    instance: Instance,
+    settings: HostSettings,
+    *,
+    node: str,
+    attempt: int,
+    disks: Sequence[Disk],
+    console_log: str | None,
+    serial_port: int | None = None,
+) -> str:
+    """The domain. ImageUnacceptable: a property of the image or an extra spec of the flavor has a value that cannot be.
+    HardwareNotOffered: it can be, and not on this host.
+    """
+    guest = _guest(instance, settings)
+    _require_offered(guest)
+    domain = ET.Element("domain", type=settings.virt_type)
+    _text(domain, "name", domain_name(instance.uuid))
+    _text(domain, "uuid", instance.uuid)
+    mark = _mark_of(instance, settings.host, node, attempt)
+    ET.SubElement(domain, "metadata").append(_mark_element(mark))
+    _text(domain, "memory", str(instance.flavor.memory_mb * KIB_IN_MB), unit="KiB")
+    numa = instance.numa_topology
+    _text(domain, "vcpu", str(instance.flavor.vcpus), **({} if numa else _cpuset(settings)))
+    if numa is not None:
+        numa_xml.add_tuning(
+            domain,
+            numa,
+            settings.cells,
+            realtime=realtime_cpus(instance.flavor, _properties(instance)),
+            locked=wants_locked_memory(instance.flavor, typed(_properties(instance))),
+        )
+    device_xml.limit_cpus(domain, guest.limits)
+    smbios = guest.emulated and guest.arch in _SMBIOS_ARCHES
+    _os(domain, guest, smbios=smbios)
+    if smbios:
+        _sysinfo(domain, instance)
+    if guest.emulated:
+        _features(domain, guest)
+        _cpu(domain, settings, instance.flavor.vcpus, numa)
+    elif numa is not None:
+        # <numatune> is about cells that the guest must have, on libvirt's test hypervisor, too.
+        numa_xml.add_cells(ET.SubElement(domain, "cpu"), numa)
+    ET.SubElement(domain, "clock", offset="utc")
+    _text(domain, "on_poweroff", "destroy")
+    _text(domain, "on_reboot", "restart")
+    _text(domain, "on_crash", "destroy")
+    devices = ET.SubElement(domain, "devices")
+    _add_disks(devices, guest, disks)
+    if guest.emulated:
+        _add_consoles(devices, settings, console_log, serial_port)
+        device_xml.add_devices(
+            devices, guest.hardware, guest.arch, settings.rng_device, has_screen=bool(settings.vnc_listen)
+        )
+        devices.extend([_interface(vif, guest) for vif in instance.network_info])
+    devices.extend(_hostdev(device) for device in instance.pci_devices)
+    numa_xml.share_memory(domain)
+    ET.indent(domain)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def mark_of(xml: str) -> Mark | None:
+    """The mark in a domain's XML, or in the metadata element alone, of which libvirt drops the namespace.
+
+    Nothing when there is none that minova wrote.
+    """
+    root = ET.fromstring(xml)
+    tag = f"{{{NAMESPACE}}}instance"
+    element = root if root.tag in {tag, "instance"} else root.find(f"metadata/{tag}")
+    if element is None:
+        return None
+    try:
+        values = {child.tag.rpartition("}")[2]: json.loads(child.text or "") for child in element}
+        return _MARK.from_builtins(values)
+    except (ValueError, msgspec.ValidationError):
+        return None
+
+
+def disk_formats_of(xml: str, instance_uuid: str) -> dict[str, str]:
+    """The format of each disk of the domain that lies in the instance's folder, by the name of its file."""
+    formats = {}
+    for disk in ET.fromstring(xml).findall("devices/disk[@type='file']"):
+        source, driver = disk.find("source"), disk.find("driver")
+        path = Path("" if source is None else source.get("file", ""))
+        written = None if driver is None else driver.get("type")
+        if path.parent.name == instance_uuid and written:
+            formats[path.name] = written
+    return formats
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
+    ET.SubElement(parent, tag, attributes).text = text
+
+
+def _properties(instance: Instance) -> dict[str, str]:
+    return instance.image.properties if instance.image else {}
+
+
+def _hardware(instance: Instance) -> GuestHardware:
+    try:
+        return guest_hardware(_properties(instance), instance.flavor.extra_specs)
+    except BadRequest as error:
+        raise ImageUnacceptable(str(error)) from error
+
+
+def _limits(instance: Instance) -> GuestLimits:
+    try:
+        return guest_limits(instance.flavor.extra_specs)
+    except BadRequest as error:
+        raise ImageUnacceptable(str(error)) from error
+
+
+class _Guest(NamedTuple):
+    """What is decided of a guest before any of its XML. `machine` None: libvirt's own choice."""
+
+    hardware: GuestHardware
+    limits: GuestLimits
+    settings: HostSettings
+    arch: str
+    machine: str | None
+    secure_boot: bool
+    emulated: bool
+
+
+def _guest(instance: Instance, settings: HostSettings) -> _Guest:
+    hardware = _hardware(instance)
+    arch = hardware.arch or canonical_arch(settings.arch)
+    machine = hardware.machine_type or settings.machine_types.get(arch)
+    secure = hardware.secure_boot == REQUIRED
+    if hardware.secure_boot == OPTIONAL:
+        secure = hardware.uefi and settings.secure_boot and (machine is None or Q35 in machine)
+    if secure and not hardware.machine_type and Q35 not in (machine or ""):
+        machine = Q35  # the only one that has it
+    return _Guest(
+        hardware=hardware,
+        limits=_limits(instance),
+        settings=settings,
+        arch=arch,
+        machine=machine,
+        secure_boot=secure,
+        emulated=settings.virt_type in _EMULATED,
+    )
+
+
+def _require_offered(guest: _Guest) -> None:
+    hardware, arch, settings = guest.hardware, guest.arch, guest.settings
+    if hardware.arch is not None and arch != canonical_arch(settings.arch) and arch not in settings.machines:
+        raise HardwareNotOffered(f"hw_architecture {arch} of the image: this host runs no such guests")
+    machine = hardware.machine_type
+    if machine is not None and machine not in settings.machines.get(arch, frozenset()):
+        raise HardwareNotOffered(f"hw_machine_type {machine} of the image: this host has no such machine for {arch}")
+    of_host = arch == canonical_arch(settings.arch)
+    if hardware.uefi and not (settings.uefi and of_host):
+        raise HardwareNotOffered(
+            f"hw_firmware_type uefi of the image: this host has no UEFI firmware for {arch} (OVMF)"
+        )
+    if guest.secure_boot and not (settings.secure_boot and of_host):
+        raise HardwareNotOffered(f"os_secure_boot: this host has no firmware with secure boot for {arch}")
+
+
+def _cpuset(settings: HostSettings) -> dict[str, str]:
+    return {"cpuset": cpuset.write(settings.pinned)} if settings.pinned else {}
+
+
+def _mark_of(instance: Instance, host: str, node: str, attempt: int) -> Mark:
+    return Mark(
+        uuid=instance.uuid,
+        host=host,
+        node=node,
+        attempt=attempt,
+        display_name=instance.display_name,
+        project_id=instance.project_id,
+        user_id=instance.user_id,
+        flavor=instance.flavor.name,
+        image=instance.image_ref,
+        metadata=instance.metadata,
+    )
+
+
+def _mark_element(mark: Mark) -> ET.Element:
+    element = ET.Element(f"{{{NAMESPACE}}}instance")
+    for key, value in msgspec.structs.asdict(mark).items():
+        _text(element, f"{{{NAMESPACE}}}{key}", json.dumps(value))
+    return element
+
+
+def _os(domain: ET.Element, guest: _Guest, *, smbios: bool) -> None:
+    element = ET.SubElement(domain, "os")
+    # Without one libvirt takes the host's, and its own machine.
+    attributes = {"arch": guest.arch, "machine": guest.machine}
+    _text(element, "type", "hvm", **{name: value for name, value in attributes.items() if value})
+    if guest.hardware.uefi:
+        _firmware(element, secure=guest.secure_boot)
+    ET.SubElement(element, "boot", dev="hd")
+    if guest.hardware.boot_menu:
+        ET.SubElement(element, "bootmenu", enable="yes")
+    if smbios:
+        ET.SubElement(element, "smbios", mode="sysinfo")
+
+
+def _firmware(element: ET.Element, *, secure: bool) -> None:
+    """libvirt chooses the file, and makes the guest's variables from its template."""
+    element.set("firmware", "efi")
+    wanted = ET.SubElement(element, "firmware")
+    for feature in ("secure-boot", "enrolled-keys"):
+        ET.SubElement(wanted, "feature", enabled="yes" if secure else "no", name=feature)
+    if secure:
+        ET.SubElement(element, "loader", secure="yes")
+
+
+def _features(domain: ET.Element, guest: _Guest) -> None:
+    features = ET.SubElement(domain, "features")
+    ET.SubElement(features, "acpi")
+    if guest.arch in {"x86_64", "i686"}:
+        ET.SubElement(features, "apic")
+    if guest.secure_boot:
+        ET.SubElement(features, "smm", state="on")
+
+
+def _sysinfo(domain: ET.Element, instance: Instance) -> None:
+    system = ET.SubElement(ET.SubElement(domain, "sysinfo", type="smbios"), "system")
+    # Guests (cloud-init) know by this product name that they run in an OpenStack cloud.
+    entries = {
+        "manufacturer": "minova",
+        "product": "OpenStack Nova",
+        "serial": instance.uuid,
+        "uuid": instance.uuid,
+        "family": "Virtual Machine",
+    }
+    for name, value in entries.items():
+        _text(system, "entry", value, name=name)
+
+
+def _cpu(domain: ET.Element, settings: HostSettings, vcpus: int, numa: InstanceNUMATopology | None) -> None:
+    # Nova's default with kvm and qemu.
+    mode = settings.cpu_mode or "host-model"
+    element = ET.SubElement(domain, "cpu")
+    if mode == "custom":
+        element.set("match", "exact")
+        _text(element, "model", settings.cpu_models[0])
+    if mode != "none":
+        element.set("mode", mode)
+    ET.SubElement(element, "topology", sockets=str(vcpus), cores="1", threads="1")
+    if numa is not None:
+        numa_xml.add_cells(element, numa)
+
+
+def _cd_bus(arch: str, machine: str | None) -> str:
+    """The bus of a CD drive that each guest of the machine knows, as Nova chooses it."""
+    if arch not in {"x86_64", "i686"}:
+        return "scsi"
+    return "sata" if machine is not None and Q35 in machine else "ide"
+
+
+def _add_disks(devices: ET.Element, guest: _Guest, disks: Sequence[Disk]) -> None:
+    hardware, settings = guest.hardware, guest.settings
+    cd_bus = hardware.cdrom_bus or _cd_bus(guest.arch, guest.machine)
+    letters: dict[str, Iterator[str]] = {prefix: iter(ascii_lowercase) for prefix in DISK_BUSES.values()}
+    for disk in disks:
+        bus = cd_bus if disk.is_cd else disk.bus or hardware.disk_bus
+        prefix = DISK_BUSES[bus]
+        element = ET.SubElement(devices, "disk", type="file", device="cdrom" if disk.is_cd else "disk")
+        ET.SubElement(element, "driver", name="qemu", type=disk.driver_format, cache=settings.disk_cache)
+        ET.SubElement(element, "source", file=disk.path)
+        ET.SubElement(element, "target", dev=f"{prefix}{next(letters[prefix])}", bus=bus)
+        if disk.is_cd:
+            ET.SubElement(element, "readonly")
+        elif guest.emulated:
+            device_xml.limit_disk(element, guest.limits)
+
+
+def _add_consoles(
+    devices: ET.Element, settings: HostSettings, console_log: str | None, serial_port: int | None
+) -> None:
+    serial = _serial(devices, settings, serial_port)
+    if console_log:
+        ET.SubElement(serial, "log", file=console_log, append="on")
+    ET.SubElement(serial, "target", port="0")
+    if settings.vnc_listen:
+        graphics = ET.SubElement(devices, "graphics", type="vnc", autoport="yes", listen=settings.vnc_listen)
+        ET.SubElement(graphics, "listen", type="address", address=settings.vnc_listen)
+    balloon = ET.SubElement(devices, "memballoon", model="virtio")
+    ET.SubElement(balloon, "stats", period=str(BALLOON_PERIOD))
+
+
+def _serial(devices: ET.Element, settings: HostSettings, port: int | None) -> ET.Element:
+    """The guest's serial port: a TCP port of the host, where consoles are served, else a terminal that only logs."""
+    if settings.serial is None or port is None:
+        return ET.SubElement(devices, "serial", type="pty")
+    serial = ET.SubElement(devices, "serial", type="tcp")
+    ET.SubElement(serial, "source", mode="bind", host=settings.serial.listen, service=str(port))
+    ET.SubElement(serial, "protocol", type="raw")
+    return serial
+
+
+def _interface(vif: Vif, guest: _Guest) -> ET.Element:
+    """HardwareNotOffered: this host has no bridge of its network."""
+    settings = guest.settings
+    if vif.network_type == LOCAL:
+        kind, source = "network", {"network": network_name(vif.network_id)}
+    elif vif.segment in settings.bridges:
+        kind, source = "bridge", {"bridge": settings.bridges[vif.segment]}
+    else:
+        raise HardwareNotOffered(
+            f"network {vif.network_id}: this host has no bridge for {vif.segment} in [networks] bridge_mappings"
+        )
+    element = ET.Element("interface", type=kind)
+    ET.SubElement(element, "mac", address=vif.mac_address)
+    ET.SubElement(element, "source", source)
+    ET.SubElement(element, "target", dev=tap_name(vif.port_id))
+    ET.SubElement(element, "model", type=guest.hardware.vif_model)
+    ET.SubElement(element, "mtu", size=str(vif.mtu))
+    if not vif.admin_state_up:
+        ET.SubElement(element, "link", state="down")
+    ET.SubElement(element, "filterref", filter=filter_name(vif.port_id))
+    device_xml.limit_interface(element, guest.limits)
+    return element
+
+
+def _hostdev(device: PciDevice) -> ET.Element:
+    """libvirt takes the device from its driver and gives it back, unless its tag `managed` says that others do."""
+    managed = "no" if dict(device.tags).get("managed", "").lower() in {"false", "no"} else "yes"
+    element = ET.Element("hostdev", mode="subsystem", type="pci", managed=managed)
+    source = ET.SubElement(element, "source")
+    numbers = zip(PARTS, split_address(device.address), strict=True)
+    ET.SubElement(source, "address", {part: f"0x{number}" for part, number in numbers})
+    return element

@@ -1,0 +1,141 @@
+"""What stop, start and reboot HARD of a fake guest cost, from the request to the end, over RabbitMQ; and many of them in line.
+
+Conductor, scheduler and API are processes of their own, the fake computes share another. The end is seen in the database: to ask
+the API every few milliseconds costs more CPU time than the action.
+
+python -m tests.benchmarks.actions [HOSTS [ROUNDS [QUEUED]]]: ROUNDS of each action, one by one; QUEUED actions asked for by 8
+clients, each for a server of its own.
+
+python -m tests.benchmarks.actions --conductor [ROUNDS]: only what a conductor does for each action, in one thread and without a
+broker: its CPU time, statements and transactions.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from sqlalchemy import create_engine, text
+
+from tests.benchmarks.actions import alone
+from tests.benchmarks.boots.__main__ import Client, cpu_seconds
+from tests.cluster import wait_for
+from tests.integration.deployment import Deployment
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.rabbitmq import RabbitMQ
+
+BODIES: dict[str, Any] = {
+    "stop": {"os-stop": None},
+    "start": {"os-start": None},
+    "reboot HARD": {"reboot": {"type": "HARD"}},
+}
+# So that what is measured is the way of an action, and not the look of a client.
+LOOK = 0.002
+
+
+def act(client: Client, server: str, name: str) -> None:
+    client.ask("POST", f"/v2.1/servers/{server}/action", BODIES[name])
+
+
+class States:
+    """The task states in the database."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = create_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")
+
+    def is_idle(self, server: str) -> bool:
+        query = text("SELECT task_state FROM instances WHERE uuid = :uuid")
+        return self._connection.execute(query, {"uuid": server}).scalar() is None
+
+    def busy(self) -> int:
+        return int(
+            self._connection.execute(text("SELECT count(*) FROM instances WHERE task_state IS NOT NULL")).scalar_one()
+        )
+
+
+def one_by_one(client: Client, states: States, server: str, rounds: int) -> dict[str, list[float]]:
+    """Seconds from each request until nothing is in progress."""
+    took: dict[str, list[float]] = {name: [] for name in BODIES}
+    for _ in range(rounds):
+        for name in BODIES:
+            begun = time.monotonic()
+            act(client, server, name)
+            while not states.is_idle(server):
+                time.sleep(LOOK)
+            took[name].append(time.monotonic() - begun)
+    return took
+
+
+def in_line(client: Client, states: States, servers: Iterable[str]) -> float:
+    """Seconds until all are rebooted."""
+    begun = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda server: act(client, server, "reboot HARD"), servers))
+    while states.busy():
+        time.sleep(0.02)
+    return time.monotonic() - begun
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--conductor"]:
+        alone.measure(int((sys.argv[2:] or ["50"])[0]))
+        return
+    hosts, rounds, many = (int(word) for word in (sys.argv[1:] + ["10", "50", "200"][len(sys.argv) - 1 :]))
+    with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        usual = {"DEFAULT": {"debug": "false", "report_interval": 10, "service_down_time": 60}}
+        url = database.fresh_url()
+        with Deployment(folder, rabbit.fresh_url(), url, **usual) as deployment:
+            deployment.manage("db", "upgrade")
+            deployment.start()
+            words = [str(folder), deployment.transport_url, deployment.url, str(hosts)]
+            command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.boots.computes", *words]
+            with (folder / "computes.log").open("wb") as log:
+                computes = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+            try:
+                measure(deployment, States(url), computes, hosts, rounds, many)
+            finally:
+                computes.kill()
+                computes.wait(60)
+
+
+def measure(
+    deployment: Deployment,
+    states: States,
+    computes: "subprocess.Popen[bytes]",
+    hosts: int,
+    rounds: int,
+    many: int,
+) -> None:
+    assert computes.stdout is not None
+    assert computes.stdout.readline() == b"ready\n"
+    client = Client(deployment.url)
+    client.ask("POST", "/v2.1/flavors", {"flavor": {"id": "1", "name": "m1", "vcpus": 1, "ram": 64, "disk": 1}})
+    image = client.image("i", "raw", b"\0" * 1024 * 1024)
+    wait_for("all hosts", lambda: len(client.ask("GET", "/v2.1/os-hypervisors")["hypervisors"]) == hosts)
+    client.create("vm", image, many)
+    wait_for("all servers", lambda: client.count("ACTIVE") == many)
+    servers = [server["id"] for server in client.ask("GET", "/v2.1/servers")["servers"]]
+    one_by_one(client, states, servers[0], 5)  # warm up
+    pids = {name: service.pid for name, service in deployment.services.items()} | {"computes": computes.pid}
+    before = cpu_seconds(pids)
+    for name, times in one_by_one(client, states, servers[0], rounds).items():
+        print(
+            f"{name:12} median {median(times) * 1000:4.0f} ms, p99 {sorted(times)[int(len(times) * 0.99)] * 1000:4.0f} ms"
+        )
+    costs = {name: (seconds - before[name]) / rounds / 3 * 1000 for name, seconds in cpu_seconds(pids).items()}
+    print("CPU ms of an action:", ", ".join(f"{name} {cost:.1f}" for name, cost in costs.items()))
+    before = cpu_seconds(pids)
+    took = in_line(client, states, servers)
+    print(f"{many} reboots in line: {many / took:.0f}/s")
+    costs = {name: (seconds - before[name]) / many * 1000 for name, seconds in cpu_seconds(pids).items()}
+    print("CPU ms of each:", ", ".join(f"{name} {cost:.1f}" for name, cost in costs.items()))
+
+
+if __name__ == "__main__":
+    main()

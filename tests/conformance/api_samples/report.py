@@ -1,0 +1,79 @@
+"""What became of each template, and the table of it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from tests.conformance.api_samples.reasons import ALWAYS, EXPLAINED, NOT_SERVED
+
+PASSED, FAILED, EXPLAINED_KIND, NOT_SERVED_KIND = "passed", "failed", "differs", "not served"
+KINDS = (PASSED, FAILED, EXPLAINED_KIND, NOT_SERVED_KIND)
+
+
+# Another value of a field that is there: a missing field or another status is never explained for a whole folder.
+VALUES = "Values do not match"
+NOT_REACHED = "no test has come so far"
+
+
+class Outcome(NamedTuple):
+    """`reason`: why it did not pass. `known`: the reason stands in a table."""
+
+    template: str
+    kind: str
+    reason: str = ""
+    known: bool = True
+
+    @property
+    def folder(self) -> str:
+        return self.template.partition("/")[0]
+
+
+def outcomes(templates: Iterable[str], tests: Iterable[Mapping[str, Any]]) -> list[Outcome]:
+    """A template passes if each use of it by each test does."""
+    uses: dict[str, list[str]] = {}
+    for test in tests:
+        for template, reason in test["templates"].items():
+            uses.setdefault(template, []).append(reason)
+    return [_outcome(template, uses.get(template)) for template in sorted(templates)]
+
+
+def _outcome(template: str, reasons: list[str] | None) -> Outcome:
+    folder = template.partition("/")[0]
+    if folder in NOT_SERVED:
+        return Outcome(template, NOT_SERVED_KIND, NOT_SERVED[folder])
+    if reasons is None:
+        return Outcome(template, FAILED, NOT_REACHED, known=False)
+    failures = [reason for reason in reasons if reason]
+    if not failures:
+        return Outcome(template, PASSED)
+    known = explanation(template, failures)
+    if known:
+        return Outcome(template, EXPLAINED_KIND, known)
+    return Outcome(template, FAILED, failures[0], known=False)
+
+
+def explanation(template: str, failures: list[str]) -> str:
+    """Of all failures, or empty."""
+    for beginning, reason in EXPLAINED.items():
+        if template.startswith(beginning) and all(VALUES in failure for failure in failures):
+            return reason
+    for text, reason in ALWAYS.items():
+        if all(text in failure for failure in failures):
+            return reason
+    return ""
+
+
+def table(found: Iterable[Outcome]) -> str:
+    """In Markdown: a row of each folder, the sums, and a line for what is not served for its own reason."""
+    found = list(found)
+    rows = ["| samples of | passed | failed | differs | not served | why |", "| --- | --- | --- | --- | --- | --- |"]
+    for folder in sorted({outcome.folder for outcome in found}):
+        of_folder = [outcome for outcome in found if outcome.folder == folder]
+        why = "; ".join(sorted({outcome.reason for outcome in of_folder if outcome.known and outcome.reason}))
+        rows.append(f"| {folder.removesuffix('.json.tpl')} | {' | '.join(map(str, _counts(of_folder)))} | {why} |")
+    rows.append(f"| **all {len(found)}** | {' | '.join(map(str, _counts(found)))} | |")
+    return "\n".join(rows) + "\n"
+
+
+def _counts(found: Iterable[Outcome]) -> list[int]:
+    kinds = [outcome.kind for outcome in found]
+    return [kinds.count(kind) for kind in KINDS]

@@ -1,0 +1,138 @@
+"""A conductor or a compute is killed at each step of a server action: a minute after its restart the server is in a stable state.
+
+A step is anything that a process does to the outside: a message, a transaction, an operation of its hypervisor.
+"""
+
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from minova import errors
+from minova.db.models import Instance, InstanceAction, Task
+from minova.objects.server_actions import BY_KIND
+from tests.faults.cloud import CONTROLLERS, Cloud
+from tests.faults.world import Faults, Process
+
+pytestmark = pytest.mark.timeout(300)
+# As by default; the storms look more rarely.
+PROMPT: dict[str, object] = {"conductor__worker_lease": 9, "conductor__task_interval": 1}
+# Seconds until an action has ended that nothing disturbs, from a restart to a stable state, and of patience for a restart.
+UNDISTURBED, STABLE_WITHIN, RESTART_WITHIN = 10.0, 60.0, 120.0
+HOST = "host-0"
+# In which state an action begins, where that is not active.
+BEGINS_IN = {"unshelve": "shelved_offloaded"}
+# What brings a server in one state into another for the next round.
+BACK = {
+    ("stopped", "active"): "start",
+    ("shelved", "active"): "unshelve",
+    ("shelved_offloaded", "active"): "unshelve",
+    ("active", "shelved_offloaded"): "shelve",
+}
+# In what a server may be left, beside the state of before and that of the end: a shelve goes on with an offload, and one that
+# fails has stopped the guest.
+ALSO = {"shelve": {"shelved_offloaded", "stopped"}}
+
+
+class Trap:
+    """Kills the process of one of these names that takes the given step, once."""
+
+    def __init__(self, cloud: Cloud, names: tuple[str, ...], step: int) -> None:
+        self._cloud = cloud
+        self._left = step
+        self.killed: str | None = None
+        for name in names:
+            self._arm(cloud.world.processes[name])
+
+    def _arm(self, process: Process) -> None:
+        check = Process.check
+
+        def counted() -> None:
+            if self.killed is None and self._left > 0 and process.alive:
+                self._left -= 1
+                if self._left == 0:
+                    self.killed = process.name
+                    self._cloud.world.kill(process)
+            check(process)
+
+        process.check = counted  # type: ignore[method-assign]
+
+    def disarm(self) -> None:
+        self._left = 0
+
+
+def state_of(cloud: Cloud, uuid: str) -> tuple[str, str | None]:
+    with cloud.db.read() as session:
+        row = session.execute(select(Instance.vm_state, Instance.task_state).where(Instance.uuid == uuid)).one()
+        return row.vm_state, row.task_state
+
+
+def is_at_rest(cloud: Cloud, uuid: str) -> bool:
+    with cloud.db.read() as session:
+        return session.scalar(select(Task.id)) is None and state_of(cloud, uuid)[1] is None
+
+
+def unfinished(cloud: Cloud) -> list[str]:
+    with cloud.db.read() as session:
+        return list(session.scalars(select(InstanceAction.action).where(InstanceAction.finish_time.is_(None))))
+
+
+def wait_until(cloud: Cloud, ready: Callable[[], bool], seconds: float) -> bool:
+    until = cloud.world.now + seconds
+    while cloud.world.now < until:
+        if ready():
+            return True
+        cloud.world.run(1.0)
+    return ready()
+
+
+def bring_back(cloud: Cloud, uuid: str, kind: str) -> None:
+    """Into the state in which the action begins."""
+    wanted = BEGINS_IN.get(kind, "active")
+    before = state_of(cloud, uuid)[0]
+    if before != wanted:
+        cloud.act(uuid, BACK[before, wanted])
+        assert wait_until(cloud, lambda: is_at_rest(cloud, uuid), UNDISTURBED)
+    assert state_of(cloud, uuid) == (wanted, None)
+
+
+def killed_at(cloud: Cloud, uuid: str, kind: str, names: tuple[str, ...], step: int) -> bool:
+    """Act, and kill the process that takes this step. False: the action ended before. The server is as before at the end."""
+    world = cloud.world
+    bring_back(cloud, uuid, kind)
+    trap = Trap(cloud, names, step)
+    with suppress(errors.ServiceUnavailable):  # the conductor that was asked has died
+        cloud.act(uuid, kind)
+    wait_until(cloud, lambda: trap.killed is not None or is_at_rest(cloud, uuid), UNDISTURBED)
+    trap.disarm()
+    if trap.killed is None:
+        return False
+    dead = trap.killed
+    assert wait_until(cloud, lambda: world.processes[dead].alive, RESTART_WITHIN)
+    assert wait_until(cloud, lambda: is_at_rest(cloud, uuid), STABLE_WITHIN), (step, state_of(cloud, uuid))
+    world.run(20.0)
+    ended = state_of(cloud, uuid)[0]
+    assert ended in {BEGINS_IN.get(kind, "active"), BY_KIND[kind].ends_in, *ALSO.get(kind, ())}, step
+    assert (cloud.violations(), unfinished(cloud)) == ([], []), step
+    return True
+
+
+@pytest.mark.parametrize("kind", ["stop", "reboot_soft", "reboot_hard", "snapshot", "rebuild", "shelve", "unshelve"])
+@pytest.mark.parametrize("killed", ["conductor", "compute"])
+def test_a_server_is_stable_within_a_minute_after_the_restart(tmp_path: Path, kind: str, killed: str) -> None:
+    names = CONTROLLERS["conductor"] if killed == "conductor" else (HOST,)
+    cloud = Cloud(1, tmp_path, hosts=1, **PROMPT)
+    try:
+        cloud.world.faults = Faults(others_first=0.0)
+        cloud.world.run(30.0)
+        cloud.create(1, 1)
+        cloud.world.run(30.0)
+        (uuid,) = cloud.acknowledged
+        steps = next(step for step in itertools.count(1) if not killed_at(cloud, uuid, kind, names, step))
+        # Each side does several things to the outside for any action.
+        assert steps > 3
+    finally:
+        cloud.world.close()

@@ -1,0 +1,168 @@
+"""`rebuild`: what is taken, what the conductor gets, and every "no"."""
+
+import base64
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.functional.api.conftest import ALL_FIELDS, Cloud
+
+# The fields of an answer at 2.1, by Nova's schema.
+SHOWN = {
+    "id", "name", "links", "status", "tenant_id", "user_id", "metadata", "hostId", "image", "flavor", "created", "updated",
+    "addresses", "accessIPv4", "accessIPv6", "OS-DCF:diskConfig", "progress",
+}  # fmt: skip
+
+
+class Server:
+    def __init__(self, cloud: Cloud, **more: Any) -> None:
+        self.cloud = cloud
+        self.uuid = cloud.make_server("old", metadata={"a": "1"}, **more)["id"]
+        cloud.conductor.edit(self.uuid, vm_state="active", task_state=None, host="h1", node="h1")
+
+    def rebuild(self, body: Any, **more: Any) -> tuple[int, Any]:
+        return self.cloud.ask("POST", f"/v2.1/servers/{self.uuid}/action", {"rebuild": body}, **more)
+
+    @property
+    def sent(self) -> Any:
+        ((identity, kind, arguments),) = self.cloud.conductor.actions
+        assert (identity, kind) == (self.uuid, "rebuild")
+        return arguments
+
+
+@pytest.fixture
+def server(stocked: Cloud) -> Server:
+    return Server(stocked)
+
+
+def test_what_is_not_named_stays(stocked: Cloud, server: Server) -> None:
+    image = stocked.make_image("new")["id"]
+    status, answer = server.rebuild({"imageRef": image})
+    assert (status, {*answer["server"]}) == (202, SHOWN)
+    assert (server.sent["image"]["id"], server.sent["changes"]) == (image, {"config_drive": False})
+
+
+def test_what_is_named_is_changed(stocked: Cloud, server: Server) -> None:
+    body = {"imageRef": stocked.make_image("new")["id"], "name": "new", "metadata": {"b": "2"}}
+    body |= {
+        "accessIPv4": "10.0.0.7",
+        "accessIPv6": "FE80::1",
+        "OS-DCF:diskConfig": "MANUAL",
+        "preserve_ephemeral": "no",
+    }
+    assert server.rebuild(body)[0] == 202
+    assert server.sent["changes"] == {
+        "config_drive": False,
+        "display_name": "new",
+        "metadata_": {"b": "2"},
+        "access_ip_v4": "10.0.0.7",
+        "access_ip_v6": "fe80::1",
+        "auto_disk_config": "MANUAL",
+    }
+
+
+def test_the_guest_of_a_config_drive_gets_files_and_a_password(stocked: Cloud) -> None:
+    server = Server(stocked, config_drive=True)
+    files = [{"path": "/etc/motd", "contents": base64.b64encode(b"hello").decode()}]
+    status, answer = server.rebuild(
+        {"imageRef": stocked.make_image("new")["id"], "personality": files, "adminPass": "p"}
+    )
+    assert (status, answer["server"]["adminPass"]) == (202, "p")
+    assert ([*server.sent["files"]], server.sent["admin_password"]) == (files, "p")
+    assert server.sent["changes"] == {"config_drive": True}
+
+
+def test_key_and_user_data_come_with_later_microversions(stocked: Cloud, server: Server) -> None:
+    key = stocked.ask("POST", "/v2.1/os-keypairs", {"keypair": {"name": "mine"}})[1]["keypair"]
+    text = base64.b64encode(b"#!/bin/sh").decode()
+    body = {"imageRef": stocked.make_image("new")["id"], "key_name": "mine", "user_data": text, "description": "d"}
+    assert server.rebuild(body)[0] == 400
+    assert server.rebuild(body, **ALL_FIELDS)[0] == 202
+    assert server.sent["changes"] == {
+        "config_drive": False, "key_name": "mine", "key_data": key["public_key"], "key_type": "ssh", "user_data": text,
+        "description": "d",
+    }  # fmt: skip
+    stocked.conductor.actions.clear()
+    assert server.rebuild({**body, "key_name": None, "user_data": None}, **ALL_FIELDS)[0] == 202
+    changes = server.sent["changes"]
+    assert [changes[name] for name in ("key_name", "key_data", "key_type", "user_data")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"imageRef": str(uuid.uuid4())}, "Cannot find image for rebuild"),
+        ({"imageRef": ""}, "Cannot find image for rebuild"),
+        ({"imageRef": "http://h/images/1"}, "imageRef"),
+        ({"imageRef": None}, "image_ref"),
+        ({"name": ""}, "name"),
+        ({"name": "x" * 256}, "name"),
+        ({"metadata": {"a": 1}}, "metadata"),
+        ({"metadata": {"a/b": "1"}}, "metadata"),
+        ({"metadata": {"a": "x" * 256}}, "metadata"),
+        ({"accessIPv4": "fe80::1"}, "accessIPv4"),
+        ({"accessIPv6": ""}, "access_ipv6"),
+        ({"preserve_ephemeral": True}, "preserving ephemeral"),
+        ({"preserve_ephemeral": 7}, "preserve_ephemeral"),
+        ({"OS-DCF:diskConfig": "auto"}, "diskConfig"),
+        ({"adminPass": "p"}, "without config_drive"),
+        ({"personality": [{"path": "/a", "contents": "YQ=="}]}, "without config_drive"),
+        ({"key_name": "mine"}, "key_name"),
+        ({"user_data": "YQ=="}, "user_data"),
+        ({"description": "x"}, "description"),
+        ({"hostname": "x"}, "hostname"),
+        ({"flavorRef": "1"}, "flavorRef"),
+    ],
+)
+def test_what_cannot_be_is_a_bad_request_that_says_why(
+    stocked: Cloud, server: Server, wrong: dict[str, Any], text: str
+) -> None:
+    status, answer = server.rebuild({"imageRef": stocked.make_image("new")["id"], **wrong})
+    assert status == 400
+    assert text in answer["badRequest"]["message"].replace("imageRef", "imageRef image_ref").replace(
+        "accessIPv6", "accessIPv6 access_ipv6"
+    )
+    assert stocked.conductor.actions == []
+
+
+@pytest.mark.parametrize(
+    ("image", "text"),
+    [
+        ({"min_disk": 2}, "too small"),
+        ({"min_ram": 4096}, "too small"),
+        ({"data": None}, "is not active"),
+        ({"hw_numa_nodes": "1"}, "NUMA topology cannot be changed"),
+        ({"hw_disk_bus": "floppy-drive"}, "hw_disk_bus"),
+    ],
+)
+def test_an_image_that_does_not_fit_the_server_is_a_bad_request(
+    stocked: Cloud, server: Server, image: dict[str, Any], text: str
+) -> None:
+    status, answer = server.rebuild({"imageRef": stocked.make_image("new", **image)["id"]})
+    assert (status, stocked.conductor.actions) == (400, [])
+    assert text in answer["badRequest"]["message"]
+
+
+def test_a_server_that_is_not_there_is_404_and_too_much_metadata_403(stocked: Cloud, server: Server) -> None:
+    image = stocked.make_image("new")["id"]
+    metadata = {str(number): "" for number in range(129)}
+    assert server.rebuild({"imageRef": image, "metadata": metadata})[0] == 403
+    server.uuid = str(uuid.uuid4())
+    assert server.rebuild({"imageRef": image})[0] == 404
+
+
+def test_the_answer_has_the_key_since_2_54_and_the_user_data_since_2_57(stocked: Cloud, server: Server) -> None:
+    text = base64.b64encode(b"#!/bin/sh").decode()
+    stocked.conductor.edit(server.uuid, key_name="mine", user_data=text)
+    body = {"imageRef": stocked.make_image("new")["id"]}
+    for version, expected in (
+        ("2.53", {}),
+        ("2.54", {"key_name": "mine"}),
+        ("2.57", {"key_name": "mine", "user_data": text}),
+        ("2.75", {"key_name": "mine", "user_data": text}),
+    ):
+        status, answer = server.rebuild(body, headers={"X-OpenStack-Nova-API-Version": version})
+        assert status == 202, answer
+        shown = {key: answer["server"][key] for key in ("key_name", "user_data") if key in answer["server"]}
+        assert shown == expected, version

@@ -1,0 +1,105 @@
+"""The ordinary `openstack` client and openstacksdk, unchanged, against the Network API."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minova.api.server import ApiService
+from tests.functional.api.conftest import Cloud
+
+CLIENT = Path(__file__).parents[3] / "openstack_commands.py"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    cloud = Cloud(tmp_path, osapi_compute_listen_port=0)
+    service = ApiService(cloud.conf, cloud.app)
+    service.start()
+    yield f"http://127.0.0.1:{service.port}/network"
+    service.stop()
+    cloud.close()
+
+
+def openstack(url: str, *commands: str) -> list[Any]:
+    """What each printed, read as JSON where it is asked for it, or its error if it failed."""
+    login = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
+    asked = json.dumps([[*login, *command.split()] for command in commands])
+    done = subprocess.run([sys.executable, str(CLIENT)], input=asked, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    answers: list[Any] = []
+    for command, (code, out, err) in zip(commands, json.loads(done.stdout), strict=True):
+        answers.append(err if code else json.loads(out) if "-f json" in command else out)
+    return answers
+
+
+def test_client_makes_lists_shows_changes_and_deletes(url: str) -> None:
+    made, front, one, listed, subnets, ports, shown, in_use, changed, quiet, *_, left = openstack(
+        url,
+        "network create blue --mtu 1400 --share -f json",
+        "subnet create front --network blue --subnet-range 10.1.0.0/24 --dns-nameserver 9.9.9.9 -f json",
+        "port create one --network blue --fixed-ip subnet=front,ip-address=10.1.0.15 -f json",
+        "network list --long -f json",
+        "subnet list --network blue -f json",
+        "port list --network blue -f json",
+        "port show one -f json",
+        "network delete blue",
+        "network set --name green blue",
+        "port set --fixed-ip subnet=front,ip-address=10.1.0.16 one",
+        "extension list --network -f json",
+        "port delete one",
+        "subnet delete front",
+        "network delete green",
+        "network list -f json",
+    )
+    assert (made["name"], made["mtu"], made["shared"], made["provider:network_type"]) == ("blue", 1400, True, "local")
+    assert (front["network_id"], front["gateway_ip"], front["allocation_pools"]) == (
+        made["id"],
+        "10.1.0.1",
+        [{"start": "10.1.0.2", "end": "10.1.0.254"}],
+    )
+    assert one["fixed_ips"] == [{"subnet_id": front["id"], "ip_address": "10.1.0.15"}]
+    assert [(row["Name"], row["Subnets"], row["State"]) for row in listed] == [("blue", [front["id"]], True)]
+    assert [(row["Name"], row["Subnet"]) for row in subnets] == [("front", "10.1.0.0/24")]
+    assert [(row["Name"], row["MAC Address"]) for row in ports] == [("one", one["mac_address"])]
+    assert shown["id"] == one["id"]
+    assert "1 of 1 networks failed to delete" in in_use
+    assert changed == quiet == ""
+    assert left == []
+
+
+def test_client_works_with_security_groups(url: str) -> None:
+    made, opened, rules, _, port, groups, changed, shown, *quiet, left = openstack(
+        url,
+        "security group create web --description d -f json",
+        "security group rule create web --protocol tcp --dst-port 22 --remote-ip 10.0.0.0/8 -f json",
+        "security group rule list web -f json",
+        "network create blue -f json",
+        "port create one --network blue --security-group web --allowed-address ip-address=10.1.0.9 -f json",
+        "security group list -f json",
+        "port set --no-security-group --security-group default one",
+        "port show one -f json",
+        "security group set --name front web",
+        "security group rule create front --ethertype IPv6 --protocol ipv6-icmp --egress",
+        "security group rule create default --remote-group front --protocol icmp --icmp-type 8",
+        "port delete one",
+        "security group list -f json",
+    )
+    assert (made["name"], made["description"], len(made["rules"])) == ("web", "d", 2)
+    assert (opened["protocol"], opened["port_range_min"], opened["remote_ip_prefix"]) == ("tcp", 22, "10.0.0.0/8")
+    assert [(row["IP Protocol"], row["Port Range"], row["Direction"]) for row in rules][-1] == (
+        "tcp",
+        "22:22",
+        "ingress",
+    )
+    assert port["security_group_ids"] == [made["id"]]
+    assert [pair["ip_address"] for pair in port["allowed_address_pairs"]] == ["10.1.0.9"]
+    assert sorted(row["Name"] for row in groups) == ["default", "web"]
+    assert changed == ""
+    assert shown["security_group_ids"] == [row["ID"] for row in groups if row["Name"] == "default"]
+    assert not any("rror" in said for said in quiet)
+    assert sorted(row["Name"] for row in left) == ["default", "front"]

@@ -1,0 +1,117 @@
+"""`minova network|subnet|port ...` against minova-api itself."""
+
+from tests.functional.cli.conftest import Cli, json_output, succeed
+
+JSON = ("-f", "json")
+
+
+def test_networks_subnets_and_ports_from_their_creation_to_their_end(minova: Cli) -> None:
+    made = json_output(minova("network", "create", "blue", "--mtu", "1400", "--share", *JSON))
+    assert (made["name"], made["mtu"], made["shared"], made["provider:network_type"]) == ("blue", 1400, True, "local")
+    words = ("--gateway", "10.1.0.254", "--dns-nameserver", "9.9.9.9")
+    pool = ("--allocation-pool", "start=10.1.0.10,end=10.1.0.20")
+    front = json_output(
+        minova("subnet", "create", "front", "--network", "blue", "--subnet-range", "10.1.0.0/24", *words, *pool, *JSON)
+    )
+    assert (front["gateway_ip"], front["allocation_pools"]) == ("10.1.0.254", ["10.1.0.10-10.1.0.20"])
+    range_6 = ("--subnet-range", "2001:db8::/64", "--gateway", "none", "--no-dhcp")
+    six = json_output(minova("subnet", "create", "six", "--network", made["id"], *range_6, *JSON))
+    assert (six["ip_version"], six["gateway_ip"], six["enable_dhcp"]) == (6, None, False)
+
+    fixed = ("--fixed-ip", "subnet=front,ip-address=10.1.0.15", "--fixed-ip", "subnet=six")
+    one = json_output(minova("port", "create", "one", "--network", "blue", *fixed, *JSON))
+    assert one["fixed_ips"] == [
+        f"ip_address='10.1.0.15', subnet_id='{front['id']}'",
+        f"ip_address='2001:db8::1', subnet_id='{six['id']}'",
+    ]
+    succeed(minova("port", "create", "two", "--network", "blue", "--no-fixed-ip", "--mac-address", "02:00:00:00:00:01"))
+    rows = json_output(minova("port", "list", "--network", "blue", "--long", *JSON))
+    assert [(row["Name"], row["Network"]) for row in rows] == [("one", made["id"]), ("two", made["id"])]
+    assert json_output(minova("port", "show", "two", *JSON))["mac_address"] == "02:00:00:00:00:01"
+    (row,) = json_output(minova("network", "list", "--long", *JSON))
+    assert row == {
+        "ID": made["id"],
+        "Name": "blue",
+        "Subnets": [front["id"], six["id"]],
+        "Status": "ACTIVE",
+        "Project": "admin",
+        "State": "UP",
+        "Shared": True,
+        "Network Type": "local",
+        "Router Type": "Internal",
+    }
+    rows = json_output(minova("subnet", "list", "--network", "blue", "--long", *JSON))
+    assert [(row["Subnet"], row["Gateway"]) for row in rows] == [("10.1.0.0/24", "10.1.0.254"), ("2001:db8::/64", None)]
+    assert json_output(minova("subnet", "show", "front", *JSON))["id"] == front["id"]
+
+    refused = minova("network", "delete", "blue")
+    assert (refused.code, "ports still in use" in refused.err) == (1, True)
+    refused = minova("port", "delete", "one", "three")
+    assert (refused.code, "There is no port with the name or ID 'three'" in refused.err) == (1, True)
+    succeed(minova("port", "delete", "one", "two"))
+    succeed(minova("subnet", "delete", "front"))
+    succeed(minova("network", "delete", "blue"))
+    assert minova("network", "show", "blue").code == 1
+    assert json_output(minova("subnet", "list", *JSON)) == []
+
+
+def test_words_that_cannot_be_are_refused_with_what_is_valid(minova: Cli) -> None:
+    succeed(minova("network", "create", "blue"))
+    wrong = minova("subnet", "create", "s", "--network", "blue", "--subnet-range", "10.1.0.0/33")
+    assert (wrong.code, "cidr" in wrong.err) == (1, True)
+    wrong = minova("port", "create", "p", "--network", "blue", "--fixed-ip", "10.1.0.9")
+    assert (wrong.code, "subnet=NAME,ip-address=192.0.2.10" in wrong.err) == (2, True)
+    pool = ("--allocation-pool", "10.1.0.1-10.1.0.9")
+    wrong = minova("subnet", "create", "s", "--network", "blue", "--subnet-range", "10.1.0.0/24", *pool)
+    assert (wrong.code, "start=192.0.2.10,end=192.0.2.20" in wrong.err) == (2, True)
+
+
+def test_full_subnet_is_told(minova: Cli) -> None:
+    succeed(minova("network", "create", "blue"))
+    succeed(minova("subnet", "create", "s", "--network", "blue", "--subnet-range", "10.1.0.0/30"))
+    succeed(minova("port", "create", "p", "--network", "blue"))
+    full = minova("port", "create", "q", "--network", "blue")
+    assert (full.code, "No more IP addresses available on network" in full.err) == (1, True)
+
+
+def test_security_groups_and_rules_from_their_creation_to_their_end(minova: Cli) -> None:
+    made = json_output(minova("security", "group", "create", "web", "--description", "d", *JSON))
+    assert (made["name"], made["description"], len(made["security_group_rules"])) == ("web", "d", 2)
+    rows = json_output(minova("security", "group", "list", *JSON))
+    assert sorted(row["Name"] for row in rows) == ["default", "web"]
+    words = ("--protocol", "tcp", "--dst-port", "22", "--remote-ip", "10.0.0.0/8")
+    opened = json_output(minova("security", "group", "rule", "create", "web", *words, *JSON))
+    icmp = ("--protocol", "icmp", "--icmp-type", "8", "--remote-group", "default")
+    succeed(minova("security", "group", "rule", "create", "web", *icmp))
+    rows = json_output(minova("security", "group", "rule", "list", "web", *JSON))
+    assert [(row["IP Protocol"], row["IP Range"], row["Port Range"], row["Direction"]) for row in rows] == [
+        (None, "0.0.0.0/0", "", "egress"),
+        (None, "::/0", "", "egress"),
+        ("tcp", "10.0.0.0/8", "22:22", "ingress"),
+        ("icmp", "0.0.0.0/0", "type=8", "ingress"),
+    ]
+    assert "Security Group" not in rows[0]
+    listing = ("security", "group", "rule", "list")
+    assert {row["Security Group"] for row in json_output(minova(*listing, *JSON))} >= {made["id"]}
+    for filters, protocols in (
+        (("--ingress",), ["tcp", "icmp"]),
+        (("--egress",), [None, None]),
+        (("--protocol", "tcp"), ["tcp"]),
+        (("--egress", "--protocol", "tcp"), []),
+    ):
+        assert [row["IP Protocol"] for row in json_output(minova(*listing, "web", *filters, *JSON))] == protocols
+    assert json_output(minova("security", "group", "rule", "show", opened["id"], *JSON))["port_range_max"] == 22
+    succeed(minova("network", "create", "blue"))
+    secured = ("--security-group", "web", "--allowed-address", "ip-address=10.1.0.0/28")
+    one = json_output(minova("port", "create", "one", "--network", "blue", *secured, *JSON))
+    assert (one["security_groups"], len(one["allowed_address_pairs"])) == ([made["id"]], 1)
+    two = json_output(minova("port", "create", "two", "--network", "blue", "--disable-port-security", *JSON))
+    assert (two["port_security_enabled"], two["security_groups"]) == (False, [])
+    refused = minova("security", "group", "delete", "web")
+    assert (refused.code, "in use" in refused.err) == (1, True)
+    succeed(minova("port", "delete", "one"))
+    succeed(minova("security", "group", "rule", "delete", opened["id"]))
+    succeed(minova("security", "group", "set", "web", "--name", "front"))
+    assert json_output(minova("security", "group", "show", "front", *JSON))["id"] == made["id"]
+    succeed(minova("security", "group", "delete", "front"))
+    assert minova("security", "group", "rule", "create", "default", "--protocol", "gre").code == 1

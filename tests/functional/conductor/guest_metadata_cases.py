@@ -1,0 +1,81 @@
+"""What a metadata service is told of guests, and the passwords that they leave."""
+
+import pytest
+
+from minova import errors
+from minova.db.servers import instances
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
+from tests.functional.conductor.network_cases import network, on, subnet
+
+ADDRESS = "10.1.0.2"
+
+
+def guest(harness: ConductorHarness, **values: object) -> str:
+    """On host `a`, with the first address of its network."""
+    local = network(harness, **values)
+    subnet(harness, local, "10.1.0.0/24")
+    made = request(1, **on(local), user_data="dXNlcg==")
+    (uuid,) = harness.conductor.create_servers(CTX, made).instance_uuids
+    harness.settle()
+    harness.claim("a", uuid)
+    harness.succeed("a", uuid)
+    return uuid
+
+
+class GuestMetadataCases:
+    def test_host_is_told_of_its_own_guests_alone(self, harness: ConductorHarness) -> None:
+        uuid = guest(harness)
+        found = harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS)
+        assert (found.instance.uuid, found.instance.user_data) == (uuid, "dXNlcg==")
+        assert [vif.addresses[0].ip_address for vif in found.instance.network_info] == [ADDRESS]
+        for host, address in (("b", ADDRESS), ("a", "10.1.0.3"), ("a", "10.1.0.1"), ("a", ""), ("", ADDRESS)):
+            with pytest.raises(errors.NotFound):
+                harness.conductor.metadata_of_address(CTX, host=host, address=address)
+            with pytest.raises(errors.NotFound):
+                harness.conductor.leave_password_of_address(CTX, host=host, address=address, password="x")
+
+    def test_address_on_a_flat_network_is_nobodys(self, harness: ConductorHarness) -> None:
+        """Another flat or local network may have the same one."""
+        guest(harness, network_type="flat", physical_network="dc1")
+        with pytest.raises(errors.NotFound):
+            harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS)
+
+    def test_deleted_guest_reads_nothing(self, harness: ConductorHarness) -> None:
+        uuid = guest(harness)
+        harness.conductor.delete_server(CTX, instance_uuid=uuid)
+        harness.settle()
+        harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+        harness.settle()
+        with pytest.raises(errors.NotFound):
+            harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS)
+        with pytest.raises(errors.NotFound):
+            harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
+        with pytest.raises(errors.NotFound):
+            harness.conductor.clear_server_password(CTX, instance_uuid=uuid)
+
+    def test_proxy_is_told_of_servers_of_the_project_that_it_names(self, harness: ConductorHarness) -> None:
+        uuid = guest(harness)
+        found = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
+        assert found.instance.uuid == uuid
+        for wrong, project_id in ((uuid, "other"), (uuid, ""), ("absent", CTX.project_id), ("x" * 99, CTX.project_id)):
+            with pytest.raises(errors.NotFound):
+                harness.conductor.metadata_of_instance(CTX, instance_uuid=wrong, project_id=project_id)
+
+    def test_password_is_left_once_until_it_is_cleared(self, harness: ConductorHarness) -> None:
+        uuid = guest(harness)
+        conductor = harness.conductor
+        with pytest.raises(errors.BadRequest):
+            conductor.leave_password_of_address(CTX, host="a", address=ADDRESS, password="x" * 1021)
+        conductor.leave_password_of_address(CTX, host="a", address=ADDRESS, password="first")
+        # It would take the password away, so that any process of the guest could leave another.
+        with pytest.raises(errors.BadRequest):
+            conductor.leave_password_of_address(CTX, host="a", address=ADDRESS, password="")
+        with pytest.raises(errors.Conflict):
+            conductor.leave_password(CTX, instance_uuid=uuid, project_id=CTX.project_id, password="second")
+        assert conductor.metadata_of_address(CTX, host="a", address=ADDRESS).password == "first"
+        for _ in range(2):
+            conductor.clear_server_password(CTX, instance_uuid=uuid)
+        assert conductor.metadata_of_address(CTX, host="a", address=ADDRESS).password == ""
+        conductor.leave_password(CTX, instance_uuid=uuid, project_id=CTX.project_id, password="second")
+        with harness.db.read() as session:
+            assert instances.system_metadata_of(session, uuid)["password"] == "second"

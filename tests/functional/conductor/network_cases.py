@@ -1,0 +1,486 @@
+"""Networks, subnets and ports on every engine: no address and no MAC twice, also when many ask at once."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db import models
+from minova.objects.addresses import default_pools, parse_cidr
+from minova.objects.network import AddressPair, AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.vif import MOST_RANGES, VifAddress, VifRule, VifSubnet
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
+from tests.functional.conductor.quota_cases import at_once, limit, used
+
+PROJECT = CTX.project_id
+# The default group of a project that has ports.
+GROUPS = {"security_group": 1, "security_group_rule": 4}
+
+
+def network(harness: ConductorHarness, **values: Any) -> Network:
+    made = Network(id=str(uuid.uuid4()), project_id=PROJECT, **values)
+    return harness.conductor.create_network(CTX, network=made)
+
+
+def subnet(harness: ConductorHarness, on: Network, cidr: str, **values: Any) -> Subnet:
+    block = parse_cidr(cidr, 6 if ":" in cidr else 4)
+    gateway = str(block[1])
+    made = Subnet(
+        id=str(uuid.uuid4()),
+        network_id=on.id,
+        project_id=PROJECT,
+        ip_version=block.version,
+        cidr=str(block),
+        gateway_ip=gateway,
+        allocation_pools=values.pop("allocation_pools", default_pools(block, gateway)),
+        **values,
+    )
+    return harness.conductor.create_subnet(CTX, subnet=made)
+
+
+def port(harness: ConductorHarness, on: Network, *addresses: str, **values: Any) -> Port:
+    """With these addresses, or with the next free ones."""
+    made = Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT, **values)
+    fixed = tuple(AddressRequest(ip_address=address) for address in addresses)
+    return harness.conductor.create_port(CTX, port=made, fixed_ips=fixed or None)
+
+
+def addresses_of(ports: Sequence[Port]) -> list[str]:
+    return [fixed.ip_address for one in ports for fixed in one.fixed_ips]
+
+
+class NetworkCases:
+    def test_local_networks_have_addresses_of_their_ranges_alone(self, harness: ConductorHarness) -> None:
+        """Hosts have routes to them: 192.0.2.8/30 would take the traffic to a broker there."""
+        harness.options["networks__local_ranges"] = ["10.128.0.0/9", "fd00::/8"]
+        conductor = harness.start("two")
+        blue = network(harness)
+
+        def make(cidr: str, version: int) -> Subnet:
+            made = Subnet(id=str(uuid.uuid4()), network_id=blue.id, project_id=PROJECT, cidr=cidr, ip_version=version)
+            return conductor.create_subnet(CTX, subnet=made)
+
+        for cidr, version in (("192.0.2.8/30", 4), ("10.0.0.0/8", 4), ("2001:db8::/64", 6)):
+            with pytest.raises(errors.BadRequest, match="not in a range of local networks"):
+                make(cidr, version)
+        assert make("10.200.0.0/24", 4).cidr == "10.200.0.0/24"
+        assert make("fd00:1::/64", 6).cidr == "fd00:1::/64"
+
+    def test_projects_choose_private_ranges_for_local_networks(self, harness: ConductorHarness) -> None:
+        """With no setting: no project takes the traffic of a hosts' to addresses that are not its own."""
+        local = network(harness)
+        for cidr, reason in (
+            ("192.0.2.0/24", "is not private"),
+            ("2001:db8::/64", "is not private"),
+            ("10.0.0.0/15", "prefix length of a local network's is 16"),
+            ("fd00::/40", "prefix length of a local network's is 48"),
+        ):
+            with pytest.raises(errors.BadRequest, match=reason):
+                subnet(harness, local, cidr)
+        for cidr in ("10.1.0.0/16", "172.16.0.0/24", "192.168.1.0/24", "100.64.0.0/24", "fd00::/48"):
+            assert subnet(harness, local, cidr).cidr == cidr
+        flat = network(harness, network_type="flat", physical_network="dc1")
+        assert subnet(harness, flat, "192.0.2.0/24").cidr == "192.0.2.0/24"
+        # An administrator answers for the cloud.
+        block = parse_cidr("198.18.0.0/15", 4)
+        public = Subnet(id=str(uuid.uuid4()), network_id=local.id, project_id=PROJECT, ip_version=4, cidr=str(block))
+        assert harness.conductor.create_subnet(CTX, subnet=public, any_range=True).cidr == "198.18.0.0/15"
+
+    def test_network_with_ports_of_others_stays_shared(self, harness: ConductorHarness) -> None:
+        made = network(harness, shared=True)
+        own = port(harness, made)
+        alien = Port(id=str(uuid.uuid4()), network_id=made.id, project_id="other")
+        harness.conductor.create_port(CTX, port=alien, fixed_ips=None)
+        private = msgspec.structs.replace(made, shared=False)
+        with pytest.raises(errors.InvalidSharedSetting, match="Multiple tenants are using it"):
+            harness.conductor.update_network(CTX, network=private)
+        harness.conductor.delete_port(CTX, port_id=alien.id)
+        assert not harness.conductor.update_network(CTX, network=private).shared
+        harness.conductor.delete_port(CTX, port_id=own.id)
+
+    def test_32_callers_at_once_get_different_addresses(self, harness: ConductorHarness) -> None:
+        """Of a /27, whose 29 addresses are for ports: three callers are refused, and no address is left over or given twice."""
+        blue = network(harness)
+        subnet(harness, blue, "10.1.0.0/27")
+        conductors = [harness.conductor, harness.start("two")]
+
+        def ask(number: int) -> Port:
+            made = Port(id=str(uuid.uuid4()), network_id=blue.id, project_id=PROJECT)
+            return conductors[number % 2].create_port(CTX, port=made, fixed_ips=None)
+
+        answers = at_once(ask, 32)
+        ports = [one for one in answers if isinstance(one, Port)]
+        refusals = [type(one) for one in answers if not isinstance(one, Port)]
+        assert refusals == [errors.IpAddressGenerationFailure] * 3
+        assert sorted(addresses_of(ports)) == sorted(f"10.1.0.{number}" for number in range(2, 31))
+        assert len({one.mac_address for one in ports}) == 29
+        assert used(harness) == {"networks": 1, "subnets": 1, "ports": 29, **GROUPS}
+        # As many at once give theirs back, and others take them meanwhile.
+        halves = [ports[:14], ports[14:]]
+        at_once(lambda number: harness.conductor.delete_port(CTX, port_id=halves[0][number].id), 14)
+        answers = at_once(lambda number: _exchange(harness, blue, halves[1], number), 28)
+        assert [one for one in answers if isinstance(one, Exception)] == []
+        left = harness.count(models.IpAllocation)
+        assert left == harness.count(models.Port) == used(harness)["ports"] == 15
+
+    def test_one_of_many_gets_the_same_fixed_address_or_mac(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        subnet(harness, blue, "10.1.0.0/24")
+        answers = at_once(lambda _: port(harness, blue, "10.1.0.9"), 8)
+        assert sorted(type(one).__name__ for one in answers) == ["IpAddressAlreadyAllocated"] * 7 + ["Port"]
+        answers = at_once(lambda _: port(harness, blue, mac_address="fa:16:3e:00:00:01"), 8)
+        assert sorted(type(one).__name__ for one in answers) == ["MacAddressInUse"] * 7 + ["Port"]
+        assert used(harness)["ports"] == harness.count(models.Port) == 2
+
+    def test_overlapping_subnets_at_once_become_one(self, harness: ConductorHarness) -> None:
+        """On one network, and on local networks, which share the addresses of their hosts."""
+        networks = [network(harness) for _ in range(4)]
+        answers = at_once(lambda number: subnet(harness, networks[number % 4], f"10.1.0.0/{16 + number}"), 8)
+        kinds = [type(one) for one in answers]
+        assert (kinds.count(Subnet), kinds.count(errors.OverlappingSubnets)) == (1, 7)
+        assert used(harness)["subnets"] == 1
+
+    def test_network_is_deleted_or_gets_ports_never_both(self, harness: ConductorHarness) -> None:
+        for _ in range(5):
+            blue = network(harness)
+            subnet(harness, blue, "10.1.0.0/24")
+
+            def ask(number: int, blue: Network = blue) -> Any:
+                if number == 2:
+                    return harness.conductor.delete_network(CTX, network_id=blue.id)
+                return port(harness, blue)
+
+            answers = at_once(ask, 4)
+            gone = answers[2] is None
+            assert {type(one).__name__ for one in [*answers[:2], answers[3]]} <= {"Port", "NetworkNotFound"}
+            for one in (one for one in answers if isinstance(one, Port)):
+                assert not gone
+                harness.conductor.delete_port(CTX, port_id=one.id)
+            if not gone:
+                assert isinstance(answers[2], errors.NetworkInUse)
+                harness.conductor.delete_network(CTX, network_id=blue.id)
+            assert used(harness) == GROUPS
+            assert harness.count(models.Subnet) == harness.count(models.IpAllocation) == 0
+
+    def test_stale_change_is_refused(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        renamed = msgspec.structs.replace(blue, name="blue")
+        assert harness.conductor.update_network(CTX, network=renamed).revision_number == 2
+        with pytest.raises(errors.RevisionNumberConstraintFailed):
+            harness.conductor.update_network(CTX, network=renamed)
+        made = subnet(harness, blue, "10.1.0.0/24")
+        assert harness.conductor.update_subnet(CTX, subnet=made).revision_number == 2
+        with pytest.raises(errors.RevisionNumberConstraintFailed):
+            harness.conductor.update_subnet(CTX, subnet=made)
+        one = port(harness, blue)
+        assert harness.conductor.update_port(CTX, port=one, fixed_ips=None).fixed_ips == one.fixed_ips
+        with pytest.raises(errors.RevisionNumberConstraintFailed):
+            harness.conductor.update_port(CTX, port=one, fixed_ips=())
+        assert harness.count(models.IpAllocation) == 1
+
+    def test_full_quota_gives_no_address(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        subnet(harness, blue, "10.1.0.0/24")
+        limit(harness, ports=3)
+        answers = at_once(lambda _: port(harness, blue), 6)
+        assert [type(one) for one in answers].count(errors.Forbidden) == 3
+        assert harness.count(models.Port) == harness.count(models.IpAllocation) == used(harness)["ports"] == 3
+
+    def test_large_subnets_give_and_find_addresses(self, harness: ConductorHarness) -> None:
+        """Of 2**64 addresses none is counted one by one; a gap far behind the last address is found all the same."""
+        blue = network(harness)
+        subnet(harness, blue, "fd00:1:1::/64")
+        made = port(harness, blue)
+        assert addresses_of([made]) == ["fd00:1:1::2"]
+        four = network(harness)
+        subnet(harness, four, "10.1.0.0/26")
+        every = [port(harness, four) for _ in range(61)]
+        harness.conductor.delete_port(CTX, port_id=every[30].id)
+        assert addresses_of([port(harness, four)]) == addresses_of([every[30]])
+        with pytest.raises(errors.IpAddressGenerationFailure):
+            port(harness, four)
+
+    def test_ids_of_rows_lead_nowhere_after_a_deletion(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        made = subnet(harness, blue, "10.1.0.0/24")
+        one = port(harness, blue)
+        harness.conductor.delete_port(CTX, port_id=one.id)
+        harness.conductor.delete_subnet(CTX, subnet_id=made.id)
+        harness.conductor.delete_network(CTX, network_id=blue.id)
+        for ask in (
+            lambda: harness.conductor.delete_port(CTX, port_id=one.id),
+            lambda: harness.conductor.update_port(CTX, port=one, fixed_ips=None),
+            lambda: harness.conductor.delete_subnet(CTX, subnet_id=made.id),
+            lambda: harness.conductor.update_subnet(CTX, subnet=made),
+            lambda: harness.conductor.delete_network(CTX, network_id=blue.id),
+            lambda: harness.conductor.update_network(CTX, network=blue),
+            lambda: subnet(harness, blue, "10.1.0.0/24"),
+            lambda: port(harness, blue),
+        ):
+            with pytest.raises(errors.NotFound):
+                ask()
+        with harness.db.read() as session:
+            counted = select(models.QuotaUsage.resource).where(models.QuotaUsage.used != 0)
+            # The `default` group of the project came with the first port, and stays.
+            assert {*session.scalars(counted)} == {"security_group", "security_group_rule"}
+
+
+def _exchange(harness: ConductorHarness, on: Network, old: Sequence[Port], number: int) -> Any:
+    """Half of the callers give an address back, the others take one."""
+    if number < 14:
+        return port(harness, on)
+    return harness.conductor.delete_port(CTX, port_id=old[number - 14].id)
+
+
+def on(*networks: Network, **values: Any) -> dict[str, Any]:
+    """Of a request: on these networks."""
+    return {"requested_networks": tuple({"network_id": one.id} for one in networks), **values}
+
+
+class ServerPortCases:
+    def test_ports_come_and_go_with_their_servers(self, harness: ConductorHarness) -> None:
+        """In the transactions that write and end the servers; the host is told what it must know."""
+        blue, green = network(harness, name="blue"), network(harness)
+        front = subnet(harness, blue, "10.1.0.0/24", dns_nameservers=("9.9.9.9",))
+        subnet(harness, green, "10.2.0.0/24")
+        mine = port(harness, green)
+        made = request(1, **on(blue))
+        taken = {"network_id": green.id, "port_id": mine.id}
+        wanted = msgspec.structs.replace(made, requested_networks=(taken, *made.requested_networks))
+        (uuid,) = harness.conductor.create_servers(CTX, wanted).instance_uuids
+        assert used(harness)["ports"] == 2
+        harness.settle()
+        (build,) = harness.hosts["a"].builds
+        first, second = build.instance.network_info
+        assert (first.port_id, first.mac_address, first.addresses[0].ip_address) == (
+            mine.id,
+            mine.mac_address,
+            "10.2.0.2",
+        )
+        assert (second.network_name, second.network_type, second.mtu) == ("blue", "local", 1500)
+        assert second.addresses == (VifAddress(subnet_id=front.id, ip_address="10.1.0.2"),)
+        assert second.subnets == (
+            VifSubnet(id=front.id, cidr="10.1.0.0/24", gateway_ip="10.1.0.1", dns_nameservers=("9.9.9.9",)),
+        )
+        # The claim's answer has them too: the compute builds from it.
+        assert harness.claim("a", uuid).network_info == build.instance.network_info
+        with pytest.raises(errors.PortInUse):
+            harness.conductor.delete_port(CTX, port_id=mine.id)
+        with pytest.raises(errors.NetworkInUse):
+            harness.conductor.delete_network(CTX, network_id=blue.id)
+        harness.succeed("a", uuid)
+        # A host that starts defines its guests anew from these.
+        (row,) = harness.conductor.instances_of_host(CTX, host="a").instances
+        assert row.network_info == build.instance.network_info
+        harness.delete(uuid)
+        assert harness.count(models.Port) == 2, "until its host has removed it"
+        harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+        assert (harness.count(models.Port), harness.count(models.IpAllocation), used(harness)["ports"]) == (1, 1, 1)
+        harness.conductor.delete_port(CTX, port_id=mine.id)
+
+    def test_failed_server_keeps_its_ports_until_it_is_deleted(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        subnet(harness, blue, "10.1.0.0/24")
+        harness.scheduler.order = []
+        (uuid,) = harness.conductor.create_servers(CTX, request(1, **on(blue))).instance_uuids
+        harness.settle()
+        assert harness.instance(uuid).vm_state == "error"
+        assert harness.count(models.Port) == 1
+        harness.delete(uuid)
+        harness.settle()
+        assert harness.count(models.Port) == harness.count(models.IpAllocation) == 0
+        assert used(harness) == {"networks": 1, "subnets": 1, **GROUPS}
+
+    def test_too_few_addresses_make_no_server(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        subnet(harness, blue, "10.1.0.0/29")
+        with pytest.raises(errors.IpAddressGenerationFailure):
+            harness.conductor.create_servers(CTX, request(6, **on(blue)))
+        assert harness.count(models.Instance) == harness.count(models.Port) == 0
+        assert "instances" not in used(harness)
+        made = harness.conductor.create_servers(CTX, request(5, **on(blue)))
+        assert len(made.instance_uuids) == harness.count(models.IpAllocation) == 5
+
+    def test_many_callers_at_once_share_a_network(self, harness: ConductorHarness) -> None:
+        """Requests that are written together: what fits is made, with addresses of its own."""
+        blue = network(harness)
+        subnet(harness, blue, "10.1.0.0/28")
+        answers = at_once(lambda _: harness.conductor.create_servers(CTX, request(2, **on(blue))), 8)
+        assert (
+            sorted(type(one).__name__ for one in answers) == ["CreatedServers"] * 6 + ["IpAddressGenerationFailure"] * 2
+        )
+        assert harness.count(models.Instance) == harness.count(models.Port) == harness.count(models.IpAllocation) == 12
+        assert used(harness)["ports"] == used(harness)["instances"] == 12
+
+    def test_one_of_many_gets_a_port(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        subnet(harness, blue, "10.1.0.0/24")
+        mine = port(harness, blue)
+        wanted = msgspec.structs.replace(request(), requested_networks=({"network_id": blue.id, "port_id": mine.id},))
+        answers = at_once(lambda _: harness.conductor.create_servers(CTX, wanted), 4)
+        assert sorted(type(one).__name__ for one in answers) == ["CreatedServers"] + ["PortInUse"] * 3
+        assert harness.count(models.Instance) == harness.count(models.Port) == 1
+
+    def test_as_many_servers_as_the_quota_of_ports_allows(self, harness: ConductorHarness) -> None:
+        blue, green = network(harness), network(harness)
+        subnet(harness, blue, "10.1.0.0/24")
+        subnet(harness, green, "10.2.0.0/24")
+        limit(harness, ports=5)
+        made = harness.conductor.create_servers(CTX, request(1, min_count=1, max_count=4, **on(blue, green)))
+        assert (len(made.instance_uuids), used(harness)["ports"]) == (2, 4)
+        with pytest.raises(errors.Forbidden, match="Quota exceeded for ports: Requested 2, but already used 4 of 5"):
+            harness.conductor.create_servers(CTX, request(1, **on(blue, green)))
+
+    def test_ports_that_an_older_conductor_left_go(self, harness: ConductorHarness) -> None:
+        """Release 0.1.0 ends servers and knows no ports."""
+        blue = network(harness)
+        subnet(harness, blue, "10.1.0.0/24")
+        harness.scheduler.order = []
+        (uuid,) = harness.conductor.create_servers(CTX, request(1, **on(blue))).instance_uuids
+        harness.settle()
+
+        def end(session: Session) -> None:
+            gone: Any = {"vm_state": "deleted", "deleted_at": datetime(2026, 1, 1)}  # noqa: DTZ001  - as the database keeps times
+            session.query(models.Instance).filter_by(uuid=uuid).update(gone)
+
+        harness.db.run(end)
+        harness.tick(harness.conductor, 600)
+        assert harness.count(models.Port) == harness.count(models.IpAllocation) == 0
+        assert "ports" not in used(harness)
+
+
+def rules_on(harness: ConductorHarness, host: str) -> dict[str, tuple[VifRule, ...] | None]:
+    """What a host is told of its ports, by port."""
+    interfaces = harness.conductor.interfaces_of_host(CTX, host=host)
+    return {vif.port_id: vif.rules for of_server in interfaces.values() for vif in of_server}
+
+
+def let_in(group: str, **values: Any) -> SecurityGroupRule:
+    return SecurityGroupRule(
+        id=str(uuid.uuid4()), security_group_id=group, project_id=PROJECT, direction="ingress", **values
+    )
+
+
+class SecurityGroupCases:
+    def test_changes_of_rules_and_members_reach_the_hosts_of_the_ports(self, harness: ConductorHarness) -> None:
+        """The rows first; a message then, and what a host asks by itself is the same."""
+        flat = network(harness, network_type="flat", physical_network="dc1")
+        subnet(harness, flat, "10.1.0.0/24")
+        (server,) = harness.conductor.create_servers(CTX, request(1, **on(flat))).instance_uuids
+        harness.settle()
+        harness.claim("a", server)
+        harness.succeed("a", server)
+        host = harness.hosts["a"]
+        ((port_id, rules),) = rules_on(harness, "a").items()
+        ((vif,),) = harness.conductor.interfaces_of_host(CTX, host="a").values()
+        with harness.db.read() as session:
+            # What dnsmasq calls it, should the host have lost that.
+            assert vif.hostname == session.scalar(select(models.Instance.hostname))
+        members = [rule.remotes for rule in rules or () if rule.direction == "ingress" and rule.ip_version == 4]
+        assert members == [("10.1.0.2/32",)], "the default group lets in its own members"
+        with harness.db.read() as session:
+            (default,) = session.scalars(select(models.SecurityGroup.uuid))
+
+        def told(ask: Callable[[], Any]) -> bool:
+            before = host.refreshed
+            ask()
+            harness.settle()
+            return host.refreshed > before
+
+        opened = let_in(default, protocol="tcp", port_range_min=22, port_range_max=22)
+        assert told(lambda: harness.conductor.create_security_group_rule(CTX, rule=opened))
+        wanted = VifRule(direction="ingress", ip_version=4, protocol="tcp", port_min=22, port_max=22)
+        assert wanted in (rules_on(harness, "a")[port_id] or ())
+        with pytest.raises(errors.SecurityGroupRuleExists):
+            harness.conductor.create_security_group_rule(
+                CTX, rule=msgspec.structs.replace(opened, id=str(uuid.uuid4()))
+            )
+        assert told(lambda: harness.conductor.delete_security_group_rule(CTX, rule_id=opened.id))
+        assert wanted not in (rules_on(harness, "a")[port_id] or ())
+        # Another member, on no host yet: neighbours are one range.
+        other: list[Port] = []
+        assert told(lambda: other.append(port(harness, flat)))
+        assert [rule.remotes for rule in rules_on(harness, "a")[port_id] or () if rule.remotes] == [("10.1.0.2/31",)]
+        assert told(lambda: harness.conductor.delete_port(CTX, port_id=other[0].id))
+        assert [rule.remotes for rule in rules_on(harness, "a")[port_id] or () if rule.remotes] == [("10.1.0.2/32",)]
+        assert told(lambda: harness.conductor.create_servers(CTX, request(1, **on(flat))))
+        # A host that does not hear costs nothing but time.
+        host.deaf = True
+        harness.conductor.create_security_group_rule(CTX, rule=opened)
+        harness.settle()
+        assert wanted in (rules_on(harness, "a")[port_id] or ())
+
+    def test_members_beyond_the_bound_of_a_port_are_not_sent_to_its_host(self, harness: ConductorHarness) -> None:
+        """A project could stop its guests' host: each range is a rule there, for each rule that names the group."""
+        flat = network(harness, network_type="flat", physical_network="dc1")
+        subnet(harness, flat, "10.1.0.0/24")
+        (server,) = harness.conductor.create_servers(CTX, request(1, **on(flat))).instance_uuids
+        harness.settle()
+        harness.claim("a", server)
+        harness.succeed("a", server)
+        scattered = tuple(
+            AddressPair(ip_address=f"192.{number >> 7}.{2 * number & 255}.1/32") for number in range(MOST_RANGES)
+        )
+        port(harness, flat, allowed_address_pairs=scattered)
+        (rules,) = rules_on(harness, "a").values()
+        assert sorted((rule.direction, rule.ip_version, rule.remotes) for rule in rules or ()) == [
+            ("egress", 4, None),
+            ("egress", 6, None),
+            ("ingress", 6, ()),
+        ]
+
+    def test_changes_that_come_together_are_told_once(self, harness: ConductorHarness) -> None:
+        """However fast a project changes its rules, one work waits, and what comes after it has begun is told again."""
+        flat = network(harness, network_type="flat", physical_network="dc1")
+        subnet(harness, flat, "10.1.0.0/24")
+        (server,) = harness.conductor.create_servers(CTX, request(1, **on(flat))).instance_uuids
+        harness.settle()
+        harness.claim("a", server)
+        harness.succeed("a", server)
+        harness.settle()
+        with harness.db.read() as session:
+            (default,) = session.scalars(select(models.SecurityGroup.uuid))
+        host = harness.hosts["a"]
+        before = host.refreshed
+        for number in range(1, 8):
+            opened = let_in(default, protocol="tcp", port_range_min=number, port_range_max=number)
+            harness.conductor.create_security_group_rule(CTX, rule=opened)
+        port(harness, flat)
+        assert len(harness.waiting) == 1
+        harness.settle()
+        assert host.refreshed == before + 1
+        harness.conductor.delete_security_group_rule(CTX, rule_id=opened.id)
+        harness.settle()
+        assert host.refreshed == before + 2
+
+    def test_one_default_group_for_each_project(self, harness: ConductorHarness) -> None:
+        answers = at_once(lambda _: harness.conductor.ensure_default_security_group(CTX, project_id=PROJECT), 8)
+        assert answers == [None] * 8
+        assert harness.count(models.SecurityGroup) == 1
+        assert used(harness) == {"security_group": 1, "security_group_rule": 4}
+
+    def test_group_is_deleted_or_gets_ports_never_both(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        for _ in range(3):
+            group = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=PROJECT)
+            harness.conductor.create_security_group(CTX, group=group)
+
+            def ask(number: int, group: SecurityGroup = group) -> Any:
+                if number % 2:
+                    return harness.conductor.delete_security_group(CTX, group_id=group.id)
+                return port(harness, blue, security_groups=(group.id,))
+
+            at_once(ask, 4)
+            with harness.db.read() as session:
+                left = session.scalar(select(models.SecurityGroup.id).where(models.SecurityGroup.uuid == group.id))
+                of_group = session.scalars(
+                    select(models.PortSecurityGroup).where(models.PortSecurityGroup.group_id == left)
+                )
+                assert (left is not None) == bool(list(of_group))
+        assert harness.count(models.PortSecurityGroup) == harness.count(models.Port)

@@ -1,0 +1,208 @@
+"""Rebuilds: the server's image and attributes, before and after its guest is changed; and the scheduler's "no"."""
+
+from typing import Any
+
+import pytest
+
+from minova import errors
+from minova.objects.image import Image
+from minova.objects.states import VmState
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.servers.test_actions import report, succeed
+
+NEW = "6d0c8a5e-0000-4000-8000-00000000000b"
+
+
+def ask(harness: ConductorHarness, uuid: str, **more: Any) -> int:
+    image = {"id": NEW, "name": "new", "disk_format": "raw"}
+    arguments = {"image": image, "changes": {"display_name": "renamed", "metadata_": {"k": "v"}}, **more}
+    harness.conductor.start_action(CTX, instance_uuid=uuid, action="rebuild", arguments=arguments)
+    return harness.action_id(uuid)
+
+
+def shown(harness: ConductorHarness, uuid: str) -> tuple[str, str, dict[str, Any]]:
+    row = harness.instance(uuid)
+    return row.image_ref, row.display_name, row.metadata_
+
+
+@pytest.mark.parametrize("before", [VmState.ACTIVE, VmState.STOPPED, VmState.ERROR])
+def test_a_rebuild_goes_through_novas_states(harness: ConductorHarness, before: VmState) -> None:
+    uuid = harness.active()
+    harness.bring_to(uuid, before)
+    held = harness.allocated()
+    files = [{"path": "/a", "contents": "YQ=="}]
+    asked = report(harness, uuid, ask(harness, uuid, files=files, admin_password="p"))
+    assert harness.state(uuid) == f"{before}/rebuilding on a"
+    assert shown(harness, uuid) == (NEW, "renamed", {"k": "v"})
+    ((sent, password, received),) = harness.hosts["a"].rebuilds
+    assert (sent.image and sent.image.name, sent.display_name, password, [*received]) == ("new", "renamed", "p", files)
+    harness.conductor.begin_action(CTX, **asked)
+    assert harness.state(uuid) == f"{before}/rebuild_block_device_mapping on a"
+    for _ in range(2):
+        harness.conductor.begin_action(CTX, **asked, again=True)
+        assert harness.state(uuid) == f"{before}/rebuild_spawning on a"
+    launched = harness.instance(uuid).launched_at
+    harness.now += 5
+    succeed(harness, uuid, asked["action_id"], power_state=1)
+    after = VmState.STOPPED if before is VmState.STOPPED else VmState.ACTIVE
+    assert harness.state(uuid) == f"{after}/None on a"
+    assert harness.instance(uuid).launched_at > launched  # type: ignore[operator]
+    assert shown(harness, uuid) == (NEW, "renamed", {"k": "v"})
+    assert harness.allocated() == held
+    # Files and password were in the task alone.
+    assert harness.task(uuid) is None
+    assert harness.actions(uuid)[-1] == ("rebuild", "Success")
+
+
+@pytest.mark.parametrize("how", ["report", "host down", "too old", "too slow"])
+def test_before_the_disks_are_touched_a_failure_leaves_all_as_before(harness: ConductorHarness, how: str) -> None:
+    uuid = harness.active()
+    before = shown(harness, uuid)
+    harness.hosts["a"].old = how == "too old"
+    harness.conductor.start_action(
+        CTX, instance_uuid=uuid, action="rebuild", arguments={"image": {"id": NEW}, "changes": {"display_name": "x"}}
+    )
+    if how != "too old":
+        asked = report(harness, uuid, harness.action_id(uuid))
+        harness.conductor.begin_action(CTX, **asked)
+        fail(harness, asked, how)
+    assert harness.state(uuid) == "active/None on a"
+    assert shown(harness, uuid) == before
+    assert harness.fault(uuid)
+
+
+@pytest.mark.parametrize("how", ["report", "host down", "too slow"])
+def test_once_the_disks_are_touched_a_failure_is_an_error(harness: ConductorHarness, how: str) -> None:
+    """A report, a host that is down and a deadline are alike, also where the host has begun again: its old disk may be gone."""
+    uuid = harness.active()
+    asked = report(harness, uuid, ask(harness, uuid))
+    for again in (False, True, False):
+        harness.conductor.begin_action(CTX, **asked, again=again)
+    fail(harness, asked, how)
+    assert harness.state(uuid) == "error/None on a"
+    assert shown(harness, uuid) == (NEW, "renamed", {"k": "v"})
+    assert harness.fault(uuid)
+    if how != "host down":
+        succeed(harness, uuid, ask(harness, uuid), power_state=1)
+        assert harness.state(uuid) == "active/None on a"
+
+
+@pytest.mark.parametrize("vm_state", ["active", "error"])
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_reset_puts_the_old_image_back_while_the_disks_are_as_before(
+    harness: ConductorHarness, vm_state: str, changed: bool
+) -> None:
+    uuid = harness.active()
+    before = shown(harness, uuid)
+    asked = report(harness, uuid, ask(harness, uuid))
+    harness.conductor.begin_action(CTX, **asked)
+    if changed:
+        harness.conductor.begin_action(CTX, **asked, again=True)
+    harness.conductor.reset_server_state(CTX, instance_uuid=uuid, vm_state=vm_state)
+    assert harness.state(uuid) == f"{vm_state}/None on a"
+    assert shown(harness, uuid) == ((NEW, "renamed", {"k": "v"}) if changed else before)
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.begin_action(CTX, **asked, again=True)
+
+
+@pytest.mark.parametrize("kind", ["rebuild", "reboot_soft"])
+def test_a_host_that_goes_on_after_a_wait_gets_its_whole_time_again(harness: ConductorHarness, kind: str) -> None:
+    """A host that begins anew, after each of its crashes perhaps, does not."""
+    uuid = harness.active()
+    asked = report(harness, uuid, ask(harness, uuid) if kind == "rebuild" else harness.act(uuid, kind))
+    deadlines = []
+    for again in (False, False, True):
+        harness.now += 50
+        harness.conductor.begin_action(CTX, **asked, again=again)
+        task = harness.task(uuid)
+        assert task is not None
+        deadlines.append(task.deadline)
+    first, second, after = deadlines
+    assert (second - first, after - second) == (0, 150)
+
+
+def fail(harness: ConductorHarness, asked: dict[str, Any], how: str) -> None:
+    if how == "report":
+        harness.conductor.action_failed(CTX, **asked, reason="no image", untouched=True, power_state=4)
+    elif how == "host down":
+        for _ in range(8):
+            harness.now += 10
+            harness.beat("b", "c")
+        harness.tick(harness.conductor, 10)
+    else:
+        for _ in range(14):
+            harness.now += 50
+            harness.beat()
+
+
+def test_a_repeated_message_is_the_same(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    ask(harness, uuid, admin_password="p")
+    harness.now += 20
+    harness.beat()
+    first, second = harness.hosts["a"].rebuilds
+    assert [(password, [*files]) for _, password, files in (first, second)] == [("p", [])] * 2
+    assert first[0].image == second[0].image
+
+
+def test_a_host_that_does_not_serve_the_image_is_a_no_with_its_reason_before_anything_happens(
+    harness: ConductorHarness,
+) -> None:
+    uuid = harness.active()
+    before = shown(harness, uuid)
+    harness.scheduler.refuses_previews = "ImagePropertiesFilter removed 1"
+    with pytest.raises(errors.BadRequest, match=r"No valid host was found.*ImagePropertiesFilter removed 1"):
+        ask(harness, uuid)
+    assert (harness.state(uuid), shown(harness, uuid)) == ("active/None on a", before)
+    assert harness.actions(uuid) == [("create", "Success")]
+    spec = harness.scheduler.specs[-1]
+    assert (spec.force_hosts, spec.is_rebuild, spec.resources, spec.image and spec.image.id) == (("a",), True, {}, NEW)
+
+
+def test_the_own_image_asks_no_scheduler(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    harness.scheduler.refuses_previews = "no"
+    image = {"id": harness.instance(uuid).image_ref}
+    harness.conductor.start_action(CTX, instance_uuid=uuid, action="rebuild", arguments={"image": image})
+    assert harness.state(uuid) == "active/rebuilding on a"
+
+
+def test_a_wrong_state_is_said_before_the_scheduler_is_asked(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    harness.acted(uuid, "pause")
+    harness.scheduler.refuses_previews = "no"
+    with pytest.raises(errors.Conflict, match=r"Cannot 'rebuild' instance .* while it is in vm_state paused"):
+        ask(harness, uuid)
+
+
+@pytest.mark.parametrize("changes", [{"host": "b"}, {"vm_state": "active"}, {"project_id": "p"}])
+def test_what_is_not_a_users_to_change_is_refused(harness: ConductorHarness, changes: dict[str, str]) -> None:
+    uuid = harness.active()
+    with pytest.raises(errors.BadRequest, match="cannot be changed"):
+        ask(harness, uuid, changes=changes)
+
+
+def test_too_much_metadata_is_forbidden(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    with pytest.raises(errors.Forbidden, match="metadata"):
+        ask(harness, uuid, changes={"metadata_": {str(number): "" for number in range(129)}})
+    assert harness.state(uuid) == "active/None on a"
+
+
+def test_the_host_gets_a_token_for_the_new_image_alone(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    old = harness.instance(uuid).image_ref
+    ask(harness, uuid)
+    assert harness.conductor.image_token(CTX, instance_uuid=uuid, image_id=NEW, host="a")
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.image_token(CTX, instance_uuid=uuid, image_id=old, host="a")
+
+
+def test_a_second_rebuild_that_fails_puts_the_first_ones_image_back(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    succeed(harness, uuid, ask(harness, uuid), power_state=1)
+    other = {"id": "6d0c8a5e-0000-4000-8000-00000000000c"}
+    second = ask(harness, uuid, image=other)
+    harness.conductor.action_failed(CTX, **report(harness, uuid, second), reason="no", untouched=True)
+    row = harness.instance(uuid)
+    assert (row.image_ref, row.image) == (NEW, Image(id=NEW, name="new", disk_format="raw"))

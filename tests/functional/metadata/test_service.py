@@ -1,0 +1,226 @@
+"""minova-metadata over HTTP. Addresses of the loopback network stand for those of guests."""
+
+import hashlib
+import hmac
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from minova import conf as configuration
+from minova import errors
+from minova.api.listener.service import HttpService
+from minova.cmd import metadata as cmd
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.metadata import service
+from minova.metadata.recent import BURST
+from minova.objects.guest_metadata import LONGEST_PASSWORD, GuestMetadata
+from minova.objects.instance import Instance
+from tests.unit.virt.config_drive.test_contents import BASIC
+
+FRONT, BACK, STRANGER, BUSY = "127.0.0.5", "127.0.0.6", "127.0.0.7", "127.0.0.8"
+SECRET = "shared"
+
+
+class Conductor:
+    """Knows two guests of host hv1."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.away = False
+        self.guests = {FRONT: guest("front"), BACK: guest("back"), BUSY: guest("busy")}
+
+    def metadata_of_address(self, ctx: RequestContext, *, host: str, address: str) -> GuestMetadata:
+        self.asked.append(address)
+        if self.away:
+            raise errors.ServiceUnavailable("rabbit at 192.0.2.1 is away")
+        assert host == "hv1"
+        if address not in self.guests:
+            raise errors.NotFound(f"No instance of this host has the address {address}.")
+        return GuestMetadata(instance=self.guests[address], availability_zone="north")
+
+    def leave_password_of_address(self, ctx: RequestContext, *, host: str, address: str, password: str) -> None:
+        one = self.metadata_of_address(ctx, host=host, address=address).instance
+        if one.system_metadata:
+            raise errors.Conflict("There is a password already.")
+        self.guests[address] = msgspec.structs.replace(one, system_metadata={"password": password})
+
+    def metadata_of_instance(self, ctx: RequestContext, *, instance_uuid: str, project_id: str) -> GuestMetadata:
+        self.asked.append(instance_uuid)
+        found = next((one for one in self.guests.values() if one.uuid == instance_uuid), None)
+        if found is None or found.project_id != project_id:
+            raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
+        return GuestMetadata(instance=found)
+
+
+def guest(name: str) -> Instance:
+    return msgspec.structs.replace(BASIC, uuid=name, hostname=name)
+
+
+@pytest.fixture(scope="module")
+def conductor() -> Conductor:
+    return Conductor()
+
+
+@pytest.fixture(scope="module")
+def local(conductor: Conductor) -> Iterator[HttpService]:
+    conf = configuration.load([], "test", files=[])
+    conf.set_override("host", "hv1")
+    listening = socket.create_server(("127.0.0.1", 0))
+    with pytest.MonkeyPatch.context() as patch:
+        # Each request reads anew, but where a test says otherwise.
+        patch.setattr(service, "LOCAL_SECONDS", 0.0)
+        running = service.local(conf, cast(ConductorApi, conductor), listening)
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def proxy(conductor: Conductor) -> Iterator[HttpService]:
+    conf = configuration.load([], "test", files=[])
+    conf.set_override("metadata_listen_port", 0)
+    conf.set_override("metadata_proxy_shared_secret", SECRET, group="neutron")
+    running = service.for_proxy(conf, cast(ConductorApi, conductor))
+    running.start()
+    yield running
+    running.stop()
+
+
+def ask(
+    running: HttpService,
+    path: str,
+    source: str = FRONT,
+    method: str = "GET",
+    body: bytes | None = None,
+    headers: dict[str, str] | None = None,
+) -> tuple[int, bytes]:
+    client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30, source_address=(source, 0))
+    try:
+        client.request(method, path, body=body, headers=headers or {})
+        answer = client.getresponse()
+        return answer.status, answer.read()
+    finally:
+        client.close()
+
+
+def test_guest_reads_its_own_and_a_stranger_nothing(local: HttpService) -> None:
+    for source, name in ((FRONT, "front"), (BACK, "back")):
+        status, content = ask(local, "/openstack/latest/meta_data.json", source)
+        assert (status, json.loads(content)["hostname"]) == (200, f"{name}.novalocal")
+        assert json.loads(content)["availability_zone"] == "north"
+        assert ask(local, "/latest/meta-data/hostname", source) == (200, f"{name}.novalocal".encode())
+    assert ask(local, "/", STRANGER)[0] == 404
+    assert ask(local, "/openstack/latest/meta_data.json", STRANGER)[0] == 404
+
+
+def test_nothing_in_a_request_leads_to_another_guest(local: HttpService) -> None:
+    path = "/openstack/latest/meta_data.json"
+    for name in ("X-Forwarded-For", "Forwarded", "X-Instance-ID"):
+        assert ask(local, path, headers={name: BACK})[0] in (400, 403), name
+    for name in ("Host", "X-Real-IP", "X_Forwarded_For", "Client-IP", "X-Tenant-ID"):
+        status, content = ask(local, path, headers={name: BACK})
+        assert (status, json.loads(content)["uuid"]) == (200, "front"), name
+    # A whole URL in the place of the path.
+    status, content = ask(local, f"http://{BACK}{path}")
+    assert status == 404 or json.loads(content)["uuid"] == "front"
+
+
+def test_password_is_left_once(local: HttpService) -> None:
+    path = "/openstack/latest/password"
+    assert ask(local, path, BACK) == (200, b"")
+    assert ask(local, path, BACK, "POST", b"x" * (LONGEST_PASSWORD + 1))[0] == 400
+    assert ask(local, path, BACK, "POST", b"\xff")[0] == 400
+    assert ask(local, path, BACK, "POST", b"encrypted") == (200, b"")
+    assert ask(local, path, BACK) == (200, b"encrypted")
+    assert ask(local, path, BACK, "POST", b"another")[0] == 409
+    assert ask(local, path, STRANGER, "POST", b"another")[0] == 404
+    assert ask(local, path, FRONT) == (200, b"")
+
+
+def test_methods(local: HttpService) -> None:
+    assert ask(local, "/latest/meta-data/hostname", method="HEAD") == (200, b"")
+    for method in ("POST", "PUT", "DELETE"):
+        assert ask(local, "/latest/meta-data/hostname", method=method)[0] == 405
+        assert ask(local, "/latest/api/token", method=method)[0] == 404
+    assert ask(local, "/openstack/latest/password", method="PUT")[0] == 405
+
+
+def test_head_of_a_request_is_bounded(local: HttpService) -> None:
+    assert ask(local, "/" + "x" * (20 << 10))[0] == 431
+    assert ask(local, "/latest", headers={"X-Long": "x" * (20 << 10)})[0] == 431
+
+
+def test_large_body_is_not_read(local: HttpService) -> None:
+    client = socket.create_connection(("127.0.0.1", local.port), 30, (FRONT, 0))
+    with client:
+        client.sendall(b"POST /openstack/latest/password HTTP/1.1\r\nHost: h\r\nContent-Length: 10000000000\r\n\r\n")
+        client.sendall(b"x" * 4096)
+        assert client.recv(4096).startswith(b"HTTP/1.1 400 ")
+
+
+def test_one_address_has_so_many_connections(local: HttpService) -> None:
+    held = [socket.create_connection(("127.0.0.1", local.port), 30, (STRANGER, 0)) for _ in range(16)]
+    with socket.create_connection(("127.0.0.1", local.port), 30, (STRANGER, 0)) as beyond:
+        assert beyond.recv(1) == b""
+    assert ask(local, "/latest/meta-data/hostname")[0] == 200
+    for client in held:
+        client.close()
+
+
+def test_caller_that_asks_without_end_is_slowed_down(local: HttpService) -> None:
+    statuses = [ask(local, "/latest/meta-data/hostname", BUSY)[0] for _ in range(int(BURST) * 2)]
+    assert statuses[: int(BURST)] == [200] * int(BURST)
+    assert 429 in statuses
+    assert ask(local, "/latest/meta-data/hostname", FRONT)[0] == 200
+
+
+def test_conductor_that_is_away_is_no_news_for_guests(local: HttpService, conductor: Conductor) -> None:
+    conductor.away = True
+    try:
+        status, content = ask(local, "/latest/meta-data/hostname")
+    finally:
+        conductor.away = False
+    assert status == 503
+    assert b"192.0.2.1" not in content
+    assert ask(local, "/latest/meta-data/hostname")[0] == 200
+
+
+def test_guest_that_gets_an_address_reads_its_own_a_second_later(conductor: Conductor) -> None:
+    assert service.LOCAL_SECONDS <= 1.0
+
+
+def signed(uuid: str, project: str = "demo", secret: str = SECRET) -> dict[str, str]:
+    signature = hmac.new(secret.encode(), uuid.encode(), hashlib.sha256).hexdigest()
+    return {"X-Instance-ID": uuid, "X-Tenant-ID": project, "X-Instance-ID-Signature": signature}
+
+
+def test_proxy_reads_what_it_signs_and_answers_are_kept(proxy: HttpService, conductor: Conductor) -> None:
+    conductor.asked.clear()
+    for _ in range(3):
+        status, content = ask(proxy, "/openstack/latest/meta_data.json", headers=signed("front"))
+        assert (status, json.loads(content)["uuid"]) == (200, "front")
+    assert conductor.asked == ["front"]
+    assert ask(proxy, "/latest", headers=signed("front", "other"))[0] == 404
+    assert ask(proxy, "/latest", headers=signed("absent"))[0] == 404
+    assert ask(proxy, "/latest", headers=signed("front", secret="guess"))[0] == 403
+    assert ask(proxy, "/latest", headers=signed("front") | {"X-Instance-ID": "back"})[0] == 403
+    assert ask(proxy, "/latest")[0] == 400
+
+
+def test_proxy_without_a_secret_is_refused() -> None:
+    conf = configuration.load([], "test", files=[])
+    with pytest.raises(errors.InvalidConfiguration, match="metadata_proxy_shared_secret is not set"):
+        service.for_proxy(conf, cast(ConductorApi, None))
+
+
+def test_service_that_is_to_serve_nothing_says_so() -> None:
+    conf = configuration.load([], "test", files=[])
+    conf.set_override("metadata_service", False, group="networks")
+    with pytest.raises(errors.InvalidConfiguration, match="there is nothing to serve"):
+        cmd.compose(conf, cast(Any, None))

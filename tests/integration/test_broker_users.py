@@ -1,0 +1,98 @@
+"""Users of services at the broker while a cloud changes over to them, and when the broker is restarted."""
+
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from minova.context import service_context
+from minova.objects.flavor import Flavor
+from tests.cluster import Cluster, wait_for
+from tests.functional.test_cloud import People
+from tests.security.broker_cloud import HOSTS, Users, secure_cloud
+from tests.servers.authority import Authority
+from tests.servers.rabbitmq import SecureRabbitMQ
+
+pytestmark = pytest.mark.timeout(300)
+
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=0)
+WARNING = "[broker] per_host_users is off"
+
+
+def boot(cluster: Cluster) -> None:
+    """A server on each host is built, and deleted."""
+    people = People(cluster.url)
+    if not people.ask("GET", "/v2.1/flavors")["flavors"]:
+        cluster.conductor.create_flavor(service_context(), flavor=FLAVOR)
+    image = people.image()
+    paths = []
+    for host in HOSTS:
+        server = {"name": host, "flavorRef": FLAVOR.flavorid, "imageRef": image}
+        body = {"server": {**server, "availability_zone": f"nova:{host}"}}
+        paths.append(f"/v2.1/servers/{people.ask('POST', '/v2.1/servers', json=body)['server']['id']}")
+    is_active = lambda path: people.ask("GET", path)["server"]["status"] == "ACTIVE"  # noqa: E731
+    wait_for("both servers are active", lambda: all(map(is_active, paths)))
+    for path in paths:
+        people.ask("DELETE", path)
+    wait_for("all servers are gone", lambda: people.ask("GET", "/v2.1/servers")["servers"] == [])
+
+
+class Warnings(logging.Handler):
+    """What minova warns of. Not caplog, which `minova-manage`, run in this process, takes off the root logger."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def count(self, text: str) -> int:
+        return sum(text in each for each in self.texts)
+
+
+@pytest.fixture
+def warnings() -> Iterator[Warnings]:
+    handler, logger = Warnings(), logging.getLogger("minova")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+# The order of docs/operators/broker.md, step by step.
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {("api", "controller")},
+        {("api", "controller"), ("conductor", "controller")},
+        {("api", "controller"), ("conductor", "controller"), ("scheduler", "scheduler0"), ("compute", "victim")},
+    ],
+    ids=["api", "conductor", "one-compute"],
+)
+def test_services_with_and_without_users_work_together(
+    secure_rabbitmq: SecureRabbitMQ, tmp_path: Path, warnings: Warnings, changed: set[tuple[str, str]]
+) -> None:
+    """Each conductor warns once, and no other service does."""
+    old = secure_rabbitmq.fresh_url()
+    users = Users(secure_rabbitmq, tmp_path, old.rpartition("/")[2])
+    url: Callable[[str, str], str] = lambda *key: users.url(*key) if key in changed else old  # noqa: E731
+    with Cluster(tmp_path, HOSTS, transport_url=url) as cluster:
+        boot(cluster)
+    assert (warnings.count(WARNING), warnings.count("Refused")) == (1, 0)
+
+
+# The driver leaves a socket of a broken connection to the garbage collector, which complains in whichever test it runs.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_cloud_with_users_survives_a_restart_of_the_broker(
+    authority: Authority, tmp_path: Path, warnings: Warnings
+) -> None:
+    """Its exchanges and queues are gone, and computes may not make exchanges: they wait for those who may."""
+    with SecureRabbitMQ(authority) as broker, secure_cloud(broker, tmp_path, report_interval=1) as (cluster, _):
+        boot(cluster)
+        broker.kill()
+        broker.start()
+        boot(cluster)
+    assert (warnings.count(WARNING), warnings.count("Refused")) == (0, 0)
+    gc.collect()

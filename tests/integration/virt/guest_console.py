@@ -1,0 +1,36 @@
+"""A guest's serial console, typed into: what its shell answers is in the console log."""
+
+import re
+from collections.abc import Callable
+
+import libvirt
+
+from tests.cluster import wait_for
+
+
+class GuestConsole:
+    """`log` reads all that the guest has printed."""
+
+    def __init__(self, uri: str, instance_uuid: str, log: Callable[[], str]) -> None:
+        self._uri = uri
+        self._uuid = instance_uuid
+        self._log = log
+        self._asked = 0
+
+    def ask(self, command: str) -> str:
+        """What the command prints, one line."""
+        self._asked += 1
+        # What is typed is echoed, too, and has quotes in it.
+        typed = f"echo ANSW'ER-{self._asked}='$({command})'=END'"
+        answer = re.compile(rf"^ANSWER-{self._asked}=(.*?)=END", re.MULTILINE)
+        connection = libvirt.open(self._uri)
+        try:
+            stream = connection.newStream()
+            connection.lookupByUUIDString(self._uuid).openConsole(None, stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
+            stream.send(f"\n{typed}\n".encode())
+            # libvirt drops what it has not written when the stream ends.
+            found: list[str] = wait_for(f"an answer to {command}", lambda: answer.findall(self._log()), 60)
+            stream.abort()
+        finally:
+            connection.close()
+        return found[0].strip()

@@ -1,0 +1,179 @@
+"""What images and flavors choose of a guest's hardware and disks, seen from inside of real guests."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+import msgspec
+import pytest
+
+from minova.objects.flavor import Flavor
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.local_disks import LocalDisk, to_metadata
+from minova.virt.driver import Driver
+from tests.cluster import wait_for
+from tests.integration.virt.guest_console import GuestConsole
+from tests.integration.virt.test_guest import instance, load, remove_all
+from tests.servers.libvirtd import Libvirtd
+
+pytestmark = pytest.mark.timeout(600)
+FLAVOR = Flavor(
+    flavorid="1",
+    name="nano",
+    vcpus=1,
+    memory_mb=160,
+    root_gb=1,
+    ephemeral_gb=1,
+    swap=32,
+    extra_specs={"hw_rng:rate_bytes": "4096", "quota:disk_write_bytes_sec": "8388608", "hw:watchdog_action": "reset"},
+)
+PROPERTIES = {
+    "hw_disk_bus": "scsi",
+    "hw_scsi_model": "virtio-scsi",
+    "hw_rng_model": "virtio",
+    "hw_qemu_guest_agent": "yes",
+    "hw_video_model": "cirrus",
+}
+DIVISION = (
+    LocalDisk(size_mb=64, guest_format="ext2"),
+    LocalDisk(size_mb=128, bus="virtio"),
+    LocalDisk(size_mb=16, guest_format="swap"),
+)
+# Registers of an i6300esb: unlock, both stages 100 ms, reload, enable. The kernel of the guest has no driver of it.
+BITE = r"""d=$(dirname $(grep -l 0x25ab /sys/bus/pci/devices/*/device)); echo 1 >$d/enable; b=$(head -n 1 $d/resource | cut -d" " -f1);
+u() { devmem $((b + 12)) 16 0x80; devmem $((b + 12)) 16 0x86; }; u; devmem $((b)) 32 100; u; devmem $((b + 4)) 32 100;
+u; devmem $((b + 12)) 16 0x100; printf "\\002" | dd of=$d/config bs=1 seek=104 conv=notrunc 2>/dev/null; echo bitten""".replace(
+    "\n", " "
+)
+
+
+class Guest:
+    def __init__(self, driver: Driver, libvirtd: Libvirtd, folder: Path, one: Instance) -> None:
+        self.driver, self.libvirtd, self.instance, self.folder = driver, libvirtd, one, folder / "instances" / one.uuid
+        self._console = GuestConsole(libvirtd.uri, one.uuid, self.log)
+
+    def log(self) -> str:
+        file = self.folder / "console.log"
+        return file.read_text(errors="replace").replace("\r", "") if file.exists() else ""
+
+    def ready(self, boots: int) -> None:
+        wait_for(f"boot {boots}", lambda: self.log().count("MINOVA-GUEST READY") == boots, 240)
+
+    def ask(self, command: str) -> str:
+        return self._console.ask(command)
+
+    def xml(self) -> ET.Element:
+        connection = libvirt.open(self.libvirtd.uri)
+        try:
+            return ET.fromstring(connection.lookupByUUIDString(self.instance.uuid).XMLDesc(0))
+        finally:
+            connection.close()
+
+
+@contextmanager
+def guest(
+    folder: Path,
+    libvirtd: Libvirtd,
+    file: Path,
+    properties: dict[str, str],
+    flavor: Flavor,
+    *,
+    run: bool = True,
+    **more: Any,
+) -> Iterator[Guest]:
+    driver = load(folder, libvirtd.uri, **more)
+    image = Image(id="i", disk_format="qcow2", properties=properties)
+    one = msgspec.structs.replace(instance(), image=image, flavor=flavor, system_metadata=to_metadata(DIVISION))
+    try:
+        driver.prepare(one, driver.available_nodes()[0], 1, file)
+        if run:
+            driver.power_on(one)
+        yield Guest(driver, libvirtd, folder, one)
+    finally:
+        remove_all(driver)
+        driver.close()
+
+
+def test_disks_and_devices_from_inside(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+    with guest(tmp_path, libvirtd, guest_image, PROPERTIES, FLAVOR, images_type="raw") as vm:
+        vm.ready(1)
+        # By the bus of the image, and one disk by its own; in sectors. A kernel names disks of one bus as it finds them.
+        sizes = vm.ask("cat /sys/block/sd?/size /sys/block/vd?/size | tr '\\n' ' '").split()
+        assert sorted(map(int, sizes[:3])) == [16 << 11, 64 << 11, 1 << 21]
+        assert sizes[3:] == [str(128 << 11)]
+        assert vm.ask("findfs LABEL=ephemeral0").startswith("/dev/sd")
+        assert vm.ask("findfs LABEL=ephemeral1") == "/dev/vda"
+        written = "mount -t ext4 /dev/vda /disk && echo kept >/disk/file && umount /disk && echo written"
+        assert vm.ask(written) == "written"
+        swap = vm.ask("grep -l '^32768$' /sys/block/sd?/size | cut -d/ -f4")
+        assert vm.ask(f"swapon /dev/{swap} && awk '/sd/ {{print $3}}' /proc/swaps") == str(16 * 1024 - 4)
+        assert vm.ask("cat /sys/class/misc/hw_random/rng_current") == "virtio_rng.0"
+        assert vm.ask("dd if=/dev/hwrng bs=16 count=1 2>/dev/null | wc -c") == "16"
+        assert vm.ask("cat /sys/class/virtio-ports/*/name") == "org.qemu.guest_agent.0"
+        assert vm.ask("cat /sys/bus/pci/devices/*/class | grep -c 0x0300") == "1"
+        tuning = vm.xml().findall("devices/disk/iotune/write_bytes_sec")
+        assert [limit.text for limit in tuning] == ["8388608"] * 4
+        names = ["console.log", "disk", "disk.eph0", "disk.eph1", "disk.swap", "owner.json"]
+        assert sorted(path.name for path in vm.folder.iterdir()) == names
+
+        # Nothing feeds it: it resets the guest, whose disks stay.
+        assert vm.ask(BITE) == "bitten"
+        vm.ready(2)
+        assert vm.ask("mount -t ext4 /dev/vda /disk && cat /disk/file; umount /disk") == "kept"
+        vm.driver.hard_reboot(vm.instance)
+        assert len(vm.xml().findall("devices/disk")) == 4
+        assert sorted(path.name for path in vm.folder.iterdir()) == names
+    assert not vm.folder.exists()
+
+
+def variables(libvirtd: Libvirtd) -> list[str]:
+    """The files in which firmware keeps the variables of guests."""
+    return [path.name for path in (libvirtd.directory / "lib").rglob("*_VARS.fd")]
+
+
+def test_guest_boots_by_uefi_and_its_variables_go_with_it(
+    tmp_path: Path, libvirtd: Libvirtd, guest_image: Path
+) -> None:
+    small = msgspec.structs.replace(FLAVOR, memory_mb=256, extra_specs={})
+    with guest(tmp_path, libvirtd, guest_image, {"hw_firmware_type": "uefi"}, small) as vm:
+        vm.ready(1)
+        assert vm.ask("[ -d /sys/firmware/efi ] && echo uefi") == "uefi"
+        assert variables(libvirtd) == [f"instance-{vm.instance.uuid}_VARS.fd"]
+    assert variables(libvirtd) == []
+
+
+def test_guest_starts_with_the_firmware_of_secure_boot(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+    properties = {"hw_firmware_type": "uefi", "os_secure_boot": "required"}
+    small = msgspec.structs.replace(FLAVOR, extra_specs={})
+    with guest(tmp_path, libvirtd, guest_image, properties, small) as vm:
+        loader = vm.xml().find("os/loader")
+        assert loader is not None
+        assert (loader.get("secure"), ".ms." in (loader.text or "")) == ("yes", True)
+    assert variables(libvirtd) == []
+
+
+def test_libvirt_takes_every_limit(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+    limits = {
+        "quota:cpu_shares": "512",
+        "quota:cpu_period": "20000",
+        "quota:cpu_quota": "10000",
+        "quota:disk_total_iops_sec": "100",
+        "quota:disk_total_iops_sec_max": "200",
+        "quota:disk_size_iops_sec": "4096",
+        "hw_video:ram_max_mb": "16",
+    }
+    properties = {"hw_boot_menu": "yes", "hw_video_model": "vga", "hw_video_ram": "16"}
+    limited = msgspec.structs.replace(FLAVOR, extra_specs=limits)
+    # It is not started: the control groups of the machine are hidden from the tests' libvirtd.
+    with guest(tmp_path, libvirtd, guest_image, properties, limited, run=False) as vm:
+        domain = vm.xml()
+        tuning = {child.tag: child.text for child in domain.findall("cputune/*")}
+        assert tuning == {"shares": "512", "period": "20000", "quota": "10000"}
+        assert domain.findtext("devices/disk/iotune/total_iops_sec_max") == "200"
+        model = domain.find("devices/video/model")
+        assert model is not None
+        assert (model.get("type"), model.get("vram")) == ("vga", "16384")

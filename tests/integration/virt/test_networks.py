@@ -1,0 +1,287 @@
+"""Guests on a local network, by the libvirt driver on real QEMU, with libvirt's own dnsmasq and bridge."""
+
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+import msgspec
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from minova.errors import HardwareNotOffered
+from minova.objects.instance import Instance
+from minova.objects.vif import Vif, VifAddress, VifSubnet, bridge_name, network_name, tap_name
+from minova.virt.driver import Driver
+from minova.virt.libvirt.networking import metadata_address
+from minova.virt.libvirt.networking.repair import Repair
+from tests.cluster import wait_for
+from tests.integration.virt.guest_console import GuestConsole
+from tests.integration.virt.test_guest import instance, load, remove_all
+from tests.servers.libvirtd import Libvirtd
+
+NETWORK = "7d1f0c52-0000-4000-8000-000000000001"
+SUBNET = VifSubnet(id="s", cidr="10.77.1.0/24", gateway_ip="10.77.1.1")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Libvirtd]:
+    """In a network namespace of its own."""
+    with Libvirtd(networks=True) as started:
+        yield started
+
+
+@pytest.fixture
+def driver(tmp_path: Path, server: Libvirtd) -> Iterator[Driver]:
+    driver = load(tmp_path, server.uri)
+    yield driver
+    remove_all(driver)
+    driver.close()
+
+
+def vif(number: int, **more: Any) -> Vif:
+    return Vif(
+        port_id=str(uuid.uuid4()),
+        mac_address=f"fa:16:3e:00:00:{number:02x}",
+        network_id=NETWORK,
+        mtu=1400,
+        addresses=(VifAddress(subnet_id="s", ip_address=f"10.77.1.{number}"),),
+        subnets=(SUBNET,),
+        **more,
+    )
+
+
+def guest(number: int, name: str) -> Instance:
+    return instance(display_name=name, hostname=name, network_info=(vif(number),))
+
+
+def networks(server: Libvirtd) -> dict[str, list[tuple[str | None, ...]]]:
+    """The entries of hosts of each network: MAC address, address, name. The one of the metadata service goes with the last one."""
+    connection = libvirt.open(server.uri)
+    try:
+        found: dict[str, list[tuple[str | None, ...]]] = {
+            one.name(): [
+                (host.get("mac"), host.get("ip"), host.get("name"))
+                for host in ET.fromstring(one.XMLDesc()).findall("ip/dhcp/host")
+            ]
+            for one in connection.listAllNetworks()
+            if one.isActive()
+        }
+        if len(found) > 1:
+            found.pop(metadata_address.NETWORK, None)
+        return found
+    finally:
+        connection.close()
+
+
+def on_host(server: Libvirtd, *command: str) -> str:
+    """What a command prints in the namespace of the host."""
+    pid = (server.directory / "server.pid").read_text().strip()
+    done = subprocess.run(["nsenter", "-t", pid, "-n", *command], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def boot(driver: Driver, server: Libvirtd, image: Path, one: Instance) -> GuestConsole:
+    driver.prepare(one, driver.available_nodes()[0], 1, image)
+    driver.power_on(one)
+    return GuestConsole(server.uri, one.uuid, lambda: driver.console_output(one.uuid, None))
+
+
+def is_ready(driver: Driver, one: Instance) -> bool:
+    return "MINOVA-GUEST READY" in driver.console_output(one.uuid, None)
+
+
+def refuses_on_host(server: Libvirtd, address: str) -> bool:
+    """Whether nothing listens at port 53 of it."""
+    return f"{address}:53" not in on_host(server, "ss", "-lnt")
+
+
+def ports_on_host(server: Libvirtd, bridge: str) -> list[str]:
+    lines = on_host(server, "ip", "-o", "link", "show", "type", "tun").splitlines()
+    return [line.split(": ")[1].partition("@")[0] for line in lines if f"master {bridge} " in line]
+
+
+def dnsmasq_of(network_id: str) -> list[int]:
+    """Those that have no parent of the same name: libvirt's script for leases runs as a child of it."""
+    found = [
+        process
+        for process in psutil.process_iter(["cmdline", "ppid"])
+        if any(f"{network_name(network_id)}.conf" in word for word in process.info["cmdline"] or ())
+    ]
+    pids = {process.pid for process in found}
+    return [process.pid for process in found if process.info["ppid"] not in pids]
+
+
+def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
+    driver: Driver, server: Libvirtd, guest_image: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    front, back = guest(15, "front"), guest(16, "back")
+    consoles = {one.uuid: boot(driver, server, guest_image, one) for one in (front, back)}
+    for one, address in ((front, "10.77.1.15/24"), (back, "10.77.1.16/24")):
+        wait_for("READY", partial(is_ready, driver, one), 90)
+        assert f"MINOVA-GUEST DHCP eth0 {address}" in driver.console_output(one.uuid, None)
+    entries = [("fa:16:3e:00:00:0f", "10.77.1.15", "front"), ("fa:16:3e:00:00:10", "10.77.1.16", "back")]
+    assert networks(server) == {network_name(NETWORK): entries}
+    inside = consoles[front.uuid]
+    assert inside.ask("ping -c 1 -w 20 10.77.1.16 >/dev/null && echo yes") == "yes"
+    assert inside.ask("ping -c 1 -w 20 10.77.1.1 >/dev/null && echo yes") == "yes"
+    assert inside.ask("cat /sys/class/net/eth0/address /sys/class/net/eth0/mtu | tr '\\n' ' '") == (
+        "fa:16:3e:00:00:0f 1400"
+    )
+    assert inside.ask("nslookup back 10.77.1.1 | grep -c 10.77.1.16") == "1"
+    # The host translates: packets of the guests leave with an address of its own.
+    assert f"-s {SUBNET.cidr} ! -d {SUBNET.cidr} -p tcp -j MASQUERADE" in on_host(server, "iptables", "-t", "nat", "-S")
+    assert f"tap{front.network_info[0].port_id[:11]}" in on_host(server, "ls", "/proc/sys/net/ipv4/conf")
+
+    # What is lost while guests run comes back with the next audit.
+    local = driver._networks  # type: ignore[attr-defined]
+    local.lost = Repair(partial(refuses_on_host, server), partial(ports_on_host, server))
+    vifs = {
+        one.uuid: tuple(msgspec.structs.replace(each, hostname=one.hostname) for each in one.network_info)
+        for one in (front, back)
+    }
+
+    def audit() -> None:
+        driver._next_repair = 0.0  # type: ignore[attr-defined]
+        driver.refresh_interfaces(vifs)
+
+    ping, name = "ping -c 1 -w 20 10.77.1.16 >/dev/null && echo yes", "nslookup back 10.77.1.1 | grep -c 10.77.1.16"
+    renew = "udhcpc -n -q -t 10 -T 2 -i eth0 -s /dhcp-event >/dev/null 2>&1 && echo yes"
+    audit()
+    assert "is lost" not in caplog.text
+    assert "again" not in caplog.text
+    (dnsmasq,) = dnsmasq_of(NETWORK)
+    os.kill(dnsmasq, signal.SIGKILL)
+    wait_for("dnsmasq to end", lambda: refuses_on_host(server, "10.77.1.1"))
+    audit()
+    assert f"dnsmasq of network {network_name(NETWORK)} has ended: it is started again" in caplog.text
+    # A name is known with its lease, which guests renew.
+    assert consoles[back.uuid].ask(renew) == "yes"
+    assert inside.ask(name) == "1"
+    for step in ("destroy", "undefine"):
+        connection = libvirt.open(server.uri)
+        network = connection.networkLookupByName(network_name(NETWORK))
+        network.destroy()
+        if step == "undefine":
+            network.undefine()
+        connection.close()
+        caplog.clear()
+        audit()
+        assert f"Network {network_name(NETWORK)} is lost, and guests are on it: it is made again" in caplog.text
+        assert f"{tap_name(front.network_info[0].port_id)} of instance {front.uuid} is not on its bridge" in caplog.text
+        assert networks(server) == {network_name(NETWORK): entries}
+        assert inside.ask(ping) == "yes"
+        assert consoles[back.uuid].ask(renew) == "yes"
+    assert "mntransit" not in on_host(server, "ls", "/proc/sys/net/ipv4/conf")
+    caplog.clear()
+    audit()
+    assert "again" not in caplog.text
+
+    # What is lost comes back with the next start: the whole network, as after a reboot of the host.
+    driver.power_off(back.uuid)
+    driver.destroy(front.uuid)
+    assert networks(server) == {network_name(NETWORK): entries[1:]}
+    connection = libvirt.open(server.uri)
+    connection.networkLookupByName(network_name(NETWORK)).destroy()
+    connection.close()
+    driver.power_on(back)
+    assert networks(server) == {network_name(NETWORK): entries[1:]}
+
+    driver.destroy(back.uuid)
+    assert networks(server) == {}
+    assert bridge_name(NETWORK) not in on_host(server, "ls", "/proc/sys/net/ipv4/conf")
+
+
+def test_networks_are_kept_while_a_guest_is_on_them(driver: Driver, server: Libvirtd, guest_image: Path) -> None:
+    """Without a boot: two of the same name, one whose address changes, and one on a network without DHCP."""
+    (node,) = driver.available_nodes()
+    one, twin = guest(15, "front"), guest(16, "front")
+    other = Vif(port_id=str(uuid.uuid4()), mac_address="fa:16:3e:00:01:01", network_id=str(uuid.uuid4()))
+    both = instance(hostname="both", network_info=(vif(17), other))
+    for each in (one, twin, both):
+        driver.prepare(each, node, 1, guest_image)
+    entries = [
+        ("fa:16:3e:00:00:0f", "10.77.1.15", "front"),
+        ("fa:16:3e:00:00:10", "10.77.1.16", None),
+        ("fa:16:3e:00:00:11", "10.77.1.17", "both"),
+    ]
+    assert networks(server) == {network_name(NETWORK): entries, network_name(other.network_id): []}
+    driver.prepare(one, node, 2, guest_image)
+    assert sorted(networks(server)[network_name(NETWORK)], key=str) == sorted(entries, key=str)
+    driver.destroy(both.uuid)
+    assert network_name(other.network_id) not in networks(server)
+    driver.destroy(one.uuid)
+    driver.destroy(twin.uuid)
+    assert networks(server) == {}
+
+
+def test_networks_go_with_their_last_guests(driver: Driver, server: Libvirtd, guest_image: Path) -> None:
+    """Also when two go at the same time, and when a guest has two interfaces on its network."""
+    (node,) = driver.available_nodes()
+    twice = instance(hostname="twice", network_info=(vif(15), vif(16)))
+    driver.prepare(twice, node, 1, guest_image)
+    driver.destroy(twice.uuid)
+    assert networks(server) == {}
+    for _ in range(3):
+        pair = [guest(15, "front"), guest(16, "back")]
+        for each in pair:
+            driver.prepare(each, node, 1, guest_image)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda each: driver.destroy(each.uuid), pair))
+        assert networks(server) == {}
+
+
+def test_network_is_not_remade_under_its_guests(
+    driver: Driver, server: Libvirtd, guest_image: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without DHCP there are no entries of hosts; the range is changed while a guest is there."""
+    (node,) = driver.available_nodes()
+    static = VifSubnet(id="s", cidr="10.77.1.0/24", gateway_ip="10.77.1.1", enable_dhcp=False)
+    first = instance(network_info=(msgspec.structs.replace(vif(15), subnets=(static,)),))
+    driver.prepare(first, node, 1, guest_image)
+    index = partial(on_host, server, "ip", "-o", "link", "show", bridge_name(NETWORK))
+    made = index().partition(":")[0]
+    wider = (static, VifSubnet(id="t", cidr="10.77.2.0/24", gateway_ip="10.77.2.1"))
+    address = (VifAddress(subnet_id="t", ip_address="10.77.2.9"),)
+    second = instance(network_info=(msgspec.structs.replace(vif(16), subnets=wider, addresses=address),))
+    with caplog.at_level("WARNING"):
+        driver.prepare(second, node, 1, guest_image)
+    assert index().partition(":")[0] == made
+    assert "the change takes effect here when no guest is left on it" in caplog.text
+    assert networks(server) == {network_name(NETWORK): []}
+    # With the last other guest gone it is made as it is wanted now.
+    driver.destroy(first.uuid)
+    driver.prepare(second, node, 2, guest_image)
+    assert index().partition(":")[0] != made
+    assert networks(server) == {network_name(NETWORK): [("fa:16:3e:00:00:10", "10.77.2.9", None)]}
+
+
+def test_host_makes_no_network_in_its_own_routes(tmp_path: Path, server: Libvirtd, guest_image: Path) -> None:
+    """The routes are those of the process: this machine's, whose loopback is a route, too."""
+    driver = load(tmp_path, server.uri)
+    own = VifSubnet(id="s", cidr="127.0.0.0/24", gateway_ip="127.0.0.7")
+    one = instance(network_info=(msgspec.structs.replace(vif(15), subnets=(own,)),))
+    with pytest.raises(HardwareNotOffered, match=r"127\.0\.0\.0/24 overlaps the address 127\.0\.0\.1"):
+        driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
+    driver.destroy(one.uuid)
+    assert networks(server) == {}
+    driver.close()
+
+
+def test_host_without_the_bridge_refuses_and_another_one_may_have_it(
+    driver: Driver, server: Libvirtd, guest_image: Path
+) -> None:
+    (node,) = driver.available_nodes()
+    tagged = vif(15, network_type="vlan", physical_network="dc1", segmentation_id=7)
+    one = instance(network_info=(tagged,))
+    with pytest.raises(HardwareNotOffered, match=r"no bridge for dc1\.7 in \[networks\] bridge_mappings"):
+        driver.prepare(one, node, 1, guest_image)
+    assert driver.power_state(one.uuid) is None

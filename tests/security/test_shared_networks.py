@@ -1,0 +1,38 @@
+"""What the project of a shared network may do to other projects' ports on it."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.functional.api.conftest import Cloud
+from tests.security.identities import login, with_users
+
+ROOT = "/network/v2.0"
+
+
+def ask(cloud: Cloud, user: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    return cloud.ask(method, f"{ROOT}/{path}", body, headers=login(user))
+
+
+def test_owner_of_a_network_deletes_the_ports_of_others_and_does_not_change_them(tmp_path: Path) -> None:
+    cloud = with_users(tmp_path)
+    try:
+        network = ask(cloud, "alice", "POST", "networks", {"network": {}})[1]["network"]["id"]
+        assert ask(cloud, "admin", "PUT", f"networks/{network}", {"network": {"shared": True}})[0] == 200
+        made = ask(cloud, "bob", "POST", "ports", {"port": {"network_id": network}})[1]["port"]
+        path = f"ports/{made['id']}"
+        every: tuple[dict[str, Any], ...] = (
+            {"port_security_enabled": False, "security_groups": []},
+            {"allowed_address_pairs": [{"ip_address": "0.0.0.0/0"}]},
+            {"security_groups": []},
+            {"admin_state_up": False},
+            {"device_id": "other"},
+            {"name": "other"},
+        )
+        for changes in every:
+            assert ask(cloud, "alice", "PUT", path, {"port": changes})[0] == 403, changes
+        assert ask(cloud, "alice", "GET", path)[1]["port"] == made
+        assert ask(cloud, "bob", "PUT", path, {"port": {"name": "own"}})[0] == 200
+        assert ask(cloud, "admin", "PUT", path, {"port": {"name": "any"}})[0] == 200
+        assert ask(cloud, "alice", "DELETE", path)[0] == 204
+    finally:
+        cloud.close()

@@ -1,0 +1,27 @@
+"""What a user has given and no config drive can hold."""
+
+from pathlib import Path
+
+import pytest
+
+from minova import conf as configuration
+from minova.errors import GuestDataUnacceptable
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.virt.config_drive.builder import ConfigDrives
+from minova.virt.config_drive.file_systems import VFAT, VFAT_ROOM, write
+from minova.virt.driver import NO_DATA
+
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=1)
+
+
+def test_user_data_that_is_no_base64_is_the_requests_own_fault(tmp_path: Path) -> None:
+    drives = ConfigDrives(configuration.load([], "test", files=[]))
+    instance = Instance(uuid="i", display_name="vm", flavor=FLAVOR, user_data="a")
+    with pytest.raises(GuestDataUnacceptable, match="Config drive of instance i"):
+        drives.write(tmp_path / "drive", instance, NO_DATA)
+
+
+def test_more_files_than_a_vfat_drive_holds_are_the_requests_own_fault(tmp_path: Path) -> None:
+    with pytest.raises(GuestDataUnacceptable, match="vfat config drive holds"):
+        write(tmp_path / "drive", VFAT, {"a": bytes(VFAT_ROOM), "b": b"x"})

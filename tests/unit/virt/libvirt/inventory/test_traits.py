@@ -1,0 +1,48 @@
+from minova.objects.numa import NUMACell, NUMATopology
+from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
+from minova.virt.libvirt.inventory.traits import ALWAYS, offer_traits, traits_of
+
+SMT = NUMATopology((NUMACell(id=0, memory=1, siblings=(frozenset({0, 1}),)),))
+
+
+def test_features_have_standard_names_or_none() -> None:
+    found = set(traits_of("x86_64", ["vmx", "avx512-vnni", "sse4.2", "nonsense"], None)) - set(ALWAYS)
+    assert found == {
+        "HW_ARCH_X86_64",
+        "HW_CPU_X86_VMX",
+        "HW_CPU_X86_INTEL_VMX",
+        "HW_CPU_X86_AVX512VNNI",
+        "HW_CPU_X86_SSE42",
+    }
+
+
+def test_a_machine_with_two_threads_on_a_core_says_so() -> None:
+    assert "HW_CPU_HYPERTHREADING" in traits_of("aarch64", [], SMT)
+    assert "HW_CPU_HYPERTHREADING" not in traits_of("aarch64", [], None)
+
+
+def test_an_architecture_that_nobody_named_is_left_out() -> None:
+    assert set(traits_of("vax", [], None)) == set(ALWAYS)
+
+
+def test_what_guests_may_have_on_a_host() -> None:
+    offer = GuestOffer(
+        disk_buses=frozenset({"virtio", "sata"}), video_models=frozenset({"vga", "ramfb"}), uefi=True, secure_boot=True
+    )
+    models = ("E1000", "E1000E", "NE2K_PCI", "PCNET", "RTL8139", "VIRTIO", "VMXNET3")
+    assert set(offer_traits("x86_64", offer, 7_002_000)) == {
+        "COMPUTE_STORAGE_BUS_VIRTIO",
+        "COMPUTE_STORAGE_BUS_SATA",
+        "COMPUTE_GRAPHICS_MODEL_VGA",
+        "COMPUTE_FIRMWARE_BIOS",
+        "COMPUTE_FIRMWARE_UEFI",
+        "COMPUTE_SECURITY_UEFI_SECURE_BOOT",
+        *(f"COMPUTE_NET_VIF_MODEL_{model}" for model in models),
+    }
+
+
+def test_newer_qemu_has_igb_and_a_host_without_firmware_no_uefi() -> None:
+    traits = offer_traits("aarch64", GuestOffer(), 8_000_000)
+    assert "COMPUTE_NET_VIF_MODEL_IGB" in traits
+    assert not [name for name in traits if "FIRMWARE" in name or "SECURITY" in name]
+    assert "COMPUTE_STORAGE_BUS_IDE" in traits

@@ -1,0 +1,98 @@
+"""The network filters of a host, over a connection that notes them."""
+
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+import msgspec
+import pytest
+
+from minova.objects.vif import Vif
+from minova.virt.libvirt.networking.filters import PortFilters
+from minova.virt.libvirt.xml.filter_xml import filter_xml
+
+
+class Connection:
+    """libvirt refuses the filters whose XML has one of `refused`."""
+
+    def __init__(self, *refused: str) -> None:
+        self.refused, self.alive = refused, True
+        self.defined: list[str] = []
+        self.swept = False
+
+    def isAlive(self) -> bool:  # noqa: N802  - libvirt's name
+        return self.alive
+
+    def nwfilterDefineXML(self, xml: str) -> None:  # noqa: N802  - libvirt's name
+        if any(each in xml for each in self.refused):
+            raise libvirt.libvirtError("too large")
+        self.defined.append(xml)
+
+    def networkLookupByName(self, name: str) -> Any:  # noqa: N802  - libvirt's name
+        """As on a host without a metadata service."""
+        error = libvirt.libvirtError("no such network")
+        error.err = (libvirt.VIR_ERR_NO_NETWORK, *[None] * 8)
+        raise error
+
+    def listAllNWFilters(self) -> list[object]:  # noqa: N802  - libvirt's name
+        self.swept = True
+        return []
+
+
+def vif(port_id: str) -> Vif:
+    return Vif(port_id=port_id, mac_address="fa:16:3e:00:00:01", network_id="n", network_type="flat")
+
+
+class Host(Connection):
+    """Keeps filters, as libvirt does."""
+
+    def listAllNWFilters(self) -> list[Any]:  # noqa: N802  - libvirt's name
+        return [SimpleNamespace(name=lambda xml=xml: named(xml), XMLDesc=lambda xml=xml: xml) for xml in self.defined]
+
+
+def named(xml: str) -> str:
+    return str(ET.fromstring(xml).get("name"))
+
+
+VIFS = {uuid: (vif(f"port-of-{uuid}"),) for uuid in ("one", "two", "three", "foreign")}
+
+
+def test_filter_that_libvirt_refuses_does_not_hold_up_those_of_other_instances() -> None:
+    connection = Connection("port-of-one")
+    refused = PortFilters(lambda: ()).refresh(connection, VIFS, lambda uuid: uuid != "foreign")
+    assert list(refused) == ["one"]
+    assert [next(uuid for uuid in VIFS if f"port-of-{uuid}" in xml) for xml in connection.defined] == ["two", "three"]
+    assert connection.swept
+
+
+def test_connection_that_is_lost_ends_it() -> None:
+    connection = Connection("port-of-one")
+    connection.alive = False
+    with pytest.raises(libvirt.libvirtError):
+        PortFilters(lambda: ()).refresh(connection, VIFS, lambda _: True)
+    assert connection.defined == []
+
+
+def test_address_that_the_host_gets_is_closed_to_guests_that_are_there() -> None:
+    """That of a network which is made with another guest; a guest on another kind of network is none of its guests."""
+    addresses, host = ["10.1.0.1"], Host()
+    filters = PortFilters(lambda: addresses)
+    old = msgspec.structs.replace(vif("old"), network_type="local")
+    filters.define(host, [old, vif("flat")])
+    addresses.append("10.2.0.1")
+    before = len(host.defined)
+    filters.define(host, [msgspec.structs.replace(vif("new"), network_type="local")])
+    new, changed = host.defined[before:]
+    assert [named(xml).rsplit("-", 1)[1] for xml in (new, changed)] == ["new", "old"]
+    closed = ET.fromstring(changed).findall("rule[@action='drop']/all[@dstipaddr='10.2.0.1']")
+    assert len(closed) == 1
+    # It is what a refresh makes of it, so nothing changes then.
+    assert rows(changed) == rows(filter_xml(old, addresses))
+
+
+def rows(xml: str) -> list[tuple[str, ...]]:
+    rules = ET.fromstring(xml).findall("rule")
+    return sorted(
+        (*(f"{each}" for each in rule.items()), rule[0].tag, *(f"{each}" for each in rule[0].items())) for rule in rules
+    )

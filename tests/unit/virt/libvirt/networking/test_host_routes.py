@@ -1,0 +1,71 @@
+"""Which addresses a host has routes to."""
+
+import ipaddress
+from pathlib import Path
+
+import pytest
+
+from minova.virt.libvirt.networking import host_routes
+from minova.virt.libvirt.networking.host_routes import (
+    Route,
+    addresses_in,
+    addresses_of_host,
+    overlapping,
+    routes_in,
+    routes_of_host,
+)
+
+TABLE = """\
+Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
+eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+mn7d1f0c520000\t00014D0A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+mnt\t00004D0A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
+"""
+
+
+TRIE = """\
+     |-- 10.77.1.1
+        /32 host LOCAL
+     |-- 192.0.2.2
+        /32 host LOCAL
+     |-- 192.0.2.255
+        /32 link BROADCAST
+"""
+
+
+def test_routes_are_read_without_the_default() -> None:
+    assert list(routes_in(TABLE.splitlines())) == [
+        Route(destination="192.0.2.0/24", interface="eth0"),
+        Route(destination="10.77.1.0/24", interface="mn7d1f0c520000"),
+        Route(destination="10.77.0.0/16", interface="mnt"),
+    ]
+
+
+def test_addresses_are_read_without_those_of_local_networks() -> None:
+    assert addresses_in(TRIE, [ipaddress.ip_network("10.77.1.0/24")]) == ["192.0.2.2"]
+
+
+def test_host_is_reached_by_broadcast_to_its_networks_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "fib_trie").write_text(TRIE)
+    monkeypatch.setattr(host_routes, "_TRIE", tmp_path / "fib_trie")
+    assert addresses_of_host() == ("10.77.1.1", "192.0.2.2", "192.0.2.255")
+
+
+@pytest.mark.parametrize(
+    ("cidr", "taken"),
+    [
+        ("192.0.2.128/25", "192.0.2.0/24"),
+        ("192.0.0.0/16", "192.0.2.0/24"),
+        ("10.77.9.0/24", "10.77.0.0/16"),
+        ("10.78.0.0/24", None),
+    ],
+)
+def test_range_that_has_addresses_of_a_route_is_found(cidr: str, taken: str | None) -> None:
+    found = overlapping(cidr, routes_in(TABLE.splitlines()))
+    assert (None if found is None else found.destination) == taken
+
+
+def test_this_host_has_its_own_addresses() -> None:
+    found = overlapping("127.0.0.0/24", routes_of_host())
+    assert str(found) == "the address 127.0.0.1 of this host"

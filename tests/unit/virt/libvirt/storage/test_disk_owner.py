@@ -1,0 +1,69 @@
+"""The format of each disk stands in the file that says whose the disks are."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from minova.virt.libvirt.storage.disk_owner import OWNER, DiskOwner, inode, written_formats
+from minova.virt.libvirt.storage.disks import Disks
+from minova.virt.libvirt.xml.guest_xml import disk_formats_of
+
+UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
+FORMATS = {"disk": "qcow2", "disk.swap": "raw"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / UUID
+    made.mkdir()
+    (made / "disk").write_bytes(b"x")
+    return made
+
+
+def write(folder: Path, **fields: object) -> None:
+    known: dict[str, object] = {"host": "hv1", "attempt": 1, "disk": inode(folder / "disk"), "formats": FORMATS}
+    (folder / OWNER).write_bytes(msgspec.json.encode(known | fields))
+
+
+def test_formats_are_read_back(folder: Path) -> None:
+    write(folder)
+    assert written_formats(folder) == FORMATS
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'{"host": "hv1", "attempt": 1}', b'{"host": "hv1", "formats": 3}'])
+def test_owner_files_of_older_releases_and_broken_ones_tell_no_format(folder: Path, data: bytes) -> None:
+    (folder / OWNER).write_bytes(data)
+    assert written_formats(folder) == {}
+
+
+def test_disk_that_an_older_release_has_replaced_has_no_written_format(folder: Path) -> None:
+    write(folder, disk=(inode(folder / "disk") or 0) + 1)
+    assert written_formats(folder) == {}
+
+
+def test_formats_of_an_older_release_come_from_the_domain(folder: Path) -> None:
+    Disks(folder.parent).own(UUID, "hv1", lambda: FORMATS)
+    assert written_formats(folder) == FORMATS
+    # Once written down they are not asked for again.
+    Disks(folder.parent).own(UUID, "hv1", lambda: {"disk": "raw"})
+    assert written_formats(folder) == FORMATS
+
+
+def test_formats_are_added_to_an_owner_file_without_them(folder: Path) -> None:
+    (folder / OWNER).write_bytes(msgspec.json.encode(DiskOwner(host="hv1", attempt=7, disk=inode(folder / "disk"))))
+    Disks(folder.parent).own(UUID, "hv1", lambda: FORMATS)
+    assert written_formats(folder) == FORMATS
+    assert msgspec.json.decode((folder / OWNER).read_bytes(), type=DiskOwner).attempt == 7
+
+
+def test_formats_in_a_domain() -> None:
+    xml = f"""<domain><devices>
+        <disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='/a/{UUID}/disk'/></disk>
+        <disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='/a/{UUID}/disk.swap'/></disk>
+        <disk type='file' device='cdrom'><driver name='qemu' type='raw'/></disk>
+        <disk type='file' device='disk'><driver name='qemu'/><source file='/a/{UUID}/disk.eph0'/></disk>
+        <disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='/elsewhere/disk'/></disk>
+        <disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='/dev/sdb'/></disk>
+        </devices></domain>"""
+    assert disk_formats_of(xml, UUID) == FORMATS

@@ -1,0 +1,92 @@
+"""Which base images the disks of a host stand on, as the headers of its qcow2 disks say."""
+
+import struct
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from minova.errors import UnknownDiskFormat
+from minova.virt.libvirt.guest_files.disk_formats import FORMATS
+from minova.virt.libvirt.storage.disk_owner import OWNER, DiskOwner
+from minova.virt.libvirt.storage.disks import Disks
+
+UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
+GB = 1 << 30
+BASE = "/var/lib/minova/instances/_base/abc"
+
+
+def qcow2(backing: str, **lies: int) -> bytes:
+    name = backing.encode()
+    header = {
+        "version": 3,
+        "offset": 104 if name else 0,
+        "length": len(name),
+        "cluster_bits": 16,
+        "size": 1 << 30,
+    } | lies
+    return struct.pack(">4sIQIIQ", b"QFI\xfb", *header.values()).ljust(104, b"\0") + name
+
+
+def folder_with(path: Path, files: dict[str, bytes], formats: dict[str, str] = FORMATS) -> Disks:
+    folder = path / UUID
+    folder.mkdir()
+    (path / "_base").mkdir()
+    (folder / OWNER).write_bytes(msgspec.json.encode(DiskOwner(host="hv1", attempt=1, formats=formats)))
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return Disks(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "wanted"),
+    [
+        ("disk", qcow2(BASE), {"abc"}),
+        ("disk", qcow2(BASE, version=2), {"abc"}),
+        ("disk.part", qcow2("/elsewhere/_base/abc"), {"abc"}),
+        ("disk", qcow2(""), set()),
+        ("disk", b"QFI\xfb\0", set()),
+        ("disk", b"", set()),
+        ("disk.eph0", b"\0" * 4096, set()),
+        ("disk.swap", b"", set()),
+    ],
+)
+def test_the_base_of_a_disk(tmp_path: Path, name: str, data: bytes, wanted: set[str]) -> None:
+    assert folder_with(tmp_path, {name: data}).bases_in_use() == wanted
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"version": 1},
+        {"cluster_bits": 8},
+        {"cluster_bits": 63},
+        {"length": 1024},
+        {"length": 0xFFFF_FFFF},
+        {"offset": 0xFFFF_FFFF_FFFF_FFFF},
+        {"offset": (1 << 16) - 1},
+    ],
+)
+def test_a_header_that_qemu_would_refuse_names_no_base(tmp_path: Path, lies: dict[str, int]) -> None:
+    assert folder_with(tmp_path, {"disk": qcow2(BASE, **lies)}).bases_in_use() == frozenset()
+
+
+@pytest.mark.parametrize("name", ["disk", "disk.old"])
+def test_a_disk_of_no_written_format_stops_the_clean_up(tmp_path: Path, name: str) -> None:
+    disks = folder_with(tmp_path, {name: qcow2(BASE)}, {"disk.eph0": "raw"})
+    with pytest.raises(UnknownDiskFormat, match=f"{UUID}/{name}:"):
+        disks.bases_in_use()
+
+
+def test_what_a_guest_may_write_during_a_snapshot_counts(tmp_path: Path) -> None:
+    disks = folder_with(tmp_path, {"disk": qcow2(BASE)})
+    before = disks.growth()
+    (tmp_path / UUID / "snapshot.overlay").write_bytes(qcow2("disk"))
+    assert (before > GB // 2, disks.growth()) == (True, 2 * before)
+
+
+def test_a_disk_that_cannot_be_read_stops_the_clean_up_and_not_the_base(tmp_path: Path) -> None:
+    disks = folder_with(tmp_path, {})
+    (tmp_path / UUID / "disk").mkdir(parents=True)
+    with pytest.raises(OSError, match="disk"):
+        disks.bases_in_use()

@@ -1,0 +1,114 @@
+"""What is asked of the agent in a guest, and what its silence means."""
+
+from typing import Any
+
+import libvirt
+import pytest
+
+from minova import errors
+from minova.objects.image import Image
+from minova.virt.libvirt import guest_agent
+
+QUIESCED = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE
+
+
+def libvirt_error(code: int, text: str) -> libvirt.libvirtError:
+    # libvirt takes the text of the last error of this thread, if there is one.
+    libvirt.virResetLastError()
+    error = libvirt.libvirtError(text)
+    error.err = (code, 10, text, 2, text, None, None, -1, -1)
+    return error
+
+
+UNRESPONSIVE = libvirt_error(libvirt.VIR_ERR_AGENT_UNRESPONSIVE, "Guest agent is not responding")
+
+
+class Domain:
+    """Stands for libvirt's; `failure` is raised where the agent is needed."""
+
+    def __init__(self, failure: libvirt.libvirtError | None = None) -> None:
+        self.failure = failure
+        self.calls: list[tuple[Any, ...]] = []
+
+    def name(self) -> str:
+        return "instance-x"
+
+    def agentSetResponseTimeout(self, seconds: int, flags: int) -> None:  # noqa: N802  - libvirt's name
+        self.calls.append(("timeout", seconds))
+
+    def setUserPassword(self, user: str, password: str, flags: int) -> None:  # noqa: N802
+        self.calls.append((user, password))
+        if self.failure is not None:
+            raise self.failure
+
+    def snapshotCreateXML(self, xml: str, flags: int) -> None:  # noqa: N802
+        self.calls.append((xml, flags))
+        if self.failure is not None and flags & QUIESCED:
+            raise self.failure
+
+
+def image(**properties: str) -> Image:
+    return Image(id="i", properties={"hw_qemu_guest_agent": "yes", **properties})
+
+
+@pytest.mark.parametrize(
+    ("properties", "user"),
+    [
+        ({}, "root"),
+        ({"os_type": "linux"}, "root"),
+        ({"os_type": "windows"}, "Administrator"),
+        ({"os_type": "windows", "os_admin_user": "boss"}, "boss"),
+    ],
+)
+def test_password_is_of_the_administrator_that_the_image_names(properties: dict[str, str], user: str) -> None:
+    domain = Domain()
+    guest_agent.set_password(domain, image(**properties), "pw")
+    assert domain.calls == [("timeout", guest_agent.PASSWORD_TIMEOUT), (user, "pw")]
+
+
+@pytest.mark.parametrize("guest", [None, Image(id="i"), image(hw_qemu_guest_agent="no")])
+def test_without_an_agent_no_guest_is_asked(guest: Image | None) -> None:
+    domain = Domain()
+    with pytest.raises(errors.GuestAgentNotEnabled):
+        guest_agent.set_password(domain, guest, "pw")
+    guest_agent.take_snapshot(domain, "<xml/>", 4, guest)
+    assert domain.calls == [("<xml/>", 4)]
+
+
+def test_an_agent_that_does_not_answer_is_told_from_one_that_refuses() -> None:
+    with pytest.raises(errors.GuestAgentUnresponsive):
+        guest_agent.set_password(Domain(UNRESPONSIVE), image(), "pw")
+    refused = libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR, "unable to execute QEMU agent command")
+    with pytest.raises(libvirt.libvirtError, match="unable to execute") as raised:
+        guest_agent.set_password(Domain(refused), image(), "pw")
+    assert "pw" not in str(raised.value)
+
+
+def test_snapshot_is_quiesced_in_one_call_of_libvirt() -> None:
+    """So no process that is killed leaves a guest held."""
+    domain = Domain()
+    guest_agent.take_snapshot(domain, "<xml/>", 4, image())
+    assert domain.calls == [("timeout", guest_agent.QUIESCE_TIMEOUT), ("<xml/>", 4 | QUIESCED)]
+
+
+def test_snapshot_of_a_silent_guest_is_taken_unless_its_image_requires_quiescing() -> None:
+    domain = Domain(UNRESPONSIVE)
+    guest_agent.take_snapshot(domain, "<xml/>", 4, image())
+    assert domain.calls[1:] == [("<xml/>", 4 | QUIESCED), ("<xml/>", 4)]
+    domain = Domain(UNRESPONSIVE)
+    with pytest.raises(errors.QuiesceFailed, match="not responding"):
+        guest_agent.take_snapshot(domain, "<xml/>", 4, image(os_require_quiesce="yes"))
+    assert domain.calls[1:] == [("<xml/>", 4 | QUIESCED)]
+
+
+def test_quiescing_that_no_agent_can_do_is_refused() -> None:
+    domain = Domain()
+    with pytest.raises(errors.QuiesceFailed, match="guest agent is not enabled"):
+        guest_agent.take_snapshot(domain, "<xml/>", 4, image(hw_qemu_guest_agent="no", os_require_quiesce="yes"))
+    assert domain.calls == []
+
+
+def test_full_disk_is_not_taken_for_a_silent_guest() -> None:
+    full = libvirt_error(libvirt.VIR_ERR_SYSTEM_ERROR, "No space left on device")
+    with pytest.raises(libvirt.libvirtError, match="No space left"):
+        guest_agent.take_snapshot(Domain(full), "<xml/>", 4, image(os_require_quiesce="yes"))

@@ -1,0 +1,184 @@
+"""The rules of a port's network filter."""
+
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from minova.objects.network import EGRESS, INGRESS, AddressPair
+from minova.objects.vif import MOST_RANGES, Vif, VifAddress, VifRule, VifSubnet, filter_name
+from minova.virt.libvirt.xml.filter_xml import filter_xml, filters_of, link_local
+
+MAC = "fa:16:3e:00:00:0f"
+FOUR = VifSubnet(id="4", cidr="10.1.0.0/24", gateway_ip="10.1.0.1")
+PORT = "7d1f0c52-0000-4000-8000-000000000001"
+Row = tuple[str, str, str, dict[str, str]]
+
+
+def rules(host: tuple[str, ...] = (), *, metadata: bool = False, **values: Any) -> list[Row]:
+    """(action, direction, protocol, what it matches) in the order in which they hold."""
+    vif = Vif(
+        port_id=PORT,
+        mac_address=MAC,
+        network_id="n",
+        **{
+            "network_type": "flat",
+            "addresses": (VifAddress(subnet_id="4", ip_address="10.1.0.5"),),
+            "subnets": (FOUR,),
+            **values,
+        },
+    )
+    root = ET.fromstring(filter_xml(vif, host, metadata=metadata))
+    assert (root.get("name"), root.findtext("uuid")) == (filter_name(PORT), PORT)
+    every = sorted(root.findall("rule"), key=lambda rule: int(rule.get("priority", "")))
+    return [(str(rule.get("action")), str(rule.get("direction")), rule[0].tag, dict(rule[0].attrib)) for rule in every]
+
+
+def test_guest_sends_from_its_own_addresses_alone() -> None:
+    assert rules() == [
+        ("drop", "out", "ip", {"protocol": "udp", "srcportstart": "67", "dstportstart": "68"}),
+        (
+            "accept",
+            "out",
+            "ip",
+            {
+                "srcmacaddr": MAC,
+                "srcipaddr": "0.0.0.0",
+                "dstipaddr": "255.255.255.255",
+                "protocol": "udp",
+                "srcportstart": "68",
+                "dstportstart": "67",
+            },
+        ),
+        ("accept", "out", "arp", {"srcmacaddr": MAC, "arpsrcmacaddr": MAC, "arpsrcipaddr": "0.0.0.0"}),
+        ("accept", "out", "arp", {"srcmacaddr": MAC, "arpsrcmacaddr": MAC, "arpsrcipaddr": "10.1.0.5"}),
+        ("accept", "out", "ip", {"srcmacaddr": MAC, "srcipaddr": "10.1.0.5"}),
+        ("drop", "out", "mac", {}),
+    ]
+
+
+def test_pairs_allow_more_and_no_security_allows_all() -> None:
+    pairs = (AddressPair(ip_address="10.1.0.64/28", mac_address="02:00:00:00:00:01"),)
+    allowed = [row[3] for row in rules(allowed_address_pairs=pairs) if row[0] == "accept"]
+    assert {"srcmacaddr": "02:00:00:00:00:01", "srcipaddr": "10.1.0.64", "srcipmask": "28"} in allowed
+    assert rules(port_security_enabled=False) == []
+    assert rules(port_security_enabled=False, rules=()) == []
+
+
+def test_ipv6_is_for_ports_that_have_such_an_address() -> None:
+    six = (VifAddress(subnet_id="6", ip_address="fd00::5"),)
+    found = rules(addresses=six)
+    assert ("drop", "out", "ipv6", {"protocol": "icmpv6", "type": "134"}) in found
+    assert ("drop", "out", "ipv6", {"protocol": "udp", "srcportstart": "547", "dstportstart": "546"}) in found
+    sources = [row[3]["srcipaddr"] for row in found if row[0] == "accept" and row[2] == "ipv6"]
+    assert sources == [link_local(MAC), "::", "fd00::5"]
+    assert link_local(MAC) == "fe80::f816:3eff:fe00:f"
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (VifRule(direction=EGRESS, ip_version=4), [("out", "all", {})]),
+        (
+            VifRule(direction=INGRESS, ip_version=4, protocol="tcp", port_min=1, port_max=9, remotes=("10.0.0.0/8",)),
+            [
+                (
+                    "in",
+                    "tcp",
+                    {
+                        "state": "NEW,ESTABLISHED",
+                        "dstportstart": "1",
+                        "dstportend": "9",
+                        "srcipaddr": "10.0.0.0",
+                        "srcipmask": "8",
+                    },
+                )
+            ],
+        ),
+        (
+            VifRule(direction=INGRESS, ip_version=4, protocol="icmp", port_min=8, port_max=0),
+            [("in", "icmp", {"state": "NEW,ESTABLISHED", "type": "8", "code": "0"})],
+        ),
+        (VifRule(direction=INGRESS, ip_version=4, remotes=()), []),
+        (VifRule(direction=INGRESS, ip_version=6), []),
+    ],
+)
+def test_rules_of_groups(rule: VifRule, expected: list[tuple[str, str, dict[str, str]]]) -> None:
+    without, found = rules(rules=()), rules(rules=(rule,))
+    assert [row[1:] for row in found if row not in without] == expected
+    assert found[-2:] == [("drop", "inout", "all", {}), ("drop", "inout", "all-ipv6", {})]
+
+
+def test_ipv6_rules_and_discovery() -> None:
+    six = (VifAddress(subnet_id="6", ip_address="fd00::5"),)
+    rule = VifRule(direction=INGRESS, ip_version=6, protocol="tcp", port_min=22, port_max=22, remotes=("fd00::/64",))
+    found = rules(addresses=six, rules=(rule,))
+    remote = {"srcipaddr": "fd00::", "srcipmask": "64"}
+    ports = {"state": "NEW,ESTABLISHED", "dstportstart": "22", "dstportend": "22"}
+    assert ("accept", "in", "tcp-ipv6", ports | remote) in found
+    assert ("accept", "in", "icmpv6", {"type": "135"}) in found
+
+
+def test_local_guest_reaches_dhcp_dns_and_a_ping_of_its_host_alone() -> None:
+    found = rules(("10.1.0.1", "192.0.2.7"), network_type="local", port_security_enabled=False)
+    state = {"state": "NEW,ESTABLISHED"}
+    assert found == [
+        ("accept", "out", "all", {"state": "ESTABLISHED,RELATED"}),
+        ("accept", "out", "udp", {**state, "dstipaddr": "10.1.0.1", "dstportstart": "53"}),
+        ("accept", "out", "tcp", {**state, "dstipaddr": "10.1.0.1", "dstportstart": "53"}),
+        ("accept", "out", "icmp", {**state, "dstipaddr": "10.1.0.1", "type": "8"}),
+        ("accept", "out", "udp", {**state, "srcportstart": "68", "dstportstart": "67"}),
+        (
+            "accept",
+            "out",
+            "udp",
+            {**state, "dstipaddr": "255.255.255.255", "srcportstart": "67", "dstportstart": "68"},
+        ),
+        ("drop", "out", "all", {"dstipaddr": "10.1.0.1"}),
+        ("drop", "out", "all", {"dstipaddr": "10.1.0.255"}),
+        ("drop", "out", "all", {"dstipaddr": "192.0.2.7"}),
+        ("drop", "out", "all", {"dstipaddr": "255.255.255.255"}),
+        ("drop", "out", "all", {"dstipaddr": "224.0.0.0", "dstipmask": "4"}),
+        ("drop", "out", "all", {"dstipaddr": "169.254.0.0", "dstipmask": "16"}),
+    ]
+
+
+def test_local_guest_reaches_the_metadata_service_of_a_host_that_has_one() -> None:
+    """One port of one address, and where there is none nothing: elsewhere another cloud's service could answer."""
+    accepted = (
+        "accept",
+        "out",
+        "tcp",
+        {"state": "NEW,ESTABLISHED", "dstipaddr": "169.254.169.254", "dstportstart": "80"},
+    )
+    dropped = ("drop", "out", "all", {"dstipaddr": "169.254.0.0", "dstipmask": "16"})
+    served = rules(("169.254.169.254",), metadata=True, network_type="local", rules=())
+    assert served.index(accepted) < served.index(dropped)
+    assert not [
+        row
+        for row in served
+        if row[0] == "accept"
+        and row[1:3] == ("out", "tcp")
+        and row[3].get("dstipaddr") != "10.1.0.1"
+        and row != accepted
+    ]
+    assert accepted not in rules(network_type="local")
+    assert dropped in rules(network_type="local")
+    without_gateway = (VifSubnet(id="4", cidr="10.1.0.0/24"),)
+    assert accepted not in rules(metadata=True, network_type="local", subnets=without_gateway)
+    assert accepted not in rules(metadata=True, network_type="flat", rules=())
+
+
+def test_filters_of_a_domain() -> None:
+    assert filters_of(
+        "<domain><devices><interface/><interface><filterref filter='f'/></interface></devices></domain>"
+    ) == ["f"]
+
+
+def test_filter_has_a_bound_whatever_the_conductor_says() -> None:
+    """Only what lets something through goes."""
+    remotes = tuple(f"192.{number >> 8}.{number & 255}.1/32" for number in range(MOST_RANGES + 1))
+    few = (VifRule(direction=INGRESS, ip_version=4, protocol="tcp", port_min=22, port_max=22),)
+    huge = VifRule(direction=INGRESS, ip_version=4, protocol="udp", remotes=remotes)
+    assert rules(rules=(huge, *few)) == rules(rules=few)
+    assert ("drop", "inout", "all", {}) in rules(rules=(huge,))
