@@ -154,7 +154,8 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     `ignores_lock`: a locked server allows it.
     `since`: the versions of the contracts, by topic, whose services know the method and the task states.
     `method`: of the compute's contract. `event`: in the record. `policy`: the API's, without `os_compute_api:`.
-    `notification`: without `compute.instance.`, `.start`, `.end`; an action without task states has none.
+    `notification`: without `compute.instance.`, `.start`, `.end`. Of an action without task states, when its host begins; such a
+    one may not be repeated.
     """
 
     kind: str
@@ -420,6 +421,7 @@ TRIGGER_CRASH_DUMP = ServerAction(
     method="trigger_crash_dump",
     event="compute_trigger_crash_dump",
     policy="servers:trigger_crash_dump",
+    notification="trigger_crash_dump",
 )
 CHANGE_PASSWORD = ServerAction(
     kind="change_password",

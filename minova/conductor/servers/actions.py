@@ -259,6 +259,9 @@ class ServerActions:
                 self._fail(session, locked, _RESULT_UNKNOWN)
                 return False
             tasks.set_payload(session, locked.task, msgspec.to_builtins(msgspec.structs.replace(payload, begun=True)))
+        if action.notification and not (action.progress or again):
+            # No state tells of its start.
+            note(session, f"{action.notification}.start", [uuid], locked.instance.host)
         if again:
             # It has waited, for an image or for its guest: what follows gets its whole time.
             self._give_time(session, locked)

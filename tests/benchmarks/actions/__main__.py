@@ -3,19 +3,21 @@
 Conductor, scheduler and API are processes of their own, the fake computes share another. The end is seen in the database: to ask
 the API every few milliseconds costs more CPU time than the action.
 
-python -m tests.benchmarks.actions [HOSTS [ROUNDS [QUEUED]]]: ROUNDS of each action, one by one; QUEUED actions asked for by 8
+python -m tests.benchmarks.actions [HOSTS [ROUNDS [QUEUED]]]: ROUNDS of each action, one by one; then QUEUED of each, asked for by 8
 clients, each for a server of its own.
 
 python -m tests.benchmarks.actions --conductor [ROUNDS]: only what a conductor does for each action, in one thread and without a
 broker: its CPU time, statements and transactions.
 """
 
+import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,6 +38,7 @@ BODIES: dict[str, Any] = {
 }
 # So that what is measured is the way of an action, and not the look of a client.
 LOOK = 0.002
+CLIENTS = 8
 
 
 def act(client: Client, server: str, name: str) -> None:
@@ -71,13 +74,26 @@ def one_by_one(client: Client, states: States, server: str, rounds: int) -> dict
     return took
 
 
-def in_line(client: Client, states: States, servers: Iterable[str]) -> float:
-    """Seconds until all are rebooted."""
+def in_line(url: str, states: States, servers: Sequence[str], name: str) -> float:
+    """Seconds until the action has ended for all servers."""
+    body = json.dumps(BODIES[name])
+
+    def client(share: Sequence[str]) -> None:
+        # The client of the other benchmarks takes as much CPU time for a request as the API.
+        connection = HTTPConnection(url.removeprefix("http://"))
+        for server in share:
+            path, headers = f"/v2.1/servers/{server}/action", {"Content-Type": "application/json"}
+            connection.request("POST", path, body, headers)
+            answer = connection.getresponse()
+            assert answer.status == 202, answer.read()
+            answer.read()
+        connection.close()
+
     begun = time.monotonic()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda server: act(client, server, "reboot HARD"), servers))
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(client, [servers[number::CLIENTS] for number in range(CLIENTS)]))
     while states.busy():
-        time.sleep(0.02)
+        time.sleep(0.05)
     return time.monotonic() - begun
 
 
@@ -130,11 +146,12 @@ def measure(
         )
     costs = {name: (seconds - before[name]) / rounds / 3 * 1000 for name, seconds in cpu_seconds(pids).items()}
     print("CPU ms of an action:", ", ".join(f"{name} {cost:.1f}" for name, cost in costs.items()))
-    before = cpu_seconds(pids)
-    took = in_line(client, states, servers)
-    print(f"{many} reboots in line: {many / took:.0f}/s")
-    costs = {name: (seconds - before[name]) / many * 1000 for name, seconds in cpu_seconds(pids).items()}
-    print("CPU ms of each:", ", ".join(f"{name} {cost:.1f}" for name, cost in costs.items()))
+    for name in BODIES:
+        before = cpu_seconds(pids)
+        took = in_line(deployment.url, states, servers, name)
+        print(f"{many} x {name} in line: {many / took:.0f}/s")
+        costs = {name: (seconds - before[name]) / many * 1000 for name, seconds in cpu_seconds(pids).items()}
+        print("CPU ms of each:", ", ".join(f"{name} {cost:.1f}" for name, cost in costs.items()))
 
 
 if __name__ == "__main__":

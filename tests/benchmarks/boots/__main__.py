@@ -25,7 +25,8 @@ from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
 
-HTTP = urllib3.PoolManager()
+# A connection for each of the threads that ask at once.
+HTTP = urllib3.PoolManager(maxsize=8)
 # A compute on libvirt that builds nothing: for its memory.
 IDLE = "compute"
 
