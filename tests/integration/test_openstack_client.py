@@ -120,6 +120,8 @@ def test_server_actions(cluster: Cluster, tmp_path: Path) -> None:
         "reboot --hard --wait": "ACTIVE",
         "rescue --image rescuer": "RESCUE",
         "unrescue": "ACTIVE",
+        "set --password new": "ACTIVE",
+        "dump create": "ACTIVE",
         "rebuild --image rescuer --name vm --property role=web --wait": "ACTIVE",
         # Offloaded at once, as by default.
         "shelve --wait": "SHELVED_OFFLOADED",
