@@ -44,19 +44,17 @@ class Shell(App):
         parser.add_argument("--version", action="store_true", dest="wants_version", help="show the version")
         parser.add_argument(
             "--url",
-            default=os.environ.get("MINOVA_URL") or None,
             help=f"where minova-api listens; or MINOVA_URL, else {DEFAULT_URL}",
         )
         parser.add_argument(
             "--os-cloud",
             metavar="NAME",
             help="a cloud of clouds.yaml, with a login at Keystone; or OS_CLOUD, or OS_AUTH_URL and the other OS_* variables, "
-            "where neither --url nor MINOVA_URL is set",
+            "where neither --url, --username nor MINOVA_URL is given",
         )
         parser.add_argument(
             "--username",
             metavar="NAME",
-            default=os.environ.get("MINOVA_USERNAME"),
             help="for HTTP basic; or MINOVA_USERNAME. The password comes from MINOVA_PASSWORD or is asked for",
         )
         parser.add_argument(
@@ -74,13 +72,20 @@ class Shell(App):
         from minova.cli.client import Client  # noqa: PLC0415 - imports urllib3, which `help` does without
 
         options = self.options
-        if options.os_cloud or (options.url is None and (os.environ.get("OS_CLOUD") or os.environ.get("OS_AUTH_URL"))):
+        username = options.username
+        url = os.environ.get("MINOVA_URL") or None if options.url is None else options.url
+        if options.os_cloud and (options.url is not None or username):
+            raise UsageError(
+                "--os-cloud names address and user, and so do --url and --username: give one or the other."
+            )
+        in_environment = os.environ.get("OS_CLOUD") or os.environ.get("OS_AUTH_URL")
+        if options.os_cloud or (in_environment and url is None and username is None):
             from minova.cli.cloud import Cloud  # noqa: PLC0415 - openstacksdk takes most of a second
 
             return Client.of_cloud(Cloud(options.os_cloud), debug=options.debug)
-        username = options.username
+        username = username or os.environ.get("MINOVA_USERNAME")
         return Client(
-            DEFAULT_URL if options.url is None else options.url,
+            DEFAULT_URL if url is None else url,
             username=username,
             password=_password(username) if username else None,
             cacert=options.cacert,

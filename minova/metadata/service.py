@@ -18,6 +18,8 @@ BINARY = "minova-metadata"
 # Seconds for which an answer to a local guest is kept: another guest may get its address.
 LOCAL_SECONDS = 1.0
 THREADS = 8
+# Of one guest, while the conductor is away: threads are left for the other guests.
+CONNECTIONS_OF_A_GUEST = 3
 # Of <linux/in.h>: an address that the host may get later.
 _IP_FREEBIND = 15
 _LIMITS = Limits(first_byte=5.0, head=5.0, keep_alive=15.0, body=10.0, stalled=20.0, head_bytes=16 << 10)
@@ -25,7 +27,7 @@ _LIMITS = Limits(first_byte=5.0, head=5.0, keep_alive=15.0, body=10.0, stalled=2
 
 def local(conf: cfg.ConfigOpts, conductor: ConductorApi, listening: socket.socket) -> HttpService:
     """For guests of this host on `local` networks. InvalidConfiguration: the vendor data cannot be used."""
-    limits = msgspec.structs.replace(_LIMITS, connections=256, connections_per_address=16)
+    limits = msgspec.structs.replace(_LIMITS, connections=256, connections_per_address=CONNECTIONS_OF_A_GUEST)
     app = MetadataApp(LocalGuests(conductor, conf.host), _files(conf), LOCAL_SECONDS)
     listen = Listen(
         host=ADDRESS,

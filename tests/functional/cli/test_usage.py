@@ -122,6 +122,12 @@ def test_the_url_comes_from_the_environment(
     assert cli_without_api("flavor", "list").code == 0
 
 
+def test_a_cloud_is_not_named_beside_an_address_or_a_user(cli_without_api: Cli) -> None:
+    for option in ("--url", "--username"):
+        result = cli_without_api("--os-cloud", "mine", option, "http://127.0.0.1:1", "flavor", "list")
+        assert (result.code, "give one or the other" in result.err) == (2, True)
+
+
 class TestHttpBasic:
     @pytest.fixture(autouse=True)
     def guarded(self, api: ApiServer) -> None:
@@ -136,6 +142,14 @@ class TestHttpBasic:
         monkeypatch.setenv("MINOVA_USERNAME", "alice")
         monkeypatch.setenv("MINOVA_PASSWORD", "s3crét")
         assert cli("flavor", "list").code == 0
+
+    def test_a_name_on_the_command_line_wins_over_a_cloud_in_the_environment(
+        self, api: ApiServer, cli_without_api: Cli, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in {"OS_CLOUD": "mine", "MINOVA_PASSWORD": "s3crét", "MINOVA_USERNAME": "bob"}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("minova.cli.shell.DEFAULT_URL", api.url)
+        assert cli_without_api("--username", "alice", "flavor", "list").code == 0
 
     def test_a_wrong_password_is_refused_and_never_shown(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MINOVA_PASSWORD", "wrong-one")

@@ -165,7 +165,10 @@ def test_large_body_is_not_read(local: HttpService) -> None:
 
 
 def test_one_address_has_so_many_connections(local: HttpService) -> None:
-    held = [socket.create_connection(("127.0.0.1", local.port), 30, (STRANGER, 0)) for _ in range(16)]
+    held = [
+        socket.create_connection(("127.0.0.1", local.port), 30, (STRANGER, 0))
+        for _ in range(service.CONNECTIONS_OF_A_GUEST)
+    ]
     with socket.create_connection(("127.0.0.1", local.port), 30, (STRANGER, 0)) as beyond:
         assert beyond.recv(1) == b""
     assert ask(local, "/latest/meta-data/hostname")[0] == 200

@@ -179,7 +179,7 @@ def _shelve(api: Collaborators, call: Call, session: Session, row: models.Instan
 
 
 def _unshelve(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
-    return Begin(shelving.destination(api, call, session, call.body[UNSHELVE.key]))
+    return Begin(shelving.destination(api, call, session, row, call.body[UNSHELVE.key]))
 
 
 def _name(call: Call, image: Image) -> dict[str, str] | None:

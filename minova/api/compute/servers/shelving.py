@@ -48,9 +48,9 @@ def image_of(api: Collaborators, call: Call, session: Session, row: models.Insta
     return dict(msgspec.to_builtins(owned))
 
 
-def destination(api: Collaborators, call: Call, session: Session, body: Any) -> dict[str, Any]:
+def destination(api: Collaborators, call: Call, session: Session, row: models.Instance, body: Any) -> dict[str, Any]:
     """What the conductor gets. BadRequest: there is no such zone or host, or it is no body of an unshelve. Forbidden: a host.
-    Conflict: the host is not in the zone.
+    Conflict: the host is not in the zone that is named or that the server is pinned to.
     """
     if not call.since("2.77") or body is None:
         return {}
@@ -61,7 +61,7 @@ def destination(api: Collaborators, call: Call, session: Session, body: Any) -> 
     if isinstance(zone, str):
         check_zone(api, session, zone)
     if isinstance(host, str):
-        _check_host(api, session, host, zone if isinstance(zone, str) else None)
+        _check_host(api, session, host, row.availability_zone if zone is msgspec.UNSET else zone)
     return {key: value for key, value in (("availability_zone", zone), ("host", host)) if value is not msgspec.UNSET}
 
 

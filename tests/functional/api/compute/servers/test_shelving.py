@@ -94,6 +94,20 @@ def test_what_an_unshelve_cannot_take_is_refused(
     assert message in next(iter(fault.values()))["message"]
 
 
+def test_a_host_outside_the_zone_that_the_server_is_pinned_to_is_refused(stocked: Cloud) -> None:
+    add_host(stocked, "h1")
+    add_host(stocked, "h2")
+    make(stocked, "e", "h2", availability_zone="east")
+    server = Server(stocked, availability_zone="nova")
+    status, fault = server.act({"unshelve": {"host": "h2"}})
+    assert (status, fault["conflictingRequest"]["message"]) == (
+        409,
+        "Host 'h2' is not in the availability zone 'nova'.",
+    )
+    assert server.act({"unshelve": {"host": "h1"}})[0] == 202
+    assert server.act({"unshelve": {"host": "h2", "availability_zone": None}})[0] == 202
+
+
 def test_only_administrators_name_a_host(stocked: Cloud, tmp_path: Path) -> None:
     server = Server(stocked, headers={"X-Auth-Token": "alice:alice"})
     add_host(stocked, "h1")
