@@ -34,6 +34,12 @@ class ImageDeleted(NotFound):
     """An image that was to be made of a server was deleted meanwhile."""
 
 
+class ImageLimitExceeded(MinovaError):
+    """More tags, properties or members than one image may have."""
+
+    code = 413
+
+
 class ImageQuotaExceeded(Forbidden):
     """An image that was made of a server is larger than what the project's quota leaves."""
 
@@ -56,6 +62,10 @@ class GuestAgentNotEnabled(Conflict):
 
 class GuestNotRunning(Conflict):
     """Its guest would have to run for that."""
+
+
+class ImageChanged(Conflict):
+    """An image is not any more as the API read it: what was to become of it is to be worked out anew."""
 
 
 class StaleAttempt(Conflict):

@@ -17,6 +17,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.db.api_queries import flavors, images, instances
 from minova.db.catalogue import aggregates, key_pairs
 from minova.db.catalogue import flavors as flavor_rows
+from minova.db.catalogue import images as image_rows
 from minova.db.engine import Database
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -129,6 +130,11 @@ def _timeless(image: Image) -> Image:
     return msgspec.structs.replace(image, created_at=None, updated_at=None)
 
 
+def _member_as_asked(session: Session, repeated: Repeated) -> Done | None:
+    record = image_rows.member(session, repeated.arguments["image_id"], repeated.arguments["member_id"])
+    return Done(record) if record is not None and record.status == "pending" else None
+
+
 def _key_pair_as_asked(session: Session, repeated: Repeated) -> Done | None:
     wanted: KeyPair = repeated.arguments["key_pair"]
     record = key_pairs.find(session, wanted.user_id, wanted.name)
@@ -190,6 +196,10 @@ _LOOKS: Mapping[str, Look] = {
     "remove_flavor_access": _access_as_asked,
     "create_image": _image_as_asked,
     "update_image": _image_as_asked,
+    "change_image": _image_as_asked,
+    "add_image_member": _member_as_asked,
+    "update_image_member": _never,
+    "remove_image_member": _gone,
     "create_aggregate": _aggregate_as_asked,
     "create_key_pair": _key_pair_as_asked,
     "add_host_to_aggregate": _host_is_in,

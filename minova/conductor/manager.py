@@ -52,7 +52,7 @@ from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.failures import Failure
 from minova.objects.flavor import Flavor
 from minova.objects.guest_metadata import GuestMetadata
-from minova.objects.image import Image
+from minova.objects.image import Image, ImageMember
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.key_pair import KeyPair
@@ -414,8 +414,22 @@ class ConductorManager:
     def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
         return self.collaborators.images.update(image, expected_status)
 
+    def change_image(self, ctx: RequestContext, expected: Image, image: Image) -> Image:
+        return self.collaborators.images.change(expected, image)
+
     def delete_image(self, ctx: RequestContext, image_id: str) -> None:
         self.collaborators.images.delete(image_id)
+
+    @needs_room
+    def add_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> ImageMember:
+        return self.collaborators.images.add_member(image_id, member_id)
+
+    @needs_room
+    def update_image_member(self, ctx: RequestContext, image_id: str, member_id: str, status: str) -> ImageMember:
+        return self.collaborators.images.update_member(image_id, member_id, status)
+
+    def remove_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> None:
+        self.collaborators.images.remove_member(image_id, member_id)
 
     # -- asked by metadata services --------------------------------------------------------------------------------
 

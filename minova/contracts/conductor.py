@@ -15,7 +15,7 @@ from minova.objects.console import ConsoleGrant
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.flavor import Flavor
 from minova.objects.guest_metadata import GuestMetadata
-from minova.objects.image import Image
+from minova.objects.image import Image, ImageMember
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.key_pair import KeyPair
@@ -291,8 +291,24 @@ class ForApi(Protocol):
         """Replace the row if its status is the expected one; Conflict otherwise."""
         ...
 
+    @call(since="1.7")
+    def change_image(self, ctx: RequestContext, expected: Image, image: Image) -> Image:
+        """Replace the record if it is still the expected one; ImageChanged otherwise. When it was made and changed does not matter."""
+        ...
+
     @call
     def delete_image(self, ctx: RequestContext, image_id: str) -> None: ...
+
+    @call(since="1.7")
+    def add_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> ImageMember:
+        """Share the image with a project, which has not accepted it yet. Conflict: it is shared with it."""
+        ...
+
+    @call(since="1.7")
+    def update_image_member(self, ctx: RequestContext, image_id: str, member_id: str, status: str) -> ImageMember: ...
+
+    @call(since="1.7")
+    def remove_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> None: ...
 
     @call
     def update_service(
@@ -625,5 +641,5 @@ class ConductorApi(ForApi, ForConsoleProxies, ForMetadata, ForMetadataProxies, F
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
-        "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests",
+        "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests",
     }

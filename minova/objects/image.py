@@ -8,7 +8,7 @@ import msgspec
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """`size` and `virtual_size` are bytes; `min_ram` is MB and `min_disk` GB, as in the Image API.
 
-    `status` is Glance's: queued, saving, active, killed. `os_hash_value` is the bytes' hex digest by `os_hash_algo`.
+    `status` is Glance's: queued, saving, uploading, importing, active, deactivated. `os_hash_value` is the bytes' hex digest by `os_hash_algo`.
     """
 
     id: str
@@ -29,5 +29,15 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     tags: tuple[str, ...] = ()
     properties: dict[str, str] = {}
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+class ImageMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A project with which an image is shared. `status` is Glance's: pending, accepted, rejected."""
+
+    image_id: str
+    member_id: str
+    status: str = "pending"
     created_at: datetime | None = None
     updated_at: datetime | None = None

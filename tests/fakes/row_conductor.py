@@ -40,7 +40,7 @@ from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.failures import Failure
 from minova.objects.flavor import Flavor
-from minova.objects.image import Image
+from minova.objects.image import Image, ImageMember
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.key_pair import KeyPair
 from minova.objects.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
@@ -347,6 +347,26 @@ class RowConductor:
             return image
 
         return self._do("update_image", work)  # type: ignore[no-any-return]
+
+    def change_image(self, ctx: RequestContext, expected: Image, image: Image) -> Image:
+        self.before("change_image")
+        made = self._images.change(expected, image)
+        self.after("change_image")
+        return made
+
+    def add_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> ImageMember:
+        self.before("add_image_member")
+        made = self._images.add_member(image_id, member_id)
+        self.after("add_image_member")
+        return made
+
+    def update_image_member(self, ctx: RequestContext, image_id: str, member_id: str, status: str) -> ImageMember:
+        return self._images.update_member(image_id, member_id, status)
+
+    def remove_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> None:
+        self.before("remove_image_member")
+        self._images.remove_member(image_id, member_id)
+        self.after("remove_image_member")
 
     def delete_image(self, ctx: RequestContext, image_id: str) -> None:
         self.before("delete_image")

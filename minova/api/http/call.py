@@ -23,7 +23,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str
 
     def permits(self, rule: str, target: Target | None = None) -> bool:
-        own = Target(project_id=self.caller.project_id, user_id=self.caller.user_id)
+        project_id = self.caller.project_id
+        own = Target(project_id=project_id, user_id=self.caller.user_id, member_id=project_id)
         return self.policy.permits(rule, self.caller, target or own)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from minova import errors
 from minova.api.http.body import media_type
 from minova.api.http.call import Call
-from minova.api.image import images
+from minova.api.image import changes, images
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.store import CHUNK_BYTES, Digest, Upload
 from minova.context import RequestContext
@@ -27,6 +27,7 @@ HASH = "sha256"
 SIZE = "image_size_total"
 # Tries to report the finished upload to the conductor. Each may take until the call's time-out.
 ACTIVATE_TRIES = 3
+DEACTIVATED = "The requested image has been deactivated. Image data download is forbidden."
 
 
 class WrongMedia(errors.MinovaError):
@@ -43,9 +44,7 @@ class OutOfRange(errors.MinovaError):
 
 def upload(api: Collaborators, call: Call) -> None:
     """queued -> saving -> active. After any error the image is queued again and no bytes are left."""
-    image = images.find(api, call)
-    call.require_for(images.target_of(image))
-    _upload(api, call, image)
+    _upload(api, call, images.find_for(api, call))
 
 
 def upload_with_token(api: Collaborators, call: Call) -> None:
@@ -56,29 +55,49 @@ def upload_with_token(api: Collaborators, call: Call) -> None:
 def _upload(api: Collaborators, call: Call, image: Image) -> None:
     _check_ready(image, call)
     with api.store.begin(image.id, call.request.content_length) as coming:
-        saving = msgspec.structs.replace(image, status="saving")
-        api.conductor.update_image(call.ctx, image=saving, expected_status="queued")
+        changes.change(api, call.ctx, image.id, _saving)
         try:
             _take(api, call, image, coming)
         except BaseException:
-            coming.keep = not requeue(api, call.ctx, image)
+            coming.keep = not requeue(api, call.ctx, image.id)
             raise
+
+
+def _saving(image: Image) -> Image:
+    if image.status != "queued":
+        raise errors.Conflict(_takes_none(image))
+    return msgspec.structs.replace(image, status="saving")
 
 
 def _take(api: Collaborators, call: Call, image: Image, coming: Upload) -> None:
     digest = coming.write(_within_quota(api, image, chunks(call.request)))
     facts = image_format.inspect(coming.path, image.disk_format or "")
     coming.commit()
-    active = msgspec.structs.replace(
-        image,
-        status="active",
-        size=digest.size,
-        virtual_size=facts.virtual_size,
-        checksum=digest.md5,
-        os_hash_algo=HASH,
-        os_hash_value=digest.sha256,
-    )
-    _activate(api, call.ctx, active, digest)
+    _activate(api, call.ctx, image.id, Facts(digest, facts.virtual_size))
+
+
+class Facts(NamedTuple):
+    """What is known of an image's bytes when all have come."""
+
+    digest: Digest
+    virtual_size: int
+
+    def given_to(self, image: Image) -> Image:
+        """Raises Conflict if the image waits for no bytes. One that has these is left as it is: a call was repeated."""
+        digest = self.digest
+        if (image.status, image.os_hash_value) == ("active", digest.sha256):
+            return image
+        if image.status != "saving":
+            raise errors.Conflict(_takes_none(image))
+        return msgspec.structs.replace(
+            image,
+            status="active",
+            size=digest.size,
+            virtual_size=self.virtual_size,
+            checksum=digest.md5,
+            os_hash_algo=HASH,
+            os_hash_value=digest.sha256,
+        )
 
 
 def _within_quota(api: Collaborators, image: Image, data: Iterator[bytes]) -> Iterator[bytes]:
@@ -100,39 +119,42 @@ def _check_ready(image: Image, call: Call) -> None:
     if media_type(call.request) != OCTETS:
         raise WrongMedia(f"Content-Type must be {OCTETS}.")
     if image.status != "queued":
-        raise errors.Conflict(f"Image {image.id} takes no data: its status is {image.status}, not queued.")
+        raise errors.Conflict(_takes_none(image))
     if image.disk_format is None or image.container_format is None:
         raise errors.BadRequest(f"Properties disk_format and container_format of image {image.id} must be set first.")
 
 
-def _activate(api: Collaborators, ctx: RequestContext, active: Image, digest: Digest) -> None:
-    """Repeats the call while its answer is lost. A Conflict at a repetition means that an earlier call was done."""
+def _takes_none(image: Image) -> str:
+    return f"Image {image.id} takes no data: its status is {image.status}, not queued."
+
+
+def _activate(api: Collaborators, ctx: RequestContext, image_id: str, facts: Facts) -> None:
+    """Repeats the call while its answer is lost."""
     for attempt in range(1, ACTIVATE_TRIES + 1):
         try:
-            api.conductor.update_image(ctx, image=active, expected_status="saving")
+            changes.change(api, ctx, image_id, facts.given_to)
             return
         except (errors.NotFound, errors.Forbidden):
             # The image was deleted during the upload, before its bytes were there to delete; or the quota was used up meanwhile.
-            api.store.delete(active.id)
+            api.store.delete(image_id)
             raise
         except errors.ServiceUnavailable:
             if attempt == ACTIVATE_TRIES:
                 raise
-        except errors.Conflict:
-            if attempt == 1:
-                raise
-            return
 
 
-def requeue(api: Collaborators, ctx: RequestContext, image: Image) -> bool:
+def requeue(api: Collaborators, ctx: RequestContext, image_id: str) -> bool:
     """Returns whether the image is certainly no longer `saving`."""
-    queued = msgspec.structs.replace(image, status="queued")
+
+    def queued(image: Image) -> Image:
+        return msgspec.structs.replace(image, status="queued") if image.status == "saving" else image
+
     try:
-        api.conductor.update_image(ctx, image=queued, expected_status="saving")
-    except (errors.Conflict, errors.NotFound):
+        changes.change(api, ctx, image_id, queued)
+    except errors.NotFound:
         return True
     except Exception as error:  # noqa: BLE001  - recovery repeats it later
-        LOG.warning("Image %s stays in status saving for now: %s", image.id, error)
+        LOG.warning("Image %s stays in status saving for now: %s", image_id, error)
         return False
     return True
 
@@ -155,14 +177,20 @@ def chunks(request: falcon.Request) -> Iterator[bytes]:
 
 def download(api: Collaborators, call: Call) -> None:
     """Answers 204 while there are no bytes; with a Range header one part of them."""
-    image = images.find(api, call)
-    call.require_for(images.target_of(image))
-    _send(api, call, image)
+    seen = images.find(api, call)
+    # Before the policy, as in Glance: its refusal says more.
+    if seen.image.status == "deactivated" and not call.ctx.is_admin:
+        raise errors.Forbidden(DEACTIVATED)
+    call.require_for(images.target_of(call, seen))
+    _send(api, call, seen.image)
 
 
 def download_with_token(api: Collaborators, call: Call) -> None:
     """As `download`, for a compute: that it may have this image, its token has shown."""
-    _send(api, call, _of_token(api, call))
+    image = _of_token(api, call)
+    if image.status == "deactivated":
+        raise errors.Forbidden(DEACTIVATED)
+    _send(api, call, image)
 
 
 def _of_token(api: Collaborators, call: Call) -> Image:
@@ -175,7 +203,7 @@ def _of_token(api: Collaborators, call: Call) -> Image:
 
 def _send(api: Collaborators, call: Call, image: Image) -> None:
     response = call.response
-    if image.status != "active":
+    if image.status not in ("active", "deactivated"):
         response.status = falcon.HTTP_204
         return
     size = image.size or 0

@@ -1,19 +1,30 @@
 """The Image API: its routes, and errors in Glance's form. It has no microversions."""
 
+from typing import Any
+
 import falcon
 import msgspec
 
+from minova.api.http.body import JsonBody
 from minova.api.http.definition import ApiDefinition
 from minova.api.http.faults import Content, Fault, phrase
 from minova.api.http.microversions import LOWEST, Version
 from minova.api.http.structs import StructValidation
+from minova.api.image.json_patch import Patch, read_patch
 from minova.api.image.routes import ROUTES
+
+
+class ImageValidation(StructValidation):
+    def body(self, request: falcon.Request, expected: Any, version: Version, limit: int) -> JsonBody:
+        if expected is Patch:
+            return read_patch(request, limit)
+        return super().body(request, expected, version, limit)
 
 
 class ImageDefinition(ApiDefinition):
     service_type = "image"
     routes = ROUTES
-    validation = StructValidation(ROUTES)
+    validation = ImageValidation(ROUTES)
     public = frozenset({"/v2", "/image"})
     refusal = "You are not authorized to complete {} action."
 

@@ -10,11 +10,14 @@ from minova import errors
 from minova.api.http import times
 from minova.api.http.call import Call
 from minova.api.http.structs import Int64, Page, check_sort_keys
-from minova.api.image.view import view, visible
+from minova.api.image.view import is_visible, view
 from minova.db.api_queries import images
+from minova.db.api_queries.images import Seen
 from minova.objects.image import Image
 
 MAX_VALUES = 100  # of one filter
+VISIBILITIES = ("community", "public", "private", "shared")
+MEMBER_STATUSES = ("pending", "accepted", "rejected")
 
 
 class ImagesQuery(Page, frozen=True, kw_only=True):
@@ -34,7 +37,7 @@ class ImagesQuery(Page, frozen=True, kw_only=True):
     size_max: Int64 | None = None
     created_at: str | None = None
     updated_at: str | None = None
-    member_status: str | None = None
+    member_status: str = "accepted"
     sort: str | None = None
     sort_key: tuple[str, ...] = ()
     sort_dir: tuple[str, ...] = ()
@@ -81,11 +84,15 @@ def any_of(value: str | None) -> tuple[str, ...] | None:
     return values
 
 
-def matcher(call: Call) -> Callable[[Image], bool]:
+def matcher(call: Call) -> Callable[[Seen], bool]:
     """Whether an image is listed. Raises BadRequest for a filter that cannot be read."""
     query: ImagesQuery = call.query
+    if query.member_status not in (*MEMBER_STATUSES, "all"):
+        raise errors.BadRequest(f"Invalid status: {query.member_status[:64]}")
+    if query.visibility not in (None, "", *VISIBILITIES, "all"):
+        raise errors.BadRequest(f"Invalid visibility value: {query.visibility[:64]}")
     conditions = [*_field_filters(query), *_time_filters(query), *_other_filters(call)]
-    return lambda image: _listed(image, call) and all(holds(image) for holds in conditions)
+    return lambda seen: _listed(seen, call) and all(holds(seen.image) for holds in conditions)
 
 
 Condition = Callable[[Image], bool]
@@ -140,11 +147,14 @@ def _shows(key: str, text: str, image: Image) -> bool:
     return key in shown and (text == str(shown[key]) or (shown[key] is None and text == ""))
 
 
-def _listed(image: Image, call: Call) -> bool:
-    """Lists community images only for a request with `visibility=community`."""
-    visibility: str | None = call.query.visibility
-    if visibility not in (None, "all", image.visibility):
+def _listed(seen: Seen, call: Call) -> bool:
+    """Lists community images only for a request with `visibility=community`, and shared ones that the project has accepted."""
+    image, query = seen.image, call.query
+    if query.visibility not in (None, "", "all", image.visibility):
         return False
-    if visibility is None and image.visibility == "community" and image.owner != call.ctx.project_id:
+    if not query.visibility and image.visibility == "community" and image.owner != call.ctx.project_id:
         return False
-    return visible(image, call) is not None
+    if not is_visible(seen, call):
+        return False
+    is_foreign = seen.member_status is not None and not call.ctx.is_admin
+    return not is_foreign or query.member_status in ("all", seen.member_status)

@@ -13,10 +13,11 @@ from minova.api.http.call import Call
 from minova.api.http.structs import page_size
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.filters import ImagesQuery, any_of, matcher, order
-from minova.api.image.view import view, visible
+from minova.api.image.view import find_visible, is_visible, view
 from minova.api.policies.enforcer import Target
 from minova.codecs import Decoder
 from minova.db.api_queries import images
+from minova.db.api_queries.images import Seen
 from minova.objects.image import Image
 
 PAGE = 25  # the Image API's, when no limit is asked for
@@ -27,10 +28,14 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
 Tag = Annotated[str, msgspec.Meta(max_length=255)]
 READ_ONLY = frozenset(
     ("status", "created_at", "updated_at", "checksum", "os_hash_algo", "os_hash_value", "size", "virtual_size")
-) | frozenset(("self", "file", "schema", "direct_url", "locations", "stores"))
+) | frozenset(("self", "file", "schema", "direct_url", "stores"))
+# As in Glance: names that a later release may give a meaning.
+RESERVED = frozenset(("location", "deleted", "deleted_at"))
+RESERVED_PREFIX = "os_glance"
 # Which disk formats an instance can boot from, and in which they must be: nothing else could be checked.
 DISK_FORMATS = ("qcow2", "raw")
 CONTAINER_FORMATS = ("bare",)
+_SERVED = {"disk_format": DISK_FORMATS, "container_format": CONTAINER_FORMATS}
 
 
 class NewImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +55,7 @@ class NewImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NEW_IMAGE = Decoder(NewImage, strict=False)
+FIELDS = frozenset(NewImage.__struct_fields__)
 
 
 def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -61,12 +67,13 @@ def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
                 session,
                 order(query),
                 query.marker or None,
-                is_visible=lambda image: visible(image, call) is not None,
+                project_id=call.ctx.project_id,
+                is_visible=lambda seen: is_visible(seen, call),
                 names=any_of(query.name),
                 statuses=any_of(query.status),
             )
             matches = matcher(call)
-            page = list(islice((image for image in rows if matches(image)), size + 1))
+            page = [seen.image for seen in islice((row for row in rows if matches(row)), size + 1)]
         except LookupError:
             raise errors.BadRequest(f"marker {query.marker} could not be found") from None
     answer: dict[str, Any] = {
@@ -80,9 +87,7 @@ def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    image = find(api, call)
-    call.require_for(target_of(image))
-    return view(image)
+    return view(find_for(api, call))
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -94,57 +99,82 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def delete(api: Collaborators, call: Call) -> None:
     """Deletes the record first: bytes without a record do no harm."""
-    image = find(api, call)
-    call.require_for(target_of(image))
+    image = find_for(api, call)
     if image.protected:
         raise errors.Forbidden(f"Image {image.id} is protected and cannot be deleted.")
     api.conductor.delete_image(call.ctx, image_id=image.id)
     api.store.delete(image.id)
 
 
-def find(api: Collaborators, call: Call) -> Image:
+def find(api: Collaborators, call: Call) -> Seen:
     """The image in the path. Raises NotFound also for an image that the caller may not see."""
     wanted = call.path["image_id"]
     with api.db.read() as session:
-        image = visible(images.image(session, wanted), call)
-    if image is None:
+        seen = find_visible(session, wanted, call)
+    if seen is None:
         raise errors.NotFound(f"No image found with ID {wanted[:255]}.")
-    return image
+    return seen
 
 
-def target_of(image: Image) -> Target:
-    return Target(project_id=image.owner or "", visibility=image.visibility)
+def find_for(api: Collaborators, call: Call) -> Image:
+    """The image in the path, for which the policy of the route permits the caller what it does. Raises NotFound, Forbidden."""
+    seen = find(api, call)
+    call.require_for(target_of(call, seen))
+    return seen.image
+
+
+def target_of(call: Call, seen: Seen) -> Target:
+    image = seen.image
+    member_id = call.ctx.project_id if seen.member_status is not None else ""
+    return Target(project_id=image.owner or "", visibility=image.visibility, member_id=member_id)
 
 
 def _new(call: Call) -> Image:
     body: dict[str, Any] = call.body
-    for key in READ_ONLY & body.keys():
-        raise errors.Forbidden(f"Attribute '{key}' is read-only.")
-    known = set(NewImage.__struct_fields__)
-    try:
-        record = _NEW_IMAGE.from_builtins({key: value for key, value in body.items() if key in known})
-    except msgspec.ValidationError as error:
-        raise errors.BadRequest(f"Provided object does not match schema 'image': {error}") from None
-    if record.visibility == "public":
-        call.require("publicize_image")
-    if record.visibility == "community":
-        call.require("communitize_image")
+    for key in body:
+        require_free(key)
+    record = decoded({key: value for key, value in body.items() if key in FIELDS})
+    require_visibility(call, record.visibility)
     if record.owner not in (None, call.ctx.project_id):
         call.require_for(Target(project_id=record.owner))
+    checked = {field: checked_field(field, getattr(record, field)) for field in FIELDS - {"id", "owner"}}
     return Image(
+        **checked,
         id=_new_id(record.id),
-        name=None if record.name is None else names.checked("Image name", record.name),
-        disk_format=_one_of("disk_format", record.disk_format, DISK_FORMATS),
-        container_format=_one_of("container_format", record.container_format, CONTAINER_FORMATS),
-        min_disk=record.min_disk,
-        min_ram=record.min_ram,
-        visibility=record.visibility,
-        protected=record.protected,
-        os_hidden=record.os_hidden,
         owner=record.owner or call.ctx.project_id,
-        tags=_tags(record.tags),
-        properties=_properties({key: value for key, value in body.items() if key not in known}),
+        properties=checked_properties({key: value for key, value in body.items() if key not in FIELDS}),
     )
+
+
+def require_free(key: str) -> None:
+    """Raises Forbidden for an attribute that no request may set."""
+    if key in READ_ONLY:
+        raise errors.Forbidden(f"Attribute '{key}' is read-only.")
+    if key in RESERVED or key.startswith(RESERVED_PREFIX):
+        raise errors.Forbidden(f"Attribute '{key}' is reserved.")
+
+
+def require_visibility(call: Call, visibility: str) -> None:
+    if visibility == "public":
+        call.require("publicize_image")
+    if visibility == "community":
+        call.require("communitize_image")
+
+
+def decoded(fields: dict[str, Any]) -> NewImage:
+    try:
+        return _NEW_IMAGE.from_builtins(fields)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Provided object does not match schema 'image': {error}") from None
+
+
+def checked_field(field: str, value: Any) -> Any:
+    """A value of NewImage as the image gets it. Raises BadRequest."""
+    if field == "name":
+        return None if value is None else names.checked("Image name", value)
+    if field in _SERVED:
+        return _one_of(field, value, _SERVED[field])
+    return checked_tags(value) if field == "tags" else value
 
 
 def _new_id(requested: str | None) -> str:
@@ -162,19 +192,32 @@ def _one_of(field: str, value: str | None, served: Sequence[str]) -> str | None:
     return value
 
 
-def _tags(tags: tuple[str, ...]) -> tuple[str, ...]:
-    if len(tags) > TAGS:
-        raise errors.BadRequest(f"An image may have {TAGS} tags.")
-    return tuple(dict.fromkeys(tags))
+def checked_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
+    """Each once. Raises ImageLimitExceeded."""
+    made = tuple(dict.fromkeys(tags))
+    if len(made) > TAGS:
+        raise errors.ImageLimitExceeded(_too_many("tags", len(made), TAGS))
+    return made
 
 
-def _properties(properties: dict[str, Any]) -> dict[str, str]:
+def checked_properties(properties: dict[str, Any]) -> dict[str, str]:
+    """Raises ImageLimitExceeded, BadRequest."""
     if len(properties) > PROPERTIES:
-        raise errors.BadRequest(f"An image may have {PROPERTIES} properties.")
+        raise errors.ImageLimitExceeded(_too_many("properties", len(properties), PROPERTIES))
     for key, value in properties.items():
-        fault = names.fault_of(key)
-        if fault:
-            raise errors.BadRequest(f"The name of a property is not valid: {fault}.")
-        if not isinstance(value, str):
-            raise errors.BadRequest(f"Property '{key}' must be a string.")
+        check_property(key, value)
     return properties
+
+
+def check_property(key: str, value: Any) -> None:
+    fault = names.fault_of(key)
+    if fault:
+        raise errors.BadRequest(f"The name of a property is not valid: {fault}.")
+    if not isinstance(value, str):
+        raise errors.BadRequest(f"Provided object does not match schema 'image': Property '{key}' must be a string.")
+
+
+def _too_many(what: str, attempted: int, maximum: int) -> str:
+    return (
+        f"The limit has been exceeded on the number of allowed image {what}. Attempted: {attempted}, Maximum: {maximum}"
+    )

@@ -27,7 +27,7 @@ def recover(api: Collaborators) -> None:
     for image_id, path in api.store.abandoned():
         with api.db.read() as session:
             image = images.image(session, image_id)
-        if image is not None and image.status == "saving" and not requeue(api, service_context(), image):
+        if image is not None and image.status == "saving" and not requeue(api, service_context(), image_id):
             raise errors.ServiceUnavailable(f"image {image_id} is still in status saving")
         path.unlink(missing_ok=True)
         LOG.info("Removed the broken upload %s", path.name)

@@ -3,11 +3,15 @@
 from typing import Any
 
 from minova.api.http.definition import Route
-from minova.api.image import data, images, versions, view
+from minova.api.image import changes, data, images, members, versions, view
 from minova.api.image.filters import ImagesQuery
+from minova.api.image.json_patch import Patch
 from minova.api.policies.base import AUTHENTICATED
 
 _IMAGE = "/v2/images/{image_id}"
+_TAG = f"{_IMAGE}/tags/{{tag}}"
+_MEMBERS = f"{_IMAGE}/members"
+_MEMBER = f"{_MEMBERS}/{{member_id}}"
 
 ROUTES: tuple[Route, ...] = (
     Route(method="GET", path="/image", handler=versions.versions, status=300),
@@ -15,9 +19,25 @@ ROUTES: tuple[Route, ...] = (
     Route(method="GET", path="/v2/images", rule="get_images", handler=images.list_images, query=ImagesQuery),
     Route(method="POST", path="/v2/images", rule="add_image", handler=images.create, body=dict[str, Any], status=201),
     Route(method="GET", path=_IMAGE, rule="get_image", handler=images.show),
+    Route(method="PATCH", path=_IMAGE, rule="modify_image", handler=changes.update, body=Patch),
     Route(method="DELETE", path=_IMAGE, rule="delete_image", handler=images.delete, status=204),
     Route(method="PUT", path=f"{_IMAGE}/file", rule="upload_image", handler=data.upload, status=204),
     Route(method="GET", path=f"{_IMAGE}/file", rule="download_image", handler=data.download),
+    Route(method="PUT", path=_TAG, rule="modify_image", handler=changes.add_tag, status=204),
+    Route(method="DELETE", path=_TAG, rule="modify_image", handler=changes.remove_tag, status=204),
+    Route(
+        method="POST", path=f"{_IMAGE}/actions/deactivate", rule="deactivate", handler=changes.deactivate, status=204
+    ),
+    Route(
+        method="POST", path=f"{_IMAGE}/actions/reactivate", rule="reactivate", handler=changes.reactivate, status=204
+    ),
+    Route(method="GET", path=_MEMBERS, rule="get_members", handler=members.list_members),
+    Route(method="POST", path=_MEMBERS, rule="add_member", handler=members.create, body=dict[str, Any]),
+    Route(method="GET", path=_MEMBER, rule="get_member", handler=members.show),
+    Route(method="PUT", path=_MEMBER, rule="modify_member", handler=members.update, body=dict[str, Any]),
+    Route(method="DELETE", path=_MEMBER, rule="delete_member", handler=members.delete, status=204),
     Route(method="GET", path="/v2/schemas/image", rule=AUTHENTICATED, handler=view.image_schema),
     Route(method="GET", path="/v2/schemas/images", rule=AUTHENTICATED, handler=view.images_schema),
+    Route(method="GET", path="/v2/schemas/member", rule=AUTHENTICATED, handler=view.member_schema),
+    Route(method="GET", path="/v2/schemas/members", rule=AUTHENTICATED, handler=view.members_schema),
 )

@@ -2,15 +2,32 @@
 
 from typing import Any
 
+from sqlalchemy.orm import Session
+
 from minova.api.http import times
 from minova.api.http.call import Call
-from minova.objects.image import Image
+from minova.db.api_queries import images
+from minova.db.api_queries.images import Seen
+from minova.objects.image import Image, ImageMember
 
 
-def visible(image: Image | None, call: Call) -> Image | None:
-    if image is None or call.ctx.is_admin or image.visibility in ("public", "community"):
-        return image
-    return image if image.owner == call.ctx.project_id else None
+def is_visible(seen: Seen, call: Call) -> bool:
+    """Members see a shared image whether they have accepted it or not."""
+    image = seen.image
+    if call.ctx.is_admin or image.visibility in ("public", "community") or image.owner == call.ctx.project_id:
+        return True
+    return image.visibility == "shared" and seen.member_status is not None
+
+
+def find_visible(session: Session, image_id: str, call: Call) -> Seen | None:
+    """None also for an image that the caller may not see."""
+    seen = images.seen(session, image_id, call.ctx.project_id)
+    return seen if seen is not None and is_visible(seen, call) else None
+
+
+def visible(session: Session, image_id: str, call: Call) -> Image | None:
+    seen = find_visible(session, image_id, call)
+    return None if seen is None else seen.image
 
 
 def view(image: Image) -> dict[str, Any]:
@@ -43,6 +60,18 @@ def view(image: Image) -> dict[str, Any]:
     }
 
 
+def member_view(member: ImageMember) -> dict[str, Any]:
+    assert member.created_at is not None
+    return {
+        "image_id": member.image_id,
+        "member_id": member.member_id,
+        "status": member.status,
+        "created_at": times.seconds(member.created_at),
+        "updated_at": times.seconds(member.updated_at or member.created_at),
+        "schema": "/v2/schemas/member",
+    }
+
+
 _STRING = {"type": ["null", "string"]}
 _INTEGER = {"type": ["null", "integer"]}
 _FIELDS: dict[str, Any] = {
@@ -52,7 +81,11 @@ _FIELDS: dict[str, Any] = {
     **{key: {"type": "string", "readOnly": True} for key in ("self", "file", "schema")},
     **dict.fromkeys(("size", "virtual_size", "min_disk", "min_ram"), _INTEGER),
     **{key: {"type": "boolean"} for key in ("protected", "os_hidden")},
-    "status": {"type": "string", "enum": ["queued", "saving", "active", "killed"], "readOnly": True},
+    "status": {
+        "type": "string",
+        "enum": ["queued", "saving", "uploading", "importing", "active", "deactivated", "killed"],
+        "readOnly": True,
+    },
     "visibility": {"type": "string", "enum": ["community", "public", "private", "shared"]},
     "disk_format": {"type": ["null", "string"], "enum": [None, "raw", "qcow2"]},
     "container_format": {"type": ["null", "string"], "enum": [None, "bare"]},
@@ -74,9 +107,32 @@ _IMAGES = {
 }
 
 
+_MEMBER = {
+    "name": "member",
+    "properties": {
+        **{key: {"type": "string"} for key in ("member_id", "image_id")},
+        "status": {"type": "string", "enum": ["pending", "accepted", "rejected"]},
+        **{key: {"type": "string", "readOnly": True} for key in ("created_at", "updated_at", "schema")},
+    },
+}
+_MEMBERS = {
+    "name": "members",
+    "properties": {"members": {"type": "array", "items": _MEMBER}, "schema": {"type": "string"}},
+    "links": [{"rel": "describedby", "href": "{schema}"}],
+}
+
+
 def image_schema(_: Any, call: Call) -> dict[str, Any]:
     return _IMAGE
 
 
 def images_schema(_: Any, call: Call) -> dict[str, Any]:
     return _IMAGES
+
+
+def member_schema(_: Any, call: Call) -> dict[str, Any]:
+    return _MEMBER
+
+
+def members_schema(_: Any, call: Call) -> dict[str, Any]:
+    return _MEMBERS

@@ -40,11 +40,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the request is about: whose it is, and an image's `visibility`."""
+    """What the request is about: whose it is; an image's `visibility`, and the caller's project if the image is shared with it."""
 
     project_id: str
     user_id: str = ""
     visibility: str = ""
+    member_id: str = ""
 
 
 Stamp = tuple[tuple[str, int, int, int], ...]

@@ -328,6 +328,9 @@ class ImageCache:
             return
         if status in {404, 410}:
             raise errors.ImageUnacceptable(f"Image {image.id} is not at the image service (HTTP {status})")
+        if status == 403 and not self._password and any(token.value for token in tuple(fetch.tokens)):
+            # The token was accepted; the image may not be downloaded.
+            raise errors.ImageUnacceptable(f"Image {image.id} has been deactivated")
         if status in {401, 403}:
             raise errors.ServiceUnavailable(
                 f"The image service refuses image {image.id} (HTTP {status}): {self._advice(fetch)}"

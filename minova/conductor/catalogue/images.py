@@ -1,8 +1,10 @@
-"""Image records. The bytes are in the image store of the API."""
+"""Image records, and with which projects images are shared. The bytes are in the image store of the API."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
+import msgspec
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -11,9 +13,13 @@ from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
 from minova.db.catalogue import images
 from minova.db.quotas import OverQuota, give, of_image
-from minova.objects.image import Image
+from minova.objects.image import Image, ImageMember
 
 T = TypeVar("T")
+
+# Of one image. Glance's defaults.
+MOST_MEMBERS = 128
+MEMBER_STATUSES = ("pending", "accepted", "rejected")
 
 
 class Images:
@@ -63,6 +69,35 @@ class Images:
         except OverQuota as error:
             raise refused(error) from None
 
+    def change(self, expected: Image, image: Image) -> Image:
+        """NotFound, or ImageChanged: it is not as expected any more. Forbidden: more than the quota of its owner, who may be another one now."""
+
+        def work(session: Session) -> Image:
+            found = _locked(session, image.id)
+            if _timeless(found) != _timeless(expected):
+                raise errors.ImageChanged(f"Image {image.id} has been changed meanwhile.")
+            made = images.replace(session, image, found.status, self._worker.at())
+            assert made is not None  # it is locked
+            self._count(session, found, made)
+            return made
+
+        try:
+            return self._quotas.run(work)
+        except OverQuota as error:
+            raise refused(error) from None
+
+    def _count(self, session: Session, before: Image, after: Image) -> None:
+        """Usages move with what the image counts, and with its owner."""
+        old, new = before.owner or "", after.owner or ""
+        if old != new:
+            self._quotas.take(session, new, of_image(after))
+            give(session, old, of_image(before))
+            return
+        more, less = Counter(of_image(after)), Counter(of_image(before))
+        if more - less:
+            self._quotas.take(session, new, dict(more - less))
+        give(session, old, dict(less - more))
+
     def delete(self, image_id: str) -> None:
         """Forbidden: it is protected."""
 
@@ -76,3 +111,56 @@ class Images:
                 give(session, found.owner or "", of_image(found))
 
         self._worker.run(work)
+
+    # -- members ---------------------------------------------------------------------------------------------------
+
+    def add_member(self, image_id: str, member_id: str) -> ImageMember:
+        """NotFound: no such image. Conflict: it is a member. ImageLimitExceeded: the image has as many as it may have."""
+
+        def work(session: Session) -> ImageMember:
+            _locked(session, image_id)
+            known = {member.member_id for member in images.members(session, image_id)}
+            if member_id in known:
+                raise errors.Conflict(f"Member {member_id} is duplicated for image {image_id}")
+            if len(known) >= MOST_MEMBERS:
+                raise errors.ImageLimitExceeded(
+                    f"Image member limit exceeded for image {image_id}: The limit has been exceeded on the number of allowed "
+                    f"image members for this image. Attempted: {len(known) + 1}, Maximum: {MOST_MEMBERS}:"
+                )
+            return images.add_member(session, image_id, member_id, self._worker.at())
+
+        return self._worker.run(work)
+
+    def update_member(self, image_id: str, member_id: str, status: str) -> ImageMember:
+        """NotFound: no such member."""
+        if status not in MEMBER_STATUSES:
+            raise errors.BadRequest('Status must be "pending", "accepted" or "rejected".')
+
+        def work(session: Session) -> ImageMember:
+            if not images.set_member_status(session, image_id, member_id, status, self._worker.at()):
+                raise _no_member(image_id, member_id)
+            member = images.member(session, image_id, member_id)
+            assert member is not None  # its row is locked
+            return member
+
+        return self._worker.run(work)
+
+    def remove_member(self, image_id: str, member_id: str) -> None:
+        """NotFound: no such member."""
+        if not self._worker.run(lambda session: images.remove_member(session, image_id, member_id)):
+            raise _no_member(image_id, member_id)
+
+
+def _locked(session: Session, image_id: str) -> Image:
+    found = images.locked(session, image_id)
+    if found is None:
+        raise errors.NotFound(f"Image {image_id} could not be found.")
+    return found
+
+
+def _timeless(image: Image) -> Image:
+    return msgspec.structs.replace(image, created_at=None, updated_at=None)
+
+
+def _no_member(image_id: str, member_id: str) -> errors.NotFound:
+    return errors.NotFound(f"{member_id} not found in the member list of the image {image_id}.")

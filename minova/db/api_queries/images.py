@@ -1,14 +1,14 @@
 """Images as the API reads them."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import BigInteger, ColumnElement, cast, func, select
 from sqlalchemy.orm import Session
 
 from minova.db.api_queries import keyset
-from minova.db.models import Image
+from minova.db.models import Image, ImageMember
 from minova.db.sql import json_field
 from minova.objects import image as objects
 
@@ -47,6 +47,27 @@ def image(session: Session, image_id: str) -> objects.Image | None:
     return None if row is None else _object(row)
 
 
+class Seen(NamedTuple):
+    """An image, and the status of a project's membership in it, if it is a member."""
+
+    image: objects.Image
+    member_status: str | None = None
+
+
+def seen(session: Session, image_id: str, project_id: str) -> Seen | None:
+    """By this project."""
+    found = image(session, image_id)
+    return None if found is None else _seen(session, [found], project_id)[0]
+
+
+def _seen(session: Session, found: Sequence[objects.Image], project_id: str) -> list[Seen]:
+    shared = [each.id for each in found if each.visibility == "shared" and each.owner != project_id]
+    query = select(ImageMember.image_id, ImageMember.status)
+    of_project = query.where(ImageMember.member_id == project_id, ImageMember.image_id.in_(shared))
+    statuses: dict[str, str] = {row[0]: row[1] for row in session.execute(of_project)} if shared else {}
+    return [Seen(each, statuses.get(each.id)) for each in found]
+
+
 def saving(session: Session) -> list[str]:
     """Ids of images whose bytes are said to be coming in."""
     return list(session.scalars(select(Image.id).where(Image.status == "saving")))
@@ -57,13 +78,14 @@ def images(
     order: Order,
     marker: str | None,
     *,
-    is_visible: Callable[[objects.Image], bool] = lambda image: True,
+    project_id: str,
+    is_visible: Callable[[Seen], bool],
     names: Sequence[str] | None = None,
     statuses: Sequence[str] | None = None,
-) -> Iterator[objects.Image]:
+) -> Iterator[Seen]:
     """In this order, beginning after `marker`, read as far as it is asked for; of these names and statuses (None: any).
 
-    `is_visible` says whether the caller may know of an image. LookupError: there is no such marker, or it is not visible.
+    `is_visible` says whether the caller, of this project, may know of an image. LookupError: there is no such marker, or it is not visible.
     """
     columns = keyset.columns_of(order, SORT_KEYS, Image.id)
     query = keyset.ordered(select(Image, *keyset.selected(columns)), columns)
@@ -74,13 +96,13 @@ def images(
     after: Sequence[Any] | None = None
     if marker is not None:
         last = session.execute(select(Image, *keyset.selected(columns)).where(Image.id == marker)).first()
-        if last is None or not is_visible(_object(last[0])):
+        if last is None or not is_visible(_seen(session, [_object(last[0])], project_id)[0]):
             raise LookupError(marker)
         after = last[1:]
     while True:
         page = query if after is None else query.where(keyset.after(after, columns))
         rows = session.execute(page.limit(BATCH)).all()
-        yield from (_object(row[0]) for row in rows)
+        yield from _seen(session, [_object(row[0]) for row in rows], project_id)
         if len(rows) < BATCH:
             return
         after = rows[-1][1:]

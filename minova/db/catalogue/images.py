@@ -9,7 +9,7 @@ from sqlalchemy import Delete, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import DeletedImage, Image
+from minova.db.models import DeletedImage, Image, ImageMember
 from minova.db.sql import json_field
 from minova.objects import image as objects
 
@@ -33,6 +33,15 @@ def add(session: Session, image: objects.Image, at: datetime) -> objects.Image:
 
 def find(session: Session, image_id: str) -> objects.Image | None:
     return session.scalar(select(Image.value).where(Image.id == image_id))
+
+
+def locked(session: Session, image_id: str) -> objects.Image | None:
+    """As the columns and the value have it."""
+    query = select(Image.value, Image.status, Image.created_at, Image.updated_at).where(Image.id == image_id)
+    row = session.execute(query.with_for_update()).one_or_none()
+    if row is None:
+        return None
+    return msgspec.structs.replace(row[0], status=row[1], created_at=row[2], updated_at=row[3])
 
 
 def of_owner(session: Session, owner: str | None, properties: Mapping[str, str]) -> list[objects.Image]:
@@ -71,4 +80,53 @@ def _remove(session: Session, statement: Delete, image_id: str) -> bool:
     if result.rowcount and session.get(DeletedImage, image_id) is None:
         # The entry is there where a conductor of the last release has made the image under a used id.
         session.connection().execute(insert(DeletedImage).values(id=image_id))
+    if result.rowcount:
+        # After the image, whose lock waits for a member that is being added.
+        session.connection().execute(delete(ImageMember).where(ImageMember.image_id == image_id))
     return bool(result.rowcount)
+
+
+# -- members -----------------------------------------------------------------------------------------------------------
+
+
+def members(session: Session, image_id: str) -> tuple[objects.ImageMember, ...]:
+    query = select(ImageMember).where(ImageMember.image_id == image_id).order_by(ImageMember.member_id)
+    return tuple(_member(row) for row in session.scalars(query))
+
+
+def member(session: Session, image_id: str, member_id: str) -> objects.ImageMember | None:
+    query = select(ImageMember).where(ImageMember.image_id == image_id, ImageMember.member_id == member_id)
+    row = session.scalar(query)
+    return None if row is None else _member(row)
+
+
+def add_member(session: Session, image_id: str, member_id: str, at: datetime) -> objects.ImageMember:
+    made = objects.ImageMember(image_id=image_id, member_id=member_id, created_at=at, updated_at=at)
+    session.connection().execute(insert(ImageMember).values(**msgspec.structs.asdict(made)))
+    return made
+
+
+def set_member_status(session: Session, image_id: str, member_id: str, status: str, at: datetime) -> bool:
+    """Whether there is such a member."""
+    of_member = (ImageMember.image_id == image_id, ImageMember.member_id == member_id)
+    result: Any = session.connection().execute(
+        update(ImageMember).where(*of_member).values(status=status, updated_at=at)
+    )
+    return bool(result.rowcount)
+
+
+def remove_member(session: Session, image_id: str, member_id: str) -> bool:
+    """Whether there was such a member."""
+    of_member = (ImageMember.image_id == image_id, ImageMember.member_id == member_id)
+    result: Any = session.connection().execute(delete(ImageMember).where(*of_member))
+    return bool(result.rowcount)
+
+
+def _member(row: ImageMember) -> objects.ImageMember:
+    return objects.ImageMember(
+        image_id=row.image_id,
+        member_id=row.member_id,
+        status=row.status,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -13,7 +13,7 @@ from minova.db.models.console_tokens import ConsoleToken
 from minova.db.models.diagnoses import DiagnosisRow, InstanceDiagnosis
 from minova.db.models.flavors import Flavor, FlavorProject
 from minova.db.models.image_token_keys import ImageTokenKey
-from minova.db.models.images import DeletedImage, Image
+from minova.db.models.images import DeletedImage, Image, ImageMember
 from minova.db.models.instances import Instance, InstanceFault, InstanceTag, PurgedInstance
 from minova.db.models.key_pairs import KeyPair
 from minova.db.models.migrations import Migration
@@ -54,6 +54,7 @@ __all__ = [
     "Heartbeat",
     "HostChange",
     "Image",
+    "ImageMember",
     "ImageTokenKey",
     "Instance",
     "InstanceAction",

@@ -24,6 +24,17 @@ class Image(Base):
     updated_at: Mapped[datetime]
 
 
+class ImageMember(Base):
+    """A project with which the image is shared."""
+
+    __tablename__ = "image_members"
+    image_id: Mapped[str] = mapped_column(Uuid, primary_key=True)
+    member_id: Mapped[str] = mapped_column(primary_key=True, index=True)
+    status: Mapped[str] = mapped_column(String(30))
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+
 class DeletedImage(Base):
     """The id of a deleted image. It is kept for ever: under the same id a stranger could serve other bytes (OSSN-0075)."""
 

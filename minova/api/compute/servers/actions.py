@@ -28,7 +28,6 @@ from minova.api.http.microversions import History, added, removed
 from minova.api.image import view as image_view
 from minova.codecs import Decoder
 from minova.db import models
-from minova.db.api_queries import images as read_images
 from minova.objects.image import Image
 from minova.objects.server_actions import (
     ACTIONS,
@@ -142,7 +141,7 @@ def _rescue(api: Collaborators, call: Call, session: Session, row: models.Instan
     if arguments.rescue_image_ref is None:
         return Begin({}, answer, 200)
     reference = arguments.rescue_image_ref
-    image = image_view.visible(read_images.image(session, reference), call)
+    image = image_view.visible(session, reference, call)
     if image is None or image.status != "active":
         raise errors.BadRequest(f"Requested rescue image '{reference[:64]}' is not supported")
     return Begin({"rescue_image": msgspec.to_builtins(image)}, answer, 200)

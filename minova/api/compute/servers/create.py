@@ -25,7 +25,6 @@ from minova.api.image import view as image_view
 from minova.codecs import parse_json
 from minova.db import quotas
 from minova.db.api_queries import availability_zones, instances
-from minova.db.api_queries import images as read_images
 from minova.db.api_queries import services as read_services
 from minova.db.catalogue import key_pairs, server_groups
 from minova.db.servers import request_specs
@@ -360,7 +359,7 @@ def _boot_source(api: Collaborators, call: Call, server: NewServer, any_image: b
         raise errors.BadRequest("imageRef is missing: booting from a volume is not served yet, so give an image.")
     with api.db.read() as session:
         flavor = flavors.visible(session, flavorid, call)
-        image = image_view.visible(read_images.image(session, image_uuid), call) if image_uuid else None
+        image = image_view.visible(session, image_uuid, call) if image_uuid else None
     if flavor is None:
         raise errors.BadRequest(f"Invalid flavorRef provided: flavor {flavorid[:255]} could not be found.")
     if image_uuid:

@@ -16,7 +16,6 @@ from minova.api.http.structs import Boolean, is_true
 from minova.api.image import view as image_view
 from minova.codecs import Decoder
 from minova.db import models
-from minova.db.api_queries import images as read_images
 from minova.db.catalogue import key_pairs
 from minova.db.servers import instances
 from minova.hardware.demands import demands_of
@@ -118,7 +117,7 @@ def _check_plain(wanted: RebuildArguments) -> None:
 
 def _image(call: Call, session: Session, reference: str) -> Image:
     image_id = create.image_id(reference)
-    image = image_view.visible(read_images.image(session, image_id), call) if image_id else None
+    image = image_view.visible(session, image_id, call) if image_id else None
     if image is None:
         raise errors.BadRequest("Cannot find image for rebuild")
     if image.status != "active":

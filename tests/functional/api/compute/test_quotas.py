@@ -193,7 +193,7 @@ def test_quota_that_another_upload_uses_up_meanwhile_leaves_no_bytes(site: Cloud
     image = site.make_image(data=None)
     site.conductor.before = lambda method: (
         site.conductor.update_quota_set(CTX, project_id="admin", limits={"image_size_total": 1}, force=True)
-        if method == "update_image"
+        if method == "change_image"
         else None
     )
     assert site.upload(image["id"], b"\0" * 1024)[0] == 403

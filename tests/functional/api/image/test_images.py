@@ -106,7 +106,7 @@ WRONG: list[tuple[dict[str, Any], int, str]] = [
     ({"prop": 5}, 400, "'prop' must be a string"),
     ({"pr\nop": "x"}, 400, "property"),
     ({"tags": ["x" * 256]}, 400, "tags"),
-    ({f"p{number}": "x" for number in range(129)}, 400, "128 properties"),
+    ({f"p{number}": "x" for number in range(129)}, 413, "Attempted: 129, Maximum: 128"),
 ]
 
 
@@ -192,7 +192,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(cloud: Cloud) -> None:
     lost = iter([False, True, False])
 
     def lose(method: str) -> None:
-        if method == "update_image" and next(lost, False):
+        if method == "change_image" and next(lost, False):
             raise errors.ServiceUnavailable("no answer in time")
 
     cloud.conductor.after = lose
@@ -206,7 +206,7 @@ def test_an_image_that_is_deleted_while_it_comes_is_gone(cloud: Cloud, telling: 
     tellings = iter(range(1, 100))
 
     def deleted(method: str) -> None:
-        if method == "update_image" and next(tellings) == telling:
+        if method == "change_image" and next(tellings) == telling:
             cloud.conductor.before = lambda method: None
             cloud.conductor.delete_image(None, image_id=image["id"])  # type: ignore[arg-type]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import bcrypt
+import msgspec
 import pytest
 from sqlalchemy import delete
 
@@ -58,6 +59,16 @@ def test_token_downloads_a_private_image_without_a_password(tokens: TokenCloud) 
     assert tokens.bearer("GET", path, tokens.token()) == (200, DATA)
     assert tokens.bearer("GET", f"/image{path}", tokens.token()) == (200, DATA)
     assert tokens.bearer("GET", path, tokens.token(), headers={"Range": "bytes=1-3"}) == (206, DATA[1:4])
+
+
+def test_token_is_no_way_around_a_deactivated_image(tokens: TokenCloud) -> None:
+    with tokens.readonly.read() as session:
+        image = images.image(session, tokens.mine)
+    assert image is not None
+    tokens.conductor.change_image(None, image, msgspec.structs.replace(image, status="deactivated"))  # type: ignore[arg-type]
+    status, content = tokens.bearer("GET", f"/v2/images/{tokens.mine}/file", tokens.token())
+    assert status == 403
+    assert b"has been deactivated" in content
 
 
 def test_token_is_for_no_other_image(tokens: TokenCloud, caplog: pytest.LogCaptureFixture) -> None:

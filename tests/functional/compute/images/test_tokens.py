@@ -62,6 +62,13 @@ def test_refusal_of_fresh_tokens_says_what_to_look_at(tmp_path: Path, server: Im
     assert shown(server) == ["Bearer old", "Bearer fresh"]
 
 
+def test_an_image_that_was_deactivated_is_not_asked_for_again(tmp_path: Path, server: ImageServer) -> None:
+    server.plan = ["403"]
+    with pytest.raises(errors.ImageUnacceptable, match="has been deactivated"):
+        cache(tmp_path, server).fetch(image(), token=ImageToken("first", none))
+    assert shown(server) == ["Bearer first"]
+
+
 def test_conductors_of_the_last_release_give_no_token(tmp_path: Path, server: ImageServer) -> None:
     """An image service without users gives the bytes, and another's refusal says what to do."""
     token = ImageToken(None, too_old)

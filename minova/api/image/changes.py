@@ -1,0 +1,103 @@
+"""Changes of an image's record: PATCH, tags, deactivate and reactivate.
+
+The API works out what becomes of an image, and the conductor writes that if the image is still the one that the API has read.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.api.http.call import Call
+from minova.api.image.collaborators import Collaborators
+from minova.api.image.images import checked_tags, find_for, require_visibility
+from minova.api.image.json_patch import Operation, patched
+from minova.api.image.view import view
+from minova.context import RequestContext
+from minova.db.api_queries import images
+from minova.objects.image import Image
+
+LOG = logging.getLogger(__name__)
+
+# How often a change is worked out anew while others change the same image.
+TRIES = 10
+
+
+def change(api: Collaborators, ctx: RequestContext, image_id: str, make: Callable[[Image], Image]) -> Image:
+    """Replaces an image by what `make` makes of it. Raises NotFound, what `make` raises, and Conflict if it changes all the time."""
+    for _ in range(TRIES):
+        with api.db.read() as session:
+            current = images.image(session, image_id)
+        if current is None:
+            raise errors.NotFound(f"No image found with ID {image_id[:255]}.")
+        wanted = make(current)
+        if wanted == current:
+            return current
+        try:
+            return api.conductor.change_image(ctx, expected=current, image=wanted)
+        except errors.ImageChanged:
+            LOG.debug("Image %s has been changed meanwhile", image_id)
+        except errors.PeerTooOld:
+            return api.conductor.update_image(ctx, image=wanted, expected_status=current.status)
+    raise errors.Conflict(f"Image {image_id} is being changed by other requests. Please try again.")
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    operations: tuple[Operation, ...] = call.body
+    image = find_for(api, call)
+    for operation in operations:
+        _require(call, operation)
+    return view(change(api, call.ctx, image.id, lambda current: patched(current, operations)))
+
+
+def _require(call: Call, operation: Operation) -> None:
+    if operation.attribute == "owner" and not call.ctx.is_admin:
+        raise errors.Forbidden("Owner can't be updated by non admin.")
+    if operation.attribute == "visibility" and operation.name != "remove":
+        require_visibility(call, operation.value)
+
+
+def add_tag(api: Collaborators, call: Call) -> None:
+    tag = call.path["tag"]
+    if len(tag) > 255:
+        raise errors.BadRequest("Provided object does not match schema 'image': a tag is longer than 255 characters.")
+    image = find_for(api, call)
+
+    def tagged(current: Image) -> Image:
+        try:
+            return msgspec.structs.replace(current, tags=checked_tags((*current.tags, tag)))
+        except errors.ImageLimitExceeded as error:
+            raise errors.ImageLimitExceeded(f"Image tag limit exceeded for image {image.id}: {error}:") from None
+
+    change(api, call.ctx, image.id, tagged)
+
+
+def remove_tag(api: Collaborators, call: Call) -> None:
+    tag = call.path["tag"]
+    image = find_for(api, call)
+
+    def untagged(current: Image) -> Image:
+        if tag not in current.tags:
+            raise errors.NotFound("The resource could not be found.")
+        return msgspec.structs.replace(current, tags=tuple(each for each in current.tags if each != tag))
+
+    change(api, call.ctx, image.id, untagged)
+
+
+def deactivate(api: Collaborators, call: Call) -> None:
+    """Its data cannot be downloaded any more, but by administrators, and no server be made from it."""
+    image = find_for(api, call)
+    change(api, call.ctx, image.id, lambda current: _with_status(current, "deactivate", "active", "deactivated"))
+
+
+def reactivate(api: Collaborators, call: Call) -> None:
+    image = find_for(api, call)
+    change(api, call.ctx, image.id, lambda current: _with_status(current, "reactivate", "deactivated", "active"))
+
+
+def _with_status(image: Image, verb: str, before: str, after: str) -> Image:
+    if image.status not in (before, after):
+        raise errors.Forbidden(f"Not allowed to {verb} image in status '{image.status}'")
+    return msgspec.structs.replace(image, status=after)

@@ -1,0 +1,105 @@
+"""`/v2/images/{id}/members`: the projects with which an image is shared. Its owner shares it, and each project accepts or rejects it."""
+
+from typing import Any
+
+from minova import errors
+from minova.api.http import names
+from minova.api.http.call import Call
+from minova.api.image.collaborators import Collaborators
+from minova.api.image.images import target_of
+from minova.api.image.view import find_visible, member_view
+from minova.db.api_queries.images import Seen
+from minova.db.catalogue import images
+from minova.objects.image import Image, ImageMember
+
+STATUSES = ("pending", "accepted", "rejected")
+
+
+def list_members(api: Collaborators, call: Call) -> dict[str, Any]:
+    """All of them for the owner and for administrators; a member sees itself."""
+    seen = _find(api, call)
+    if seen.image.visibility != "shared":
+        raise errors.Forbidden(
+            f"Not allowed to list members for image {seen.image.id}: Only shared images have members."
+        )
+    call.require_for(target_of(call, seen))
+    with api.db.read() as session:
+        members = images.members(session, seen.image.id)
+    shown = [member_view(member) for member in members if _shows(call, seen.image, member.member_id)]
+    return {"members": shown, "schema": "/v2/schemas/members"}
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    seen = _find(api, call)
+    if seen.image.visibility != "shared":
+        raise errors.NotFound("Only shared images have members.")
+    if not call.permits(call.rule, target_of(call, seen)):
+        raise errors.NotFound(f"You are not authorized to lookup the members of the image {seen.image.id}.")
+    return member_view(_member(api, call, seen.image))
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    member_id = _value(call.body, "member", "Member to be added not specified")
+    if not member_id:
+        raise errors.BadRequest("Member can't be empty")
+    names.checked("Member", member_id)
+    seen = _find(api, call)
+    _require(call, seen, "create")
+    return member_view(api.conductor.add_image_member(call.ctx, image_id=seen.image.id, member_id=member_id))
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Only the project itself says whether it accepts an image. Administrators may for any."""
+    status = _value(call.body, "status", "Status not specified")
+    seen = _find(api, call)
+    _require(call, seen, "update")
+    member = _member(api, call, seen.image)
+    if status not in STATUSES:
+        raise errors.BadRequest('Incorrect request: Status must be "pending", "accepted" or "rejected".')
+    changed = api.conductor.update_image_member(
+        call.ctx, image_id=seen.image.id, member_id=member.member_id, status=status
+    )
+    return member_view(changed)
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    seen = _find(api, call)
+    _require(call, seen, "delete")
+    member = _member(api, call, seen.image)
+    api.conductor.remove_image_member(call.ctx, image_id=seen.image.id, member_id=member.member_id)
+
+
+def _find(api: Collaborators, call: Call) -> Seen:
+    with api.db.read() as session:
+        seen = find_visible(session, call.path["image_id"], call)
+    if seen is None:
+        raise errors.NotFound(f"Image {call.path['image_id'][:255]} not found.")
+    return seen
+
+
+def _require(call: Call, seen: Seen, verb: str) -> None:
+    if seen.image.visibility != "shared" or not call.permits(call.rule, target_of(call, seen)):
+        raise errors.Forbidden(f"Not allowed to {verb} members for image {seen.image.id}.")
+
+
+def _member(api: Collaborators, call: Call, image: Image) -> ImageMember:
+    """The one in the path. Raises NotFound also for one that the caller may not see."""
+    wanted = call.path["member_id"]
+    if _shows(call, image, wanted):
+        with api.db.read() as session:
+            member = images.member(session, image.id, wanted)
+        if member is not None:
+            return member
+    raise errors.NotFound(f"{wanted[:255]} not found in the member list of the image {image.id}.")
+
+
+def _shows(call: Call, image: Image, member_id: str) -> bool:
+    return call.ctx.is_admin or call.ctx.project_id in (image.owner, member_id)
+
+
+def _value(body: dict[str, Any], key: str, missing: str) -> str:
+    if key not in body:
+        raise errors.BadRequest(missing)
+    if not isinstance(body[key], str):
+        raise errors.BadRequest(f'Expected a {key} in the form: {{"{key}": "{key}"}}')
+    return str(body[key])
