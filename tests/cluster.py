@@ -129,8 +129,10 @@ class Cluster:
         self._stack.callback(rpc.close)
         return rpc
 
-    def add_compute(self, host: str) -> None:
-        conf = configure(self.folder / host, host=host, **{"glance__endpoint_override": self.url, **self._overrides})
+    def add_compute(self, host: str, **own: Any) -> None:
+        """`own`: overrides of this host alone."""
+        overrides = {"glance__endpoint_override": self.url, **self._overrides, **own}
+        conf = configure(self.folder / host, host=host, **overrides)
         running = compute.compose(conf, self.rpc("compute", conf), self._stopping)
         self.computes[host] = running
         running.start()

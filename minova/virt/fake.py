@@ -40,6 +40,8 @@ _TRAITS = (
 )
 SMALL_PAGE_KB = 4
 _CLUSTER_BITS = 16
+# Discard's.
+_CONSOLE_PORT = 9
 _IDLE = CpuTimes(user=0, kernel=0, idle=0, iowait=0, frequency=1000)
 
 
@@ -117,6 +119,7 @@ class FakeDriver:
         self._memory_mb = conf.fake_memory_mb
         self._vcpus, self._pcpus, self._cells = _cpus_of(conf)
         self._local_gb = conf.fake_local_gb
+        self._consoles = {ConsoleType.NOVNC: conf.vnc.enabled, ConsoleType.SERIAL: conf.serial_console.enabled}
         self._file = Path(conf.instances_path) / "fake-domains.json" if conf.fake_persistent else None
         self._lock = threading.RLock()
         self._failures: dict[str, list[Exception]] = defaultdict(list)
@@ -337,10 +340,15 @@ class FakeDriver:
         return GuestDiagnostics(driver="fake", memory_kb=memory_kb)
 
     def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
+        """Of the enabled types, an address at which nothing listens."""
         with self._lock:
             self._begin("console")
-            self._domain(instance_uuid)
-        raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type}.")
+            domain = self._domain(instance_uuid)
+        if not self._consoles[console_type]:
+            raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type}.")
+        if domain.power_state is not PowerState.RUNNING:
+            raise errors.Conflict(f"Instance {instance_uuid} does not run.")
+        return ConsoleAddress(host="127.0.0.1", port=_CONSOLE_PORT)
 
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         with self._lock:

@@ -17,6 +17,7 @@ MAX: Version = (2, 104)
 OLD_HEADER = "X-OpenStack-Nova-API-Version"
 UPDATED = "2013-07-23T11:33:21Z"  # the day that Nova gives for v2.1
 MEDIA = "application/vnd.openstack.compute+json;version=2.1"
+REFERENCE = "http://docs.openstack.org/"  # as in Nova
 _FORM = re.compile(r"([1-9]\d{0,3})\.(0|[1-9]\d{0,3})")
 
 
@@ -73,7 +74,9 @@ def versions(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def version(api: Collaborators, call: Call) -> dict[str, Any]:
-    return {"version": _document(call) | {"media-types": [{"base": "application/json", "type": MEDIA}]}}
+    document = _document(call)
+    links = [*document["links"], {"rel": "describedby", "type": "text/html", "href": REFERENCE}]
+    return {"version": document | {"links": links, "media-types": [{"base": "application/json", "type": MEDIA}]}}
 
 
 def identity(api: Collaborators, call: Call) -> dict[str, Any]:

@@ -14,6 +14,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 ADMIN = "rule:context_is_admin"
 MEMBER = "rule:project_member_or_admin"
 READER = "rule:project_reader_or_admin"
+MANAGER = "rule:project_manager_or_admin"
 EVERY_USER = "@"
 # What belongs to a user, whatever the project.
 OWN_USER = "rule:context_is_admin or user_id:%(user_id)s"

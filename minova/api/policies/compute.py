@@ -1,6 +1,6 @@
 """Policies of the Compute API. Those that begin with `minova:` are of requests that Nova does not have."""
 
-from minova.api.policies.base import ADMIN, EVERY_USER, MEMBER, OWN_USER, READER, SERVICE, Rule, rules
+from minova.api.policies.base import ADMIN, EVERY_USER, MANAGER, MEMBER, OWN_USER, READER, SERVICE, Rule, rules
 
 RULES: tuple[Rule, ...] = (
     *rules(
@@ -73,6 +73,12 @@ RULES: tuple[Rule, ...] = (
         ("os-security-groups:remove", MEMBER, "Take a security group from the interfaces of a server."),
         ("ips:index", READER, "List the addresses of a server."),
         ("ips:show", READER, "Show the addresses of a server in a network."),
+        ("os-migrations:index", MANAGER, "List migrations of servers."),
+        ("os-migrations:index:all_projects", ADMIN, "List migrations of servers of other projects."),
+        ("os-migrations:index:host", ADMIN, "See the hosts of migrations."),
+        ("servers:migrations:index", MANAGER, "List the live migrations of a server that are in progress."),
+        ("servers:migrations:index:host", ADMIN, "See the hosts of live migrations of a server."),
+        ("servers:migrations:show", ADMIN, "Show a live migration of a server that is in progress."),
         ("os-server-diagnostics", ADMIN, "See what a server's guest uses now."),
         ("os-server-password:show", READER, "Show the encrypted password of a server."),
         ("os-server-password:clear", MEMBER, "Remove the encrypted password of a server."),

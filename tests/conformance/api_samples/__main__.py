@@ -1,6 +1,7 @@
 """Nova's own API samples, over HTTP against minova: each template of Nova's functional tests, microversion by microversion.
 
-    python -m tests.conformance.api_samples [--nova PYTHON] [--folder FOLDER] [--document] [--results FILE] [WORD...]
+    python -m tests.conformance.api_samples [--nova PYTHON] [--folder FOLDER] [--document] [--results FILE]
+        [--processes N] [WORD...]
 
 An extra: the first run installs Nova in an environment of its own. `tox -e api-samples` runs it. WORD: only tests with it in
 their names. --document: write the table into docs/reference/compatibility.md. Exit code 0: nothing failed without a reason in
@@ -8,17 +9,13 @@ reasons.py.
 """
 
 import argparse
-import contextlib
-import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
 
-from tests.conformance.api_samples.cloud import Clouds, clouds
-from tests.conformance.api_samples.reasons import NOT_SERVED
 from tests.conformance.api_samples.report import FAILED, outcomes, table
+from tests.conformance.api_samples.run import run_all
 from tests.conformance.environment import install, python_of
 
 HERE = Path(__file__).parent
@@ -28,7 +25,6 @@ PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 BEGIN, END = "<!-- Made by tox -e api-samples. -->\n", "<!-- End of the samples. -->"
 # What Nova's tests import, which its package does not require.
 PACKAGES = ("ddt", "oslotest", "requests-mock", "testscenarios", "testtools", "wsgi-intercept", "openstack-placement")
-Json = dict[str, Any]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,10 +33,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--folder", type=Path, default=DEFAULT, help="where Nova is put")
     parser.add_argument("--document", action="store_true", help=f"write the table into {PAGE.relative_to(ROOT)}")
     parser.add_argument("--results", type=Path, help="write what each test said, one JSON object a line")
+    parser.add_argument("--processes", type=int, default=3, help="how many clouds at once (3)")
     parser.add_argument("words", nargs="*", metavar="WORD")
     asked = parser.parse_args(arguments)
-    with (asked.results or Path("/dev/null")).open("w") as results:
-        templates, tests = run(asked.nova or installed(asked.folder), asked.words, results)
+    python = asked.nova or installed(asked.folder)
+    (asked.results or Path("/dev/null")).write_text("")
+    templates, tests = run_all(python, asked.words, asked.results, asked.processes)
     found = outcomes(templates, tests)
     if asked.words:
         used = {template for test in tests for template in test["templates"]}
@@ -62,42 +60,6 @@ def installed(folder: Path) -> Path:
     if probe is None or probe.returncode:
         install(folder, *PACKAGES)
     return python
-
-
-def run(python: Path, words: Sequence[str], results: TextIO) -> tuple[list[str], list[Json]]:
-    """All templates, and what each test said of those that it used."""
-    templates: list[str] = []
-    tests: list[Json] = []
-    with clouds() as made:
-        for message in conversation(python, words, made):
-            templates += message.get("templates", ()) if "test" not in message else ()
-            if "test" in message:
-                tests.append(message)
-                print(json.dumps(message), file=results, flush=True)
-                print(f"{message['test'].rpartition('.api_sample_tests.')[2]}: {message['ended']}", flush=True)
-    return templates, tests
-
-
-def conversation(python: Path, words: Sequence[str], made: Clouds) -> Iterator[Json]:
-    """What Nova's process says; where it asks for a cloud, it gets one."""
-    program = [str(python), "-W", "ignore", str(HERE.parent / "nova" / "api_samples.py")]
-    command = [*program, "--leave-out", ",".join(NOT_SERVED), *words]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as nova:
-        assert nova.stdin is not None
-        assert nova.stdout is not None
-        ended = False
-        for line in nova.stdout:
-            message = json.loads(line)
-            ended = "end" in message
-            if "cloud" in message:
-                with contextlib.suppress(BrokenPipeError):
-                    print(json.dumps({"url": made.new(message)}), file=nova.stdin, flush=True)
-            else:
-                yield message
-        if nova.wait() or not ended:
-            sys.exit("Nova's tests did not come to an end")
 
 
 def document(page: Path, text: str) -> None:

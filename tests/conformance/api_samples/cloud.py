@@ -13,6 +13,7 @@ import requests
 
 from minova.context import service_context
 from minova.objects.network import Network, Pool, Subnet
+from tests import limits
 from tests.cluster import BOOK_BUS, Cluster
 
 Json = dict[str, Any]
@@ -47,7 +48,15 @@ class Clouds:
         if wanted["reclaim"]:
             options["reclaim_instance_interval"] = 3600
         self._current = started(options)
+        for host in wanted["hosts"]:
+            self._current.add_compute(host)
         fill(self._current, wanted)
+        return self._current.url
+
+    def add_compute(self, host: str) -> str:
+        """Beside those of the newest cloud. Answers its URL."""
+        assert self._current is not None
+        self._current.add_compute(host)
         return self._current.url
 
     def close(self) -> None:
@@ -70,16 +79,27 @@ def started(options: Mapping[str, Any]) -> Cluster:
     (folder / "users").write_text("".join(f"{user}:{password}\n" for user in users))
     cluster = Cluster(
         folder,
-        ["compute"],
+        [],
         transport_url=BOOK_BUS,
         api__auth_strategy="http_basic",
         api__http_basic_auth_user_file=str(folder / "users"),
         api__user_roles=projects,
         # The tests send files for the guest, which need one.
         force_config_drive=True,
+        # They ask for what else happens at once.
+        shelved_offload_time=-1,
+        # As Nova's fake hypervisor is.
+        fake_vcpus=2,
+        fake_memory_mb=8192,
+        fake_local_gb=1028,
+        vnc__enabled=True,
+        serial_console__enabled=True,
+        # As operators have them: the limits of a Cluster are lifted.
+        **{f"quota__{name}": limit for name, limit in limits.DEFAULTS.items()},
         **options,
     )
     cluster.__enter__()
+    cluster.add_compute("compute", fake_nodes=["fake-mini"])
     return cluster
 
 

@@ -1,17 +1,15 @@
 """What became of each template, and the table of it."""
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from tests.conformance.api_samples.reasons import ALWAYS, EXPLAINED, NOT_SERVED
+from tests.conformance.api_samples.reasons import ALWAYS, EXPLAINED, NOT_REACHED, NOT_SERVED
 
 PASSED, FAILED, EXPLAINED_KIND, NOT_SERVED_KIND = "passed", "failed", "differs", "not served"
 KINDS = (PASSED, FAILED, EXPLAINED_KIND, NOT_SERVED_KIND)
 
-
-# Another value of a field that is there: a missing field or another status is never explained for a whole folder.
-VALUES = "Values do not match"
-NOT_REACHED = "no test has come so far"
+UNUSED = "no test has come so far"
 
 
 class Outcome(NamedTuple):
@@ -41,25 +39,26 @@ def _outcome(template: str, reasons: list[str] | None) -> Outcome:
     if folder in NOT_SERVED:
         return Outcome(template, NOT_SERVED_KIND, NOT_SERVED[folder])
     if reasons is None:
-        return Outcome(template, FAILED, NOT_REACHED, known=False)
+        known = next((reason for beginning, reason in NOT_REACHED.items() if template.startswith(beginning)), None)
+        return Outcome(template, EXPLAINED_KIND, known) if known else Outcome(template, FAILED, UNUSED, known=False)
     failures = [reason for reason in reasons if reason]
     if not failures:
         return Outcome(template, PASSED)
     known = explanation(template, failures)
-    if known:
+    if known is not None:
         return Outcome(template, EXPLAINED_KIND, known)
     return Outcome(template, FAILED, failures[0], known=False)
 
 
-def explanation(template: str, failures: list[str]) -> str:
-    """Of all failures, or empty."""
-    for beginning, reason in EXPLAINED.items():
-        if template.startswith(beginning) and all(VALUES in failure for failure in failures):
+def explanation(template: str, failures: list[str]) -> str | None:
+    """Of all failures, or None."""
+    for pattern, text, reason in EXPLAINED:
+        if fnmatchcase(template, pattern) and all(text in failure for failure in failures):
             return reason
     for text, reason in ALWAYS.items():
         if all(text in failure for failure in failures):
             return reason
-    return ""
+    return None
 
 
 def table(found: Iterable[Outcome]) -> str:

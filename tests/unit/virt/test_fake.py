@@ -8,7 +8,8 @@ import pytest
 
 from minova import conf as configuration
 from minova import virt
-from minova.errors import HypervisorUnavailable, NotFound
+from minova.errors import Conflict, ConsoleTypeUnavailable, HypervisorUnavailable, NotFound
+from minova.objects.console import ConsoleType
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
@@ -112,6 +113,17 @@ def test_the_last_lines_of_a_console(tmp_path: Path, tail: int | None, lines: in
     fake.turn(one.uuid, PowerState.SHUTDOWN)
     fake.power_on(one)
     assert len(fake.console_output(one.uuid, tail).splitlines()) == lines
+
+
+def test_consoles_of_enabled_types_have_an_address_while_the_guest_runs(tmp_path: Path) -> None:
+    fake, one = driver(tmp_path, vnc__enabled=True), instance()
+    fake.prepare(one, "hv1", 1, None)
+    with pytest.raises(Conflict, match=one.uuid):
+        fake.console(one.uuid, ConsoleType.NOVNC)
+    fake.power_on(one)
+    assert fake.console(one.uuid, ConsoleType.NOVNC).host == "127.0.0.1"
+    with pytest.raises(ConsoleTypeUnavailable, match="serial"):
+        fake.console(one.uuid, ConsoleType.SERIAL)
 
 
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ def shown(api: Collaborators, call: Call) -> dict[str, Any]:
         row = servers.find(call, session)
         server: dict[str, Any] = msgspec.to_builtins(servers.after_change(api, call, session, row))
         added = {"key_name": row.key_name, "user_data": row.user_data}
+    # Under the other name, as in Nova.
+    server.pop("OS-EXT-SRV-ATTR:user_data", None)
     return server | {field: value for field, value in added.items() if call.since(SINCE[field]) or call.shows_all}
 
 

@@ -1,0 +1,213 @@
+"""`/os-migrations`: moves of servers between hosts and sizes; `/servers/{id}/migrations`: those live migrations of one that are in progress."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import servers
+from minova.api.http import times
+from minova.api.http.call import Call
+from minova.api.http.links import Link, next_page, of_thing
+from minova.api.http.microversions import History, added
+from minova.api.http.structs import Page, is_true, page_size
+from minova.api.policies.enforcer import Target
+from minova.db.api_queries import migrations
+from minova.db.api_queries.migrations import MigrationRow
+
+OTHER_PROJECTS = "os_compute_api:os-migrations:index:all_projects"
+HOSTS = "os_compute_api:os-migrations:index:host"
+HOSTS_OF_SERVER = "os_compute_api:servers:migrations:index:host"
+# More than there are before they are purged: a listing is whole before it has pages.
+_ALL = 1_000_000
+
+
+class MigrationsQuery(Page, frozen=True, kw_only=True):
+    """`host`: of the source or the destination. `hidden`: minova hides none. `marker` is a UUID."""
+
+    hidden: str | None = None
+    host: str | None = None
+    instance_uuid: str | None = None
+    source_compute: str | None = None
+    status: str | None = None
+    migration_type: str | None = None
+    changes_since: str | None = msgspec.field(name="changes-since", default=None)
+    changes_before: str | None = msgspec.field(name="changes-before", default=None)
+    user_id: str | None = None
+    project_id: str | None = None
+
+
+class MigrationView(msgspec.Struct, frozen=True, kw_only=True):
+    """Hosts are null for those who may not see them. `links`: of a live migration in progress."""
+
+    id: int
+    uuid: str
+    instance_uuid: str
+    status: str
+    migration_type: str
+    source_compute: str | None
+    source_node: str | None
+    dest_compute: str | None
+    dest_node: str | None
+    dest_host: str | None
+    old_instance_type_id: int | None
+    new_instance_type_id: int | None
+    created_at: str | None
+    updated_at: str | None
+    user_id: str | None
+    project_id: str | None
+    links: tuple[Link, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class ServerMigrationView(msgspec.Struct, frozen=True, kw_only=True):
+    """No host tells how far it is: the sizes are null."""
+
+    id: int
+    uuid: str
+    server_uuid: str
+    status: str
+    source_compute: str | msgspec.UnsetType | None
+    source_node: str | msgspec.UnsetType | None
+    dest_compute: str | msgspec.UnsetType | None
+    dest_node: str | msgspec.UnsetType | None
+    dest_host: str | msgspec.UnsetType | None
+    memory_total_bytes: int | None = None
+    memory_processed_bytes: int | None = None
+    memory_remaining_bytes: int | None = None
+    disk_total_bytes: int | None = None
+    disk_processed_bytes: int | None = None
+    disk_remaining_bytes: int | None = None
+    created_at: str | None
+    updated_at: str | None
+    user_id: str | None
+    project_id: str | None
+
+
+ASKED = History(
+    MigrationsQuery,
+    added("2.59", "limit", "marker", "changes-since"),
+    added("2.66", "changes-before"),
+    added("2.80", "user_id", "project_id"),
+    strict_since=(2, 59),
+)
+SHOWN = History(
+    MigrationView,
+    added("2.23", "migration_type", "links"),
+    added("2.59", "uuid"),
+    added("2.80", "user_id", "project_id"),
+)
+SHOWN_OF_SERVER = History(ServerMigrationView, added("2.59", "uuid"), added("2.80", "user_id", "project_id"))
+
+
+def index(api: Collaborators, call: Call) -> dict[str, Any]:
+    """The newest first since there are pages. Raises Forbidden for those of other projects, unless the policy permits them."""
+    query: MigrationsQuery = call.query
+    if query.project_id is None or query.project_id != call.ctx.project_id:
+        call.require(OTHER_PROJECTS)
+    since, before = times.span(query.changes_since, query.changes_before)
+    wanted = migrations.Wanted(
+        instance_uuid=query.instance_uuid,
+        host=query.host,
+        source_compute=query.source_compute,
+        status=query.status,
+        migration_type=query.migration_type,
+        user_id=query.user_id,
+        project_id=query.project_id,
+        since=since,
+        before=before,
+    )
+    paged = call.has(ASKED, "limit")
+    size = page_size(query.limit, api.conf.api.max_limit) if paged else _ALL
+    with api.db.read() as session:
+        if is_true(query.hidden):
+            rows = []
+        elif paged:
+            rows = migrations.newest_first(session, wanted, query.marker, size + 1)
+        else:
+            rows = migrations.oldest_first(session, wanted, size)
+        shown = rows[:size]
+        numbers = migrations.flavor_ids(session, _flavorids(shown))
+    answer: dict[str, Any] = {"migrations": [_view(call, row, numbers) for row in shown]}
+    if shown and len(rows) > size:
+        answer["migrations_links"] = next_page(call, shown[-1].value.uuid)
+    return answer
+
+
+def index_of_server(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        found = migrations.live_in_progress(session, row.uuid)
+    with_hosts = call.permits(HOSTS_OF_SERVER, Target(project_id=row.project_id, user_id=row.user_id))
+    return {"migrations": [_view_of_server(call, migration, with_hosts=with_hosts) for migration in found]}
+
+
+def show_of_server(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Raises NotFound, in Nova's words, unless it is a live migration of this server in progress."""
+    asked = call.path["migration_id"]
+    with api.db.read() as session:
+        server = servers.find(call, session)
+        number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < _DIGITS else 0
+        found = migrations.find(session, server.uuid, number)
+    if found is None:
+        raise errors.NotFound(f"In-progress live migration {asked[:64]} is not found for server {server.uuid}.")
+    if found.value.migration_type != migrations.LIVE:
+        raise errors.NotFound(f"Migration {found.id} for server {server.uuid} is not live-migration.")
+    if found.status not in migrations.IN_PROGRESS:
+        raise errors.NotFound(f"Live migration {found.id} for server {server.uuid} is not in progress.")
+    return {"migration": _view_of_server(call, found, with_hosts=True)}
+
+
+# Of the largest id, and one more.
+_DIGITS = 20
+
+
+def _flavorids(rows: Iterable[MigrationRow]) -> set[str]:
+    return {flavor.flavorid for row in rows for flavor in (row.value.old_flavor, row.value.new_flavor)}
+
+
+def _view(call: Call, row: MigrationRow, numbers: dict[str, int]) -> MigrationView:
+    migration, with_hosts = row.value, call.permits(HOSTS)
+    in_progress = migration.migration_type == migrations.LIVE and row.status in migrations.IN_PROGRESS
+    place = f"servers/{migration.instance_uuid}/migrations"
+    view = MigrationView(
+        id=row.id,
+        uuid=migration.uuid,
+        instance_uuid=migration.instance_uuid,
+        status=row.status,
+        migration_type=migration.migration_type,
+        source_compute=migration.source_compute if with_hosts else None,
+        source_node=migration.source_node if with_hosts else None,
+        dest_compute=migration.dest_compute if with_hosts else None,
+        dest_node=migration.dest_node if with_hosts else None,
+        dest_host=row.dest_host_ip if with_hosts else None,
+        old_instance_type_id=numbers.get(migration.old_flavor.flavorid),
+        new_instance_type_id=numbers.get(migration.new_flavor.flavorid),
+        created_at=times.microseconds(row.created_at),
+        updated_at=times.microseconds(row.updated_at),
+        user_id=row.user_id,
+        project_id=row.project_id,
+        links=of_thing(call, place, str(row.id)) if in_progress else msgspec.UNSET,
+    )
+    return call.shown(SHOWN, view)
+
+
+def _view_of_server(call: Call, row: MigrationRow, *, with_hosts: bool) -> ServerMigrationView:
+    migration = row.value
+    view = ServerMigrationView(
+        id=row.id,
+        uuid=migration.uuid,
+        server_uuid=migration.instance_uuid,
+        status=row.status,
+        source_compute=migration.source_compute if with_hosts else msgspec.UNSET,
+        source_node=migration.source_node if with_hosts else msgspec.UNSET,
+        dest_compute=migration.dest_compute if with_hosts else msgspec.UNSET,
+        dest_node=migration.dest_node if with_hosts else msgspec.UNSET,
+        dest_host=row.dest_host_ip if with_hosts else msgspec.UNSET,
+        created_at=times.microseconds(row.created_at),
+        updated_at=times.microseconds(row.updated_at),
+        user_id=row.user_id,
+        project_id=row.project_id,
+    )
+    return call.shown(SHOWN_OF_SERVER, view)

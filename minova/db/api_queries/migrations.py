@@ -1,0 +1,140 @@
+"""Migrations as the API reads them, with what stands in other tables: the instance's owner, the destination's address, ids of flavors."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import ComputeNode, Flavor, Instance, Migration
+from minova.db.models.placement import MAX_INT
+from minova.db.sql import chunked
+from minova.objects.migration import Migration as MigrationObject
+from minova.objects.migration import MigrationType
+
+LIVE = MigrationType.LIVE_MIGRATION.value
+# As Nova calls them while a live migration is in progress: {status of the row: word}.
+LIVE_WORDS = {"pre-migrating": "preparing", "migrating": "running"}
+IN_PROGRESS = frozenset({"queued", "preparing", "running", "post-migrating"})
+_WORD = case(
+    *[(and_(Migration.migration_type == LIVE, Migration.status == own), word) for own, word in LIVE_WORDS.items()],
+    else_=Migration.status,
+)
+_CHANGED_AT = func.coalesce(Migration.updated_at, Migration.created_at)
+
+
+class MigrationRow(NamedTuple):
+    """`status` is Nova's word. None: the instance, or the destination's node, has been removed."""
+
+    id: int
+    value: MigrationObject
+    status: str
+    created_at: datetime
+    updated_at: datetime | None
+    user_id: str | None
+    project_id: str | None
+    dest_host_ip: str | None
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """None: any. `host`: the source or the destination. The times are of the last change, both included."""
+
+    instance_uuid: str | None = None
+    host: str | None = None
+    source_compute: str | None = None
+    status: str | None = None
+    migration_type: str | None = None
+    user_id: str | None = None
+    project_id: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+
+
+_ROWS: Select[tuple[int, MigrationObject, str, datetime, datetime | None, str | None, str | None, str | None]] = (
+    select(
+        Migration.id,
+        Migration.value,
+        _WORD,
+        Migration.created_at,
+        Migration.updated_at,
+        Instance.user_id,
+        Instance.project_id,
+        ComputeNode.host_ip,
+    )
+    .outerjoin(Instance, Instance.uuid == Migration.instance_uuid)
+    .outerjoin(
+        ComputeNode,
+        and_(
+            ComputeNode.host == Migration.dest_compute,
+            ComputeNode.hypervisor_hostname == Migration.dest_node,
+        ),
+    )
+)
+
+
+def oldest_first(session: Session, wanted: Wanted, limit: int) -> list[MigrationRow]:
+    return _read(session, _ROWS.where(*_conditions(wanted)).order_by(Migration.id).limit(limit))
+
+
+def newest_first(session: Session, wanted: Wanted, marker: str | None, limit: int) -> list[MigrationRow]:
+    """`marker`: the UUID of the last one of the page before. Raises BadRequest if the caller may not see it, or there is none."""
+    conditions = _conditions(wanted)
+    if marker is not None:
+        seen = Wanted(project_id=wanted.project_id)
+        last = _read(session, _ROWS.where(Migration.uuid == marker, *_conditions(seen)))
+        if not last:
+            raise errors.BadRequest(f"Marker {marker[:64]} could not be found.")
+        conditions.append(Migration.id < last[0].id)
+    return _read(session, _ROWS.where(*conditions).order_by(Migration.id.desc()).limit(limit))
+
+
+def live_in_progress(session: Session, instance_uuid: str) -> list[MigrationRow]:
+    query = _ROWS.where(
+        Migration.instance_uuid == instance_uuid, Migration.migration_type == LIVE, _WORD.in_(sorted(IN_PROGRESS))
+    )
+    return _read(session, query.order_by(Migration.id))
+
+
+def find(session: Session, instance_uuid: str, migration_id: int) -> MigrationRow | None:
+    if not 0 < migration_id <= MAX_INT:
+        return None
+    rows = _read(session, _ROWS.where(Migration.instance_uuid == instance_uuid, Migration.id == migration_id))
+    return rows[0] if rows else None
+
+
+def flavor_ids(session: Session, flavorids: Iterable[str]) -> dict[str, int]:
+    """The numbers of those flavors that are still there, by the ids that users know."""
+    found: dict[str, int] = {}
+    for some in chunked(sorted(set(flavorids))):
+        query = select(Flavor.flavorid, Flavor.id).where(Flavor.flavorid.in_(some))
+        found.update({row.flavorid: row.id for row in session.execute(query)})
+    return found
+
+
+def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
+    equal: Sequence[tuple[Any, str | None]] = (
+        (Migration.instance_uuid, wanted.instance_uuid),
+        (Migration.source_compute, wanted.source_compute),
+        (_WORD, wanted.status),
+        (Migration.migration_type, wanted.migration_type),
+        (Instance.user_id, wanted.user_id),
+        (Instance.project_id, wanted.project_id),
+    )
+    conditions = [column == value for column, value in equal if value is not None]
+    if wanted.host is not None:
+        conditions.append(or_(Migration.source_compute == wanted.host, Migration.dest_compute == wanted.host))
+    if wanted.since is not None:
+        conditions.append(wanted.since <= _CHANGED_AT)
+    if wanted.before is not None:
+        conditions.append(wanted.before >= _CHANGED_AT)
+    return conditions
+
+
+def _read(
+    session: Session,
+    query: Select[tuple[int, MigrationObject, str, datetime, datetime | None, str | None, str | None, str | None]],
+) -> list[MigrationRow]:
+    return [MigrationRow._make(row) for row in session.execute(query)]
