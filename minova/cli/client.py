@@ -94,6 +94,17 @@ class Client:
         other._headers = {**self._headers, "OpenStack-API-Version": f"compute {version}"}
         return other
 
+    def owner(self, kind: str, name_or_id: str, domain: str | None = None) -> str:
+        """The ID of a `project` or `user`. Raises CliError if Keystone has none, UsageError for a domain without Keystone.
+
+        Without Keystone a name is an ID.
+        """
+        if self._cloud is not None:
+            return self._cloud.owner(kind, name_or_id, domain)
+        if domain is not None:
+            raise UsageError(f"--{kind}-domain is for clouds with Keystone (--os-cloud or OS_AUTH_URL).")
+        return name_or_id
+
     def get(self, path: str, **query: Any) -> Json:
         """Retries when the connection is lost or the API answers 503: a GET is idempotent."""
         answered = {key: value for key, value in query.items() if value is not None}

@@ -8,7 +8,7 @@ from typing import Any
 
 import openstack.config
 from keystoneauth1 import exceptions as keystone_errors
-from openstack.exceptions import ConfigException
+from openstack import exceptions as openstack_errors
 
 from minova.cli.error_text import innermost_reason
 from minova.cli.errors import ApiError, CliError, Unreachable, UsageError
@@ -68,6 +68,35 @@ class Cloud:
                 return self._endpoint(kind) + path[rest:]
         raise ValueError(path)
 
+    def owner(self, kind: str, name_or_id: str, domain: str | None) -> str:
+        """The ID of a `project` or `user`. Who may not ask Keystone for it is taken to have given the ID.
+
+        Raises CliError if there is none, or several have the name.
+        """
+        from openstack.connection import Connection  # noqa: PLC0415 - takes long, and few commands need it
+
+        with self._errors(self.auth_url):
+            identity: Any = Connection(config=self._region).identity
+            look = identity.find_project if kind == "project" else identity.find_user
+            try:
+                within = {} if domain is None else {"domain_id": self._domain(identity, domain)}
+                found = look(name_or_id, **within)
+            except openstack_errors.ForbiddenException:
+                return name_or_id
+            except openstack_errors.DuplicateResource:
+                raise CliError(
+                    f"Several domains have a {kind} '{name_or_id}'. Say which with --{kind}-domain, or by ID."
+                ) from None
+        if found is None:
+            raise CliError(f"Keystone at {self.auth_url} has no {kind} with the name or ID '{name_or_id}'.")
+        return str(found.id)
+
+    def _domain(self, identity: Any, name_or_id: str) -> str:
+        found = identity.find_domain(name_or_id)
+        if found is None:
+            raise CliError(f"Keystone at {self.auth_url} has no domain with the name or ID '{name_or_id}'.")
+        return str(found.id)
+
     def _endpoint(self, kind: str) -> str:
         """Without the version, and without the project that may follow it."""
         if kind not in self._endpoints:
@@ -88,7 +117,7 @@ class Cloud:
         """Makes of a library's error a line for people."""
         try:
             yield
-        except (ConfigException, keystone_errors.AuthPluginException) as error:
+        except (openstack_errors.ConfigException, keystone_errors.AuthPluginException) as error:
             raise UsageError(f"The cloud of clouds.yaml or OS_* cannot be used: {error}") from error
         except (keystone_errors.Unauthorized, keystone_errors.Forbidden) as error:
             raise ApiError(error.http_status, f"{where} refused user {self.user}: {error.message}") from error
@@ -96,5 +125,7 @@ class Cloud:
             raise Unreachable(
                 f"Cannot speak TLS with {where}: {innermost_reason(error.__context__ or error)}. `cacert` in clouds.yaml or OS_CACERT names the certificates to trust."
             ) from error
+        except openstack_errors.HttpException as error:
+            raise ApiError(error.status_code or 0, f"{where}: {error.message}") from error
         except keystone_errors.ClientException as error:
             raise Unreachable(f"Cannot use {where}: {innermost_reason(error.__context__ or error)}.") from error

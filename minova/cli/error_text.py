@@ -8,9 +8,9 @@ SECRET = {"user_data", "adminPass", "password", "personality", "private_key"}
 
 
 def next_marker(page: dict[str, Any], key: str) -> str | None:
-    """OpenStack Compute links with `servers_links`, Image with `next`; both carry a marker."""
+    """OpenStack Compute links with `servers_links` or `links`, Image with `next`; all carry a marker."""
     href: str | None = page.get("next")
-    for link in page.get(f"{key}_links", []):
+    for link in [*page.get(f"{key}_links", []), *page.get("links", [])]:
         if link.get("rel") == "next":
             href = link.get("href")
     if not href:

@@ -1,7 +1,7 @@
 """Finds a resource by its name or ID."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from uuid import UUID
 
 from minova.cli.client import COMPUTE, IMAGE, NETWORK, PAGE, Client, Json, part
@@ -10,27 +10,36 @@ from minova.cli.errors import ApiError, CliError
 SOFT_DELETED = "SOFT_DELETED"
 
 
-def server(client: Client, name_or_id: str) -> Json:
-    """The complete server. Raises CliError if there is none, or several have the name."""
-    return _only("server", name_or_id, _servers(client, name_or_id))
+def server(client: Client, name_or_id: str, *, every: bool = False) -> Json:
+    """The complete server. `every`: of any project, for administrators. Raises CliError if there is none, or several have the name."""
+    return _only("server", name_or_id, _servers(client, name_or_id, every=every))
 
 
-def server_or_deleted(client: Client, name_or_id: str) -> Json:
+def server_or_deleted(client: Client, name_or_id: str, *, every: bool = False) -> Json:
     """Also one that is soft-deleted, which no listing shows unless it is asked for."""
-    every = [*_servers(client, name_or_id), *_servers(client, name_or_id, SOFT_DELETED)]
-    return _only("server", name_or_id, {record["id"]: record for record in every}.values())
+    found = [
+        *_servers(client, name_or_id, every=every),
+        *_servers(client, name_or_id, SOFT_DELETED, every=every),
+    ]
+    return _only("server", name_or_id, {record["id"]: record for record in found}.values())
 
 
-def server_to_restore(client: Client, name_or_id: str) -> Json:
+def server_to_restore(client: Client, name_or_id: str, *, every: bool = False) -> Json:
     """The soft-deleted one, whatever other servers have the name. Without one, as `server`: the API says why it cannot be restored."""
-    found = _servers(client, name_or_id, SOFT_DELETED)
-    return _only("server", name_or_id, found) if found else server(client, name_or_id)
+    found = _servers(client, name_or_id, SOFT_DELETED, every=every)
+    return _only("server", name_or_id, found) if found else server(client, name_or_id, every=every)
 
 
-def _servers(client: Client, name_or_id: str, status: str | None = None) -> list[Json]:
+def _servers(client: Client, name_or_id: str, status: str | None = None, *, every: bool) -> list[Json]:
     if _is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/servers/", name_or_id)):
         return [dict(document["server"])] if status in {None, document["server"]["status"]} else []
-    pages = client.pages(f"{COMPUTE}/servers/detail", "servers", name=f"^{re.escape(name_or_id)}$", status=status)
+    pages = client.pages(
+        f"{COMPUTE}/servers/detail",
+        "servers",
+        name=f"^{re.escape(name_or_id)}$",
+        status=status,
+        all_tenants=1 if every else None,
+    )
     return [record for record in pages if record["name"] == name_or_id]
 
 
@@ -46,6 +55,24 @@ def image(client: Client, name_or_id: str) -> Json:
         return document
     pages = client.pages(f"{IMAGE}/images", "images", name=name_or_id)
     return _only("image", name_or_id, (record for record in pages if record["name"] == name_or_id))
+
+
+def image_with(client: Client, properties: Mapping[str, str]) -> Json:
+    """The only image that has all of them, as properties or as fields of its own. Raises CliError if there is none, or more."""
+    found = [
+        record
+        for record in client.pages(f"{IMAGE}/images", "images")
+        if all(str(record.get(key)) == value for key, value in properties.items())
+    ]
+    wanted = ", ".join(f"{key}={value}" for key, value in properties.items())
+    if not found:
+        raise CliError(
+            f"No image has {wanted}. 'minova image list --long' and 'minova image show' show what they have."
+        )
+    if len(found) > 1:
+        names = ", ".join(f"{record['name']} ({record['id']})" for record in found)
+        raise CliError(f"{len(found)} images have {wanted}: {names}. Say which with --image.")
+    return found[0]
 
 
 def aggregate(client: Client, name_or_id: str) -> Json:

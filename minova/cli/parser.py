@@ -37,6 +37,29 @@ class Parser(_argparse.ArgumentParser):
             self.error(f"unknown option {option}.{did_you_mean(option, known)}")
 
 
+def add_paging(parser: argparse.ArgumentParser, after: str, of: str) -> None:
+    """`--limit` and `--marker` of a listing. `after`: what the marker does, `of`: what it is."""
+    add_limit(parser)
+    parser.add_argument("--marker", metavar=of, help=after)
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    # Of the two words of OpenStack's client one is for a page, and pages are not seen here.
+    parser.add_argument("--limit", "--max-items", type=positive, metavar="N", help="at most N of them (default: all)")
+
+
+def add_owner(parser: argparse.ArgumentParser, kind: str, text: str) -> None:
+    """`--project` or `--user`, and the domain that tells several of a name apart."""
+    parser.add_argument(f"--{kind}", metavar=kind.upper(), help=f"{text}: name or ID with Keystone, else its name")
+    add_domain(parser, kind)
+
+
+def add_domain(parser: argparse.ArgumentParser, kind: str) -> None:
+    parser.add_argument(
+        f"--{kind}-domain", metavar="DOMAIN", help=f"where the {kind} is, if several domains of Keystone have its name"
+    )
+
+
 def key_value(text: str) -> tuple[str, str]:
     """The type of `--property k=v`."""
     key, equals, value = text.partition("=")

@@ -62,7 +62,7 @@ COMMANDS = {
     "server console log show": "minova.cli.commands.server.console:ServerConsoleLog",
     "server console connect": "minova.cli.commands.server.terminal:ServerConsoleConnect",
     "server console url show": "minova.cli.commands.server.terminal:ServerConsoleUrlShow",
-    "server create": "minova.cli.commands.server.create:ServerCreate",
+    "server create": "minova.cli.commands.server.create.command:ServerCreate",
     "server delete": "minova.cli.commands.server.delete:ServerDelete",
     "server dump create": "minova.cli.commands.server.action:ServerDumpCreate",
     "server event list": "minova.cli.commands.server.event:ServerEventList",

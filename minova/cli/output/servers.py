@@ -93,6 +93,45 @@ class OneServer(Names):
         return f"{name} ({identity})" if name else identity
 
 
+class NoNames(Names):
+    """IDs as they stand in the servers."""
+
+    def flavor(self, server: Json) -> str:
+        flavor = server.get("flavor") or {}
+        return str(flavor.get("original_name") or flavor.get("id", ""))
+
+    def image(self, server: Json) -> str:
+        image = server.get("image") or {}
+        return str(image["id"]) if image else "N/A (booted from volume)"
+
+
+class EachName(Names):
+    """Reads each flavor and image of these servers once, and no list of all."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self._known: dict[str, str] = {}
+
+    def flavor(self, server: Json) -> str:
+        flavor = server.get("flavor") or {}
+        if "original_name" in flavor:
+            return str(flavor["original_name"])
+        return self._name(f"{COMPUTE}/flavors/", "flavor", str(flavor.get("id", "")))
+
+    def image(self, server: Json) -> str:
+        image = server.get("image") or {}
+        return self._name(f"{IMAGE}/images/", None, str(image["id"])) if image else "N/A (booted from volume)"
+
+    def _name(self, path: str, key: str | None, identity: str) -> str:
+        if identity not in self._known:
+            try:
+                document = self._client.get(path + part(identity))
+            except ApiError:
+                document = {}
+            self._known[identity] = (document.get(key, {}) if key else document).get("name") or identity
+        return self._known[identity]
+
+
 def fields(server: Json, names: Names) -> dict[str, Any]:
     """All of one server, in the order of `show`: what OpenStack's client shows, by its names."""
     shown: dict[str, Any] = {

@@ -23,7 +23,7 @@ from tests.functional.cli.conftest import Cli
             "'server console' is not complete. Its commands: server console connect, server console log,",
         ),
         (("--ulr", "x", "server", "list"), "unknown option --ulr. Did you mean --url?"),
-        (("server", "list", "--lmit", "3"), "unknown option --lmit. Did you mean --limit?"),
+        (("server", "list", "--lmit", "3"), "unknown option --lmit. Did you mean --limit"),
         (("server", "list", "--url", "foo"), "'foo' is not a URL such as http://127.0.0.1:8774"),
         (("server", "list", "--url", "http://host:99999"), "is not a URL"),
         (("server", "list", "--url", ""), "'' is not a URL"),

@@ -3,13 +3,14 @@
 import argparse
 import sys
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from minova.cli import find
 from minova.cli.base import Command
 from minova.cli.client import COMPUTE, Client, Json, part
-from minova.cli.commands.server.create import user_data
-from minova.cli.commands.server.delete import find_all
+from minova.cli.commands.server.create.command import user_data
+from minova.cli.commands.server.delete import add_all_projects, find_all
 from minova.cli.errors import ApiError, CliError
 from minova.cli.output.columns import printable
 from minova.cli.parser import key_value, seconds
@@ -36,6 +37,7 @@ class ServerAction(Command):
         parser.add_argument(
             "servers", nargs="+", metavar="SERVER", help="name or ID; if one is unknown, none is changed"
         )
+        add_all_projects(parser)
         parser.add_argument("--wait", action="store_true", help=f"until they are {self.done}")
         parser.add_argument(
             "--timeout",
@@ -47,8 +49,7 @@ class ServerAction(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        every = find_all(self.client, parsed_args.servers, "Nothing was changed.", self.find)
-        servers = {server["id"]: server for server in every}
+        servers = self.find_each(parsed_args)
         arguments = {uuid: self.arguments_for(server, parsed_args) for uuid, server in servers.items()}
         for uuid, server in servers.items():
             answer = self.client.post(f"{COMPUTE}/servers/{part(uuid)}/action", {self.key: arguments[uuid]})
@@ -58,8 +59,15 @@ class ServerAction(Command):
             for server in servers.values():
                 self._wait(server, progress, parsed_args.timeout)
 
-    def find(self, client: Client, name_or_id: str) -> Json:
-        return find.server(client, name_or_id)
+    def find_each(self, parsed_args: argparse.Namespace) -> dict[str, Json]:
+        """The servers by their IDs, each once."""
+        look = partial(self.find, every=parsed_args.all_projects)
+        return {
+            server["id"]: server for server in find_all(self.client, parsed_args.servers, "Nothing was changed.", look)
+        }
+
+    def find(self, client: Client, name_or_id: str, *, every: bool) -> Json:
+        return find.server(client, name_or_id, every=every)
 
     def arguments(self, parsed_args: argparse.Namespace) -> Any:
         """What stands beside the key."""
@@ -226,10 +234,39 @@ class ServerRebuild(ServerAction):
         )
         keys = parser.add_mutually_exclusive_group()
         keys.add_argument("--key-name", metavar="NAME", help="a key pair of yours")
-        keys.add_argument("--no-key-name", action="store_true", help="no key pair any more")
+        keys.add_argument("--no-key-name", "--key-unset", action="store_true", help="no key pair any more")
         data = parser.add_mutually_exclusive_group()
         data.add_argument("--user-data", metavar="FILE", help="a script or cloud-config that the guest runs")
         data.add_argument("--no-user-data", action="store_true", help="no user data any more")
+        ephemeral = parser.add_mutually_exclusive_group()
+        ephemeral.add_argument(
+            "--preserve-ephemeral",
+            action="store_true",
+            default=None,
+            help="keep what is on the ephemeral disk: minova's hosts cannot, and refuse it",
+        )
+        ephemeral.add_argument(
+            "--no-preserve-ephemeral",
+            dest="preserve_ephemeral",
+            action="store_false",
+            help="make the ephemeral disk anew, as without the option",
+        )
+        certificates = parser.add_mutually_exclusive_group()
+        certificates.add_argument(
+            "--trusted-image-cert",
+            dest="trusted_image_certificates",
+            action="append",
+            metavar="ID",
+            help="a certificate that has to have signed the image: clouds of minova cannot tell, and refuse it",
+        )
+        certificates.add_argument(
+            "--no-trusted-image-certs", action="store_true", help="changes nothing: no server has any"
+        )
+        volumes = parser.add_mutually_exclusive_group()
+        for option in ("--reimage-boot-volume", "--no-reimage-boot-volume"):
+            volumes.add_argument(
+                option, action="store_true", help="changes nothing: no server of minova boots from a volume"
+            )
         return parser
 
     def arguments_for(self, server: Json, parsed_args: argparse.Namespace) -> Any:
@@ -245,6 +282,8 @@ class ServerRebuild(ServerAction):
             "metadata": dict(parsed_args.property) if parsed_args.property else None,
             "key_name": parsed_args.key_name,
             "user_data": user_data(parsed_args.user_data) if parsed_args.user_data else None,
+            "preserve_ephemeral": parsed_args.preserve_ephemeral,
+            "trusted_image_certificates": parsed_args.trusted_image_certificates,
         }
         removed = {"key_name": parsed_args.no_key_name, "user_data": parsed_args.no_user_data}
         wanted = {key: value for key, value in given.items() if value is not None}
@@ -272,8 +311,7 @@ class ServerShelve(ServerAction):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        every = find_all(self.client, parsed_args.servers, "Nothing was changed.", self.find)
-        servers = list({server["id"]: server for server in every}.values())
+        servers = list(self.find_each(parsed_args).values())
         for server in servers:
             if server["status"] not in STATUSES:
                 self._ask(server, SHELVED.key)
@@ -336,8 +374,8 @@ class ServerRestore(ServerAction):
     status = "ACTIVE"
     done = "restored"
 
-    def find(self, client: Client, name_or_id: str) -> Json:
-        return find.server_to_restore(client, name_or_id)
+    def find(self, client: Client, name_or_id: str, *, every: bool) -> Json:
+        return find.server_to_restore(client, name_or_id, every=every)
 
 
 class ServerDumpCreate(ServerAction):

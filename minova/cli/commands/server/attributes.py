@@ -1,6 +1,7 @@
 """`minova server set|unset|rename|lock|unlock`: what changes at once, without the server's host."""
 
 import argparse
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ from minova.cli.base import Command
 from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.commands.server.delete import find_all
 from minova.cli.errors import CliError, UsageError
+from minova.cli.output.columns import printable
 from minova.cli.parser import key_value
 
 
@@ -27,6 +29,7 @@ class ServerSet(Command):
         parser.add_argument("--hostname", help="its name inside, which the guest reads when it boots")
         passwords = parser.add_mutually_exclusive_group()
         passwords.add_argument("--password", help="of the administrator inside, by the agent in the guest")
+        passwords.add_argument("--root-password", action="store_true", help="the same, asked for on the terminal")
         passwords.add_argument(
             "--no-password",
             action="store_true",
@@ -35,23 +38,57 @@ class ServerSet(Command):
         _add_words(parser, "--property", key_value, "KEY=VALUE", "metadata; may be repeated, and other keys stay")
         _add_words(parser, "--tag", str, "TAG", "a word of its own; may be repeated, and others stay")
         parser.add_argument(
+            "--pinned-availability-zone", metavar="ZONE", help="keep it in this zone, in which it is now, when it moves"
+        )
+        parser.add_argument(
             "--state", choices=("active", "error"), help="what it is from now on; an action in progress ends"
+        )
+        parser.add_argument(
+            "--auto-approve", action="store_true", help="set the state without the question that a terminal is asked"
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         wanted = {key: value for key, value in vars(parsed_args).items() if key in _SETTERS and value not in _NOTHING}
-        if not wanted:
+        if not (wanted or parsed_args.root_password):
             raise UsageError("Say what is to be set: --name, --description, --property, --tag or another option.")
-        path = path_of(find.server(self.client, parsed_args.server))
+        if parsed_args.root_password:
+            wanted["password"] = _typed_password()
+        server = find.server(self.client, parsed_args.server)
+        if parsed_args.state and not (parsed_args.auto_approve or _approved(server, parsed_args.state)):
+            raise CliError("Nothing was changed.")
+        path = path_of(server)
         # In the order of the table: a failure leaves later ones undone.
         for key, setter in _SETTERS.items():
             if key in wanted:
                 setter(self.client, path, wanted[key])
 
 
+def _approved(server: Json, state: str) -> bool:
+    """Asks a person; a program that has no terminal is taken at its word."""
+    if not sys.stdin.isatty():
+        return True
+    print(
+        f"Server {printable(server['name'])} is {server['status']}. Its state is a record only: the guest is left as it is, and an action "
+        f"in progress ends. Set it to {state}? [y/n] ",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _typed_password() -> str:
+    from getpass import getpass  # noqa: PLC0415 - only with a terminal
+
+    password = getpass("New password: ")
+    if getpass("The same again: ") != password:
+        raise CliError("The two passwords differ; nothing was changed.")
+    return password
+
+
 class ServerUnset(Command):
-    """Remove metadata, tags or the description of a server."""
+    """Remove metadata, tags, the description or the pinned zone of a server."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -63,11 +100,12 @@ class ServerUnset(Command):
         _add_words(tags, "--tag", str, "TAG", "a tag to remove; may be repeated")
         tags.add_argument("--all-tags", action="store_true", help="remove all tags")
         parser.add_argument("--description", action="store_true", help="remove the description")
+        parser.add_argument("--pinned-availability-zone", action="store_true", help="let it move to any zone")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        chosen = vars(parsed_args)
-        if not any(chosen[key] for key in ("property", "all_properties", "tag", "all_tags", "description")):
+        chosen = {key for key, value in vars(parsed_args).items() if value}
+        if not chosen & _UNSET:
             raise UsageError("Say what is to be unset: --property, --tag, --description or another option.")
         server = find.server(self.client, parsed_args.server)
         path = path_of(server)
@@ -82,8 +120,11 @@ class ServerUnset(Command):
             self.client.at("2.26").delete(f"{path}/tags/{part(tag)}")
         if parsed_args.description:
             self.client.put(path, {"server": {"description": None}})
+        if parsed_args.pinned_availability_zone:
+            self.client.at("2.104").put(path, {"server": {"pinned_availability_zone": None}})
 
 
+_UNSET = {"property", "all_properties", "tag", "all_tags", "description", "pinned_availability_zone"}
 Setter = Callable[[Client, str, Any], object]
 
 
@@ -105,6 +146,9 @@ _SETTERS: Mapping[str, Setter] = {
     "name": _update("name"),
     "description": _update("description"),
     "hostname": _update("hostname"),
+    "pinned_availability_zone": lambda client, path, zone: client.at("2.104").put(
+        path, {"server": {"pinned_availability_zone": zone}}
+    ),
     "property": lambda client, path, pairs: client.post(f"{path}/metadata", {"metadata": dict(pairs)}),
     "tag": _add_tags,
     "password": _act("changePassword", "adminPass"),

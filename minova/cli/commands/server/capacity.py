@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from minova.cli.base import ReportCommand
 from minova.cli.client import COMPUTE, Json
-from minova.cli.commands.server.options import add_request_options, request_body
+from minova.cli.commands.server.create.options import add_request_options, request_body
 from minova.cli.output.report import Part
 from minova.cli.parser import positive
 

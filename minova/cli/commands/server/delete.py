@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from minova.cli import find
 from minova.cli.base import Command
@@ -18,6 +19,7 @@ class ServerDelete(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("servers", nargs="+", metavar="SERVER", help="name or ID; if one is unknown, none goes")
+        add_all_projects(parser)
         parser.add_argument("--force", action="store_true", help="at once: they cannot be restored")
         parser.add_argument("--wait", action="store_true", help="until they are gone, or can only be restored")
         parser.add_argument(
@@ -31,7 +33,8 @@ class ServerDelete(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         look = find.server_or_deleted if parsed_args.force else find.server
-        servers = {server["id"]: server for server in find_all(self.client, parsed_args.servers, look=look)}
+        found = find_all(self.client, parsed_args.servers, look=partial(look, every=parsed_args.all_projects))
+        servers = {server["id"]: server for server in found}
         for uuid in servers:
             self._delete(uuid, force=parsed_args.force)
         if parsed_args.wait:
@@ -57,6 +60,12 @@ class ServerDelete(Command):
         except KeyboardInterrupt:
             print("\nStopped waiting: the servers go on being deleted.", file=sys.stderr)
             raise
+
+
+def add_all_projects(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--all-projects", action="store_true", help="look for names in every project (administrators); IDs need it not"
+    )
 
 
 def find_all(

@@ -7,6 +7,7 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Lister, ShowOne
 from minova.cli.client import COMPUTE, Json, part
+from minova.cli.parser import add_paging
 
 COLUMNS = ("Request ID", "Server ID", "Action", "Start Time", "User ID", "Result")
 LONG_COLUMNS = ("Finish Time", "Project ID", "Message")
@@ -23,13 +24,18 @@ class ServerEventList(Lister):
             "--changes-since", metavar="TIME", help="only what has changed at this time (ISO 8601) or later"
         )
         parser.add_argument("--changes-before", metavar="TIME", help="only what has changed at this time or earlier")
+        add_paging(parser, "those after the request with this ID", "REQUEST")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         server = find.server(self.client, parsed_args.server)
         path = f"{COMPUTE}/servers/{part(server['id'])}/os-instance-actions"
-        times = {"changes-since": parsed_args.changes_since, "changes-before": parsed_args.changes_before}
-        listed = self.client.get(path, **{key: value for key, value in times.items() if value})["instanceActions"]
+        asked = {
+            "changes-since": parsed_args.changes_since,
+            "changes-before": parsed_args.changes_before,
+            "marker": parsed_args.marker,
+        }
+        listed = self.client.pages(path, "instanceActions", limit=parsed_args.limit, **asked)
         columns = COLUMNS + LONG_COLUMNS if parsed_args.long else COLUMNS
         return columns, [_row(action)[: len(columns)] for action in listed]
 

@@ -2,13 +2,14 @@
 
 import argparse
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from minova.cli import find
 from minova.cli.base import Lister, ShowOne
 from minova.cli.client import COMPUTE, part
-from minova.cli.output.servers import COLUMNS, LONG_COLUMNS, Names, OneServer, fields, row
-from minova.cli.parser import positive
+from minova.cli.commands.server.filters import add_filters, named_on_hosts, query_of
+from minova.cli.output.servers import COLUMNS, LONG_COLUMNS, EachName, Names, NoNames, OneServer, fields, row
 
 
 class ServerList(Lister):
@@ -16,28 +17,30 @@ class ServerList(Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--all-projects", action="store_true", help="of every project (administrators)")
-        parser.add_argument("--status", help="only with this status: ACTIVE, BUILD, ERROR ...")
-        parser.add_argument("--name", metavar="REGEX", help="only with a name that matches")
-        parser.add_argument("--host", help="only on this host")
-        parser.add_argument("--limit", type=positive, metavar="N", help="at most N of them (default: all)")
-        parser.add_argument("--marker", metavar="SERVER", help="those after this one")
+        add_filters(parser)
         parser.add_argument("--long", action="store_true", help="more columns")
+        names = parser.add_mutually_exclusive_group()
+        names.add_argument(
+            "-n",
+            "--no-name-lookup",
+            action="store_true",
+            help="IDs of images instead of names, without asking for those",
+        )
+        names.add_argument(
+            "--name-lookup-one-by-one", action="store_true", help="ask only for the images of these servers, one by one"
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
-        marker = parsed_args.marker and find.server(self.client, parsed_args.marker)["id"]
-        servers = self.client.pages(
-            f"{COMPUTE}/servers/detail",
-            "servers",
-            limit=parsed_args.limit,
-            all_tenants=1 if parsed_args.all_projects else None,
-            status=parsed_args.status and parsed_args.status.upper(),
-            name=parsed_args.name,
-            host=parsed_args.host,
-            marker=marker,
-        )
-        names = Names(self.client)
+        query = query_of(self.client, parsed_args)
+        path = f"{COMPUTE}/servers/detail"
+        if parsed_args.instance_name is None:
+            servers = self.client.pages(path, "servers", limit=parsed_args.limit, **query)
+        else:
+            named = named_on_hosts(self.client.pages(path, "servers", **query), parsed_args.instance_name)
+            servers = islice(named, parsed_args.limit)
+        kinds = {parsed_args.no_name_lookup: NoNames, parsed_args.name_lookup_one_by_one: EachName}
+        names = kinds.get(True, Names)(self.client)
         columns = COLUMNS + LONG_COLUMNS if parsed_args.long else COLUMNS
         return columns, [row(server, names, long=parsed_args.long) for server in servers]
 

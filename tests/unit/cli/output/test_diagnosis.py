@@ -3,7 +3,7 @@
 from typing import Any
 
 from minova.cli.commands.server import capacity
-from minova.cli.commands.server.create import dry_run_headline
+from minova.cli.commands.server.create.command import dry_run_headline
 from minova.cli.output import diagnosis as decision
 
 STEP = {"name": "RamFilter", "before": 3, "after": 1, "lost": [], "lacking": {"not enough free memory": 2}}

@@ -4,6 +4,7 @@ import argparse
 
 from minova.cli import find
 from minova.cli.client import Client, Json
+from minova.cli.commands.server.create.disks import OfVolume
 from minova.cli.errors import UsageError
 from minova.cli.parser import key_value
 
@@ -13,11 +14,25 @@ NAMING_SERVERS = {"same_host", "different_host"}  # hints
 def add_request_options(parser: argparse.ArgumentParser, *, any_image: bool = False) -> None:
     """`any_image`: --image is optional."""
     parser.add_argument("--flavor", required=True, help="its size: name or ID of a flavor")
-    parser.add_argument("--image", required=not any_image, help="what it boots from: name or ID of an image")
+    sources = parser.add_mutually_exclusive_group(required=not any_image)
+    sources.add_argument("--image", help="what it boots from: name or ID of an image")
+    sources.add_argument(
+        "--image-property",
+        dest="image_properties",
+        type=key_value,
+        action="append",
+        metavar="KEY=VALUE",
+        help="what it boots from: the only image that has it; may be repeated, and the image has all of them",
+    )
+    if not any_image:
+        for option in ("--volume", "--snapshot"):
+            sources.add_argument(option, action=OfVolume, help="refused: there are no volumes")
     parser.add_argument(
         "--availability-zone", metavar="ZONE", help="ZONE, ZONE:HOST or ZONE:HOST:NODE (hosts: administrators)"
     )
-    parser.add_argument("--group", help="join this server group: name or ID; the same as --hint group=GROUP")
+    parser.add_argument(
+        "--group", "--server-group", help="join this server group: name or ID; the same as --hint group=GROUP"
+    )
     parser.add_argument("--host", help="on this host, if its filters allow it (administrators)")
     parser.add_argument("--hypervisor-hostname", metavar="NODE", help="on this node, likewise (administrators)")
     parser.add_argument(
@@ -49,6 +64,8 @@ def request_body(client: Client, parsed_args: argparse.Namespace) -> Json:
     server["flavorRef"] = find.flavor(client, parsed_args.flavor)["id"]
     if parsed_args.image:
         server["imageRef"] = find.image(client, parsed_args.image)["id"]
+    elif parsed_args.image_properties:
+        server["imageRef"] = find.image_with(client, dict(parsed_args.image_properties))["id"]
     if zone:
         server["availability_zone"] = zone
     hints = _all_hints(client, parsed_args)

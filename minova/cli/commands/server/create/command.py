@@ -11,9 +11,14 @@ from uuid import uuid4
 
 from minova.cli.base import Lister
 from minova.cli.client import COMPUTE, Client, Json
-from minova.cli.commands.server.disks import add_disk_options, disks_of
-from minova.cli.commands.server.networks import add_group_option, add_network_options, networks_of
-from minova.cli.commands.server.options import add_request_options, request_body
+from minova.cli.commands.server.create.disks import add_disk_options, disks_of
+from minova.cli.commands.server.create.networks import (
+    add_group_option,
+    add_network_options,
+    networks_of,
+    version_of,
+)
+from minova.cli.commands.server.create.options import add_request_options, request_body
 from minova.cli.errors import CliError, UsageError
 from minova.cli.output import diagnosis
 from minova.cli.output.report import show
@@ -23,6 +28,7 @@ from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server,
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 USER_DATA_LIMIT = 65535  # bytes of base64, as Nova has it
+_WORDS = ("key_name", "description", "hostname", "tags", "trusted_image_certificates")  # options that are fields
 FEW = 3  # servers whose IDs fit into a sentence
 Columns = tuple[Sequence[str], Iterable[Any]]
 
@@ -64,7 +70,27 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
             metavar="PATH=FILE",
             help="a file that the guest finds as PATH, with --config-drive; may be repeated",
         )
-        parser.add_argument("--config-drive", action="store_true", help="give user data and metadata on a disk, too")
+        drives = parser.add_mutually_exclusive_group()
+        drives.add_argument(
+            "--config-drive",
+            "--use-config-drive",
+            action="store_true",
+            default=None,
+            help="give user data and metadata on a disk, too",
+        )
+        drives.add_argument(
+            "--no-config-drive",
+            dest="config_drive",
+            action="store_false",
+            help="not on a disk, unless the image or the host wants one",
+        )
+        parser.add_argument(
+            "--trusted-image-cert",
+            dest="trusted_image_certificates",
+            action="append",
+            metavar="ID",
+            help="a certificate that has to have signed the image: clouds of minova cannot tell, and refuse it",
+        )
         parser.add_argument(
             "--dry-run",
             action="store_true",
@@ -125,18 +151,18 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         if minimum > maximum:
             raise UsageError(f"--min {minimum} is above --max {maximum}.")
         more: Json = {"name": parsed_args.name, "min_count": minimum, "max_count": maximum}
-        given = {key: getattr(parsed_args, key) for key in ("key_name", "description", "hostname", "tags")}
+        given = {key: getattr(parsed_args, key) for key in _WORDS}
         more |= {key: value for key, value in given.items() if value}
         more |= disks_of(parsed_args)
-        nics = networks_of(self.client, parsed_args)
-        if nics:
-            more["networks"] = nics
-        if parsed_args.security_groups:
+        networks = networks_of(self.client, parsed_args)
+        if networks is not None:
+            more["networks"] = networks
+        if parsed_args.security_groups is not None:
             more["security_groups"] = [{"name": name} for name in parsed_args.security_groups]
         if parsed_args.user_data:
             more["user_data"] = user_data(parsed_args.user_data)
-        if parsed_args.config_drive:
-            more["config_drive"] = True
+        if parsed_args.config_drive is not None:
+            more["config_drive"] = parsed_args.config_drive
         if parsed_args.password:
             more["adminPass"] = parsed_args.password
         if parsed_args.file:
@@ -166,10 +192,16 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
 def _create(client: Client, body: Json) -> Json:
     """POSTs with a UUID, so that a retry after a lost answer creates no second server."""
     try:
-        return client.post(f"{COMPUTE}/servers", body, {REQUEST_UUID: str(uuid4())}, repeat=True)
+        return _client_for(client, body).post(f"{COMPUTE}/servers", body, {REQUEST_UUID: str(uuid4())}, repeat=True)
     except KeyboardInterrupt:
         print("\nStopped; it may have been asked for already. 'minova server list' shows whether.", file=sys.stderr)
         raise
+
+
+def _client_for(client: Client, body: Json) -> Client:
+    """Of the microversion that has the form of the networks."""
+    version = version_of(body["server"].get("networks"))
+    return client if version is None else client.at(version)
 
 
 def _asking(client: Client, answer: Json) -> Ask:
@@ -209,7 +241,7 @@ def user_data(path: str) -> str:
 
 def _dry_run(client: Client, body: Json) -> Json:
     body["server"].pop("return_reservation_id", None)
-    return dict(client.post(f"{COMPUTE}/servers/dry-run", body)["dry_run"])
+    return dict(_client_for(client, body).post(f"{COMPUTE}/servers/dry-run", body)["dry_run"])
 
 
 def dry_run_headline(answer: Json) -> str:

@@ -1,0 +1,266 @@
+"""Options of `minova server ...` as OpenStack's client has them: what the API is asked."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.fakes.api_server import ApiServer
+from tests.functional.cli import conftest
+from tests.functional.cli.conftest import Cli, CommandResult
+
+CREATE = ("server", "create", "web", "--flavor", "m1.small")
+BLANK = {"source_type": "blank", "destination_type": "local", "boot_index": -1, "delete_on_termination": True}
+
+
+@pytest.fixture(autouse=True)
+def catalogue(api: ApiServer) -> None:
+    api.add_flavor("m1.small", "42")
+    api.add_image("guest", hw_disk_bus="virtio", os_distro="debian")
+
+
+def sent(api: ApiServer, method: str = "POST") -> Any:
+    """The body of the last request of this method."""
+    return [body for done, _, body in api.requests if done == method][-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "value"),
+    [
+        (("--no-network",), "networks", "none"),
+        (("--auto-network",), "networks", "auto"),
+        (("--nic", "none"), "networks", "none"),
+        (("--nic", "auto"), "networks", "auto"),
+        (("--no-security-group",), "security_groups", []),
+        (("--security-group", "a", "--security-group", "b"), "security_groups", [{"name": "a"}, {"name": "b"}]),
+        (("--use-config-drive",), "config_drive", True),
+        (("--config-drive",), "config_drive", True),
+        (("--no-config-drive",), "config_drive", False),
+        (("--trusted-image-cert", "c1"), "trusted_image_certificates", ["c1"]),
+        (
+            ("--block-device", "volume_size=5,guest_format=ext3,disk_bus=scsi"),
+            "block_device_mapping_v2",
+            [{**BLANK, "volume_size": 5, "guest_format": "ext3", "disk_bus": "scsi"}],
+        ),
+        (
+            ("--block-device", "source_type=blank,boot_index=2,delete_on_termination=no", "--swap", "8"),
+            "block_device_mapping_v2",
+            [
+                {**BLANK, "boot_index": 2, "delete_on_termination": False},
+                {**BLANK, "guest_format": "swap", "volume_size": 8},
+            ],
+        ),
+        (
+            ("--block-device", "source_type=image,uuid=abc,boot_index=0"),
+            "block_device_mapping_v2",
+            [
+                {
+                    "source_type": "image",
+                    "destination_type": "local",
+                    "boot_index": 0,
+                    "uuid": "abc",
+                    "delete_on_termination": True,
+                }
+            ],
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_create_says_it(api: ApiServer, cli: Cli, words: tuple[str, ...], field: str, value: Any) -> None:
+    conftest.succeed(cli(*CREATE, "--image", "guest", *words))
+    assert sent(api)["server"][field] == value
+
+
+def test_without_the_options_nothing_is_said(api: ApiServer, cli: Cli) -> None:
+    conftest.succeed(cli(*CREATE, "--image", "guest"))
+    assert sent(api)["server"].keys() == {"name", "flavorRef", "imageRef", "metadata", "min_count", "max_count"}
+
+
+def test_a_block_device_of_a_file(api: ApiServer, cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "disk.json"
+    file.write_text('{"source_type": "blank", "volume_size": 3}')
+    conftest.succeed(cli(*CREATE, "--image", "guest", "--block-device", str(file)))
+    assert sent(api)["server"]["block_device_mapping_v2"] == [{**BLANK, "volume_size": 3}]
+
+
+def test_create_from_the_only_image_with_properties(api: ApiServer, cli: Cli) -> None:
+    (guest,) = api.images
+    api.add_image("other", hw_disk_bus="virtio")
+    conftest.succeed(cli(*CREATE, "--image-property", "hw_disk_bus=virtio", "--image-property", "os_distro=debian"))
+    assert sent(api)["server"]["imageRef"] == guest
+    several = cli(*CREATE, "--image-property", "hw_disk_bus=virtio")
+    assert (several.code, "2 images have hw_disk_bus=virtio: guest (" in several.err) == (1, True)
+    none = cli(*CREATE, "--image-property", "hw_disk_bus=virtio", "--image-property", "os_distro=arch")
+    assert (none.code, "No image has hw_disk_bus=virtio, os_distro=arch." in none.err) == (1, True)
+    assert len(api.servers) == 1
+
+
+BAD = {
+    "no source": ((), "one of the arguments --image --image-property --volume --snapshot is required"),
+    "two sources": (("--image", "a", "--image-property", "b=c"), "not allowed with argument"),
+    "a volume": (("--volume", "v"), "--volume: minova has no volumes: a server boots from an image"),
+    "a snapshot": (("--snapshot", "v"), "--snapshot: minova has no volumes"),
+    "a new volume": (("--image", "guest", "--boot-from-volume", "5"), "--boot-from-volume: minova has no volumes"),
+    "its end": (("--image", "guest", "--delete-on-termination"), "--delete-on-termination: minova has no volumes"),
+    "a mapping": (("--image", "guest", "--block-device-mapping", "vdb=x"), "minova has no volumes"),
+    "a volume device": (("--image", "guest", "--block-device", "source_type=volume,uuid=x"), "minova has no volumes"),
+    "an image on a volume": (
+        ("--image", "guest", "--block-device", "source_type=image,uuid=x,destination_type=volume"),
+        "minova has no volumes",
+    ),
+    "a key": (("--image", "guest", "--block-device", "size=5"), "there is no key 'size'; there are uuid, source_type"),
+    "a source": (("--image", "guest", "--block-device", "source_type=tape"), "source_type is one of image, snapshot"),
+    "two words": (("--image", "guest", "--nic", "none", "--nic", "auto"), "has no other --network, --port or --nic"),
+    "a word and a port": (("--image", "guest", "--no-network", "--port", "p"), "networks 'none' has no other"),
+    "a nic": (("--image", "guest", "--nic", "net-id=a,port-id=b"), "is not an interface such as"),
+    "two addresses": (
+        ("--image", "guest", "--nic", "net-id=a,v4-fixed-ip=192.0.2.1,v6-fixed-ip=2001:db8::1"),
+        "is not an interface such as",
+    ),
+    "an empty tag": (("--image", "guest", "--nic", "net-id=a,tag="), "is not an interface such as"),
+    "groups and none": (("--image", "guest", "--security-group", "a", "--no-security-group"), "not allowed with"),
+    "drive and none": (("--image", "guest", "--config-drive", "--no-config-drive"), "not allowed with argument"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_is_refused_and_nothing_is_made(api: ApiServer, cli: Cli, case: str) -> None:
+    words, message = BAD[case]
+    result = cli(*CREATE, *words)
+    assert result.code == 2
+    assert message in result.err
+    assert not api.servers
+
+
+def test_a_block_device_file_that_is_none(api: ApiServer, cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "disk.json"
+    for text, message in (("{", "Cannot read the block device"), ("[]", "is not an object of keys and values")):
+        file.write_text(text)
+        result = cli(*CREATE, "--image", "guest", "--block-device", str(file))
+        assert (result.code, message in result.err) == (2, True)
+
+
+# -- list --------------------------------------------------------------------------------------------------------------
+
+FILTERS = {
+    ("--status", "shutoff"): {"status": "SHUTOFF"},
+    ("--name", "^w"): {"name": "^w"},
+    ("--ip", "^10"): {"ip": "^10"},
+    ("--ip6", "::1"): {"ip6": "::1"},
+    ("--host", "h"): {"host": "h"},
+    ("--reservation-id", "r-1"): {"reservation_id": "r-1"},
+    ("--availability-zone", "z"): {"availability_zone": "z"},
+    ("--key-name", "k"): {"key_name": "k"},
+    ("--config-drive",): {"config_drive": "True"},
+    ("--no-config-drive",): {"config_drive": "False"},
+    ("--progress", "0"): {"progress": "0"},
+    ("--vm-state", "stopped"): {"vm_state": "stopped"},
+    ("--task-state", "spawning"): {"task_state": "spawning"},
+    ("--power-state", "pending"): {"power_state": "0"},
+    ("--power-state", "running"): {"power_state": "1"},
+    ("--changes-since", "2026-01-01"): {"changes-since": "2026-01-01"},
+    ("--changes-before", "2026-01-01"): {"changes-before": "2026-01-01"},
+    ("--locked",): {"locked": "True"},
+    ("--unlocked",): {"locked": "False"},
+    ("--tags", "a", "--tags", "b"): {"tags": "a,b"},
+    ("--not-tags", "a", "--not-tags", "b"): {"not-tags": "a,b"},
+    ("--flavor", "m1.small"): {"flavor": "42"},
+    ("--project", "p"): {"project_id": "p", "all_tenants": "1"},
+    ("--user", "u"): {"user_id": "u"},
+    ("--all-projects",): {"all_tenants": "1"},
+    ("--deleted",): {"deleted": "True"},
+    ("--max-items", "7"): {"limit": "7"},
+    (): {},
+}
+
+
+@pytest.mark.parametrize("words", FILTERS, ids=" ".join)
+def test_list_asks_for_what_is_wanted(api: ApiServer, cli: Cli, words: tuple[str, ...]) -> None:
+    conftest.succeed(cli("server", "list", *words))
+    (path,) = [path for _, path, _ in api.requests if path.startswith("/v2.1/servers/detail")]
+    asked = {key: values[0] for key, values in parse_qs(urlsplit(path).query).items()}
+    assert asked == {"limit": "1000"} | FILTERS[words]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--progress", "101"), "'101' is not a number from 0 to 100"),
+        (("--power-state", "on"), "invalid choice: 'on'"),
+        (("--locked", "--unlocked"), "not allowed with argument"),
+        (("--config-drive", "--no-config-drive"), "not allowed with argument"),
+        (("-n", "--name-lookup-one-by-one"), "not allowed with argument"),
+        (("--project", "p", "--project-domain", "d"), "--project-domain is for clouds with Keystone"),
+    ],
+    ids=" ".join,
+)
+def test_list_refuses_what_cannot_be(cli: Cli, words: tuple[str, ...], message: str) -> None:
+    result = cli("server", "list", *words)
+    assert (result.code, message in result.err) == (2, True), result.err
+
+
+def names(result: CommandResult) -> list[str]:
+    return conftest.succeed(result).out.split()
+
+
+def test_names_on_hosts_are_filtered_here_and_the_limit_counts_what_is_left(api: ApiServer, cli: Cli) -> None:
+    for number in range(6):
+        api.add_server(f"s{number}")["OS-EXT-SRV-ATTR:instance_name"] = f"instance-{number % 2}"
+    listed = ("server", "list", "-f", "value", "-c", "Name")
+    assert names(cli(*listed, "--instance-name", "e-1$", "--limit", "2")) == ["s5", "s3"]
+    assert names(cli(*listed, "--instance-name", "e-7$")) == []
+    assert cli(*listed, "--instance-name", "(").code == 1
+    api.add_server("hidden")
+    refused = cli(*listed, "--instance-name", "e-1$")
+    assert (refused.code, "Only administrators see the names" in refused.err) == (1, True)
+
+
+def test_names_of_images_are_looked_up_as_wanted(api: ApiServer, cli: Cli) -> None:
+    (image,) = api.images
+    for name in ("one", "two"):
+        api.add_server(name)
+
+    def asked(*words: str) -> tuple[str, list[str]]:
+        api.requests.clear()
+        (row, other) = json.loads(conftest.succeed(cli("server", "list", *words, "-f", "json")).out)
+        assert (row["Image"], row["Flavor"]) == (other["Image"], other["Flavor"])
+        return row["Image"], [path for _, path, _ in api.requests if "servers" not in path]
+
+    assert asked() == ("guest", ["/v2/images?limit=1000", "/v2.1/flavors?limit=1000&is_public=None"])
+    assert asked("-n") == (image, [])
+    assert asked("--name-lookup-one-by-one") == ("guest", [f"/v2/images/{image}", "/v2.1/flavors/42"])
+
+
+# -- what is done with servers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["stop", "start", "reboot", "pause", "shelve", "delete"])
+def test_names_are_looked_for_in_every_project(api: ApiServer, cli: Cli, verb: str) -> None:
+    api.add_server("web")
+    conftest.succeed(cli("server", verb, "web", "--all-projects"))
+    (path,) = [path for _, path, _ in api.requests if path.startswith("/v2.1/servers/detail")]
+    assert parse_qs(urlsplit(path).query)["all_tenants"] == ["1"]
+    api.requests.clear()
+    api.add_server("own")
+    conftest.succeed(cli("server", verb, "own"))
+    assert not any("all_tenants" in path for _, path, _ in api.requests)
+
+
+@pytest.mark.parametrize(
+    ("word", "more"),
+    [
+        ("--key-unset", {"key_name": None}),
+        ("--preserve-ephemeral", {"preserve_ephemeral": True}),
+        ("--no-preserve-ephemeral", {"preserve_ephemeral": False}),
+        ("--trusted-image-cert=c", {"trusted_image_certificates": ["c"]}),
+        ("--no-trusted-image-certs", {}),
+        ("--reimage-boot-volume", {}),
+        ("--no-reimage-boot-volume", {}),
+    ],
+)
+def test_rebuild(api: ApiServer, cli: Cli, word: str, more: dict[str, Any]) -> None:
+    image = api.add_server("web")["image"]["id"]
+    conftest.succeed(cli("server", "rebuild", "web", word))
+    assert sent(api) == {"rebuild": {"imageRef": image, **more}}
