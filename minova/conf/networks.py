@@ -28,7 +28,7 @@ OPTS: list[cfg.Opt] = [
         "bridge_mappings",
         default={},
         help="Bridges of this host that carry flat networks and VLANs: PHYSICAL_NETWORK:BRIDGE for a flat network, "
-        "PHYSICAL_NETWORK.VLAN:BRIDGE for a VLAN, whose bridge stands on the tagged interface. A host without the bridge of a "
-        "network refuses a server on it, and another host is tried.",
+        "PHYSICAL_NETWORK.VLAN:BRIDGE for a VLAN, whose bridge stands on the tagged interface. A host offers those that "
+        "are there (traits CUSTOM_PHYSNET_...), and the scheduler sends it no server on any other.",
     ),
 ]

@@ -23,7 +23,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     those that instances may have, whether or not one has them. `pcpus` are CPUs set apart for pinned guests, beside the
     `vcpus`; `traits` are Placement's names of what the node can do. `gpus`: how many virtual GPUs each card offers, by the
     card's name; `vgpus` those of a driver that tells no cards. `host_nodes`: every node that the driver reports of the
-    host; empty when the sender does not say.
+    host; empty when the sender does not say. `bridges`: those that are there, by what they carry (`physical_networks`).
     """
 
     node: str
@@ -46,6 +46,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     traits: tuple[str, ...] = ()
     domains: tuple["DomainView", ...] = ()
     host_nodes: tuple[str, ...] = ()
+    bridges: dict[str, str] = {}
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +66,8 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
 
     `pci_devices` have a table of their own; the pools are what of them is free. `writer_epoch` and `write_number` order the
     writes: which process of the host wrote this, and which of its writes it is; 0 from releases that do not number them.
-    `acknowledged`: the last of its writes before this one that was answered; an unanswered one may still come.
+    `acknowledged`: the last of its writes before this one that was answered; an unanswered one may still come. `bridges` as in
+    HypervisorView.
     """
 
     uuid: str
@@ -100,6 +102,7 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
     writer_epoch: int = 0
     write_number: int = 0
     acknowledged: int = 0
+    bridges: dict[str, str] = {}
 
 
 _FIGURES = (

@@ -45,7 +45,8 @@ class PlacementFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider must be like to be a candidate; the scheduler's request filters fill it.
 
     Each of `member_of` is a set of aggregate uuids of which the provider must be in one. `resources` is what one instance
-    takes; None: the first of `resource_alternatives`.
+    takes; None: the first of `resource_alternatives`. `segments`: the physical networks whose traits are required, for the
+    reasons (`physical_networks`).
     """
 
     required_traits: tuple[str, ...] = ()
@@ -53,6 +54,7 @@ class PlacementFilter(msgspec.Struct, frozen=True, kw_only=True):
     member_of: tuple[tuple[str, ...], ...] = ()
     forbidden_aggregates: tuple[str, ...] = ()
     resources: dict[str, int] | None = None
+    segments: tuple[str, ...] = ()
 
 
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):

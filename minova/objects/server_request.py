@@ -21,6 +21,7 @@ class ServerRequest(msgspec.Struct, frozen=True, kw_only=True):
     requested_host: str | None = None
     requested_node: str | None = None
     scheduler_hints: dict[str, Any] = {}
+    requested_networks: tuple[dict[str, Any], ...] = ()
 
 
 class CreateServers(ServerRequest, frozen=True, kw_only=True):
@@ -42,7 +43,6 @@ class CreateServers(ServerRequest, frozen=True, kw_only=True):
     access_ip_v6: str | None = None
     description: str | None = None
     tags: tuple[str, ...] = ()
-    requested_networks: tuple[dict[str, Any], ...] = ()
     security_groups: tuple[str, ...] = ()
     block_device_mapping: tuple[dict[str, Any], ...] = ()
     injected_files: tuple[dict[str, str], ...] = ()

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from minova.objects.network import LOCAL, VLAN, AddressPair
+from minova.objects.network import LOCAL, AddressPair
+from minova.objects.physical_networks import segment_of
 
 # Of one port, on its host: each costs a command of iptables or two, and libvirt takes descriptions of 4 MiB.
 MOST_RANGES = 2000
@@ -84,18 +85,17 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def segment(self) -> str:
         """How `[networks] bridge_mappings` names what carries the network: the physical network, or a VLAN of it."""
-        if self.network_type == VLAN:
-            return f"{self.physical_network}.{self.segmentation_id}"
-        return str(self.physical_network)
+        return str(segment_of(self.network_type, self.physical_network, self.segmentation_id))
 
 
 class RequestedNic(msgspec.Struct, frozen=True, kw_only=True):
     """An interface that a new server shall have: a port that is there, or a new one of a network.
 
-    `security_groups`: ids, for a new port; None: the default group of its project.
+    `security_groups`: ids, for a new port; None: the default group of its project. `segment`: what its host must have a bridge for.
     """
 
     network_id: str
+    segment: str | None = None
     port_id: str | None = None
     ip_address: str | None = None
     security_groups: tuple[str, ...] | None = None

@@ -61,6 +61,10 @@ class Driver(Protocol):
         """The node's resources and domains now (Nova's `get_available_resource`)."""
         ...
 
+    def bridges(self) -> dict[str, str]:
+        """The bridges that are there now, by what they carry (`[networks] bridge_mappings`). It is asked each second."""
+        ...
+
     def domains(self) -> tuple[DomainView, ...]:
         """Every domain on every node."""
         ...

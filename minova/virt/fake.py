@@ -120,6 +120,7 @@ class FakeDriver:
         self._vcpus, self._pcpus, self._cells = _cpus_of(conf)
         self._local_gb = conf.fake_local_gb
         self._consoles = {ConsoleType.NOVNC: conf.vnc.enabled, ConsoleType.SERIAL: conf.serial_console.enabled}
+        self._bridges: dict[str, str] = dict(conf.networks.bridge_mappings)
         self._file = Path(conf.instances_path) / "fake-domains.json" if conf.fake_persistent else None
         self._lock = threading.RLock()
         self._failures: dict[str, list[Exception]] = defaultdict(list)
@@ -142,6 +143,10 @@ class FakeDriver:
             watchers = tuple(self._changed)
         for changed in watchers:
             changed(instance_uuid, state)
+
+    def set_bridges(self, bridges: Mapping[str, str]) -> None:
+        """These are there now, by what they carry; at the start all that are configured."""
+        self._bridges = dict(bridges)
 
     # -- what a compute asks ---------------------------------------------------------------------------------------
 
@@ -177,9 +182,13 @@ class FakeDriver:
             supported_instances=(("x86_64", "fake", "hvm"),),
             numa_topology=self._cells,
             traits=_TRAITS,
+            bridges=self.bridges(),
             pcpus=self._pcpus,
             domains=tuple(domain.view for domain in on_node),
         )
+
+    def bridges(self) -> dict[str, str]:
+        return dict(self._bridges)
 
     def domains(self) -> tuple[DomainView, ...]:
         with self._lock:

@@ -50,6 +50,7 @@ class Hypervisor:
         self.bases: frozenset[str] = frozenset()
         self.cpus: CpuTimes | None = None
         self.shared = False
+        self.present_bridges: dict[str, str] = {}
         self.owned: set[str] = set()
         self.vifs: dict[str, tuple[Vif, ...]] = {}
         # Instances whose snapshot is open.
@@ -116,7 +117,11 @@ class Hypervisor:
             vcpus=self.size["vcpus"],
             memory_mb=self.size["memory_mb"],
             local_gb=self.size["local_gb"],
+            bridges=self.bridges(),
         )
+
+    def bridges(self) -> dict[str, str]:
+        return dict(self.present_bridges)
 
     def domains(self) -> tuple[DomainView, ...]:
         self._note("domains")

@@ -216,4 +216,5 @@ def bare_node(
         ram_allocation_ratio=ram,
         disk_allocation_ratio=disk,
         stats=usage.empty_stats(failed_builds),
+        bridges=view.bridges,
     )

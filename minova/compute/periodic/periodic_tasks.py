@@ -29,6 +29,8 @@ DEFAULT_INTERVAL = 60.0
 CONSOLE_LOG_INTERVAL = 10.0
 # Messages say at once what has changed.
 INTERFACES_INTERVAL = 60.0
+# Until the scheduler knows that a bridge has gone, hosts refuse builds that need it.
+BRIDGES_INTERVAL = 1.0
 # A guest whose snapshot is not ended writes into a file that nothing else needs.
 SNAPSHOTS_INTERVAL = 60.0
 
@@ -58,6 +60,8 @@ class PeriodicTasks:
         self._interfaces = interfaces
         self._host = host
         self._background = background
+        # The first audit comes before all periodic tasks.
+        self._told_bridges = driver.bridges()
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """Those that the options switch on."""
@@ -69,6 +73,8 @@ class PeriodicTasks:
         tasks.append(
             PeriodicTask(name="refresh_interfaces", interval=INTERFACES_INTERVAL, work=self.refresh_interfaces)
         )
+        if conf.networks.bridge_mappings:
+            tasks.append(PeriodicTask(name="watch_bridges", interval=BRIDGES_INTERVAL, work=self.watch_bridges))
         if conf.sync_power_state_interval >= 0:
             every = conf.sync_power_state_interval or DEFAULT_INTERVAL
             tasks.append(PeriodicTask(name="sync_power_states", interval=every, work=self.sync_power_states))
@@ -92,6 +98,12 @@ class PeriodicTasks:
         """A message that interfaces have changed may have been lost, and so may libvirt's filters."""
         self._interfaces.request()
         self._interfaces.refresh()
+
+    def watch_bridges(self) -> None:
+        """Audit when one has come or gone, again until an audit has told the conductor."""
+        bridges = self._driver.bridges()
+        if bridges != self._told_bridges and not self._auditor.update_available_resource(service_context()):
+            self._told_bridges = bridges
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 

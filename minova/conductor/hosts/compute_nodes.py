@@ -149,7 +149,7 @@ class Computes:
             # Consumers before inventories: the lock order of claims.
             self._free_gone(session, row)
             children.publish(session, (root_id, row.uuid), node.hypervisor_hostname, inventories, now, split=split)
-            published_traits.publish(session, row.uuid, traits)
+            published_traits.publish(session, row.uuid, traits, node.bridges)
             return compute_nodes.as_written(node, row)
 
         return self._worker.run(work)

@@ -15,15 +15,20 @@ from minova.db.models import Network as NetworkRow
 from minova.db.models import Port as PortRow
 from minova.db.networks import networks, ports, security_groups
 from minova.objects.network import AddressRequest, Port
-from minova.objects.server_request import CreateServers
+from minova.objects.server_request import CreateServers, ServerRequest
 from minova.objects.vif import RequestedNic
 
 _NICS = Decoder(tuple[RequestedNic, ...])
 DEFAULT_ZONE = "nova"
 
 
-def nics_of(request: CreateServers) -> tuple[RequestedNic, ...]:
+def nics_of(request: ServerRequest) -> tuple[RequestedNic, ...]:
     return _NICS.from_builtins(request.requested_networks)
+
+
+def segments_of(request: ServerRequest) -> tuple[str, ...]:
+    """What the hosts of its servers must have bridges for, each once."""
+    return tuple(sorted({nic.segment for nic in nics_of(request) if nic.segment is not None}))
 
 
 def new_ports(request: CreateServers) -> int:

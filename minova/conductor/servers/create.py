@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.catalogue.server_groups import HINT
 from minova.conductor.compute_messages import BuildExtras
-from minova.conductor.network.servers import ServerPorts, new_ports
+from minova.conductor.network.servers import ServerPorts, new_ports, segments_of
 from minova.conductor.quotas import TRIES, Quotas
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.tasks.group_commit import GroupCommit
@@ -33,6 +33,7 @@ from minova.objects import disk_config, required_traits
 from minova.objects.guest_hardware import guest_hardware, traits_needed
 from minova.objects.key_pair import KeyPair
 from minova.objects.local_disks import to_metadata
+from minova.objects.physical_networks import require_segments
 from minova.objects.quota import fitting
 from minova.objects.quota import refusal as refusal_text
 from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec
@@ -305,7 +306,9 @@ def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] 
         requested_destination=_destination(request),
         scheduler_hints=request.scheduler_hints,
         numa_topology=demands.numa_topology,
-        placement=PlacementFilter(required_traits=tuple(sorted(traits_needed(hardware)))),
+        placement=require_segments(
+            PlacementFilter(required_traits=tuple(sorted(traits_needed(hardware)))), segments_of(request)
+        ),
         pci_requests=tuple(
             msgspec.structs.replace(pci_request, request_id=str(uuid.uuid4())) for pci_request in demands.pci_requests
         ),

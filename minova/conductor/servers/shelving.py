@@ -27,10 +27,12 @@ from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
 from minova.db.catalogue import images
 from minova.db.models import TaskStep
+from minova.db.networks import vifs
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.image import Image
+from minova.objects.physical_networks import require_segments
 from minova.objects.request_spec import Destination, RequestSpec
 from minova.objects.server_actions import SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.states import TaskState, VmState
@@ -176,5 +178,7 @@ def _request(session: Session, instance_uuid: str, image: Image, place: _Place) 
         force_hosts=(),
         force_nodes=(),
         requested_destination=None if place.host is None else Destination(host=place.host),
+        # Its interfaces may be others by now.
+        placement=require_segments(first.placement, vifs.segments_of(session, instance_uuid)),
     )
     return _Request(spec, request_specs.without_secrets(carried))

@@ -201,6 +201,7 @@ def remove(session: Session, row: ComputeNode) -> None:
 
 def to_object(row: ComputeNode, devices: Sequence[PciDevice] = ()) -> objects.ComputeNode:
     values = {name: getattr(row, name) for name in ("id", "generation", *_FIELDS)}
+    values["bridges"] = values["bridges"] or {}
     return msgspec.structs.replace(_NODE.from_builtins(values), pci_devices=tuple(devices))
 
 

@@ -48,6 +48,8 @@ class ComputeNode(Base):
     # The last write that was accepted: see objects.compute_node.ComputeNode.
     writer_epoch: Mapped[int | None]
     write_number: Mapped[int | None]
+    # None: of a release that says nothing of bridges.
+    bridges: Mapped[dict[str, Any] | None] = mapped_column(EncodedJson)
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
 

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from minova.db.models import Instance, IpAllocation, Network, Port, Subnet
 from minova.db.networks import vif_rules
 from minova.db.sql import chunked, in_list
+from minova.objects.physical_networks import segment_of
 from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet
 
 # Built once: every build asks them.
@@ -25,6 +26,17 @@ _ADDRESSES = (
     .where(in_list(Port.instance_uuid))
     .order_by(Subnet.id, IpAllocation.address)
 )
+
+
+def segments_of(session: Session, instance_uuid: str) -> set[str]:
+    """What the host of the instance must have bridges for."""
+    query = (
+        select(Network.network_type, Network.physical_network, Network.segmentation_id)
+        .join(Port, Port.network_id == Network.id)
+        .where(Port.instance_uuid == instance_uuid)
+        .distinct()
+    )
+    return {segment for row in session.execute(query) if (segment := segment_of(*row)) is not None}
 
 
 def of_host(session: Session, host: str) -> dict[str, tuple[Vif, ...]]:

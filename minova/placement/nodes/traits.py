@@ -3,27 +3,44 @@
 from collections.abc import Collection
 
 from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova.db.models import ProviderTrait
+from minova.objects import physical_networks
 from minova.placement.providers import of_node, queries, traits
 
-# What a compute says of itself begins so. Everything else, such as CUSTOM_ traits, is the operator's, and stays.
-OWN_PREFIXES = ("COMPUTE_", "HW_")
+# What a compute says of itself begins so. Everything else, such as other CUSTOM_ traits, is the operator's, and stays.
+OWN_PREFIXES = ("COMPUTE_", "HW_", physical_networks.TRAIT_PREFIX)
 
 # Built once: every audit of every node asks it.
 _BEFORE = select(ProviderTrait.trait).where(ProviderTrait.provider_id == of_node.ID.scalar_subquery())
 
 
-def publish(session: Session, provider_uuid: str, names: Collection[str]) -> None:
-    """NotFound: no such provider, or a trait that there is not. Conflict: the provider is changed at the same time."""
+def publish(session: Session, provider_uuid: str, names: Collection[str], segments: Collection[str] = ()) -> None:
+    """`segments`: the physical networks that the node has bridges for; their traits are made where they are missing.
+
+    NotFound: no such provider, or a trait that there is not. Conflict: the provider is changed at the same time.
+    """
+    of_segments = {physical_networks.trait_of(segment) for segment in segments}
+    names = {*names, *of_segments}
     before = set(session.scalars(_BEFORE, {"of": provider_uuid}))
     if _wanted(before, names) == before:
         return
+    for name in sorted(of_segments - before):
+        _make(session, name)
     # Read again after the generation: a trait that is set in between is not removed unseen.
     provider = queries.find(session, provider_uuid)
     before = {trait.name for trait in traits.of_provider(session, provider.id)}
     traits.set_traits(session, provider, _wanted(before, names))
+
+
+def _make(session: Session, name: str) -> None:
+    try:
+        with session.begin_nested():
+            traits.make(session, name)
+    except IntegrityError:  # by the audit of another host, at the same time
+        return
 
 
 def _wanted(before: Collection[str], names: Collection[str]) -> set[str]:

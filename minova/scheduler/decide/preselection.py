@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minova.objects.checks import Check
+from minova.objects.physical_networks import trait_of
 from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec
 from minova.placement.limits.inventory_checks import capacity_checks
 from minova.scheduler.filters import Verdict, all_of
@@ -200,6 +201,10 @@ class ProviderCheck(NamedTuple):
 
 def _provider_checks(placement: PlacementFilter) -> Iterator[ProviderCheck]:
     required, forbidden = frozenset(placement.required_traits), frozenset(placement.forbidden_traits)
+    if placement.segments:
+        bridges = {trait_of(segment): segment for segment in placement.segments}
+        required -= bridges.keys()
+        yield ProviderCheck("no bridge of its network", ("traits",), lambda has: _bridge_refusal(has, bridges))
     if required or forbidden:
         yield ProviderCheck(
             "traits not as asked for", ("traits",), lambda has: _trait_refusal(has, required, forbidden)
@@ -215,6 +220,11 @@ def _trait_refusal(traits: frozenset[str], required: frozenset[str], forbidden: 
     if forbidden & traits:
         return f"with the forbidden traits {', '.join(sorted(forbidden & traits))}"
     return None
+
+
+def _bridge_refusal(traits: frozenset[str], bridges: Mapping[str, str]) -> str | None:
+    missing = sorted(segment for trait, segment in bridges.items() if trait not in traits)
+    return f"no bridge for physical network {', '.join(missing)}" if missing else None
 
 
 def _membership_refusal(

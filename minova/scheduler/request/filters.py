@@ -69,6 +69,7 @@ def apply_request_filters(spec: RequestSpec, aggregates: Sequence[AggregateFacts
         forbidden_traits=tuple(sorted({*placement.forbidden_traits, *forbidden, os_traits.COMPUTE_STATUS_DISABLED})),
         member_of=(*placement.member_of, *_tenant(spec, aggregates, options), *_zone(spec, aggregates)),
         forbidden_aggregates=tuple(sorted({*placement.forbidden_aggregates, *isolated})),
+        segments=placement.segments,
     )
     first, fallback = with_resources(common, spec, fall_back=not options.disable_fallback_pcpu_query)
     return msgspec.structs.replace(spec, placement=first, fallback=fallback)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import libvirt
+import msgspec
 from oslo_config import cfg
 
 from minova import errors
@@ -24,6 +25,7 @@ from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.flavor import Flavor, Overhead
 from minova.objects.image import Image
 from minova.objects.instance import Instance
+from minova.objects.network import LOCAL
 from minova.objects.states import PowerState
 from minova.objects.vif import Vif
 from minova.virt.config_drive.builder import ConfigDrives
@@ -32,6 +34,7 @@ from minova.virt.libvirt import diagnostics, guest_agent, power
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.host import Host, exists, lookup, require
 from minova.virt.libvirt.host_view import HostReader, cpus_of
+from minova.virt.libvirt.networking.bridges import Bridges
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.networks import LocalNetworks, interfaces_of
 from minova.virt.libvirt.settings import settings_from, uri_of
@@ -80,6 +83,8 @@ class LibvirtDriver:
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
         self._networks = LocalNetworks(metadata=conf.networks.metadata_service)
         self._filters = PortFilters()
+        mappings = conf.networks.bridge_mappings
+        self._bridges = Bridges(mappings) if self._real else Bridges(mappings, lambda bridge: True)
         self._next_repair = 0.0
         self._reader = HostReader(conf)
         self._settings: HostSettings | None = None
@@ -137,6 +142,7 @@ class LibvirtDriver:
             pcpus=pcpus,
             gpus=facts.gpus,
             traits=facts.traits,
+            bridges=self._bridges.there(),
             memory_mb=facts.memory_mb,
             memory_mb_used=facts.memory_mb_used,
             local_gb=space.total // GB,
@@ -151,6 +157,9 @@ class LibvirtDriver:
             pci_devices=facts.pci_devices,
             domains=domains,
         )
+
+    def bridges(self) -> dict[str, str]:
+        return self._bridges.there()
 
     def domains(self) -> tuple[DomainView, ...]:
         with self._host.asked("Listing domains") as connection:
@@ -521,6 +530,12 @@ class LibvirtDriver:
             self._networks.plug(connection, instance.network_info, instance.uuid, instance.hostname)
             self._filters.define(connection, instance.network_info)
 
+    def _lost_bridges(self, instance: Instance) -> frozenset[str]:
+        mappings = self._ready().bridges
+        if not mappings or all(vif.network_type == LOCAL for vif in instance.network_info):
+            return frozenset()
+        return frozenset(mappings) - self._bridges.there().keys()
+
     def _own(self, connection: Any, instance_uuid: str) -> Any:
         """NotFound: there is no domain, or it is not ours."""
         domain = require(connection, instance_uuid)
@@ -531,7 +546,7 @@ class LibvirtDriver:
     def _xml_of(self, instance: Instance, node: str, attempt: int, disks: Sequence[Disk]) -> str:
         return guest_xml(
             instance,
-            self._ready(),
+            msgspec.structs.replace(self._ready(), lost_bridges=self._lost_bridges(instance)),
             node=node,
             attempt=attempt,
             disks=disks,

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 
 from minova import errors
 from minova.db import models
@@ -13,8 +13,10 @@ from minova.db.hosts import node_audits
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.node_audit import NodeAudit
+from minova.objects.physical_networks import trait_of
 from minova.objects.service import Service
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
+from tests.functional.conductor.quota_cases import at_once
 from tests.functional.scheduler.cloud import named
 
 REQUEST = named("a client's own")
@@ -34,6 +36,28 @@ class AuditCases:
         assert harness.count(models.HostChange) == before
         harness.audit("a", cpu_info="new")
         assert harness.count(models.HostChange) > before
+
+    def test_hosts_that_say_at_once_that_they_have_a_bridge_all_get_its_trait(self, harness: ConductorHarness) -> None:
+        def bridges_of(host: str) -> tuple[dict[str, str], set[str]]:
+            query = select(models.ProviderTrait.trait).join(
+                models.ResourceProvider, models.ResourceProvider.id == models.ProviderTrait.provider_id
+            )
+            with harness.db.read() as session:
+                row = harness.row(host)
+                traits = set(session.scalars(query.where(models.ResourceProvider.uuid == row.uuid)))
+            return row.bridges or {}, traits
+
+        hosts, there = ["a", "b", "c"], {"dc1": "br0", "dc1.7": "br7"}
+        answers = at_once(lambda number: harness.audit(hosts[number], bridges=there), len(hosts))
+        assert [answer.bridges for answer in answers] == [there] * len(hosts)
+        for host in hosts:
+            assert bridges_of(host) == (there, {trait_of("dc1"), trait_of("dc1.7")})
+        before = harness.count(models.HostChange)
+        harness.audit("a", bridges={"dc1": "br0"})
+        assert bridges_of("a") == ({"dc1": "br0"}, {trait_of("dc1")})
+        assert harness.count(models.HostChange) > before
+        harness.audit("a")
+        assert bridges_of("a") == ({}, set())
 
     def test_when_a_node_was_audited_and_what_that_found_is_written_a_second_later(
         self, harness: ConductorHarness

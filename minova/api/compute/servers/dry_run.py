@@ -7,6 +7,7 @@ import msgspec
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.attributes.diagnosis import redact_for
 from minova.api.compute.servers.create import CreateServer, NewServer, request_of, wanted
+from minova.api.compute.servers.networks import requested_networks
 from minova.api.http.call import Call
 from minova.objects.server_request import ServerRequest
 
@@ -45,5 +46,10 @@ def dry_run(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def capacity(api: Collaborators, call: Call) -> dict[str, Any]:
-    request = ServerRequest(**wanted(api, call, call.body.server, any_image=True))
+    server = call.body.server
+    request = ServerRequest(
+        **wanted(api, call, server, any_image=True),
+        # Of networks only those that are named: without them the answer holds for any.
+        requested_networks=requested_networks(api, call, server.networks, 1) if server.networks else (),
+    )
     return {"capacity": api.conductor.capacity(call.ctx, request=request, limit=call.query.limit)}

@@ -14,6 +14,7 @@ from minova.api.policies.enforcer import Target
 from minova.db.networks import networks, ports
 from minova.objects import addresses
 from minova.objects.network import Network, Port
+from minova.objects.physical_networks import segment_of_network
 from minova.objects.vif import RequestedNic, Vif
 
 Text = Annotated[str, msgspec.Meta(max_length=255)]
@@ -75,7 +76,7 @@ def _only_one(session: Session, call: Call) -> tuple[RequestedNic, ...]:
     found = networks.usable(session, call.ctx.project_id, 2)
     if len(found) > 1:
         raise errors.NetworkAmbiguous("Multiple possible networks found, use a Network ID to be more specific.")
-    return tuple(RequestedNic(network_id=_with_subnets(network).id) for network in found)
+    return tuple(_new(_with_subnets(network)) for network in found)
 
 
 def _each(session: Session, call: Call, wanted: Sequence[Nic], servers: int) -> tuple[RequestedNic, ...]:
@@ -103,7 +104,8 @@ def _by_port(session: Session, call: Call, nic: Nic) -> RequestedNic:
         raise errors.Forbidden(f"It is not allowed to create an interface on network {network.id}.")
     if ports.is_attached(session, port.id):
         raise errors.PortInUse(f"Port {port.id} is still in use.")
-    return RequestedNic(network_id=port.network_id, port_id=port.id)
+    segment = None if network is None else segment_of_network(network)
+    return RequestedNic(network_id=port.network_id, port_id=port.id, segment=segment)
 
 
 def _by_network(session: Session, call: Call, nic: Nic) -> RequestedNic:
@@ -117,7 +119,11 @@ def _by_network(session: Session, call: Call, nic: Nic) -> RequestedNic:
     if nic.fixed_ip is not None:
         addresses.parse_address("fixed_ip", nic.fixed_ip)
         call.require(_CHOOSES, Target(project_id=network.project_id))
-    return RequestedNic(network_id=_with_subnets(network).id, ip_address=nic.fixed_ip)
+    return _new(_with_subnets(network), nic.fixed_ip)
+
+
+def _new(network: Network, ip_address: str | None = None) -> RequestedNic:
+    return RequestedNic(network_id=network.id, ip_address=ip_address, segment=segment_of_network(network))
 
 
 def _with_subnets(network: Network) -> Network:

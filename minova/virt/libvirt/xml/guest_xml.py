@@ -60,7 +60,8 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the configuration and the host say of every guest. `pinned` are the CPUs that guests may run on; `machines` the
-    machine types that the host offers, by architecture; `bridges` those of flat networks and VLANs (see `Vif.segment`).
+    machine types that the host offers, by architecture; `bridges` those of flat networks and VLANs (see `Vif.segment`),
+    `lost_bridges` which of these are not there now.
     `rng_device`: where guests' random number generators read. `uefi`, `secure_boot`: whether there is such firmware for guests of
     `arch`.
     """
@@ -78,6 +79,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     vnc_listen: str | None = None
     serial: SerialConsoles | None = None
     bridges: dict[str, str] = {}
+    lost_bridges: frozenset[str] = frozenset()
     rng_device: str = "/dev/urandom"
     uefi: bool = False
     secure_boot: bool = False
@@ -408,6 +410,11 @@ def _interface(vif: Vif, guest: _Guest) -> ET.Element:
     settings = guest.settings
     if vif.network_type == LOCAL:
         kind, source = "network", {"network": network_name(vif.network_id)}
+    elif vif.segment in settings.lost_bridges:
+        raise HardwareNotOffered(
+            f"network {vif.network_id}: bridge {settings.bridges[vif.segment]} of [networks] bridge_mappings, which carries "
+            f"{vif.segment}, is not there"
+        )
     elif vif.segment in settings.bridges:
         kind, source = "bridge", {"bridge": settings.bridges[vif.segment]}
     else:

@@ -210,3 +210,33 @@ def test_console_logs_are_bounded_every_ten_seconds() -> None:
     assert task.interval == 10
     work(compute, "bound_console_logs")
     assert compute.hypervisor.calls[-1] == "bound_console_logs"
+
+
+# -- bridges -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_bridge_that_goes_away_is_audited_at_once_and_again_until_the_conductor_knows() -> None:
+    hypervisor = Hypervisor(NODE)
+    hypervisor.present_bridges = {"dc1": "br0"}
+    compute = Compute(hypervisor=hypervisor)
+    compute.conf.set_override("bridge_mappings", {"dc1": "br0"}, group="networks")
+    compute = compute.restart().start()
+
+    def audits() -> int:
+        return hypervisor.calls.count("host_view")
+
+    before = audits()
+    work(compute, "watch_bridges")
+    assert audits() == before
+    hypervisor.present_bridges = {}
+
+    def unreachable(operation: str) -> None:
+        if operation == "available_nodes":
+            raise errors.HypervisorUnavailable("away")
+
+    hypervisor.on_call = unreachable
+    work(compute, "watch_bridges")
+    hypervisor.on_call = lambda operation: None
+    work(compute, "watch_bridges")
+    work(compute, "watch_bridges")
+    assert audits() == before + 1

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minova.objects.physical_networks import trait_of
 from minova.objects.request_spec import PlacementFilter, RequestSpec
 from minova.scheduler.decide.preselection import placement_verdict, resources_at
 from minova.scheduler.hosts.record import AggregateFacts
 from tests.unit.scheduler.hosts import inventory, record, table_of
 from tests.unit.scheduler.hosts import spec_of as plain
 
+DC1 = trait_of("dc1")
 ROOMS = {"VCPU": inventory(64), "MEMORY_MB": inventory(32768), "DISK_GB": inventory(500)}
 
 
@@ -30,6 +32,13 @@ def spec_with(**placement: Any) -> RequestSpec:
         ("nothing is wanted", {}, {}, None),
         ("the trait is there", {"required_traits": ("A",)}, {"traits": frozenset("AB")}, None),
         ("one is not", {"required_traits": ("A", "B", "C")}, {"traits": frozenset("B")}, "required traits A, C"),
+        ("the bridge is there", {"required_traits": (DC1,), "segments": ("dc1",)}, {"traits": frozenset({DC1})}, None),
+        (
+            "a bridge is not",
+            {"required_traits": ("A", DC1), "segments": ("dc1",)},
+            {"traits": frozenset("A")},
+            "no bridge for physical network dc1",
+        ),
         ("a forbidden one is not there", {"forbidden_traits": ("A",)}, {"traits": frozenset("B")}, None),
         ("a forbidden one is", {"forbidden_traits": ("A", "B")}, {"traits": frozenset("B")}, "forbidden traits B"),
         ("in one of them", {"member_of": (("x", "y"),)}, {"aggregates": (aggregate("y"),)}, None),

@@ -307,6 +307,9 @@ def test_a_host_without_the_bridge_of_a_network_says_which() -> None:
     tagged = vif(network_type="vlan", physical_network="dc1", segmentation_id=7)
     with pytest.raises(HardwareNotOffered, match=r"no bridge for dc1\.7"):
         xml_of(msgspec.structs.replace(QEMU, bridges={"dc1": "br0"}), network_info=(tagged,))
+    lost = msgspec.structs.replace(QEMU, bridges={"dc1.7": "br7"}, lost_bridges=frozenset({"dc1.7"}))
+    with pytest.raises(HardwareNotOffered, match=r"bridge br7 of .* which carries dc1\.7, is not there"):
+        xml_of(lost, network_info=(tagged,))
 
 
 def test_the_test_hypervisor_has_no_interfaces() -> None:

@@ -1,0 +1,40 @@
+"""The bridges of this host that `[networks] bridge_mappings` names, and which of them are there now."""
+
+import logging
+import socket
+from collections.abc import Callable, Mapping
+
+LOG = logging.getLogger(__name__)
+
+
+def is_interface(name: str) -> bool:
+    """Whether this host has a network interface of this name."""
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
+
+
+class Bridges:
+    """`mappings`: by what they carry. `is_there`: of a bridge, by its name."""
+
+    def __init__(self, mappings: Mapping[str, str], is_there: Callable[[str], bool] = is_interface) -> None:
+        self._mappings = dict(mappings)
+        self._is_there = is_there
+        self._lost: frozenset[str] = frozenset()
+
+    def there(self) -> dict[str, str]:
+        """Logs what has come or gone since it was asked last."""
+        found = {segment: bridge for segment, bridge in self._mappings.items() if self._is_there(bridge)}
+        lost = frozenset(self._mappings) - found.keys()
+        for segment in sorted(lost - self._lost):
+            LOG.warning(
+                "[networks] bridge_mappings: bridge %s is not there: no server on %s is built here",
+                self._mappings[segment],
+                segment,
+            )
+        for segment in sorted(self._lost - lost):
+            LOG.info("Bridge %s is there again, and carries %s", self._mappings[segment], segment)
+        self._lost = lost
+        return found
