@@ -146,6 +146,14 @@ class HardwareNotOffered(MinovaError):
     """The guest asks for hardware that this host's hypervisor does not have; another host may."""
 
 
+class InterfaceAttachFailed(MinovaError):
+    """A guest cannot take an interface while it runs."""
+
+
+class InterfaceDetachFailed(MinovaError):
+    """A guest does not let go of an interface while it runs."""
+
+
 class QuiesceFailed(MinovaError):
     """The guest's file systems could not be held still for a snapshot whose image requires that.
 
@@ -252,6 +260,10 @@ class NetworkAmbiguous(Conflict):
 
 class PortInUse(Conflict):
     """A server has the port."""
+
+
+class PortBound(Conflict):
+    """A server has the port, whose MAC address can then not be changed."""
 
 
 class OverlappingSubnets(Conflict):

@@ -25,6 +25,7 @@ from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.hosts.services import Services
 from minova.conductor.image_tokens import ImageTokens
 from minova.conductor.manager import BINARY, Collaborators, ConductorManager
+from minova.conductor.network.attachments import Attachments
 from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
@@ -139,7 +140,8 @@ def make_manager(
     terminate = Terminate(conf, worker, computes, liveness, hints)
     images = Images(worker, quotas)
     rebuilds = HostCheck(db, dry_runs or scheduler)
-    actions = ServerActions(conf, worker, computes, liveness, quotas, images, levels, rebuilds)
+    attachments = Attachments(ports, security_groups, hints, quotas)
+    actions = ServerActions(conf, worker, computes, liveness, quotas, images, levels, rebuilds, attachments=attachments)
     registry = task_registry(
         conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=actions
     )

@@ -196,6 +196,12 @@ class ComputeManager:
     def change_password(self, ctx: RequestContext, instance: Instance, action_id: int, admin_password: str) -> None:
         self._act(ctx, known.CHANGE_PASSWORD, instance, action_id, admin_password=admin_password)
 
+    def attach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
+        self._act(ctx, known.ATTACH_INTERFACE, instance, action_id, port_id=port_id)
+
+    def detach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
+        self._act(ctx, known.DETACH_INTERFACE, instance, action_id, port_id=port_id)
+
     def snapshot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
         self._act(ctx, known.CREATE_IMAGE, instance, action_id, image=image)
 
@@ -223,7 +229,7 @@ class ComputeManager:
         self, ctx: RequestContext, action: known.ServerAction, instance: Instance, action_id: int, **arguments: Any
     ) -> None:
         """In the background; the same action is in progress once at a time."""
-        if len(action.task_states) > 1:
+        if action.ends_others:
             self._actions.cancel_before(instance.uuid, action_id)
         work = lambda: self._actions.run(ctx, action, instance, action_id, arguments)  # noqa: E731
         self._background.run(ctx, (f"action {action_id}", instance.uuid), work)

@@ -383,7 +383,11 @@ class ConductorManager:
         return self.collaborators.ports.update(port, fixed_ips)
 
     def delete_port(self, ctx: RequestContext, port_id: str) -> None:
-        self.collaborators.ports.delete(port_id)
+        server = self.collaborators.ports.server_of(port_id)
+        if server is None:
+            self.collaborators.ports.delete(port_id)
+        else:
+            self.collaborators.actions.delete_port(ctx, server, port_id)
 
     @needs_room
     def ensure_default_security_group(self, ctx: RequestContext, project_id: str) -> None:

@@ -57,6 +57,18 @@ OPTS: list[cfg.Opt] = [
         "looks every 10 s. It matters where libvirt runs without virtlogd; virtlogd's own limit (max_size) is as large.",
     ),
     cfg.IntOpt(
+        "device_detach_attempts",
+        default=8,
+        min=1,
+        help="How often a guest that runs is asked to let go of an interface that is detached.",
+    ),
+    cfg.IntOpt(
+        "device_detach_timeout",
+        default=20,
+        min=1,
+        help="Seconds that it has for that each time. All of them together are less than [conductor] action_timeout.",
+    ),
+    cfg.IntOpt(
         "wait_soft_reboot_seconds",
         default=120,
         min=0,

@@ -115,6 +115,16 @@ class ForConductor(Protocol):
         ...
 
     @cast(since="1.3")
+    def attach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
+        """Give the guest the interface of this port, which stands in `network_info`. Idempotent."""
+        ...
+
+    @cast(since="1.3")
+    def detach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
+        """Take the interface of this port from the guest, which must let go of it. Idempotent."""
+        ...
+
+    @cast(since="1.3")
     def snapshot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
         """Write the root disk into this image, which is queued. The guest runs on. Idempotent: an active image is left as it is."""
         ...

@@ -139,7 +139,7 @@ class SecurityGroup(msgspec.Struct, frozen=True, kw_only=True):
 class Port(msgspec.Struct, frozen=True, kw_only=True):
     """`mac_address` empty, in a request: one is chosen. `network_owner`: the project of its network, which sees it too.
 
-    `security_groups`: ids; None, in a request: the default group of its project.
+    `security_groups`: ids; None, in a request: the default group of its project. `tag`: of the server's interface.
     """
 
     id: str
@@ -149,6 +149,7 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str
     admin_state_up: bool = True
     mac_address: str = ""
+    tag: str | None = None
     fixed_ips: tuple[FixedIp, ...] = ()
     device_id: str = ""
     device_owner: str = ""

@@ -17,6 +17,7 @@ writes, the states on the way, the message to the compute, the record and the no
     rebuild       rebuilding, rebuild_block_device_mapping, rebuild_spawning   active, stopped, error
     unrescue      unrescuing                                           rescued
     trigger_crash_dump   none                                          active, paused, rescued, resized, error
+    attach_interface, detach_interface   none                          active, paused, stopped
     change_password   updating_password                                active
     snapshot      image_snapshot_pending, image_snapshot,              active, stopped, paused, suspended
                   image_pending_upload, image_uploading
@@ -149,6 +150,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     `changes_at`: the task state of `progress` in which the guest is changed: its host says so (`begin_action` again). Before, a
     failure leaves the instance as before; from then on it is in `fails_in`.
     `repeatable`: whether a host that was interrupted may do it again.
+    `exclusive`: it has no task states, and others wait for it nevertheless, but for those that end others.
     `secret`: its arguments are written down nowhere. Its host is asked once, and has `SECRET_TIMEOUT` for the answer.
     `makes_image`: the arguments have the record of an image, made with the task; it goes if the action fails.
     `ignores_lock`: a locked server allows it.
@@ -172,6 +174,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     keeps: frozenset[VmState] = frozenset()
     changes_at: TaskState | None = None
     repeatable: bool = True
+    exclusive: bool = False
     secret: bool = False
     makes_image: bool = False
     ignores_lock: bool = False
@@ -203,9 +206,16 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
         """Whether an instance in this state, that has a task of this kind, is what the task was made for."""
         return not self.progress or (state[0] in self.vm_states and state[1] in self.progress)
 
-    def interrupts(self, task_state: TaskState | None) -> bool:
-        """Whether it may be asked for while another action has this task state, which then ends."""
-        return task_state is not None and task_state in self.task_states
+    @property
+    def ends_others(self) -> bool:
+        """Whether it may be asked for while another action is in progress."""
+        return len(self.task_states) > 1
+
+    def interrupts(self, earlier: "ServerAction", task_state: TaskState | None) -> bool:
+        """Whether it may be asked for while `earlier` is in progress, in this task state, and ends it."""
+        if earlier.progress:
+            return task_state is not None and task_state in self.task_states
+        return self.ends_others or not earlier.exclusive
 
     def after_success(self, vm_state: VmState) -> VmState:
         """What an instance is when it is done."""
@@ -223,11 +233,6 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
         if self.changes_at is None or task_state not in self.progress:
             return None
         return self.progress.index(task_state) >= self.progress.index(self.changes_at)
-
-    @property
-    def blocks_others(self) -> bool:
-        """Whether others must wait for it. As in Nova, one without task states is not waited for: the next one ends it."""
-        return bool(self.progress)
 
     def after_failure(self, vm_state: VmState, power_state: PowerState | None, *, untouched: bool = False) -> VmState:
         """What an instance is whose host could not do it. One whose guest runs nevertheless, or was not touched, is as before."""
@@ -437,6 +442,37 @@ CHANGE_PASSWORD = ServerAction(
     event="compute_set_admin_password",
     policy="os-admin-password",
 )
+# As in Nova, they have no task states. Each changes rows of ports, which no other action may find half done.
+ATTACH_INTERFACE = ServerAction(
+    kind="attach_interface",
+    name="attach_interface",
+    key="",
+    variant="attach_interface",
+    vm_states=frozenset({VmState.ACTIVE, VmState.PAUSED, VmState.STOPPED}),
+    progress=(),
+    ends_in=None,
+    exclusive=True,
+    since=_SINCE,
+    method="attach_interface",
+    event="compute_attach_interface",
+    policy="os-attach-interfaces:create",
+    notification="interface_attach",
+)
+DETACH_INTERFACE = ServerAction(
+    kind="detach_interface",
+    name="detach_interface",
+    key="",
+    variant="detach_interface",
+    vm_states=ATTACH_INTERFACE.vm_states,
+    progress=(),
+    ends_in=None,
+    exclusive=True,
+    since=_SINCE,
+    method="detach_interface",
+    event="compute_detach_interface",
+    policy="os-attach-interfaces:delete",
+    notification="interface_detach",
+)
 CREATE_IMAGE = ServerAction(
     kind="snapshot",
     name="createImage",
@@ -612,6 +648,8 @@ ACTIONS: tuple[ServerAction, ...] = (
     REBUILD,
     TRIGGER_CRASH_DUMP,
     CHANGE_PASSWORD,
+    ATTACH_INTERFACE,
+    DETACH_INTERFACE,
     CREATE_IMAGE,
     CREATE_BACKUP,
     SHELVE,

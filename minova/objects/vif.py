@@ -9,6 +9,8 @@ from minova.objects.physical_networks import segment_of
 
 # Of one port, on its host: each costs a command of iptables or two, and libvirt takes descriptions of 4 MiB.
 MOST_RANGES = 2000
+# Interfaces of one server.
+MOST_NICS = 16
 
 
 class VifSubnet(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +101,13 @@ class RequestedNic(msgspec.Struct, frozen=True, kw_only=True):
     port_id: str | None = None
     ip_address: str | None = None
     security_groups: tuple[str, ...] | None = None
+
+
+class NewInterface(RequestedNic, frozen=True, kw_only=True):
+    """An interface that a server shall have from now on. `id`: of the port that is made for it, if none is named."""
+
+    id: str
+    tag: str | None = None
 
 
 def network_name(network_id: str) -> str:

@@ -172,6 +172,22 @@ class Driver(Protocol):
         """
         ...
 
+    def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
+        """The domain has this interface from now on, at once if it runs; one that has it keeps it. What fails leaves it without.
+
+        NotFound: there is no domain. HardwareNotOffered: this host does not have the network. InterfaceAttachFailed: the guest
+        cannot take it.
+        """
+        ...
+
+    def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
+        """The domain has this interface no more; one that has not got it, or is not there, is left as it is.
+
+        A guest that runs has to let go of it, and is asked several times. `check` is called several times a second meanwhile;
+        what it raises ends the wait. InterfaceDetachFailed: it has not let go, and keeps it.
+        """
+        ...
+
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
         """Make the disks of a domain anew from the instance's image and define it anew; it is off then. Repeating it is harmless.
 

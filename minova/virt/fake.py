@@ -56,6 +56,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     vcpus: int
     power_state: PowerState = PowerState.SHUTDOWN
     console: str = ""
+    macs: tuple[str, ...] = ()
 
     @property
     def view(self) -> DomainView:
@@ -83,6 +84,10 @@ def empty_qcow2(virtual_size: int) -> bytes:
     )
     counts_at, counts = struct.pack(">Q", 2 * cluster), struct.pack(">H", 1) * used
     return b"".join(part.ljust(cluster, b"\0") for part in (header, counts_at, counts)) + bytes((used - 3) * cluster)
+
+
+def _macs_of(instance: Instance) -> tuple[str, ...]:
+    return tuple(vif.mac_address for vif in instance.network_info)
 
 
 class _Cpus(NamedTuple):
@@ -215,6 +220,7 @@ class FakeDriver:
                     memory_mb=flavor.memory_mb,
                     disk_gb=flavor.disk_gb,
                     vcpus=flavor.vcpus,
+                    macs=_macs_of(instance),
                 )
             )
 
@@ -257,6 +263,7 @@ class FakeDriver:
             if instance.uuid not in self._domains:
                 self.prepare(instance, instance.node or self.nodes[0], instance.attempt, None)
             self._turn_to(instance.uuid, PowerState.SHUTDOWN)
+            self._write(msgspec.structs.replace(self._domain(instance.uuid), macs=_macs_of(instance)))
             return self.power_on(instance)
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
@@ -305,6 +312,31 @@ class FakeDriver:
 
     def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> None:
         """Nothing is filtered: no packet goes anywhere."""
+
+    def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
+        with self._lock:
+            self._begin("attach_interface")
+            domain = self._domain(instance.uuid)
+            if vif.mac_address not in domain.macs:
+                self._write(msgspec.structs.replace(domain, macs=(*domain.macs, vif.mac_address)))
+            return domain.power_state
+
+    def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
+        """Its guests let go of it at once."""
+        check()
+        with self._lock:
+            self._begin("detach_interface")
+            domain = self._domains.get(instance_uuid)
+            if domain is None:
+                return PowerState.SHUTDOWN
+            left = tuple(mac for mac in domain.macs if mac != vif.mac_address)
+            self._write(msgspec.structs.replace(domain, macs=left))
+            return domain.power_state
+
+    def interfaces(self, instance_uuid: str) -> tuple[str, ...]:
+        """The MAC addresses of a guest, for tests. NotFound: there is none."""
+        with self._lock:
+            return self._domain(instance_uuid).macs
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
         """What it has printed is gone with its disks."""

@@ -11,6 +11,7 @@ from minova.objects.states import VmState
 
 IMAGE = "6d0c8a5e-0000-4000-8000-00000000000a"
 PASSWORD = "s3cr3t of the guest"
+PORT = "6d0c8a5e-0000-4000-8000-00000000000b"
 _POWER_STATES = {VmState.ACTIVE: 1, VmState.PAUSED: 3, VmState.RESCUED: 1}
 
 
@@ -46,6 +47,8 @@ def sent_with(action: ServerAction) -> dict[str, Any]:
         return {"image": msgspec.to_builtins(image), **({"rotation": 1} if action.key == "createBackup" else {})}
     if action.key == "changePassword":
         return {"admin_password": PASSWORD}
+    if action.kind.endswith("_interface"):
+        return {"port_id": PORT}
     return {"reboot_type": action.variant} if action.key == "reboot" else {}
 
 

@@ -216,6 +216,17 @@ class Hypervisor:
         self._note("refresh_interfaces")
         self.vifs.update({uuid: tuple(of_instance) for uuid, of_instance in vifs.items()})
 
+    def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
+        self._note("attach_interface")
+        self.vifs[instance.uuid] = (*self.vifs.get(instance.uuid, ()), vif)
+        return PowerState(self._domains[instance.uuid][1].power_state)
+
+    def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
+        self._note("detach_interface")
+        check()
+        self.vifs[instance_uuid] = tuple(one for one in self.vifs.get(instance_uuid, ()) if one != vif)
+        return PowerState(self._domains[instance_uuid][1].power_state)
+
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
         self.images[instance.uuid] = image_path
         self.guest_data[instance.uuid] = data

@@ -18,6 +18,7 @@ from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.service_removal import remove_service
+from minova.conductor.network.attachments import Attachments, interface_in
 from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
@@ -33,7 +34,7 @@ from minova.db.engine import Database
 from minova.db.models.clock import EpochNow
 from minova.db.networks import ports
 from minova.db.servers import actions as action_rows
-from minova.db.servers import request_specs, tags
+from minova.db.servers import instances, request_specs, tags
 from minova.objects import disk_config
 from minova.objects.aggregate import Aggregate
 from minova.objects.capacity import Capacity
@@ -44,7 +45,7 @@ from minova.objects.image import Image, ImageMember
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.key_pair import KeyPair
 from minova.objects.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
-from minova.objects.server_actions import BY_KIND, ServerAction
+from minova.objects.server_actions import ATTACH_INTERFACE, BY_KIND, DETACH_INTERFACE, ServerAction
 from minova.objects.server_changes import ServerChanges
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service
@@ -75,6 +76,7 @@ class RowConductor:
         self._security_groups = SecurityGroups(worker, self._quotas, hints)
         self._ports = Ports(worker, self._quotas, self._security_groups, hints)
         self._server_ports = ServerPorts(self._ports, self._security_groups, hints)
+        self._attachments = Attachments(self._ports, self._security_groups, hints, self._quotas)
         self._flavors, self._images = Flavors(worker), Images(worker, self._quotas)
         self._attributes = ServerAttributes(worker, self._quotas, conf.scheduler.default_availability_zone)
         self._guest_metadata = GuestMetadatas(worker)
@@ -84,8 +86,8 @@ class RowConductor:
         self.forced: list[str] = []
         self.actions: list[tuple[str, str, dict[str, Any]]] = []
         self.previewed: list[ServerRequest] = []
-        # Of a changed password: the kind of its failure.
-        self.password_failure: str | None = None
+        # Of what a host does at once: the kind of its failure.
+        self.host_failure: str | None = None
         self.preview = ScheduleAnswer(diagnosis=Diagnosis(request_id="req-1", instance_uuids=(), hosts=0))
         self.room = Capacity(total=0, limit=0)
         self.before: Callable[[str], None] = lambda method: None
@@ -172,10 +174,29 @@ class RowConductor:
             if progress:
                 row = session.query(models.Instance).filter_by(uuid=instance_uuid)
                 row.update({"task_state": progress[0].value})
-            if BY_KIND[action].secret:
+            if BY_KIND[action] in (ATTACH_INTERFACE, DETACH_INTERFACE):
+                self._change_interface(session, ctx, instance_uuid, BY_KIND[action], arguments or {})
+            elif BY_KIND[action].secret:
                 self._end_action(session, ctx, instance_uuid, BY_KIND[action])
 
+        if action == ATTACH_INTERFACE.kind:
+            self._attachments.prepare(ctx.project_id, arguments or {})
+            self._db.run(lambda session: quotas.count_first(session, ctx.project_id))
         self._do("start_action", work)
+
+    def _change_interface(
+        self, session: Session, ctx: RequestContext, instance_uuid: str, action: ServerAction, arguments: dict[str, Any]
+    ) -> None:
+        """As its host would have it, at once; with a `host_failure` not at all."""
+        if action is ATTACH_INTERFACE:
+            instance = instances.lock(session, [instance_uuid])[instance_uuid]
+            port_id = self._attachments.attach(session, instance, interface_in(arguments))
+        else:
+            port_id = arguments["port_id"]
+            self._attachments.require(session, instance_uuid, port_id)
+        if (action is DETACH_INTERFACE) == (self.host_failure is None):
+            self._attachments.release(session, instance_uuid, port_id)
+        self._end_action(session, ctx, instance_uuid, action)
 
     def _end_action(self, session: Session, ctx: RequestContext, instance_uuid: str, action: ServerAction) -> None:
         """As its host would have it, at once."""
@@ -185,7 +206,7 @@ class RowConductor:
         action_rows.begin_events(
             session, [{"action_id": action_id, "host": "h", "start_time": now()}], event=action.event
         )
-        kind = self.password_failure
+        kind = self.host_failure
         failure = Failure(kind=kind, details="of the host", text="why") if kind is not None else None
         action_rows.end(session, [action_id], now(), error=failure)
 

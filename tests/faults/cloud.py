@@ -29,16 +29,18 @@ from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.models import Image as ImageRow
 from minova.db.models import Instance, InstanceFault
+from minova.db.networks import ports
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
-from minova.objects.server_actions import BY_KIND
+from minova.objects.server_actions import BY_KIND, DETACH_INTERFACE
 from minova.objects.server_request import CreateServers
 from minova.objects.states import PowerState
 from minova.scheduler.manager import SchedulerManager
 from minova.virt.driver import Driver
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure
-from tests.fakes.action_arguments import asked_with
+from tests.fakes.interfaces import arguments as interface_arguments
+from tests.fakes.interfaces import network_of
 from tests.faults.world import Event, MortalDriver, Process, World
 from tests.invariants import violations
 from tests.tables import make_tables
@@ -198,7 +200,12 @@ class Cloud:
 
     def act(self, instance_uuid: str, kind: str) -> None:
         """Raises what the conductor raises."""
-        arguments = asked_with(BY_KIND[kind])
+        with self.db.write() as session:
+            network_of(session)
+        with self.db.read() as session:
+            if kind == DETACH_INTERFACE.kind and not ports.of_instance(session, instance_uuid):
+                raise errors.PortNotFound(f"Instance {instance_uuid} has no interface.")
+            arguments = interface_arguments(session, BY_KIND[kind], instance_uuid)
         self.conductor.start_action(self._user(0), instance_uuid=instance_uuid, action=kind, arguments=arguments)
 
     def turn_one(self, state: PowerState) -> None:

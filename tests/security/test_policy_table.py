@@ -77,6 +77,8 @@ POST /v2.1/servers/{server_id}/action lock                202 202 403 404 403 40
 POST /v2.1/servers/{server_id}/action unlock              202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action addSecurityGroup    202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action removeSecurityGroup 202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action addFixedIp          404 404 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action removeFixedIp       400 400 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action os-resetState       202 403 403 403 403 403 401
 PUT /v2.1/servers/{server_id}                             200 200 403 404 403 403 401
 GET /v2.1/servers/{server_id}/metadata                    200 200 200 404 404 403 401
@@ -88,6 +90,10 @@ DELETE /v2.1/servers/{server_id}/metadata/{key}           204 204 403 404 403 40
 GET /v2.1/servers/{server_id}/os-instance-actions         200 200 200 404 404 403 401
 GET /v2.1/servers/{server_id}/os-instance-actions/{request_id} 404 404 404 404 404 403 401
 GET /v2.1/servers/{server_id}/os-security-groups          200 200 200 404 404 403 401
+GET /v2.1/servers/{server_id}/os-interface                200 200 200 404 404 403 401
+POST /v2.1/servers/{server_id}/os-interface               404 404 403 404 403 403 401
+GET /v2.1/servers/{server_id}/os-interface/{port_id}      404 404 404 404 404 403 401
+DELETE /v2.1/servers/{server_id}/os-interface/{port_id}   404 404 403 404 403 403 401
 GET /v2.1/servers/{server_id}/ips                         200 200 200 404 404 403 401
 GET /v2.1/servers/{server_id}/ips/{network}               404 404 404 404 404 403 401
 GET /v2.1/servers/{server_id}/os-server-password          200 200 200 404 404 403 401
@@ -538,6 +544,11 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     },
     "POST /v2.1/servers/{server_id}/action addSecurityGroup": lambda _: {"addSecurityGroup": {"name": "default"}},
     "POST /v2.1/servers/{server_id}/action removeSecurityGroup": lambda _: {"removeSecurityGroup": {"name": "default"}},
+    "POST /v2.1/servers/{server_id}/action addFixedIp": lambda _: {"addFixedIp": {"networkId": "none"}},
+    "POST /v2.1/servers/{server_id}/action removeFixedIp": lambda _: {"removeFixedIp": {"address": "192.0.2.1"}},
+    "POST /v2.1/servers/{server_id}/os-interface": lambda _: {
+        "interfaceAttachment": {"net_id": "00000000-0000-4000-8000-000000000000"}
+    },
     "PUT /v2.0/ports/{port_id}": lambda _: {"port": {"name": "q"}},
     "POST /resource_classes": lambda site: {"name": f"CUSTOM_{next(site.numbers)}"},
     "PUT /resource_classes/{name} until 1.6": lambda site: {"name": f"CUSTOM_N{next(site.numbers)}"},

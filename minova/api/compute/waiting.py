@@ -20,10 +20,10 @@ class WaitingRequests:
         self._of_projects: Counter[str] = Counter()
 
     @contextmanager
-    def place(self, project_id: str) -> Iterator[None]:
+    def place(self, project_id: str, most_of_project: int = MOST_OF_PROJECT) -> Iterator[None]:
         """For one request, while the block runs. Raises ServiceUnavailable if too many wait."""
         with self._lock:
-            if self._of_projects.total() >= self._most or self._of_projects[project_id] >= MOST_OF_PROJECT:
+            if self._of_projects.total() >= self._most or self._of_projects[project_id] >= most_of_project:
                 raise errors.ServiceUnavailable(
                     "Too many requests wait for the answer of a guest. Please try again later."
                 )

@@ -25,6 +25,7 @@ from minova.objects import server_actions as known
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState, TaskState, VmState
+from minova.objects.vif import Vif
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -80,6 +81,8 @@ class Operations:
             known.REBUILD.kind: self._rebuild,
             known.TRIGGER_CRASH_DUMP.kind: lambda order: driver.inject_nmi(order.instance.uuid),
             known.CHANGE_PASSWORD.kind: self._change_password,
+            known.ATTACH_INTERFACE.kind: self._attach_interface,
+            known.DETACH_INTERFACE.kind: self._detach_interface,
             known.SOFT_DELETE.kind: self._stop,
             # Likewise: it may have been rescued when it was deleted.
             known.RESTORE.kind: lambda order: driver.hard_reboot(order.instance),
@@ -165,6 +168,19 @@ class Operations:
         self._driver.set_admin_password(order.instance, order.arguments["admin_password"])
         return state
 
+    def _attach_interface(self, order: Order) -> PowerState:
+        vif = _vif_of(order)
+        if vif is None:
+            raise errors.PortNotFound(f"Port {order.arguments['port_id']} could not be found.")
+        return self._driver.attach_interface(order.instance, vif)
+
+    def _detach_interface(self, order: Order) -> PowerState:
+        vif = _vif_of(order)
+        if vif is None:
+            return self._power_state(order.instance.uuid)
+        # The guest has to let go of it. All waits together are shorter than the time of an action.
+        return self._driver.detach_interface(order.instance.uuid, vif, order.require_wanted)
+
     def _fetch(self, order: Order, image: Image, step: TaskState) -> Path | None:
         """The file of the image, if the hypervisor needs one. A download reports that the action is in this step and goes on."""
         if not self._driver.needs_image():
@@ -203,6 +219,11 @@ class Operations:
 
     def _power_state(self, instance_uuid: str) -> PowerState:
         return self._driver.power_state(instance_uuid) or PowerState.SHUTDOWN
+
+
+def _vif_of(order: Order) -> Vif | None:
+    """None: the instance has no interface of this port."""
+    return next((vif for vif in order.instance.network_info if vif.port_id == order.arguments["port_id"]), None)
 
 
 def shutdown_timeout(instance: Instance, default: float) -> float:

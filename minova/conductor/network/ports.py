@@ -130,7 +130,7 @@ class Ports:
             if fixed_ips is not None or port.allowed_address_pairs != pairs_of(row):
                 told.update(uuid for _, uuid in before_groups)
             if row.instance_uuid is not None:
-                _require_unused(row, port, fixed_ips)
+                _require_changeable(row, port)
             if not ports.replace(session, port, self._worker.at()):
                 raise changed("port", port.id)
             if fixed_ips is not None:
@@ -148,6 +148,11 @@ class Ports:
             raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
         self._hints.members_changed(told, [made.host] if made.host else [])
         return made
+
+    def server_of(self, port_id: str) -> str | None:
+        """Which server has it. None: no server has it, or there is no such port."""
+        with self._worker.db.read() as session:
+            return ports.server_of(session, port_id)
 
     def delete(self, port_id: str) -> None:
         """Its addresses are free again. PortInUse: a server has it."""
@@ -189,11 +194,15 @@ def in_use(port_id: str) -> errors.PortInUse:
     return errors.PortInUse(f"Port {port_id} is in use by a server: delete the server first.")
 
 
-def _require_unused(row: PortRow, port: Port, fixed_ips: Requests | None) -> None:
-    """PortInUse: the change would have to reach the guest that has it, which is not served yet."""
-    changed = any(getattr(row, name) != getattr(port, name) for name in ("mac_address", "device_id", "device_owner"))
-    if changed or fixed_ips is not None or row.admin_state_up != port.admin_state_up:
-        raise in_use(port.id)
+def _require_changeable(row: PortRow, port: Port) -> None:
+    """Of a port that a server has. PortBound, PortInUse: what the guest has of it cannot be changed."""
+    if row.mac_address != port.mac_address:
+        raise errors.PortBound(
+            f"Unable to complete operation on port {port.id}, port is already bound, port type: bridge, "
+            f"old_mac {row.mac_address}, new_mac {port.mac_address}."
+        )
+    if (row.device_id, row.device_owner) != (port.device_id, port.device_owner):
+        raise errors.PortInUse(f"Port {port.id} is in use by a server: detach it from the server first.")
 
 
 def choose_several(session: Session, network: NetworkRow, count: int) -> list[list[Given]]:

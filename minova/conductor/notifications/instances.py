@@ -35,6 +35,7 @@ LOG = logging.getLogger(__name__)
 CREATE_START, CREATE_ERROR, BUILD_FAILED = "create.start", "create.error", "build_instances"
 # Versioned alone, as in Nova.
 LOCK, UNLOCK = "lock", "unlock"
+_ONLY_VERSIONED = frozenset((LOCK, UNLOCK, "interface_attach", "interface_detach"))
 # What a change of state to these is called.
 _DELETED, _ACTIVE = VmState.DELETED, (VmState.ACTIVE, None)
 
@@ -191,9 +192,11 @@ class Notifications:
 
 
 def _noted(note: Note, instance: objects.Instance) -> Event:
+    is_versioned = note.event.partition(".")[0] in _ONLY_VERSIONED
     if note.event.endswith(".error"):
-        return Event(note.event, instance, note.host, failure=(note.kind, note.reason))
-    if note.event in (LOCK, UNLOCK):
+        failure = (note.kind, note.reason)
+        return Event(note.event, instance, note.host, failure=failure, only_versioned=is_versioned)
+    if is_versioned:
         return Event(note.event, instance, instance.host, only_versioned=True)
     return Event(note.event, instance, note.host, {"image_name": image_name(instance)})
 

@@ -25,13 +25,14 @@ from minova.objects.states import VmState
 class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
     """An action task's payload: how often the host has been asked, whether it has begun, and what it gets beside the instance.
 
-    `before`: columns of the instance that are put back if nothing happens to its guest.
+    `before`: columns of the instance that are put back if nothing happens to its guest. `removes_port`: a detached one goes for good.
     """
 
     asks: int = 1
     begun: bool = False
     arguments: dict[str, Any] = {}
     before: dict[str, Any] = {}
+    removes_port: bool = False
 
 
 PAYLOAD = Decoder(ActionPayload)

@@ -12,17 +12,21 @@ The id of the action's record is the fence: a message or a report of an action t
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 from oslo_config import cfg
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.catalogue.images import Images
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.network.attachments import Attachments, interface_in
+from minova.conductor.network.ports import TRIES as MAC_TRIES
 from minova.conductor.notifications.instances import note, note_image
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.servers import rebuild
@@ -53,7 +57,9 @@ from minova.objects.instance import Instance
 from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
 from minova.objects.rebuild import RebuiltServer
 from minova.objects.server_actions import (
+    ATTACH_INTERFACE,
     BY_KIND,
+    DETACH_INTERFACE,
     REBOOT_HARD,
     REBOOT_SOFT,
     REBUILD,
@@ -75,7 +81,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 15.0, 30.0
 FAILED = "ServerActionFailed"
 _TERMINATED = frozenset({SOFT_DELETE.kind, RESTORE.kind})
 # Nova notifies of the failures of these alone.
-_ERRORS_NOTIFIED = (REBOOT_SOFT, REBOOT_HARD, REBUILD)
+_ERRORS_NOTIFIED = (REBOOT_SOFT, REBOOT_HARD, REBUILD, ATTACH_INTERFACE)
 _RESULT_UNKNOWN = Failure(
     kind="ResultUnknown", details="the host was interrupted and does not know whether it was done"
 )
@@ -104,7 +110,7 @@ class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_quota(self) -> bool:
-        return self.action.makes_image or self.action is REBUILD or self.action is RESTORE
+        return self.action.makes_image or self.action in (REBUILD, RESTORE, ATTACH_INTERFACE)
 
 
 class Chained(NamedTuple):
@@ -155,8 +161,11 @@ class ServerActions:
         images: Images,
         levels: Callable[[], Mapping[str, str]] = dict,
         rebuilds: rebuild.HostCheck | None = None,
+        *,
+        attachments: Attachments,
     ) -> None:
         self._rebuilds = rebuilds
+        self._attachments = attachments
         self._worker = worker
         self._liveness = liveness
         self._quotas = quotas
@@ -197,6 +206,8 @@ class ServerActions:
             # A wrong state is said first, and the scheduler is not waited for in a transaction.
             self._worker.run(lambda session: _allowed(_locked_instance(session, instance_uuid), request))
             self._rebuilds.require(ctx, instance_uuid, request.rebuilt.image)
+        if action is ATTACH_INTERFACE:
+            self._attachments.prepare(self._owner_of(instance_uuid), arguments)
         message = self._begun(request)
         try:
             self._send(ctx, message)
@@ -208,9 +219,52 @@ class ServerActions:
         if not request.takes_quota:
             return self._starts.run(request)
         try:
+            for _ in range(MAC_TRIES - 1):
+                with suppress(IntegrityError):  # another transaction has taken the same MAC address
+                    return self._quotas.run(lambda session: self._start_all(session, [request])[0])
             return self._quotas.run(lambda session: self._start_all(session, [request])[0])
         except OverQuota as error:
             raise refused(error) from None
+
+    def _owner_of(self, instance_uuid: str) -> str:
+        """Its project. NotFound: there is no such server."""
+        with self._worker.db.read() as session:
+            found = instances.by_uuids(session, [instance_uuid]).get(instance_uuid)
+        if found is None:
+            raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
+        return found.project_id
+
+    def delete_port(self, ctx: RequestContext, instance_uuid: str, port_id: str) -> None:
+        """Of a server, which loses its interface first. As in Neutron, no lock of the server stops it. Idempotent.
+
+        PortInUse: the state of the server does not allow that now. PortNotFound: it has gone meanwhile.
+        """
+        if self._worker.run(lambda session: self._delete_port(session, instance_uuid, port_id)):
+            return
+        arguments = {"port_id": port_id, "for_good": True}
+        try:
+            self.start(ctx, instance_uuid, DETACH_INTERFACE.kind, arguments, override_lock=True)
+        except errors.PortNotFound:
+            raise
+        except (errors.Conflict, errors.NotFound) as error:
+            raise errors.PortInUse(
+                f"Port {port_id} is in use by a server, and cannot be detached now: {error}"
+            ) from None
+
+    def _delete_port(self, session: Session, instance_uuid: str, port_id: str) -> bool:
+        """Whether it needs no further action: the server has no host, or the port is being detached already."""
+        instance = _locked_instance(session, instance_uuid)
+        task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+        if task is not None and task.kind == DETACH_INTERFACE.kind:
+            payload = PAYLOAD.from_builtins(task.payload)
+            if payload.arguments.get("port_id") == port_id:
+                kept = msgspec.structs.replace(payload, removes_port=True)
+                tasks.set_payload(session, task, msgspec.to_builtins(kept))
+                return True
+        if task is None and (instance is None or instance.host is None):
+            self._attachments.release(session, instance_uuid, port_id, for_good=True)
+            return True
+        return False
 
     def mark_soft_deleted(self, session: Session, instance: LockedInstance) -> None:
         """Of a locked instance whose host cannot be asked, and which no action is in progress of."""
@@ -365,6 +419,8 @@ class ServerActions:
         def work(session: Session) -> None:
             locked = _lock_on(session, instance_uuid, action_id, host)
             if locked is not None:
+                if locked.action is ATTACH_INTERFACE:
+                    self._attachments.release(session, instance_uuid, _port_of(locked.task))
                 vm_state, task_state = locked.instance.state
                 changed = locked.action.has_changed(task_state)
                 as_before = untouched if changed is None else not changed
@@ -454,11 +510,14 @@ class ServerActions:
         if task is None:
             return
         earlier = BY_KIND.get(task.kind) if task.step == TaskStep.ACTION else None
-        if earlier is None or (earlier.blocks_others and not action.interrupts(instance.state[1])):
+        if earlier is None or not action.interrupts(earlier, instance.state[1]):
             raise errors.Conflict(f"Cannot '{action.name}' instance {instance.uuid} while another task is in progress")
         rebuild.undo(session, task, instance.state[1], self._worker.at())
         if task.action_id is not None:
+            interrupted: Failure | None
             interrupted = Failure(kind="Interrupted", details=f"{action.name} was requested meanwhile")
+            if earlier is ATTACH_INTERFACE and action is REBOOT_HARD:
+                interrupted = None  # the domain is defined anew, with this interface
             actions.end(session, [task.action_id], self._worker.at(), error=interrupted)
         discard_image(session, task)
         tasks.remove(session, [instance.uuid])
@@ -508,6 +567,9 @@ class ServerActions:
             if action.progress:
                 busy: State = (instance.state[0], action.progress[0])
                 changes.setdefault((instance.state, busy), []).append(instance.uuid)
+            elif action.exclusive:
+                # Its rows have changed now; that its host begins writes nothing.
+                note(session, f"{action.notification}.start", [instance.uuid], instance.host)
         actions.begin_events(session, events)
         for (before, busy), uuids in changes.items():
             instances.transition(session, uuids, [before], busy, updated_at=at, progress=0)
@@ -533,6 +595,13 @@ class ServerActions:
             self._images.add(session, image_in(arguments))
         if request.action is RESTORE:
             self._quotas.take(session, instance.project_id, servers_quota(session, instance))
+        if request.action is ATTACH_INTERFACE:
+            port_id = self._attachments.attach(session, instance, interface_in(arguments))
+            return ActionPayload(arguments={"port_id": port_id})
+        if request.action is DETACH_INTERFACE:
+            port_id = str(arguments["port_id"])
+            self._attachments.require(session, instance.uuid, port_id)
+            return ActionPayload(arguments={"port_id": port_id}, removes_port=bool(arguments.get("for_good")))
         if request.rebuilt is None:
             return ActionPayload(arguments=arguments)
         begun = rebuild.begin(session, instance, request.rebuilt, self._quotas, self._worker.at())
@@ -638,6 +707,9 @@ class ServerActions:
             discard_image(session, locked.task)
         else:
             rotate_backups(session, locked.task)
+            if locked.action is DETACH_INTERFACE:
+                for_good = PAYLOAD.from_builtins(locked.task.payload).removes_port
+                self._attachments.release(session, uuid, _port_of(locked.task), for_good=for_good)
         is_silent = locked.action.ends_in is None or locked.action is SHELVE_OFFLOAD
         if error is None and locked.action.notification and is_silent:
             # Its states are the same after a failure, or do not tell its host any more.
@@ -691,6 +763,11 @@ def _has_shelved_image(session: Session, instance: LockedInstance) -> bool:
     """Whether the disk of a shelved server is kept in its image. Without it the disk on the host is the only one."""
     image = images.find(session, instance.shelved_image_id) if instance.shelved_image_id is not None else None
     return image is not None and image.status == "active"
+
+
+def _port_of(task: Task) -> str:
+    """Of the task of an interface."""
+    return str(PAYLOAD.from_builtins(task.payload).arguments["port_id"])
 
 
 def _power_state(number: int | None) -> PowerState | None:

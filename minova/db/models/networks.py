@@ -63,7 +63,7 @@ class Port(Base):
     """`mac_address` is unique in the cloud.
 
     `instance_uuid`: the server that has it, as its interface number `nic`; `device_id` is what users may write there. With
-    `made_for_instance` it goes with the server.
+    `made_for_instance` it goes with the server. `tag`: of that interface.
     """
 
     __tablename__ = "ports"
@@ -86,6 +86,7 @@ class Port(Base):
     instance_uuid: Mapped[str | None] = mapped_column(Uuid)
     nic: Mapped[int | None]
     made_for_instance: Mapped[bool] = mapped_column(default=False, server_default=false())
+    tag: Mapped[str | None] = mapped_column(String(60))
     host: Mapped[str]
     status: Mapped[str] = mapped_column(String(16))
     port_security_enabled: Mapped[bool] = mapped_column(default=True, server_default=true())

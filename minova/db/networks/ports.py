@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, delete, insert, or_, select, update
@@ -28,6 +28,7 @@ _PLAIN = (
     "device_owner",
     "host",
     "status",
+    "tag",
     "port_security_enabled",
     "revision_number",
     "created_at",
@@ -142,10 +143,45 @@ def add_several(session: Session, ports: Sequence[Port], network_id: int, at: da
     return [ids[port.id] for port in ports]
 
 
-def give_to(session: Session, port_id: int, instance_uuid: str, nic: int, owner: str) -> None:
+def server_of(session: Session, uuid: str) -> str | None:
+    """Which server has the port. None: no server has it, or there is no port."""
+    return session.scalar(select(Row.instance_uuid).where(Row.uuid == uuid))
+
+
+def numbers_of(session: Session, instance_uuid: str) -> list[int]:
+    """The numbers of a server's interfaces."""
+    return [int(nic or 0) for nic in session.scalars(select(Row.nic).where(Row.instance_uuid == instance_uuid))]
+
+
+def give_to(session: Session, port_id: int, instance_uuid: str, nic: int, owner: str, tag: str | None = None) -> None:
     """A server has this port from now on."""
-    values = {"instance_uuid": instance_uuid, "nic": nic, "device_id": instance_uuid, "device_owner": owner}
+    values = {"instance_uuid": instance_uuid, "nic": nic, "device_id": instance_uuid, "device_owner": owner, "tag": tag}
     session.connection().execute(update(Row).where(Row.id == port_id).values(**values))
+
+
+_FREE = {"instance_uuid": None, "nic": None, "device_id": "", "device_owner": "", "tag": None}
+
+
+class Detached(NamedTuple):
+    """A port that a server has no more. `groups`: ids of its security groups."""
+
+    project_id: str
+    removed: bool
+    groups: tuple[str, ...]
+
+
+def take_from(session: Session, uuid: str, instance_uuid: str, *, for_good: bool = False) -> Detached | None:
+    """A server has this port no more. It goes if it was made for the server, or with `for_good`. None: the server has not got it."""
+    row = lock(session, uuid)
+    if row is None or row.instance_uuid != instance_uuid:
+        return None
+    groups = tuple(group for _, group in security_groups.of_ports(session, [row.id]).get(row.id, ()))
+    detached = Detached(row.project_id, removed=for_good or row.made_for_instance, groups=groups)
+    if detached.removed:
+        remove(session, row.id)
+    else:
+        session.connection().execute(update(Row).where(Row.id == row.id).values(**_FREE))
+    return detached
 
 
 def release(session: Session, instance_uuid: str) -> dict[str, int]:
@@ -158,8 +194,7 @@ def release(session: Session, instance_uuid: str) -> dict[str, int]:
             remove(session, port_id)
             gone[project_id] = gone.get(project_id, 0) + 1
         else:
-            free = {"instance_uuid": None, "nic": None, "device_id": "", "device_owner": ""}
-            session.connection().execute(update(Row).where(Row.id == port_id).values(**free))
+            session.connection().execute(update(Row).where(Row.id == port_id).values(**_FREE))
     return gone
 
 

@@ -113,6 +113,11 @@ def payload_on(session: Session, instance_uuid: str, host: str, kind: str) -> di
     )
 
 
+def kind_of(session: Session, instance_uuid: str) -> str | None:
+    """Of the task in progress of an instance."""
+    return session.scalar(select(Task.kind).where(Task.instance_uuid == instance_uuid))
+
+
 def set_payload(session: Session, task: Task, payload: Mapping[str, Any]) -> None:
     """Of a locked task; it is looked at again when it would have been."""
     session.connection().execute(update(Task).where(Task.id == task.id).values(payload=payload))

@@ -36,6 +36,7 @@ from minova.virt.libvirt.host import Host, exists, lookup, require
 from minova.virt.libvirt.host_view import HostReader, cpus_of
 from minova.virt.libvirt.networking.bridges import Bridges
 from minova.virt.libvirt.networking.filters import PortFilters
+from minova.virt.libvirt.networking.hotplug import Hotplug
 from minova.virt.libvirt.networking.networks import LocalNetworks, interfaces_of
 from minova.virt.libvirt.settings import settings_from, uri_of
 from minova.virt.libvirt.storage import disk_owner
@@ -51,6 +52,7 @@ from minova.virt.libvirt.xml.guest_xml import (
     disk_formats_of,
     domain_name,
     guest_xml,
+    interface_xml,
     mark_of,
 )
 
@@ -85,6 +87,13 @@ class LibvirtDriver:
         self._filters = PortFilters()
         mappings = conf.networks.bridge_mappings
         self._bridges = Bridges(mappings) if self._real else Bridges(mappings, lambda bridge: True)
+        self._hotplug = Hotplug(
+            lambda purpose, uuid: self._host.asked(purpose, domain_name(uuid)),
+            self._networks,
+            self._filters,
+            attempts=conf.libvirt.device_detach_attempts,
+            timeout=float(conf.libvirt.device_detach_timeout),
+        )
         self._next_repair = 0.0
         self._reader = HostReader(conf)
         self._settings: HostSettings | None = None
@@ -450,6 +459,23 @@ class LibvirtDriver:
         if refused:
             reasons = "; ".join(f"{uuid}: {error}" for uuid, error in refused.items())
             raise errors.HypervisorUnavailable(f"Filtering the interfaces of instances {reasons[:1000]}")
+
+    def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
+        with self._host.asked("Attaching an interface", domain_name(instance.uuid)) as connection:
+            domain = self._own(connection, instance.uuid)
+            if self._real:
+                xml = interface_xml(instance, self._ready(), vif)
+                self._hotplug.attach(domain, vif, xml, instance.hostname)
+            return power.state_of(domain.state()[0])
+
+    def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
+        with self._host.asked("Detaching an interface", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is None or self._our_mark(domain) is None:
+                return PowerState.SHUTDOWN
+        if self._real:
+            self._hotplug.detach(instance_uuid, vif, check)
+        return self.power_state(instance_uuid) or PowerState.SHUTDOWN
 
     def _repair_networks(self, connection: Any, vifs: Mapping[str, Sequence[Vif]]) -> None:
         """Now and then: changes of rules, which may be many, are not to wait for it. What fails is tried again then."""

@@ -28,7 +28,8 @@ from minova.objects.server_request import CreateServers
 from minova.objects.service import Service
 from minova.objects.states import VmState
 from tests import limits
-from tests.fakes.action_arguments import asked_with, power_state_after
+from tests.fakes import interfaces
+from tests.fakes.action_arguments import power_state_after
 from tests.functional.conductor.fakes import FakeHost, FakeScheduler
 from tests.functional.scheduler.cloud import named
 
@@ -213,7 +214,8 @@ class ConductorHarness:
 
     def act(self, uuid: str, kind: str) -> int:
         """Ask for a server action; answers its id."""
-        arguments = asked_with(BY_KIND[kind]) if kind in BY_KIND else {}
+        with self.db.write() as session:
+            arguments = interfaces.arguments(session, BY_KIND[kind], uuid) if kind in BY_KIND else {}
         self.conductor.start_action(CTX, instance_uuid=uuid, action=kind, arguments=arguments)
         return self.action_id(uuid)
 

@@ -126,6 +126,14 @@ class FakeHost(ComputeApi):
     def refresh_interfaces(self, ctx: RequestContext) -> None:
         self.refreshed += 1
 
+    def attach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
+        assert port_id in {vif.port_id for vif in instance.network_info}
+        self._act(known.ATTACH_INTERFACE, instance, action_id)
+
+    def detach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
+        assert port_id in {vif.port_id for vif in instance.network_info}
+        self._act(known.DETACH_INTERFACE, instance, action_id)
+
     def build_and_run_instances(self, ctx: RequestContext, builds: tuple[BuildMessage, ...]) -> None:
         if self.old:
             raise errors.PeerTooOld("build_and_run_instances needs compute 1.2")

@@ -13,12 +13,14 @@ from minova.contracts.base import methods_of
 from minova.contracts.compute import ComputeApi
 from minova.objects.server_actions import (
     ACTIONS,
+    ATTACH_INTERFACE,
     BY_KEY,
     BY_KIND,
     BY_TASK_STATE,
     CHANGE_PASSWORD,
     CREATE_BACKUP,
     CREATE_IMAGE,
+    DETACH_INTERFACE,
     PAUSE,
     REBOOT_HARD,
     REBOOT_SOFT,
@@ -124,6 +126,8 @@ _IDLE_ONLY = {
     REBUILD.kind: {VmState.ACTIVE, VmState.STOPPED, VmState.ERROR},
     CHANGE_PASSWORD.kind: {VmState.ACTIVE},
     TRIGGER_CRASH_DUMP.kind: {VmState.ACTIVE, VmState.PAUSED, VmState.RESCUED, VmState.RESIZED, VmState.ERROR},
+    ATTACH_INTERFACE.kind: {VmState.ACTIVE, VmState.PAUSED, VmState.STOPPED},
+    DETACH_INTERFACE.kind: {VmState.ACTIVE, VmState.PAUSED, VmState.STOPPED},
     CREATE_IMAGE.kind: {VmState.ACTIVE, VmState.STOPPED, VmState.PAUSED, VmState.SUSPENDED},
     SOFT_DELETE.kind: {*VmState} - {VmState.BUILDING, VmState.SOFT_DELETED, VmState.DELETED, VmState.SHELVED_OFFLOADED},
     RESTORE.kind: {VmState.SOFT_DELETED},

@@ -21,7 +21,7 @@ from minova.api.compute.servers import (
     shelving,
     snapshots,
 )
-from minova.api.compute.servers.attributes import locks, passwords
+from minova.api.compute.servers.attributes import interfaces, locks, passwords
 from minova.api.compute.servers.guest_data import new_password
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, removed
@@ -53,6 +53,7 @@ POLICIES = {
     **consoles.POLICIES,
     **locks.POLICIES,
     **security_groups.POLICIES,
+    **interfaces.POLICIES,
     FORCE_DELETE: "os_compute_api:os-deferred-delete:force",
     **{action.key: f"os_compute_api:{action.policy}" for action in ACTIONS if action.key},
 }
@@ -61,6 +62,7 @@ KEYS = History(
     None,
     removed("2.6", *consoles.TYPES, note="POST /servers/{server_id}/remote-consoles replaces them"),
     added("2.17", "trigger_crash_dump"),
+    removed("2.44", *interfaces.ACTIONS, note="os-interface and ports replace them"),
     title="actions of servers",
 )
 # Answered at once.
@@ -68,6 +70,7 @@ _AT_ONCE = {
     **consoles.ACTIONS,
     **locks.ACTIONS,
     **security_groups.ACTIONS,
+    **interfaces.ACTIONS,
     FORCE_DELETE: servers.force_delete,
 }
 # Nova knows it still, and answers that it is gone.

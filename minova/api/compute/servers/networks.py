@@ -1,7 +1,7 @@
 """Which networks a new server is to be on, and the addresses that a server has."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -15,19 +15,20 @@ from minova.db.networks import networks, ports
 from minova.objects import addresses
 from minova.objects.network import Network, Port
 from minova.objects.physical_networks import segment_of_network
-from minova.objects.vif import RequestedNic, Vif
+from minova.objects.vif import MOST_NICS, NewInterface, RequestedNic, Vif
 
 Text = Annotated[str, msgspec.Meta(max_length=255)]
-# Interfaces of one server.
-MOST_NICS = 16
 _CHOOSES = "create_port:fixed_ips:ip_address"
+
+
+Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern="^[^,/]*$")]
 
 
 class Nic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     uuid: Text | None = None
     port: Text | None = None
     fixed_ip: Text | None = None
-    tag: Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern="^[^,/]*$")] | None = None
+    tag: Tag | None = None
 
 
 # Nova lost the tag for a while.
@@ -63,7 +64,9 @@ def requested_networks(
         return ()
     with api.db.read() as session:
         nics = (
-            _only_one(session, call) if not wanted or isinstance(wanted, str) else _each(session, call, wanted, servers)
+            _only_one(session, call.ctx.project_id)
+            if not wanted or isinstance(wanted, str)
+            else _each(session, call, wanted, servers)
         )
     if wanted == "auto" and not nics:
         raise errors.BadRequest(f"Unable to automatically allocate a network for project {call.ctx.project_id}")
@@ -71,9 +74,34 @@ def requested_networks(
     return tuple(msgspec.to_builtins(nic) for nic in new)
 
 
-def _only_one(session: Session, call: Call) -> tuple[RequestedNic, ...]:
+def new_interface(session: Session, call: Call, project_id: str, wanted: Nic, port_id: str) -> NewInterface:
+    """An interface of a server of this project, for the conductor. `port_id`: of the port that is made where none is named.
+
+    Raises PortNotFound, NetworkNotFound, PortInUse; Forbidden for an external network of others.
+    Raises BadRequest if none is named and the project may use none or several, or the network has no subnets.
+    """
+    if wanted.port is not None:
+        nic = _by_port(session, call, wanted, errors.PortNotFound)
+    elif wanted.uuid is not None:
+        nic = _by_network(session, call, wanted, errors.NetworkNotFound)
+    else:
+        try:
+            only = _only_one(session, project_id)
+        except errors.NetworkAmbiguous:
+            raise errors.BadRequest(
+                "More than one possible network found. Specify network ID(s) to select which one(s) to connect to."
+            ) from None
+        if not only:
+            raise errors.BadRequest(
+                f"No specific network was requested and none are available for project '{project_id}'."
+            )
+        nic = only[0]
+    return NewInterface(id=port_id, **msgspec.structs.asdict(nic))
+
+
+def _only_one(session: Session, project_id: str) -> tuple[RequestedNic, ...]:
     """As Nova: of the networks of the project and the shared ones."""
-    found = networks.usable(session, call.ctx.project_id, 2)
+    found = networks.usable(session, project_id, 2)
     if len(found) > 1:
         raise errors.NetworkAmbiguous("Multiple possible networks found, use a Network ID to be more specific.")
     return tuple(_new(_with_subnets(network)) for network in found)
@@ -92,12 +120,15 @@ def _each(session: Session, call: Call, wanted: Sequence[Nic], servers: int) -> 
     )
 
 
-def _by_port(session: Session, call: Call, nic: Nic) -> RequestedNic:
+Absent: TypeAlias = type[errors.MinovaError]
+
+
+def _by_port(session: Session, call: Call, nic: Nic, absent: Absent = errors.BadRequest) -> RequestedNic:
     if nic.fixed_ip is not None:
         raise errors.BadRequest(f"Specified Fixed IP '{nic.fixed_ip[:64]}' cannot be used with port '{nic.port}'.")
     port: Port | None = ports.find(session, str(nic.port))
     if port is None or (port.project_id != call.ctx.project_id and not call.ctx.is_admin):
-        raise errors.BadRequest(f"Port id {nic.port} could not be found.")
+        raise absent(f"Port id {nic.port} could not be found.")
     network = networks.find(session, port.network_id)
     if network is not None and not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
         # It may have been shared when the port was made.
@@ -108,12 +139,12 @@ def _by_port(session: Session, call: Call, nic: Nic) -> RequestedNic:
     return RequestedNic(network_id=port.network_id, port_id=port.id, segment=segment)
 
 
-def _by_network(session: Session, call: Call, nic: Nic) -> RequestedNic:
+def _by_network(session: Session, call: Call, nic: Nic, absent: Absent = errors.BadRequest) -> RequestedNic:
     if nic.uuid is None:
         raise errors.BadRequest("Invalid input for field server.networks: each has a uuid or a port.")
     network = networks.find(session, nic.uuid)
     if network is None or not network.visible_to(call.ctx.project_id, is_admin=call.ctx.is_admin):
-        raise errors.BadRequest(f"Network {nic.uuid} could not be found.")
+        raise absent(f"Network {nic.uuid} could not be found.")
     if not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
         raise errors.Forbidden(f"It is not allowed to create an interface on external network {network.id}.")
     if nic.fixed_ip is not None:

@@ -129,6 +129,35 @@ class LocalNetworks:
                             self._metadata.remove(connection)
             undefine()
 
+    def unplug_interface(self, connection: Any, domain: Any, name: str, mac: str, undefine: Callable[[], None]) -> None:
+        """As `unplug`, of one interface: its domain stays, and may be on the network with another one. `undefine`: of the interface."""
+        with self._lock:
+            network = _lookup(connection, name.removeprefix(_PREFIX))
+            if network is not None:
+                _forget_macs(network, {mac})
+                own = interfaces_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+                stays = any(each == name and other != mac for each, other in own)
+                if not stays and not _is_used(connection, name, domain.UUIDString()):
+                    _remove(network)
+                    if not _local_networks(connection):
+                        self._metadata.remove(connection)
+            undefine()
+
+    def serve(self, connection: Any, vifs: Iterable[Vif]) -> None:
+        """The networks give these interfaces their addresses, which may have changed. One that does not run is left to `repair`."""
+        by_network: dict[str, list[Vif]] = {}
+        for vif in vifs:
+            if vif.network_type == LOCAL:
+                by_network.setdefault(vif.network_id, []).append(vif)
+        with self._lock:
+            for network_id, of_network in by_network.items():
+                network = _lookup(connection, network_id)
+                if network is not None and network.isActive():
+                    known = {(host.get("mac"), host.get("ip")) for host in _hosts(network)}
+                    for vif in of_network:
+                        if (vif.mac_address, _served_address(vif)) not in known:
+                            _serve(network, vif, vif.hostname)
+
     def repair(self, connection: Any, guests: Mapping[str, Sequence[Vif]]) -> None:
         """What is lost of the networks of these guests of the host is made again, while they run, and logged."""
         checked: set[str] = set()
@@ -237,8 +266,7 @@ def _shape(xml: str) -> Shape:
 
 def _serve(network: Any, vif: Vif, hostname: str) -> None:
     """An entry with the port's address in the subnet that is served, and none with another one."""
-    served = dhcp_subnet(vif)
-    address = next((each.ip_address for each in vif.addresses if served and each.subnet_id == served.id), None)
+    served, address = dhcp_subnet(vif), _served_address(vif)
     known = _hosts(network)
     if any((host.get("mac"), host.get("ip")) == (vif.mac_address, address) for host in known):
         return
@@ -255,6 +283,12 @@ def _serve(network: Any, vif: Vif, hostname: str) -> None:
         host["name"] = hostname
     text = ET.tostring(ET.Element("host", host), encoding="unicode")
     network.update(libvirt.VIR_NETWORK_UPDATE_COMMAND_ADD_LAST, _HOSTS, parent, text, _BOTH)
+
+
+def _served_address(vif: Vif) -> str | None:
+    """The one that libvirt gives the interface."""
+    served = dhcp_subnet(vif)
+    return next((each.ip_address for each in vif.addresses if served and each.subnet_id == served.id), None)
 
 
 def _serving(network: Any, served: VifSubnet) -> int | None:

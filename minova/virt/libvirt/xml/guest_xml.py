@@ -168,6 +168,11 @@ def guest_xml(
     return ET.tostring(domain, encoding="unicode")
 
 
+def interface_xml(instance: Instance, settings: HostSettings, vif: Vif) -> str:
+    """One interface of a domain. Raises as `guest_xml`."""
+    return ET.tostring(_interface(vif, _guest(instance, settings)), encoding="unicode")
+
+
 def mark_of(xml: str) -> Mark | None:
     """The mark in a domain's XML, or in the metadata element alone, of which libvirt drops the namespace.
 

@@ -12,7 +12,16 @@ from minova.db.catalogue import key_pairs
 from minova.log import bound_request
 from minova.notifier import Notifier
 from minova.objects.key_pair import KeyPair
-from minova.objects.server_actions import ACTIONS, CREATE_IMAGE, REBOOT_HARD, RESCUE, STOP, ServerAction
+from minova.objects.server_actions import (
+    ACTIONS,
+    ATTACH_INTERFACE,
+    CREATE_IMAGE,
+    DETACH_INTERFACE,
+    REBOOT_HARD,
+    RESCUE,
+    STOP,
+    ServerAction,
+)
 from minova.objects.server_changes import ServerChanges
 from tests.conformance.notification_samples import SAMPLES, require_payload
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -136,7 +145,7 @@ def test_each_server_action_is_as_in_the_samples(open_harness: Open, action: Ser
 def test_a_failed_action_is_an_error_where_nova_has_one(open_harness: Open) -> None:
     harness = open_harness()
     uuid = harness.active()
-    for action in (STOP, REBOOT_HARD):
+    for action in (STOP, REBOOT_HARD, ATTACH_INTERFACE, DETACH_INTERFACE):
         action_id = harness.act(uuid, action.kind)
         harness.conductor.begin_action(CTX, instance_uuid=uuid, action_id=action_id, host="a")
         harness.conductor.action_failed(
@@ -144,7 +153,10 @@ def test_a_failed_action_is_an_error_where_nova_has_one(open_harness: Open) -> N
         )
     messages = sent(harness)
     require_as_the_samples(messages)
-    assert [name for name in names(harness) if name.endswith(".error")] == ["instance.reboot.error"]
+    assert [name for name in names(harness) if name.endswith(".error")] == [
+        "instance.reboot.error",
+        "instance.interface_attach.error",
+    ]
     fault = data_of(harness, "instance.reboot.error")["fault"]["nova_object.data"]
     assert "libvirt is away" in fault["exception_message"]
 

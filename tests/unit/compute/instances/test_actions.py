@@ -32,7 +32,8 @@ from minova.objects.server_actions import (
     ServerAction,
 )
 from minova.objects.states import PowerState, VmState
-from tests.fakes.action_arguments import PASSWORD, power_state_after, sent_with
+from minova.objects.vif import Vif
+from tests.fakes.action_arguments import PASSWORD, PORT, power_state_after, sent_with
 from tests.fakes.computes import CTX, FLAVOR, Compute
 from tests.fakes.conductor import nothing
 
@@ -54,6 +55,9 @@ def send(compute: Compute, action: ServerAction, instance: Instance, action_id: 
     sent = sent_with(action)
     if action.makes_image:
         sent["image"] = msgspec.convert(sent["image"], Image)
+    if "port_id" in sent:
+        vif = Vif(port_id=PORT, mac_address="fa:16:3e:00:00:01", network_id="blue")
+        instance = msgspec.structs.replace(instance, network_info=(vif,))
     getattr(compute.manager, action.method)(CTX, instance=instance, action_id=action_id, **sent)
 
 

@@ -118,26 +118,6 @@ def test_networks_that_cannot_be_are_refused(stocked: Cloud, networks: Any, more
     assert len(listed(stocked, "port")) == 2
 
 
-def test_port_of_a_server_is_neither_deleted_nor_changed(stocked: Cloud) -> None:
-    blue = network(stocked)
-    subnet(stocked, blue)
-    stocked.make_server()
-    (own,) = listed(stocked, "port")
-    path = f"/network/v2.0/ports/{own['id']}"
-    status, answer = stocked.ask("DELETE", path)
-    assert (status, answer["NeutronError"]["type"]) == (409, "PortInUse")
-    each: tuple[Json, ...] = (
-        {"fixed_ips": []},
-        {"mac_address": "02:00:00:00:00:01"},
-        {"device_id": ""},
-        {"admin_state_up": False},
-    )
-    for changes in each:
-        status, answer = stocked.ask("PUT", path, {"port": changes})
-        assert (status, answer["NeutronError"]["type"]) == (409, "PortInUse")
-    assert stocked.ask("PUT", path, {"port": {"name": "front"}})[0] == 200
-
-
 def test_device_id_that_a_user_writes_gives_no_server_a_port(stocked: Cloud) -> None:
     server = stocked.make_server()
     blue = network(stocked)

@@ -27,7 +27,7 @@ def test_a_password_is_handed_on_and_the_request_waits_for_its_end(stocked: Clou
 )
 def test_each_failure_is_answered_as_nova_does(stocked: Cloud, kind: str, status: int, text: str) -> None:
     server = stocked.make_server()["id"]
-    stocked.conductor.password_failure = kind
+    stocked.conductor.host_failure = kind
     answered, document = stocked.ask("POST", f"/v2.1/servers/{server}/action", BODY)
     (fault,) = document.values()
     assert (answered, fault["message"]) == (status, text.format(server))

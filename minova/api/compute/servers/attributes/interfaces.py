@@ -1,0 +1,289 @@
+"""`/servers/{id}/os-interface`: interfaces that a server has, gets and loses. `addFixedIp` and `removeFixedIp` change the first ones."""
+
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+import falcon
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers import networks, servers
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, added
+from minova.codecs import Decoder
+from minova.db import models
+from minova.db.api_queries import instances
+from minova.db.networks import networks as stored_networks
+from minova.db.networks import ports
+from minova.db.servers import tasks
+from minova.objects import addresses
+from minova.objects.network import AddressRequest, FixedIp, Port
+from minova.objects.server_actions import ATTACH_INTERFACE, DETACH_INTERFACE
+
+Unset = msgspec.UnsetType
+Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$")]
+# Seconds until a host must have attached it, or another interface; and between two looks, the first and the longest.
+PATIENCE, FIRST_LOOK, LONGEST_LOOK = 60.0, 0.05, 0.5
+# Requests of one project that wait.
+MOST_OF_PROJECT = 4
+# Repetitions of a change while others change the same port.
+TRIES = 5
+_KINDS = frozenset((ATTACH_INTERFACE.kind, DETACH_INTERFACE.kind))
+
+
+class WantedAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    ip_address: networks.Text
+
+
+class NewAttachment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a network, or of a port; of neither: of the only network."""
+
+    net_id: Id | Unset = msgspec.UNSET
+    port_id: Id | Unset = msgspec.UNSET
+    fixed_ips: Annotated[list[WantedAddress], msgspec.Meta(min_length=1, max_length=1)] | Unset = msgspec.UNSET
+    tag: networks.Tag | Unset = msgspec.UNSET
+
+
+class CreateAttachment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    attachment: NewAttachment = msgspec.field(name="interfaceAttachment", default=NewAttachment())
+
+
+class AttachmentView(msgspec.Struct, frozen=True, kw_only=True):
+    net_id: str
+    port_id: str
+    mac_addr: str
+    port_state: str
+    fixed_ips: tuple[FixedIp, ...]
+    tag: str | None
+
+
+TAKEN = History(NewAttachment, added("2.49", "tag"))
+SHOWN = History(AttachmentView, added("2.70", "tag"))
+
+
+def index(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        return {"interfaceAttachments": [_view(call, port) for port in ports.of_instance(session, row.uuid)]}
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    with api.db.read() as session:
+        return {"interfaceAttachment": _view(call, _port(call, session, servers.find(call, session)))}
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Answers when the guest has it. 500: it could not be attached."""
+    wanted: NewAttachment = call.body.attachment
+    net_id, port_id = _text(wanted.net_id), _text(wanted.port_id)
+    address = None if isinstance(wanted.fixed_ips, Unset) else wanted.fixed_ips[0].ip_address
+    if net_id is not None and port_id is not None:
+        raise errors.BadRequest("Must not input both network_id and port_id")
+    if address is not None and net_id is None:
+        raise errors.BadRequest("Must input network_id when request IP address")
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        interface = networks.new_interface(
+            session, call, row.project_id, networks.Nic(uuid=net_id, port=port_id, fixed_ip=address), str(uuid.uuid4())
+        )
+    interface = msgspec.structs.replace(interface, tag=_text(wanted.tag))
+    attached = interface.port_id or interface.id
+    with api.waiting.place(row.project_id, MOST_OF_PROJECT):
+        try:
+            _start(api, call, row, ATTACH_INTERFACE.kind, {"interface": msgspec.to_builtins(interface)})
+        except errors.IpAddressGenerationFailure:
+            raise errors.BadRequest(f"No fixed IP addresses available for network: {interface.network_id}") from None
+        _wait(partial(_has_ended, api, call, row), partial(_failed, row))
+    with api.db.read() as session:
+        port = ports.find(session, attached)
+    if port is None:
+        raise errors.PortNotFound(f"Port id {attached} could not be found.")
+    return {"interfaceAttachment": _view(call, port)}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        port = _port(call, session, row)
+    _start(api, call, row, DETACH_INTERFACE.kind, {"port_id": port.id})
+
+
+def _start(api: Collaborators, call: Call, row: models.Instance, kind: str, arguments: dict[str, Any]) -> None:
+    """As in Nova, several may be asked for at the same time: they are done one after the other."""
+    start = partial(
+        api.conductor.start_action,
+        call.ctx,
+        instance_uuid=row.uuid,
+        action=kind,
+        arguments=arguments,
+        override_lock=call.ctx.is_admin,
+    )
+
+    def attempt() -> bool:
+        try:
+            start()
+        except errors.Conflict:
+            if _is_busy(api, row.uuid):
+                return False
+            start()  # the other one has ended just now, or it is about something else
+        return True
+
+    if not attempt():
+        with api.waiting.place(row.project_id, 2 * MOST_OF_PROJECT):
+            _wait(attempt, lambda: errors.Conflict(f"Instance {row.uuid} attaches or detaches another interface."))
+
+
+def _is_busy(api: Collaborators, instance_uuid: str) -> bool:
+    """Whether an interface of the server is being attached or detached."""
+    with api.db.read() as session:
+        return tasks.kind_of(session, instance_uuid) in _KINDS
+
+
+def _wait(is_done: Callable[[], bool], late: Callable[[], Exception]) -> None:
+    until, pause = time.monotonic() + PATIENCE, FIRST_LOOK
+    while not is_done():
+        if time.monotonic() >= until:
+            raise late()
+        time.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_LOOK)
+
+
+def _has_ended(api: Collaborators, call: Call, row: models.Instance) -> bool:
+    """Raises Conflict if another action has ended it, and HTTPInternalServerError if it has failed."""
+    with api.db.read() as session:
+        action = instances.action(session, row.uuid, call.ctx.request_id)
+        if action is None or action.finish_time is None:
+            return False
+        if action.result != "Error":
+            return True
+        kinds = [event.kind for event in instances.events(session, action.id)]
+    if "Interrupted" in kinds:
+        raise errors.Conflict(f"Another action of instance {row.uuid} has ended the attachment of its interface.")
+    raise _failed(row)
+
+
+def _failed(row: models.Instance) -> Exception:
+    return falcon.HTTPInternalServerError(description=f"Failed to attach network adapter device to {row.uuid}")
+
+
+def _port(call: Call, session: Session, row: models.Instance) -> Port:
+    """The port in the path. PortNotFound: it is none of the server's."""
+    wanted = call.path["port_id"]
+    port = ports.find(session, wanted) if len(wanted) <= 36 else None
+    if port is None or (call.ctx.project_id not in (port.project_id, row.project_id) and not call.ctx.is_admin):
+        raise errors.PortNotFound(f"Port id {wanted[:255]} could not be found.")
+    if ports.server_of(session, port.id) != row.uuid:
+        raise errors.PortNotFound(f"Instance {row.uuid} does not have a port with id {port.id}")
+    return port
+
+
+def _view(call: Call, port: Port) -> AttachmentView:
+    complete = AttachmentView(
+        net_id=port.network_id,
+        port_id=port.id,
+        mac_addr=port.mac_address,
+        port_state=port.status,
+        fixed_ips=port.fixed_ips,
+        tag=port.tag,
+    )
+    return call.shown(SHOWN, complete)
+
+
+def _text(value: str | Unset) -> str | None:
+    return None if isinstance(value, Unset) else value
+
+
+# -- addFixedIp, removeFixedIp -----------------------------------------------------------------------------------------
+
+
+class AddFixedIp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    network_id: Annotated[str, msgspec.Meta(min_length=1, max_length=36)] = msgspec.field(name="networkId")
+
+
+class RemoveFixedIp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    address: networks.Text
+
+
+_ADD, _REMOVE = Decoder(AddFixedIp), Decoder(RemoveFixedIp)
+
+
+def add_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
+    """One more address for the first interface on this network. NetworkNotFound: the server is not on it."""
+    try:
+        network_id = _ADD.from_builtins(body).network_id
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for addFixedIp: {error}") from None
+    row = _unlocked(api, call)
+
+    def more(session: Session) -> tuple[Port, list[AddressRequest]]:
+        of_server = [port for port in ports.of_instance(session, row.uuid) if port.network_id == network_id]
+        network = stored_networks.find(session, network_id) if of_server else None
+        if network is None or not network.subnets:
+            raise errors.NetworkNotFound(f"Network could not be found for instance {row.uuid}.")
+        port = of_server[0]
+        return port, [*_requests(port.fixed_ips), AddressRequest(subnet_id=network.subnets[0])]
+
+    try:
+        _change(api, call, more)
+    except errors.IpAddressGenerationFailure:
+        raise errors.BadRequest(f"No fixed IP addresses available for network: {network_id}") from None
+
+
+def remove_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
+    """BadRequest: the server does not have the address."""
+    try:
+        address = str(addresses.parse_address("address", _REMOVE.from_builtins(body).address))
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for removeFixedIp: {error}") from None
+    row = _unlocked(api, call)
+
+    def less(session: Session) -> tuple[Port, list[AddressRequest]]:
+        for port in ports.of_instance(session, row.uuid):
+            left = [fixed for fixed in port.fixed_ips if fixed.ip_address != address]
+            if len(left) < len(port.fixed_ips):
+                return port, _requests(left)
+        raise errors.BadRequest(f"Instance {row.uuid} does not have fixed IP '{address}'.")
+
+    _change(api, call, less)
+
+
+def _unlocked(api: Collaborators, call: Call) -> models.Instance:
+    with api.db.read() as session:
+        row = servers.find(call, session)
+    if row.locked_by is not None and not call.ctx.is_admin:
+        raise errors.Conflict(f"Instance {row.uuid} is locked")
+    return row
+
+
+def _requests(fixed_ips: tuple[FixedIp, ...] | list[FixedIp]) -> list[AddressRequest]:
+    return [AddressRequest(subnet_id=fixed.subnet_id, ip_address=fixed.ip_address) for fixed in fixed_ips]
+
+
+def _change(api: Collaborators, call: Call, wanted: Callable[[Session], tuple[Port, list[AddressRequest]]]) -> None:
+    """202. Repeated while others change the same port."""
+    for tried in range(TRIES):
+        with api.db.read() as session:
+            port, fixed_ips = wanted(session)
+        try:
+            api.conductor.update_port(call.ctx, port=port, fixed_ips=tuple(fixed_ips))
+            break
+        except errors.RevisionNumberConstraintFailed:
+            if tried == TRIES - 1:
+                raise
+    call.response.status = 202
+
+
+# By the key of an action.
+ACTIONS: dict[str, Callable[[Collaborators, Call, Any], Any]] = {
+    "addFixedIp": add_fixed_ip,
+    "removeFixedIp": remove_fixed_ip,
+}
+POLICIES = {
+    "addFixedIp": "os_compute_api:os-multinic:add",
+    "removeFixedIp": "os_compute_api:os-multinic:remove",
+}

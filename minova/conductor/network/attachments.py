@@ -1,0 +1,109 @@
+"""Interfaces that servers get and lose while they exist: the rows of their ports, in the transactions of the actions.
+
+attach: the server has the port first, then its host is asked. A host that says that it could not do it loses the port with that.
+        One that is silent keeps it: the guest may have the interface, so no other one may get its addresses.
+detach: the server has the port until its host says that the guest has let go of it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import event, select
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.codecs import Decoder
+from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.networks import require
+from minova.conductor.network.ports import Ports, not_found
+from minova.conductor.network.security_groups import SecurityGroups
+from minova.conductor.network.servers import DEFAULT_ZONE
+from minova.conductor.quotas import Quotas
+from minova.db.models import Instance
+from minova.db.networks import ports
+from minova.db.quotas import give
+from minova.db.servers.instances import LockedInstance
+from minova.objects.network import AddressRequest, Port
+from minova.objects.vif import MOST_NICS, NewInterface
+
+_INTERFACE = Decoder(NewInterface)
+
+
+class Attachments:
+    def __init__(self, ports: Ports, groups: SecurityGroups, hints: InterfaceHints, quotas: Quotas) -> None:
+        self._ports = ports
+        self._groups = groups
+        self._hints = hints
+        self._quotas = quotas
+
+    def prepare(self, project_id: str, arguments: Mapping[str, Any]) -> None:
+        """Before the transaction: a new port needs the default group of its project."""
+        wanted = interface_in(arguments)
+        if wanted.port_id is None and wanted.security_groups is None:
+            self._groups.ensure_default([project_id])
+
+    def attach(self, session: Session, instance: LockedInstance, wanted: NewInterface) -> str:
+        """The id of the port that the locked instance has from now on. Within `Quotas.run`.
+
+        Raises PortNotFound, NetworkNotFound and PortInUse as the creation of a server.
+        Raises IpAddressGenerationFailure if no address is left, Forbidden if the server has too many interfaces.
+        Raises OverQuota.
+        """
+        numbers = ports.numbers_of(session, instance.uuid)
+        if len(numbers) >= MOST_NICS:
+            raise errors.Forbidden(f"Maximum number of ports exceeded: a server may have {MOST_NICS}.")
+        number = max(numbers, default=-1) + 1
+        zone = session.scalar(select(Instance.availability_zone).where(Instance.uuid == instance.uuid))
+        owner = f"compute:{zone or DEFAULT_ZONE}"
+        self._when_committed(session, lambda: self._hints.servers_changed([instance.uuid]))
+        if wanted.port_id is not None:
+            row = ports.lock(session, wanted.port_id)
+            if row is None:
+                raise not_found(wanted.port_id)
+            if row.instance_uuid is not None:
+                raise errors.PortInUse(f"Port {wanted.port_id} is still in use.")
+            ports.give_to(session, row.id, instance.uuid, number, owner, wanted.tag)
+            return wanted.port_id
+        if ports.find(session, wanted.id) is not None:  # the request comes a second time
+            raise errors.PortInUse(f"Port {wanted.id} is still in use.")
+        network = require(session, wanted.network_id)
+        made = Port(
+            id=wanted.id,
+            network_id=wanted.network_id,
+            project_id=instance.project_id,
+            device_id=instance.uuid,
+            device_owner=owner,
+            security_groups=wanted.security_groups,
+            tag=wanted.tag,
+        )
+        self._ports.lock_groups(session, made)
+        self._quotas.take(session, instance.project_id, {"ports": 1})
+        fixed = None if wanted.ip_address is None else (AddressRequest(ip_address=wanted.ip_address),)
+        self._ports.add_several(session, network, [made], fixed, nic=number)
+        return wanted.id
+
+    def require(self, session: Session, instance_uuid: str, port_id: str) -> None:
+        """PortNotFound: the instance has no such port."""
+        row = ports.lock(session, port_id)
+        if row is None or row.instance_uuid != instance_uuid:
+            raise not_found(port_id)
+
+    def release(self, session: Session, instance_uuid: str, port_id: str, *, for_good: bool = False) -> None:
+        """The instance has the port no more. One that was made for it goes; with `for_good` each. Idempotent."""
+        detached = ports.take_from(session, port_id, instance_uuid, for_good=for_good)
+        if detached is not None and detached.removed:
+            give(session, detached.project_id, {"ports": 1})
+            self._when_committed(session, lambda: self._hints.members_changed(detached.groups))
+
+    @staticmethod
+    def _when_committed(session: Session, work: Any) -> None:
+        event.listen(session, "after_commit", lambda _: work(), once=True)
+
+
+def interface_in(arguments: Mapping[str, Any]) -> NewInterface:
+    """What is to be attached. BadRequest: that cannot be read."""
+    try:
+        return _INTERFACE.from_builtins(arguments["interface"])
+    except (LookupError, msgspec.ValidationError) as error:
+        raise errors.BadRequest(f"This is no interface: {error}") from None

@@ -1,0 +1,151 @@
+"""Interfaces of domains that are there: attached and detached while their guests run.
+
+The domain's definition names an interface before anything of it is made, and until all of it is removed. So wherever a crash
+falls, the definition tells of what is there, and the same work done again ends it.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+
+from minova.errors import InterfaceAttachFailed, InterfaceDetachFailed
+from minova.objects.network import LOCAL
+from minova.objects.vif import Vif, filter_name, network_name
+from minova.virt.libvirt.host import lookup
+from minova.virt.libvirt.networking.filters import PortFilters
+from minova.virt.libvirt.networking.networks import LocalNetworks
+
+LOG = logging.getLogger(__name__)
+# Seconds between looks whether a guest has let go of an interface.
+POLL = 0.2
+_LIVE, _CONFIG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG
+# What libvirt says of an interface that is gone, or whose removal has begun.
+_GONE = frozenset({libvirt.VIR_ERR_DEVICE_MISSING, libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_INVALID})
+
+
+class Hotplug:
+    """libvirt's errors pass, but where a guest is what does not do its part. `asked`: a connection for a purpose, of a domain's
+    name. `attempts`: how often a guest is asked to let go of an interface; `timeout`: seconds after each.
+    """
+
+    def __init__(
+        self,
+        asked: Callable[[str, str], AbstractContextManager[Any]],
+        networks: LocalNetworks,
+        filters: PortFilters,
+        *,
+        attempts: int,
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._asked = asked
+        self._networks = networks
+        self._filters = filters
+        self._attempts = attempts
+        self._timeout = timeout
+        self._clock = clock
+        self._sleep = sleep
+
+    def attach(self, domain: Any, vif: Vif, xml: str, hostname: str) -> None:
+        """Idempotent. `xml`: the interface. InterfaceAttachFailed: why the guest cannot have it; then it has nothing of it."""
+        connection = domain.connect()
+        if _interface(domain, vif, libvirt.VIR_DOMAIN_XML_INACTIVE) is None:
+            domain.attachDeviceFlags(xml, _CONFIG)
+        try:
+            self._networks.plug(connection, [vif], domain.UUIDString(), hostname)
+            self._filters.define(connection, [vif])
+            if domain.isActive() and _interface(domain, vif) is None:
+                self._attach_live(domain, xml)
+        except Exception:
+            if connection.isAlive():
+                with suppress(libvirt.libvirtError):  # what is left is done with the next refresh
+                    self._remove(domain, vif)
+            raise
+
+    def _attach_live(self, domain: Any, xml: str) -> None:
+        try:
+            domain.attachDeviceFlags(xml, _LIVE)
+        except libvirt.libvirtError as error:
+            if not domain.connect().isAlive():
+                raise
+            if domain.isActive():  # one that has just ended starts with it the next time
+                raise InterfaceAttachFailed(f"the guest cannot take the interface while it runs: {error}") from error
+
+    def detach(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> None:
+        """Idempotent. InterfaceDetachFailed: the guest has not let go of it, and has it still."""
+        name = vif.mac_address
+        for attempt in range(self._attempts):
+            if not self._ask(instance_uuid, vif) or self._has_gone(instance_uuid, vif, check):
+                break
+            LOG.info("Instance %s has not let go of interface %s, asked %d times", instance_uuid, name, attempt + 1)
+        else:
+            raise InterfaceDetachFailed(
+                f"the guest has not let go of the interface {name}, asked {self._attempts} times within {self._timeout:g} s each"
+            )
+        with self._asked("Detaching an interface", instance_uuid) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is not None:
+                self._remove(domain, vif)
+
+    def _ask(self, instance_uuid: str, vif: Vif) -> bool:
+        """Whether the guest has the interface, and was asked to let go of it."""
+        with self._asked("Detaching an interface", instance_uuid) as connection:
+            domain = lookup(connection, instance_uuid)
+            element = None if domain is None else _interface(domain, vif)
+            if element is None:
+                return False
+            try:
+                domain.detachDeviceFlags(ET.tostring(element, encoding="unicode"), _LIVE)
+            except libvirt.libvirtError as error:
+                if error.get_error_code() not in _GONE:
+                    raise
+                LOG.debug("Instance %s: %s", instance_uuid, error)
+            return True
+
+    def _has_gone(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> bool:
+        until = self._clock() + self._timeout
+        while True:
+            check()
+            with self._asked("Detaching an interface", instance_uuid) as connection:
+                domain = lookup(connection, instance_uuid)
+                if domain is None or _interface(domain, vif) is None:
+                    return True
+            if self._clock() >= until:
+                return False
+            self._sleep(POLL)
+
+    def _remove(self, domain: Any, vif: Vif) -> None:
+        """What is left of an interface that no guest has any more, its place in the definition last."""
+        connection = domain.connect()
+        element = _interface(domain, vif)
+        if element is not None:
+            domain.detachDeviceFlags(ET.tostring(element, encoding="unicode"), _LIVE)
+        defined = _interface(domain, vif, libvirt.VIR_DOMAIN_XML_INACTIVE)
+
+        def undefine() -> None:
+            if defined is not None:
+                domain.detachDeviceFlags(ET.tostring(defined, encoding="unicode"), _CONFIG)
+
+        if vif.network_type == LOCAL:
+            name = network_name(vif.network_id)
+            self._networks.unplug_interface(connection, domain, name, vif.mac_address, undefine)
+        else:
+            undefine()
+        self._filters.remove(connection, [filter_name(vif.port_id)])
+
+
+def _interface(domain: Any, vif: Vif, flags: int = 0) -> ET.Element | None:
+    """Of the guest that runs, or of the definition. None: it has not got it, or does not run."""
+    if not flags and not domain.isActive():
+        return None
+    for element in ET.fromstring(domain.XMLDesc(flags)).findall("devices/interface"):
+        mac = element.find("mac")
+        if mac is not None and mac.get("address", "").lower() == vif.mac_address:
+            return element
+    return None

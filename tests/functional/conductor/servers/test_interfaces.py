@@ -1,0 +1,287 @@
+"""Interfaces that servers get and lose while they exist: rows first, nothing leaked or doubled, whatever happens to the host."""
+
+import uuid
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from minova import errors
+from minova.db import models
+from minova.db.networks import ports
+from minova.objects.network import Port
+from minova.objects.vif import MOST_NICS
+from tests.fakes.interfaces import network_of
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.network_cases import network, port, subnet
+from tests.functional.conductor.quota_cases import limit, used
+
+
+def blue(harness: ConductorHarness) -> str:
+    with harness.db.write() as session:
+        return network_of(session).uuid
+
+
+def attach(harness: ConductorHarness, server: str, network_id: str | None = None, **wanted: Any) -> int:
+    """Answers the id of the action."""
+    interface = {"id": str(uuid.uuid4()), "network_id": network_id or blue(harness), **wanted}
+    harness.conductor.start_action(
+        CTX, instance_uuid=server, action="attach_interface", arguments={"interface": interface}
+    )
+    return harness.action_id(server)
+
+
+def detach(harness: ConductorHarness, server: str, port_id: str) -> int:
+    harness.conductor.start_action(CTX, instance_uuid=server, action="detach_interface", arguments={"port_id": port_id})
+    return harness.action_id(server)
+
+
+def done(harness: ConductorHarness, server: str, action_id: int) -> None:
+    report: dict[str, Any] = {"instance_uuid": server, "action_id": action_id, "host": "a"}
+    harness.conductor.begin_action(CTX, **report)
+    harness.conductor.action_succeeded(CTX, **report, power_state=1)
+
+
+def failed(harness: ConductorHarness, server: str, action_id: int) -> None:
+    report: dict[str, Any] = {"instance_uuid": server, "action_id": action_id, "host": "a"}
+    harness.conductor.begin_action(CTX, **report)
+    harness.conductor.action_failed(CTX, **report, reason="no slot is free", kind="InterfaceAttachFailed")
+
+
+def attached(harness: ConductorHarness, server: str) -> list[Port]:
+    with harness.db.read() as session:
+        return ports.of_instance(session, server)
+
+
+def left(harness: ConductorHarness) -> tuple[int, int, int]:
+    """Ports, addresses, and ports that count in the project's usage."""
+    return harness.count(models.Port), harness.count(models.IpAllocation), used(harness).get("ports", 0)
+
+
+def test_a_server_gets_interfaces_in_their_order_and_loses_them(harness: ConductorHarness) -> None:
+    server = harness.active()
+    for number in (1, 2):
+        done(harness, server, attach(harness, server, tag=f"nic{number}"))
+    first, second = attached(harness, server)
+    assert [one.fixed_ips[0].ip_address for one in (first, second)] == ["10.99.0.2", "10.99.0.3"]
+    assert [(one.tag, one.device_id, one.device_owner) for one in (first, second)] == [
+        ("nic1", server, "compute:nova"),
+        ("nic2", server, "compute:nova"),
+    ]
+    assert left(harness) == (2, 2, 2)
+    action = detach(harness, server, first.id)
+    assert len(attached(harness, server)) == 2, "the guest has it still"
+    done(harness, server, action)
+    assert [one.id for one in attached(harness, server)] == [second.id]
+    assert left(harness) == (1, 1, 1)
+    assert [name for name, result in harness.actions(server) if result == "Success"][1:] == [
+        "attach_interface",
+        "attach_interface",
+        "detach_interface",
+    ]
+    assert harness.task(server) is None
+    # The number of the next one is behind all that are there.
+    done(harness, server, attach(harness, server))
+    assert attached(harness, server)[0].id == second.id
+
+
+def test_an_interface_that_cannot_be_attached_leaves_nothing(harness: ConductorHarness) -> None:
+    server = harness.active()
+    failed(harness, server, attach(harness, server))
+    assert (attached(harness, server), left(harness)) == ([], (0, 0, 0))
+    assert harness.actions(server)[-1] == ("attach_interface", "Error")
+    assert "no slot is free" in harness.fault(server)
+    # A port that was there is as before.
+    kept = port(harness, network_object(harness))
+    failed(harness, server, attach(harness, server, kept.network_id, port_id=kept.id, tag="t"))
+    with harness.db.read() as session:
+        again = ports.find(session, kept.id)
+    assert again is not None
+    assert (again.device_id, again.device_owner, again.tag, again.fixed_ips) == ("", "", None, kept.fixed_ips)
+
+
+def network_object(harness: ConductorHarness) -> Any:
+    made = network(harness)
+    subnet(harness, made, "10.1.0.0/24")
+    return made
+
+
+def test_a_port_that_was_there_is_free_again_after_it_is_detached(harness: ConductorHarness) -> None:
+    server = harness.active()
+    own = port(harness, network_object(harness))
+    done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
+    with pytest.raises(errors.PortInUse):
+        attach(harness, server, own.network_id, port_id=own.id)
+    done(harness, server, detach(harness, server, own.id))
+    with harness.db.read() as session:
+        again = ports.find(session, own.id)
+        assert ports.server_of(session, own.id) is None
+    assert again is not None
+    assert (again.device_id, again.fixed_ips) == ("", own.fixed_ips)
+
+
+@pytest.mark.parametrize("kind", ["attach_interface", "detach_interface"])
+def test_late_and_doubled_reports_change_nothing(harness: ConductorHarness, kind: str) -> None:
+    server = harness.active()
+    action = harness.act(server, kind)
+    done(harness, server, action)
+    before = [one.id for one in attached(harness, server)]
+    report: dict[str, Any] = {"instance_uuid": server, "action_id": action, "host": "a"}
+    harness.conductor.action_succeeded(CTX, **report, power_state=1)
+    harness.conductor.action_failed(CTX, **report, reason="late")
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.begin_action(CTX, **report)
+    assert [one.id for one in attached(harness, server)] == before
+
+
+@pytest.mark.parametrize("kind", ["attach_interface", "detach_interface"])
+def test_a_host_that_is_silent_leaves_the_server_its_port(harness: ConductorHarness, kind: str) -> None:
+    """The guest may have the interface: nobody else may have its addresses."""
+    server = harness.active()
+    harness.act(server, kind)
+    before = [one.id for one in attached(harness, server)]
+    for _ in range(100):
+        harness.beat()
+        harness.tick(harness.conductor, 10.0)
+    assert harness.actions(server)[-1] == (kind, "Error")
+    assert ([one.id for one in attached(harness, server)], harness.task(server)) == (before, None)
+    # What was begun can be ended.
+    done(harness, server, detach(harness, server, before[0]))
+    assert attached(harness, server) == []
+
+
+def test_other_actions_wait_but_a_hard_reboot_and_a_deletion(harness: ConductorHarness) -> None:
+    server = harness.active()
+    attach(harness, server)
+    for kind in ("stop", "pause", "attach_interface", "snapshot", "trigger_crash_dump"):
+        with pytest.raises(errors.Conflict, match="another task is in progress"):
+            harness.act(server, kind)
+    (kept,) = attached(harness, server)
+    # The domain is defined anew, with the interface.
+    harness.acted(server, "reboot_hard")
+    assert ("attach_interface", "Success") in harness.actions(server)
+    action = detach(harness, server, kept.id)
+    harness.acted(server, "reboot_hard")
+    assert ("detach_interface", "Error") in harness.actions(server)
+    with pytest.raises(errors.StaleAttempt):
+        done(harness, server, action)
+    assert [one.id for one in attached(harness, server)] == [kept.id]
+    detach(harness, server, kept.id)
+    harness.delete(server)
+    harness.conductor.instance_deleted(CTX, instance_uuid=server, host="a")
+    assert left(harness) == (0, 0, 0)
+
+
+def test_refusals_come_before_anything_is_written(harness: ConductorHarness) -> None:
+    server, other = harness.active(), harness.active()
+    done(harness, other, attach(harness, other))
+    (foreign,) = attached(harness, other)
+    with pytest.raises(errors.PortNotFound):
+        detach(harness, server, foreign.id)
+    with pytest.raises(errors.PortNotFound):
+        attach(harness, server, port_id=str(uuid.uuid4()))
+    with pytest.raises(errors.NetworkNotFound):
+        attach(harness, server, str(uuid.uuid4()))
+    with pytest.raises(errors.PortInUse):
+        attach(harness, server, port_id=foreign.id)
+    with pytest.raises(errors.IpAddressAlreadyAllocated):
+        attach(harness, server, ip_address=foreign.fixed_ips[0].ip_address)
+    with pytest.raises(errors.InvalidIpForNetwork):
+        attach(harness, server, ip_address="192.0.2.1")
+    with pytest.raises(errors.BadRequest):
+        harness.conductor.start_action(CTX, instance_uuid=server, action="attach_interface", arguments={"interface": 5})
+    limit(harness, ports=1)
+    with pytest.raises(errors.Forbidden):
+        attach(harness, server)
+    assert (attached(harness, server), harness.task(server), left(harness)) == ([], None, (1, 1, 1))
+    assert harness.actions(server) == [("create", "Success")]
+
+
+def test_a_server_has_so_many_interfaces_and_no_more(harness: ConductorHarness) -> None:
+    server = harness.active()
+    for _ in range(MOST_NICS):
+        done(harness, server, attach(harness, server))
+    with pytest.raises(errors.Forbidden, match="Maximum number of ports"):
+        attach(harness, server)
+
+
+def test_no_address_is_left(harness: ConductorHarness) -> None:
+    server = harness.active()
+    made = network(harness)
+    subnet(harness, made, "10.3.0.0/30")
+    done(harness, server, attach(harness, server, made.id))
+    with pytest.raises(errors.IpAddressGenerationFailure):
+        attach(harness, server, made.id)
+    assert left(harness) == (1, 1, 1)
+
+
+def test_a_locked_server_keeps_its_interfaces(harness: ConductorHarness) -> None:
+    server = harness.active()
+    action = harness.act(server, "detach_interface")
+    failed(harness, server, action)
+    with harness.db.write() as session:
+        row = session.scalars(select(models.Instance).where(models.Instance.uuid == server)).one()
+        row.locked_by = "owner"
+    with pytest.raises(errors.Conflict, match="locked"):
+        attach(harness, server)
+    with pytest.raises(errors.Conflict, match="locked"):
+        detach(harness, server, attached(harness, server)[0].id)
+    # As in Neutron: a port may be deleted.
+    (own,) = attached(harness, server)
+    harness.conductor.delete_port(CTX, port_id=own.id)
+    done(harness, server, harness.action_id(server))
+    assert attached(harness, server) == []
+
+
+def test_a_port_of_a_server_that_is_deleted_is_detached_first_and_gone_then(harness: ConductorHarness) -> None:
+    server = harness.active()
+    own = port(harness, network_object(harness))
+    done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
+    harness.conductor.delete_port(CTX, port_id=own.id)
+    # Asked for again, it is the same deletion.
+    harness.conductor.delete_port(CTX, port_id=own.id)
+    assert [one.id for one in attached(harness, server)] == [own.id]
+    done(harness, server, harness.action_id(server))
+    assert left(harness) == (0, 0, 0)
+    with pytest.raises(errors.PortNotFound):
+        harness.conductor.delete_port(CTX, port_id=own.id)
+
+
+def test_a_detachment_in_progress_becomes_the_deletion_that_is_asked_for(harness: ConductorHarness) -> None:
+    server = harness.active()
+    own = port(harness, network_object(harness))
+    done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
+    action = detach(harness, server, own.id)
+    harness.conductor.delete_port(CTX, port_id=own.id)
+    done(harness, server, action)
+    assert left(harness) == (0, 0, 0)
+
+
+def test_ports_of_servers_in_other_states(harness: ConductorHarness) -> None:
+    server = harness.active()
+    done(harness, server, attach(harness, server))
+    (own,) = attached(harness, server)
+    harness.acted(server, "suspend")
+    with pytest.raises(errors.PortInUse, match="suspended"):
+        harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.acted(server, "resume")
+    harness.acted(server, "shelve")
+    harness.acted(server, "shelve_offload")
+    # No host has it.
+    harness.conductor.delete_port(CTX, port_id=own.id)
+    assert left(harness) == (0, 0, 0)
+
+
+def test_another_conductor_continues(harness: ConductorHarness) -> None:
+    server = harness.active()
+    action = attach(harness, server)
+    harness.kill("one")
+    asked = len(harness.hosts["a"].actions)
+    harness.now += 31
+    second = harness.start("two")
+    harness.settle()
+    assert harness.hosts["a"].actions[asked:], "its host is asked again"
+    assert {one for _, _, one in harness.hosts["a"].actions[asked:]} == {action}
+    report: dict[str, Any] = {"instance_uuid": server, "action_id": action, "host": "a"}
+    second.action_succeeded(CTX, **report, power_state=1)
+    assert len(attached(harness, server)) == 1
