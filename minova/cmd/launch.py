@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -21,6 +22,8 @@ LOG = logging.getLogger(__name__)
 
 # Seconds that a service which is still starting has to stop.
 START_GRACE = 5.0
+# Seconds that a process which has stopped has to end: for messages that are still worked on.
+EXIT_GRACE = 30.0
 # Where each shows its figures, unless it is told otherwise.
 METRICS_PORTS = {
     "minova-api": 9790,
@@ -81,7 +84,7 @@ def launch(
         _fail(prog, str(error))
     except (errors.MinovaError, cfg.ConfigFileParseError) as error:
         _fail(prog, str(error))
-    sys.exit(0)
+    _exit(0)
 
 
 def _close_files(conf: cfg.ConfigOpts) -> None:
@@ -120,4 +123,20 @@ def _end_a_start(prog: str, stopping: threading.Event, started: threading.Event)
 
 def _fail(prog: str, reason: str) -> NoReturn:
     print(f"{prog}: {reason}", file=sys.stderr)
-    sys.exit(1)
+    _exit(1)
+
+
+def _exit(code: int) -> NoReturn:
+    """The interpreter waits for threads, and a message that is worked on may wait for a broker that is away. What it leaves undone
+    is gone on with from the rows.
+    """
+    threading.Thread(target=_end_after_grace, args=(code,), name="exit", daemon=True).start()
+    sys.exit(code)
+
+
+def _end_after_grace(code: int) -> None:
+    time.sleep(EXIT_GRACE)
+    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
+    working = sorted(thread.name for thread in others if not thread.daemon)
+    LOG.warning("After %.0f s threads still work and are left behind: %s", EXIT_GRACE, ", ".join(working))
+    os._exit(code)
