@@ -105,6 +105,21 @@ class Client:
             raise UsageError(f"--{kind}-domain is for clouds with Keystone (--os-cloud or OS_AUTH_URL).")
         return name_or_id
 
+    def own_project(self) -> str:
+        """The ID of the project of whoever asks."""
+        if self._cloud is not None:
+            return self._cloud.own_project()
+        # By HTTP basic everybody has a project of their own, and without a login there is one.
+        return self._username or "admin"
+
+    def users_of(self, project: str, domain: str | None = None) -> list[str]:
+        """The IDs of those who have a role on the project. Raises as `owner`, and UsageError without Keystone, which alone knows them."""
+        if self._cloud is None:
+            raise UsageError(
+                "--project is for clouds with Keystone (--os-cloud or OS_AUTH_URL), which knows its users."
+            )
+        return self._cloud.users_of(self.owner("project", project, domain))
+
     def get(self, path: str, **query: Any) -> Json:
         """Retries when the connection is lost or the API answers 503: a GET is idempotent."""
         answered = {key: value for key, value in query.items() if value is not None}

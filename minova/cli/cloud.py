@@ -91,6 +91,23 @@ class Cloud:
             raise CliError(f"Keystone at {self.auth_url} has no {kind} with the name or ID '{name_or_id}'.")
         return str(found.id)
 
+    def own_project(self) -> str:
+        """The ID of the project that the login is for. Raises UsageError for one without a project."""
+        with self._errors(self.auth_url):
+            found = self._session.get_project_id()
+        if not found:
+            raise UsageError("The login has no project: give --project.")
+        return str(found)
+
+    def users_of(self, project_id: str) -> list[str]:
+        """The IDs of the users that have a role on the project, but not of those that have it by a group."""
+        from openstack.connection import Connection  # noqa: PLC0415 - as in `owner`
+
+        with self._errors(self.auth_url):
+            identity: Any = Connection(config=self._region).identity
+            assignments = list(identity.role_assignments(scope_project_id=project_id))
+        return sorted({assignment.user["id"] for assignment in assignments if assignment.user})
+
     def _domain(self, identity: Any, name_or_id: str) -> str:
         found = identity.find_domain(name_or_id)
         if found is None:

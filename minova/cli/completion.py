@@ -7,7 +7,7 @@ from typing import Any
 import cliff.complete
 
 from minova.cli.base import Command
-from minova.cli.registry import SPELLINGS
+from minova.cli.registry import is_longer_spelling
 
 BASH, ZSH, FISH = "bash", "zsh", "fish"
 
@@ -71,7 +71,7 @@ class Complete(Command):
         """By command, in the order of the alphabet."""
         found = {}
         for name, entry in sorted(self.app.command_manager):
-            if name not in SPELLINGS:
+            if not is_longer_spelling(name):
                 parser = entry.load()(self.app, self.app.options, cmd_name=name).get_parser(f"{self.app.NAME} {name}")
                 found[name] = [action for action in parser._actions if action.option_strings]
         return found

@@ -113,9 +113,8 @@ def _on_network(client: Client, kind: str, name_or_id: str) -> Json:
     return _only(kind.replace("_", " "), name_or_id, client.pages(path, f"{kind}s", name=name_or_id))
 
 
-def server_groups(client: Client, *, every: bool = False) -> Iterator[Json]:
+def server_groups(client: Client, *, every: bool = False, offset: int = 0) -> Iterator[Json]:
     """Page after page: this listing has no links, but an offset. `every`: of all projects."""
-    offset = 0
     while True:
         more = {"all_projects": "true"} if every else {}
         path = f"{COMPUTE}/os-server-groups"

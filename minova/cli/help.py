@@ -5,7 +5,7 @@ from typing import Any
 
 from minova.cli.base import Command
 from minova.cli.errors import UsageError
-from minova.cli.registry import SPELLINGS
+from minova.cli.registry import SPELLINGS, is_longer_spelling
 
 
 def print_help(app: Any, words: list[str]) -> int:
@@ -34,7 +34,8 @@ def _help_of_noun(app: Any, words: list[str]) -> int:
 
 def _list_commands(app: Any, words: list[str]) -> None:
     for name, entry in sorted(app.command_manager):
-        if name.split()[: len(words)] == words and name not in SPELLINGS:
+        left_out = is_longer_spelling(name) if words else name in SPELLINGS
+        if name.split()[: len(words)] == words and not left_out:
             first_line = (entry.load().__doc__ or "").strip().split("\n")[0].rstrip(".")
             app.stdout.write(f"  {name:<22}  {first_line}\n")
 

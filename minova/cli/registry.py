@@ -15,6 +15,11 @@ COMMANDS = {
     "aggregate show": "minova.cli.commands.aggregate:AggregateShow",
     "aggregate unset": "minova.cli.commands.aggregate:AggregateUnset",
     "availability zone list": "minova.cli.commands.aggregate:ZoneList",
+    "compute service delete": "minova.cli.commands.service:ServiceDelete",
+    "compute service list": "minova.cli.commands.service:ServiceList",
+    "compute service set": "minova.cli.commands.service:ServiceSet",
+    "console log show": "minova.cli.commands.server.console:ServerConsoleLog",
+    "console url show": "minova.cli.commands.server.terminal:ServerConsoleUrlShow",
     "capacity": "minova.cli.commands.server.capacity:Capacity",
     "flavor create": "minova.cli.commands.flavor:FlavorCreate",
     "flavor delete": "minova.cli.commands.flavor:FlavorDelete",
@@ -26,6 +31,7 @@ COMMANDS = {
     "hypervisor list": "minova.cli.commands.hypervisor:HypervisorList",
     "hypervisor show": "minova.cli.commands.hypervisor:HypervisorShow",
     "hypervisor stats": "minova.cli.commands.hypervisor:HypervisorStats",
+    "hypervisor stats show": "minova.cli.commands.hypervisor:HypervisorStats",
     "image create": "minova.cli.commands.image:ImageCreate",
     "image delete": "minova.cli.commands.image:ImageDelete",
     "image list": "minova.cli.commands.image:ImageList",
@@ -100,13 +106,28 @@ COMMANDS = {
     "subnet delete": "minova.cli.commands.subnet:SubnetDelete",
     "subnet list": "minova.cli.commands.subnet:SubnetList",
     "subnet show": "minova.cli.commands.subnet:SubnetShow",
+    "usage list": "minova.cli.commands.usage:UsageList",
+    "usage show": "minova.cli.commands.usage:UsageShow",
     "help": "minova.cli.help:Help",
     "complete": "minova.cli.completion:Complete",
 }
 
+# Other words for a command, as OpenStack's client has them; the list of all commands leaves them out.
 SPELLINGS = {
-    "server console log show"
-}  # other words for a command, as OpenStack's client has them; help leaves them out
+    "compute service delete",
+    "compute service list",
+    "compute service set",
+    "console log show",
+    "console url show",
+    "hypervisor stats show",
+    "server console log show",
+}
+
+
+def is_longer_spelling(name: str) -> bool:
+    """Whether its first words alone name the command."""
+    words = name.split()
+    return name in SPELLINGS and any(" ".join(words[:length]) in COMMANDS for length in range(1, len(words)))
 
 
 class LazyCommand:

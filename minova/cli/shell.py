@@ -13,7 +13,7 @@ from cliff.app import App
 from minova.cli.errors import CliError, UsageError
 from minova.cli.output.columns import printable
 from minova.cli.parser import Parser, did_you_mean
-from minova.cli.registry import SPELLINGS, Commands
+from minova.cli.registry import Commands, is_longer_spelling
 
 DEFAULT_URL = "http://127.0.0.1:8774"
 DESCRIPTION = """Run virtual machines with minova. Every name may be a name or an ID;
@@ -141,7 +141,7 @@ class Shell(App):
             words.append(word)
         if not words:
             return f"unknown option {argv[0]}.{did_you_mean(argv[0], self.parser._option_string_actions)}"
-        names = [name for name, _ in self.command_manager if name not in SPELLINGS]
+        names = [name for name, _ in self.command_manager if not is_longer_spelling(name)]
         begun = sorted(name for name in names if name.split()[: len(words)] == words)
         if begun:
             return f"'{' '.join(words)}' is not complete. Its commands: {', '.join(begun)}."

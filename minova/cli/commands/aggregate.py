@@ -14,6 +14,7 @@ from minova.cli.parser import key_value
 AGGREGATES = f"{COMPUTE}/os-aggregates"
 ZONE = "availability_zone"
 COLUMNS = ("ID", "Name", "Availability Zone", "Hosts", "Properties")
+LONG_COLUMNS = ("UUID", "Created At", "Updated At")
 Shown = tuple[Sequence[str], Iterable[Any]]
 
 
@@ -39,11 +40,23 @@ class AggregateCreate(ShowOne):
 class AggregateList(Lister):
     """List aggregates with their hosts."""
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--host", help="only those that this host is in")
+        parser.add_argument("--availability-zone", metavar="ZONE", help="only those of this zone")
+        parser.add_argument("--long", action="store_true", help="more columns")
+        return parser
+
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        records = self.client.get(AGGREGATES)["aggregates"]
-        return COLUMNS, [
-            tuple(fields(record)[column.lower().replace(" ", "_")] for column in COLUMNS) for record in records
+        host, zone = parsed_args.host, parsed_args.availability_zone
+        records = [
+            record
+            for record in self.client.get(AGGREGATES)["aggregates"]
+            if (host is None or host in (record.get("hosts") or ())) and (zone is None or record.get(ZONE) == zone)
         ]
+        columns = COLUMNS + LONG_COLUMNS if parsed_args.long else COLUMNS
+        names = [column.lower().replace(" ", "_") for column in columns]
+        return columns, [tuple(fields(record)[name] for name in names) for record in records]
 
 
 class AggregateShow(ShowOne):
@@ -63,17 +76,23 @@ class AggregateSet(Command):
         parser = _with_aggregate(super().get_parser(prog_name))
         parser.add_argument("--name", help="its new name")
         _add_changes(parser)
+        parser.add_argument(
+            "--no-property", action="store_true", help="unset all properties; with --property those are the only ones"
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         changes = {key: value for key, value in (("name", parsed_args.name), (ZONE, parsed_args.zone)) if value}
-        if not changes and not parsed_args.property:
-            raise UsageError("Say what to set: --name, --zone or --property.")
+        if not (changes or parsed_args.property or parsed_args.no_property):
+            raise UsageError("Say what to set: --name, --zone, --property or --no-property.")
         aggregate = find.aggregate(self.client, parsed_args.aggregate)
         if changes:
             self.client.put(f"{AGGREGATES}/{aggregate['id']}", {"aggregate": changes})
-        if parsed_args.property:
-            _act(self, aggregate, "set_metadata", metadata=dict(parsed_args.property))
+        # The zone is a property, too, and stays.
+        old = {*(aggregate.get("metadata") or {})} - {ZONE} if parsed_args.no_property else ()
+        metadata = dict.fromkeys(sorted(old)) | dict(parsed_args.property)
+        if metadata:
+            _act(self, aggregate, "set_metadata", metadata=metadata)
 
 
 class AggregateUnset(Command):
@@ -172,6 +191,7 @@ def fields(aggregate: Json) -> dict[str, Any]:
     metadata = {key: value for key, value in (aggregate.get("metadata") or {}).items() if key != ZONE}
     return {
         "id": aggregate["id"],
+        "uuid": aggregate.get("uuid"),
         "name": aggregate["name"],
         "availability_zone": aggregate.get(ZONE),
         "hosts": Words(aggregate.get("hosts") or []),

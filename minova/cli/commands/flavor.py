@@ -6,12 +6,13 @@ from typing import Any
 
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
-from minova.cli.client import COMPUTE, Json, part
-from minova.cli.errors import CliError, UsageError
+from minova.cli.client import COMPUTE, Client, Json, part
+from minova.cli.errors import ApiError, CliError, UsageError
 from minova.cli.output.columns import KeyValues
-from minova.cli.parser import key_value, natural, positive
+from minova.cli.parser import add_owner, add_paging, key_value, natural, positive
 
 COLUMNS = ("ID", "Name", "RAM", "Disk", "Ephemeral", "Swap", "VCPUs", "Is Public")
+LONG_COLUMNS = ("RXTX Factor", "Description", "Properties")
 
 
 class FlavorCreate(ShowOne):
@@ -28,7 +29,11 @@ class FlavorCreate(ShowOne):
         parser.add_argument("--ephemeral", type=natural, default=0, metavar="GB", help="second disk in GB (default: 0)")
         parser.add_argument("--swap", type=natural, default=0, metavar="MB", help="swap disk in MB (default: 0)")
         parser.add_argument("--vcpus", type=positive, default=1, metavar="N", help="virtual CPUs (default: 1)")
-        parser.add_argument("--private", action="store_true", help="not for every project")
+        access = parser.add_mutually_exclusive_group()
+        access.add_argument("--public", action="store_true", help="for every project (default)")
+        access.add_argument("--private", action="store_true", help="not for every project")
+        add_owner(parser, "project", "with --private, the project that may use it")
+        parser.add_argument("--rxtx-factor", type=factor, metavar="FACTOR", help="shown with it, and changes nothing")
         parser.add_argument("--description", help="what it is for")
         parser.add_argument(
             "--property",
@@ -41,6 +46,9 @@ class FlavorCreate(ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        if parsed_args.project and not parsed_args.private:
+            raise UsageError("--project goes with --private: every project may use a public flavor.")
+        project = parsed_args.project and self.client.owner("project", parsed_args.project, parsed_args.project_domain)
         flavor: Json = {
             "name": parsed_args.name,
             "id": None if parsed_args.id == "auto" else parsed_args.id,
@@ -51,12 +59,19 @@ class FlavorCreate(ShowOne):
             "swap": parsed_args.swap,
             "os-flavor-access:is_public": not parsed_args.private,
         }
-        if parsed_args.description is not None:
-            flavor["description"] = parsed_args.description
+        given = {"description": parsed_args.description, "rxtx_factor": parsed_args.rxtx_factor}
+        flavor |= {key: value for key, value in given.items() if value is not None}
         if parsed_args.property:
             # minova's own: OpenStack sets them by a second request, which may fail and leave another flavor than asked.
             flavor["extra_specs"] = dict(parsed_args.property)
         created = self.client.post(f"{COMPUTE}/flavors", {"flavor": flavor})["flavor"]
+        if project:
+            try:
+                _set_access(self.client, created, "addTenantAccess", project)
+            except ApiError as error:
+                raise CliError(
+                    f"Flavor {created['name']} was made, and project {parsed_args.project} may not use it: {error}"
+                ) from None
         return self.dict2columns(fields(created))
 
 
@@ -65,8 +80,17 @@ class FlavorList(Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--all", action="store_true", help="private ones too (administrators)")
-        parser.add_argument("--limit", type=positive, metavar="N", help="at most N of them (default: all)")
+        kinds = parser.add_mutually_exclusive_group()
+        for option, value, text in (
+            ("--public", "True", "only public ones"),
+            ("--private", "False", "only private ones (administrators)"),
+            ("--all", "None", "private ones too (administrators)"),
+        ):
+            kinds.add_argument(option, dest="is_public", action="store_const", const=value, help=text)
+        parser.add_argument("--min-disk", type=natural, metavar="GB", help="only with at least this root disk")
+        parser.add_argument("--min-ram", type=natural, metavar="MB", help="only with at least this memory")
+        parser.add_argument("--long", action="store_true", help="more columns")
+        add_paging(parser, "those after this one: its ID", "FLAVOR")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
@@ -74,9 +98,13 @@ class FlavorList(Lister):
             f"{COMPUTE}/flavors/detail",
             "flavors",
             limit=parsed_args.limit,
-            is_public="None" if parsed_args.all else None,
+            is_public=parsed_args.is_public,
+            minDisk=parsed_args.min_disk,
+            minRam=parsed_args.min_ram,
+            marker=parsed_args.marker,
         )
-        return COLUMNS, [tuple(fields(flavor)[_field(column)] for column in COLUMNS) for flavor in flavors]
+        columns = COLUMNS + LONG_COLUMNS if parsed_args.long else COLUMNS
+        return columns, [tuple(fields(flavor)[_field(column)] for column in columns) for flavor in flavors]
 
 
 class FlavorShow(ShowOne):
@@ -93,7 +121,7 @@ class FlavorShow(ShowOne):
 
 
 class FlavorSet(Command):
-    """Set properties or the description of a flavor; servers made with it stay as they are."""
+    """Set properties or the description of a flavor, or let a project use a private one; servers made with it stay as they are."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -106,38 +134,58 @@ class FlavorSet(Command):
             metavar="KEY=VALUE",
             help="extra spec; may be repeated",
         )
+        parser.add_argument(
+            "--no-property",
+            action="store_true",
+            help="unset all extra specs first; with --property those are the only ones",
+        )
         parser.add_argument("--description", help="what it is for")
+        add_owner(parser, "project", "a project that may use it from now on")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        if not parsed_args.property and parsed_args.description is None:
-            raise UsageError("Say what is to be set: --property or --description.")
+        chosen = (parsed_args.property, parsed_args.no_property, parsed_args.project)
+        if not any(chosen) and parsed_args.description is None:
+            raise UsageError("Say what is to be set: --property, --no-property, --project or --description.")
+        project = parsed_args.project and self.client.owner("project", parsed_args.project, parsed_args.project_domain)
         flavor = find.flavor(self.client, parsed_args.flavor)
         if parsed_args.description is not None:
             path = f"{COMPUTE}/flavors/{part(flavor['id'])}"
             self.client.at("2.55").put(path, {"flavor": {"description": parsed_args.description}})
-        if parsed_args.property:
-            self.client.post(_specs_of(flavor), {"extra_specs": dict(parsed_args.property)})
+        specs = dict(parsed_args.property)
+        if specs:
+            self.client.post(_specs_of(flavor), {"extra_specs": specs})
+        # Old ones go last: a failure leaves too many, and a second try ends it.
+        for key in sorted({*(flavor.get("extra_specs") or {})} - specs.keys()) if parsed_args.no_property else ():
+            self.client.delete(f"{_specs_of(flavor)}/{part(key)}")
+        if project:
+            _set_access(self.client, flavor, "addTenantAccess", project)
 
 
 class FlavorUnset(Command):
-    """Unset properties of a flavor."""
+    """Unset properties of a flavor, or take a private one from a project."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("flavor", metavar="FLAVOR", help="name or ID")
         parser.add_argument(
-            "--property", action="append", required=True, metavar="KEY", help="extra spec to unset; may be repeated"
+            "--property", action="append", default=[], metavar="KEY", help="extra spec to unset; may be repeated"
         )
+        add_owner(parser, "project", "a project that may not use it any more")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if not (parsed_args.property or parsed_args.project):
+            raise UsageError("Say what is to be unset: --property or --project.")
+        project = parsed_args.project and self.client.owner("project", parsed_args.project, parsed_args.project_domain)
         flavor = find.flavor(self.client, parsed_args.flavor)
         unknown = sorted({*parsed_args.property} - (flavor.get("extra_specs") or {}).keys())
         if unknown:
             raise CliError(f"Flavor {flavor['name']} has no property {', '.join(unknown)}; nothing was unset.")
         for key in sorted({*parsed_args.property}):
             self.client.delete(f"{_specs_of(flavor)}/{part(key)}")
+        if project:
+            _set_access(self.client, flavor, "removeTenantAccess", project)
 
 
 class FlavorDelete(Command):
@@ -152,6 +200,20 @@ class FlavorDelete(Command):
         flavors = {flavor["id"] for flavor in [find.flavor(self.client, name) for name in parsed_args.flavors]}
         for identity in sorted(flavors):
             self.client.delete(f"{COMPUTE}/flavors/{part(identity)}")
+
+
+def _set_access(client: Client, flavor: Json, action: str, project_id: str) -> None:
+    client.post(f"{COMPUTE}/flavors/{part(flavor['id'])}/action", {action: {"tenant": project_id}})
+
+
+def factor(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return value
 
 
 def _specs_of(flavor: Json) -> str:

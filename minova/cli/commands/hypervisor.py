@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, TextIO
 
 from minova.cli import find
@@ -12,6 +13,7 @@ from minova.cli.output import hypervisors
 from minova.cli.output.columns import KeyValues
 from minova.cli.output.hypervisors import Cells, Devices, Moves, Pools, Servers
 from minova.cli.output.usage_bar import Bar, Used
+from minova.cli.parser import add_paging
 
 HYPERVISORS = f"{COMPUTE}/os-hypervisors"
 
@@ -65,12 +67,16 @@ class HypervisorList(Lister):
             action="store_true",
             help="also what is free, and when each was audited and how much that corrected",
         )
+        add_paging(parser, "those after this one: its name or ID, or its compute service's host", "HYPERVISOR")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         wanted = parsed_args.matching or ""
-        every = self.client.pages(f"{HYPERVISORS}/detail", "hypervisors")
-        matching = [hypervisor for hypervisor in every if wanted in hypervisor["hypervisor_hostname"]]
+        marker = parsed_args.marker and find.hypervisor(self.client, parsed_args.marker)["id"]
+        limit = None if wanted else parsed_args.limit
+        every = self.client.pages(f"{HYPERVISORS}/detail", "hypervisors", limit=limit, marker=marker)
+        names = (hypervisor for hypervisor in every if wanted in hypervisor["hypervisor_hostname"])
+        matching = list(islice(names, parsed_args.limit))
         if not parsed_args.long:
             return COLUMNS, [_row(hypervisor) for hypervisor in matching]
         audits = {hypervisor["id"]: hypervisor for hypervisor in self.client.get(f"{HYPERVISORS}/audits")["audits"]}

@@ -2,15 +2,16 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, Client, Json, part
-from minova.cli.errors import ApiError, CliError
-from minova.cli.parser import positive
+from minova.cli.errors import ApiError, CliError, UsageError
+from minova.cli.parser import add_owner, add_paging
 
 KEYPAIRS = f"{COMPUTE}/os-keypairs"
 COLUMNS = ("Name", "Fingerprint", "Type")
@@ -32,13 +33,13 @@ or saved in the file that --private-key names, and is not sent to the cloud. A n
             "--private-key", metavar="FILE", help="where to save the new private key (default: print it)"
         )
         parser.add_argument("--type", choices=("ssh", "x509"), default="ssh", help="default: ssh")
-        parser.add_argument("--user", metavar="USER", help="whose it is to be (administrators)")
+        add_owner(parser, "user", "whose it is to be (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         asked: Json = {"name": parsed_args.name, "type": parsed_args.type}
         if parsed_args.user:
-            asked["user_id"] = parsed_args.user
+            asked["user_id"] = _user(self.client, parsed_args)
         if parsed_args.public_key:
             asked["public_key"] = _read(parsed_args.public_key)
             return self._shown(_create(self.client, asked))
@@ -65,17 +66,27 @@ class KeypairList(Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--user", metavar="USER", help="of another user (administrators)")
-        parser.add_argument("--limit", type=positive, metavar="N", help="at most N of them (default: all)")
-        parser.add_argument("--marker", metavar="NAME", help="those that come after this one")
+        add_owner(parser, "user", "of another user (administrators)")
+        add_owner(parser, "project", "of all users of this project, by Keystone (administrators)")
+        add_paging(parser, "those that come after this one", "NAME")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        options = {"user_id": parsed_args.user, "marker": parsed_args.marker}
-        chosen = {name: value for name, value in options.items() if value}
-        pages = self.client.pages(KEYPAIRS, "keypairs", limit=parsed_args.limit, **chosen)
-        every = (each["keypair"] for each in pages)
+        if parsed_args.project and (parsed_args.user or parsed_args.marker):
+            raise UsageError("--project goes without --user and --marker: it lists the key pairs of several users.")
+        every = islice(chain.from_iterable(self._listings(parsed_args)), parsed_args.limit)
         return COLUMNS, [(each["name"], each["fingerprint"], each.get("type", "ssh")) for each in every]
+
+    def _listings(self, parsed_args: argparse.Namespace) -> Iterator[Iterator[Json]]:
+        """One for each user."""
+        users: Sequence[str | None] = (_user(self.client, parsed_args),)
+        if parsed_args.project:
+            users = self.client.users_of(parsed_args.project, parsed_args.project_domain)
+        for user in users:
+            pages = self.client.pages(
+                KEYPAIRS, "keypairs", limit=parsed_args.limit, user_id=user, marker=parsed_args.marker
+            )
+            yield (each["keypair"] for each in pages)
 
 
 class KeypairShow(ShowOne):
@@ -85,12 +96,11 @@ class KeypairShow(ShowOne):
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--public-key", action="store_true", help="print the public key and nothing else")
-        parser.add_argument("--user", metavar="USER", help="of another user (administrators)")
+        add_owner(parser, "user", "of another user (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        query = {"user_id": parsed_args.user} if parsed_args.user else {}
-        keypair = self.client.get(_path(parsed_args.name), **query)["keypair"]
+        keypair = self.client.get(_path(parsed_args.name), user_id=_user(self.client, parsed_args))["keypair"]
         if parsed_args.public_key:
             self.app.stdout.write(f"{keypair['public_key'].rstrip()}\n")
             return (), ()
@@ -118,24 +128,29 @@ class KeypairDelete(Command):
         parser.add_argument(
             "names", nargs="+", metavar="NAME", help="each that there is goes, whatever becomes of others"
         )
-        parser.add_argument("--user", metavar="USER", help="of another user (administrators)")
+        add_owner(parser, "user", "of another user (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        query = {"user_id": parsed_args.user} if parsed_args.user else {}
+        user = _user(self.client, parsed_args)
         failed = []
         for name in dict.fromkeys(parsed_args.names):
             try:
-                self.client.delete(_path(name, **query))
+                self.client.delete(_path(name, user))
             except ApiError as error:
                 failed.append(f"{name}: {error}")
         if failed:
             raise CliError("\n".join(failed))
 
 
-def _path(name: str, **query: str) -> str:
+def _user(client: Client, parsed_args: argparse.Namespace) -> str | None:
+    """The ID of the user who is named; None: whoever asks."""
+    return client.owner("user", parsed_args.user, parsed_args.user_domain) if parsed_args.user else None
+
+
+def _path(name: str, user_id: str | None = None) -> str:
     path = f"{KEYPAIRS}/{part(name)}"
-    return f"{path}?user_id={part(query['user_id'])}" if query else path
+    return f"{path}?user_id={part(user_id)}" if user_id else path
 
 
 def _create(client: Client, asked: Json) -> Json:

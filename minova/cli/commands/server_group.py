@@ -2,13 +2,15 @@
 
 import argparse
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, Json, part
+from minova.cli.errors import UsageError
 from minova.cli.output.columns import KeyValues, Words
-from minova.cli.parser import positive
+from minova.cli.parser import add_limit, key_value, natural, positive
 
 GROUPS = f"{COMPUTE}/os-server-groups"
 POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
@@ -29,12 +31,25 @@ With affinity all of them are on one host, with anti-affinity each is on another
         parser.add_argument(
             "--max-server-per-host", type=positive, metavar="N", help="with anti-affinity: N servers on a host, not 1"
         )
+        parser.add_argument(
+            "--rule",
+            type=key_value,
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="the same as max_server_per_host=N, the only rule there is",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         group: Json = {"name": parsed_args.name, "policy": parsed_args.policy}
+        rules = dict(parsed_args.rule)
         if parsed_args.max_server_per_host is not None:
-            group["rules"] = {"max_server_per_host": parsed_args.max_server_per_host}
+            if rules:
+                raise UsageError("--max-server-per-host and --rule say the same thing: give one.")
+            rules = {"max_server_per_host": parsed_args.max_server_per_host}
+        if rules:
+            group["rules"] = rules
         return self.dict2columns(fields(self.client.post(GROUPS, {"server_group": group})["server_group"]))
 
 
@@ -45,12 +60,15 @@ class ServerGroupList(Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument("--all-projects", action="store_true", help="of every project (administrators)")
         parser.add_argument("--long", action="store_true", help="also whose they are")
+        add_limit(parser)
+        parser.add_argument("--offset", type=natural, default=0, metavar="N", help="without the first N")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         columns = (*COLUMNS, "Project ID", "User ID") if parsed_args.long else COLUMNS
         names = [column.lower().replace(" ", "_") for column in columns]
-        groups = find.server_groups(self.client, every=parsed_args.all_projects)
+        every = find.server_groups(self.client, every=parsed_args.all_projects, offset=parsed_args.offset)
+        groups = islice(every, parsed_args.limit)
         return columns, [tuple(fields(group)[name] for name in names) for group in groups]
 
 

@@ -17,7 +17,7 @@ class ServiceList(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--host", help="only on this host")
-        parser.add_argument("--service", metavar="BINARY", help="only this kind, such as minova-compute")
+        parser.add_argument("--service", metavar="BINARY", help="only this kind: minova-compute, or nova-compute")
         parser.add_argument(
             "--long", action="store_true", help="also why one is disabled, and whether it is forced down"
         )
@@ -60,7 +60,7 @@ class ServiceDelete(Command):
 
 
 class ServiceSet(Command):
-    """Enable or disable a service: a disabled compute gets no new servers."""
+    """Enable or disable a service, or say that a compute is down for certain."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -68,28 +68,47 @@ class ServiceSet(Command):
         parser.add_argument(
             "binary", metavar="BINARY", nargs="?", default="minova-compute", help="default: minova-compute"
         )
-        switch = parser.add_mutually_exclusive_group(required=True)
-        switch.add_argument("--enable", action="store_true")
-        switch.add_argument("--disable", action="store_true")
+        switch = parser.add_mutually_exclusive_group()
+        switch.add_argument("--enable", action="store_true", help="it gets new servers again")
+        switch.add_argument("--disable", action="store_true", help="it gets no new servers")
         parser.add_argument("--disable-reason", metavar="REASON", help="for other people; only with --disable")
+        force = parser.add_mutually_exclusive_group()
+        force.add_argument(
+            "--down",
+            dest="forced_down",
+            action="store_true",
+            default=None,
+            help="it is down, whatever it reports: its host is switched off for certain",
+        )
+        force.add_argument("--up", dest="forced_down", action="store_false", help="what it reports counts again")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        if parsed_args.enable and parsed_args.disable_reason:
+        if not (parsed_args.enable or parsed_args.disable) and parsed_args.forced_down is None:
+            raise UsageError("Say what is to be set: --enable, --disable, --down or --up.")
+        if parsed_args.disable_reason and not parsed_args.disable:
             raise UsageError("--disable-reason goes with --disable.")
-        host, binary = parsed_args.host, parsed_args.binary
+        host, binary = parsed_args.host, ours(parsed_args.binary)
         every = self.client.get(f"{COMPUTE}/os-services")["services"]
         if not any(service["host"] == host and service["binary"] == binary for service in every):
             raise CliError(f"There is no {binary} on host '{host}'. 'minova service list' shows what there is.")
         body = {"host": host, "binary": binary}
         if parsed_args.enable:
-            what = "enable"
+            self.client.put(f"{COMPUTE}/os-services/enable", body)
         elif parsed_args.disable_reason:
-            what = "disable-log-reason"
-            body["disabled_reason"] = parsed_args.disable_reason
-        else:
-            what = "disable"
-        self.client.put(f"{COMPUTE}/os-services/{what}", body)
+            reason = {"disabled_reason": parsed_args.disable_reason}
+            self.client.put(f"{COMPUTE}/os-services/disable-log-reason", body | reason)
+        elif parsed_args.disable:
+            self.client.put(f"{COMPUTE}/os-services/disable", body)
+        if parsed_args.forced_down is not None:
+            self.client.at("2.11").put(
+                f"{COMPUTE}/os-services/force-down", {**body, "forced_down": parsed_args.forced_down}
+            )
+
+
+def ours(binary: str) -> str:
+    """OpenStack's clients say nova-compute."""
+    return f"minova-{binary.removeprefix('nova-')}" if binary.startswith("nova-") else binary
 
 
 def _row(service: Json) -> tuple[Any, ...]:

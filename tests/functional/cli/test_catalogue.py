@@ -289,7 +289,7 @@ def test_a_service_in_doubt_is_neither_up_nor_down(cli: Cli, api: ApiServer) -> 
     [
         (("host9", "--disable"), 1, "There is no minova-compute on host 'host9'"),
         (("host1", "--enable", "--disable-reason", "x"), 2, "goes with --disable"),
-        (("host1",), 2, "--enable --disable is required"),
+        (("host1",), 2, "Say what is to be set: --enable, --disable, --down or --up"),
     ],
 )
 def test_bad_service_set(cli: Cli, words: tuple[str, ...], code: int, message: str) -> None:

@@ -60,6 +60,7 @@ def test_words_of_commands_and_options_are_completed(shell: Shell) -> None:
     assert shell.completes("minova server cr") == ["create"]
     assert {"flavor", "server", "network"} < {*shell.completes("minova ")}
     assert shell.completes("minova server console lo") == ["log"]
+    assert shell.completes("minova compute service se") == ["set"]
     assert shell.completes("minova server create --fla") == ["--flavor"]
     assert shell.completes("minova server create --name x --fla") == ["--flavor"]
 

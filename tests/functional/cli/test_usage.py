@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from minova.cli.registry import COMMANDS
+from minova.cli.registry import COMMANDS, SPELLINGS
 from tests.fakes.api_server import ApiServer
 from tests.functional.cli.conftest import Cli
 
@@ -181,7 +181,16 @@ def test_every_command_has_help(cli_without_api: Cli, command: str) -> None:
 def test_help_lists_every_command(cli_without_api: Cli, words: tuple[str, ...]) -> None:
     result = cli_without_api(*words)
     assert result.code == 0
-    assert all(f"  {command} " in result.out for command in COMMANDS if not command.endswith("log show"))
+    assert all(f"  {command} " in result.out for command in COMMANDS if command not in SPELLINGS)
+
+
+def test_words_of_openstack_are_found_where_they_are_looked_for(cli_without_api: Cli) -> None:
+    everything = cli_without_api("--help").out
+    assert "compute service list" not in everything
+    assert "compute service list" in cli_without_api("help", "compute").out
+    assert cli_without_api("help", "server", "console").out.count("console log") == 1
+    unfinished = cli_without_api("compute", "service")
+    assert "Its commands: compute service delete, compute service list, compute service set." in unfinished.err
 
 
 def test_help_on_a_noun_lists_its_commands(cli_without_api: Cli) -> None:
@@ -212,6 +221,6 @@ def test_completion_for_bash(cli_without_api: Cli) -> None:
     result = cli_without_api("complete")
     assert result.code == 0
     assert (
-        "cmds='aggregate availability capacity complete flavor help hypervisor image keypair network port quota security server service subnet'"
+        "cmds='aggregate availability capacity complete compute console flavor help hypervisor image keypair network port quota security server service subnet usage'"
         in result.out
     )

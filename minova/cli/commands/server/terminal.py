@@ -54,7 +54,9 @@ class ServerConsoleUrlShow(ShowOne):
             ("--serial", "serial", "the serial console, for minova server console connect and other terminals"),
             ("--xvpvnc", "xvpvnc", "not served by minova"),
             ("--spice", "spice-html5", "not served by minova"),
+            ("--spice-direct", "spice-direct", "not served by minova"),
             ("--rdp", "rdp-html5", "not served by minova"),
+            ("--mks", "webmks", "not served by minova"),
         ):
             kinds.add_argument(
                 option, dest="console_type", action="store_const", const=console_type, default="novnc", help=text
