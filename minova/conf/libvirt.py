@@ -49,6 +49,13 @@ OPTS: list[cfg.Opt] = [
         help="Where the random number generators of guests read (hw_rng_model of an image).",
     ),
     cfg.IntOpt(
+        "max_queues",
+        min=1,
+        max=256,
+        help="Most queues of an interface of a guest with several CPUs whose image or flavor asks for multiqueue "
+        "(hw_vif_multiqueue_enabled); unset: as many as the kernel takes, 256 from release 4 on, 8 with 3.",
+    ),
+    cfg.IntOpt(
         "console_log_max_kb",
         default=2048,
         min=128,

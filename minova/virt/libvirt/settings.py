@@ -1,10 +1,13 @@
 """The options of the libvirt driver, checked against the host before anything is built on them."""
 
+import os
+
 from oslo_config import cfg
 
 from minova.errors import InvalidConfiguration
 from minova.hardware.cpu_sets import CpuSets, cpu_sets
 from minova.objects.numa import CPUs, NUMATopology
+from minova.objects.vif_queues import most_queues_of_kernel
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import Capabilities
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
@@ -76,6 +79,7 @@ def settings_from(
         vnc_listen=str(conf.vnc.server_listen) if conf.vnc.enabled else None,
         serial=_serial(conf) if conf.serial_console.enabled else None,
         bridges=dict(conf.networks.bridge_mappings),
+        max_queues=conf.libvirt.max_queues or most_queues_of_kernel(os.uname().release),
         rng_device=conf.libvirt.rng_dev_path,
         uefi=offer.uefi,
         secure_boot=offer.secure_boot,

@@ -42,6 +42,7 @@ from minova.objects.quota import UNLIMITED
 from minova.objects.server_actions import InjectedFile
 from minova.objects.server_changes import MAX_TAGS
 from minova.objects.server_request import CreatedServers, CreateServers
+from minova.objects.vif_queues import wants_queues
 from minova.virt.image_format import unfit
 
 REQUEST_UUID = "X-Minova-Request-UUID"
@@ -278,6 +279,7 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
     demands_of(flavor, image, api.conf.pci.alias)  # whose errors are the asker's
     guest_hardware(image.properties if image is not None else {}, flavor.extra_specs)  # likewise
     guest_limits(flavor.extra_specs)  # likewise
+    wants_queues(flavor, image.properties if image is not None else {})  # likewise
     if place.zone is not None and not place.forced:
         with api.db.read() as session:
             check_zone(api, session, place.zone)

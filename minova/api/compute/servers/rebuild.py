@@ -24,6 +24,7 @@ from minova.objects.guest_hardware import guest_hardware
 from minova.objects.image import Image
 from minova.objects.rebuild import RebuiltServer
 from minova.objects.server_actions import RebuildArguments
+from minova.objects.vif_queues import wants_queues
 from minova.virt.image_format import unfit
 
 _BOOLEAN: Decoder[Any] = Decoder(Boolean)
@@ -136,6 +137,7 @@ def _check_image(api: Collaborators, session: Session, row: models.Instance, ima
         )
     new = demands_of(row.flavor, image, api.conf.pci.alias)
     guest_hardware(image.properties)
+    wants_queues(row.flavor, image.properties)
     if image.id == row.image_ref:
         return
     former = instances.by_uuids(session, [row.uuid])[row.uuid].image

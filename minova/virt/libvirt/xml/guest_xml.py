@@ -33,6 +33,7 @@ from minova.objects.network import LOCAL
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.pci import PciDevice
 from minova.objects.vif import Vif, filter_name, network_name, tap_name
+from minova.objects.vif_queues import queues_of
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import canonical_arch
 from minova.virt.libvirt.xml import device_xml, numa_xml
@@ -61,7 +62,7 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the configuration and the host say of every guest. `pinned` are the CPUs that guests may run on; `machines` the
     machine types that the host offers, by architecture; `bridges` those of flat networks and VLANs (see `Vif.segment`),
-    `lost_bridges` which of these are not there now.
+    `lost_bridges` which of these are not there now. `max_queues`: of an interface.
     `rng_device`: where guests' random number generators read. `uefi`, `secure_boot`: whether there is such firmware for guests of
     `arch`.
     """
@@ -80,6 +81,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     serial: SerialConsoles | None = None
     bridges: dict[str, str] = {}
     lost_bridges: frozenset[str] = frozenset()
+    max_queues: int = 256
     rng_device: str = "/dev/urandom"
     uefi: bool = False
     secure_boot: bool = False
@@ -227,11 +229,19 @@ def _limits(instance: Instance) -> GuestLimits:
         raise ImageUnacceptable(str(error)) from error
 
 
+def _queues(instance: Instance, hardware: GuestHardware, settings: HostSettings) -> int:
+    try:
+        return queues_of(instance.flavor, _properties(instance), hardware.vif_model, settings.max_queues)
+    except BadRequest as error:
+        raise ImageUnacceptable(str(error)) from error
+
+
 class _Guest(NamedTuple):
-    """What is decided of a guest before any of its XML. `machine` None: libvirt's own choice."""
+    """What is decided of a guest before any of its XML. `machine` None: libvirt's own choice. `queues`: of each interface."""
 
     hardware: GuestHardware
     limits: GuestLimits
+    queues: int
     settings: HostSettings
     arch: str
     machine: str | None
@@ -251,6 +261,7 @@ def _guest(instance: Instance, settings: HostSettings) -> _Guest:
     return _Guest(
         hardware=hardware,
         limits=_limits(instance),
+        queues=_queues(instance, hardware, settings),
         settings=settings,
         arch=arch,
         machine=machine,
@@ -431,6 +442,10 @@ def _interface(vif: Vif, guest: _Guest) -> ET.Element:
     ET.SubElement(element, "source", source)
     ET.SubElement(element, "target", dev=tap_name(vif.port_id))
     ET.SubElement(element, "model", type=guest.hardware.vif_model)
+    if guest.queues > 1:
+        # An emulated guest has its queues in QEMU; else the kernel of the host serves them.
+        backend = {"name": "vhost"} if settings.virt_type == "kvm" else {}
+        ET.SubElement(element, "driver", {**backend, "queues": str(guest.queues)})
     ET.SubElement(element, "mtu", size=str(vif.mtu))
     if not vif.admin_state_up:
         ET.SubElement(element, "link", state="down")

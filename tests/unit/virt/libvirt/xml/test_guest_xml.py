@@ -303,6 +303,26 @@ def test_an_interface_on_a_local_network_and_on_bridges() -> None:
     assert (attribute(flat, "link", "state"), vlan.find("link")) == ("down", None)
 
 
+@pytest.mark.parametrize(
+    ("vcpus", "properties", "virt_type", "driver"),
+    [
+        (4, {}, "kvm", None),
+        (4, {"hw_vif_multiqueue_enabled": "true"}, "kvm", {"name": "vhost", "queues": "4"}),
+        (4, {"hw_vif_multiqueue_enabled": "true"}, "qemu", {"queues": "4"}),
+        (12, {"hw_vif_multiqueue_enabled": "true"}, "kvm", {"name": "vhost", "queues": "8"}),
+        (1, {"hw_vif_multiqueue_enabled": "true"}, "kvm", None),
+        (4, {"hw_vif_multiqueue_enabled": "true", "hw_vif_model": "e1000"}, "kvm", None),
+    ],
+)
+def test_queues(vcpus: int, properties: dict[str, str], virt_type: str, driver: dict[str, str] | None) -> None:
+    settings = msgspec.structs.replace(QEMU, virt_type=virt_type, max_queues=8)
+    of_guest = msgspec.structs.replace(flavor(), vcpus=vcpus)
+    made = xml_of(settings, properties, flavor=of_guest, network_info=(vif(), vif())).findall(
+        "devices/interface/driver"
+    )
+    assert [each.attrib for each in made] == ([] if driver is None else [driver] * 2)
+
+
 def test_a_host_without_the_bridge_of_a_network_says_which() -> None:
     tagged = vif(network_type="vlan", physical_network="dc1", segmentation_id=7)
     with pytest.raises(HardwareNotOffered, match=r"no bridge for dc1\.7"):
