@@ -17,6 +17,10 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
 
 
 class Parser(_argparse.ArgumentParser):
+    """`rest`: the name of the argument, a list, that also gets what follows --, as it stands."""
+
+    rest: str | None = None
+
     def error(self, message: str) -> NoReturn:
         """Print one line, and how to learn more; exit code 2."""
         print(f"{self.prog}: {message}", file=sys.stderr)
@@ -29,7 +33,13 @@ class Parser(_argparse.ArgumentParser):
             if argument == "--":
                 break
             self._refuse_unknown(argument.partition("=")[0])
-        return super().parse_args(args, namespace)
+        if self.rest is None or args is None or "--" not in args:
+            return super().parse_args(args, namespace)
+        # argparse takes a list of words for empty where options stand before them.
+        end = list(args).index("--")
+        parsed = super().parse_args(args[:end], namespace)
+        setattr(parsed, self.rest, [*getattr(parsed, self.rest), *args[end + 1 :]])
+        return parsed
 
     def _refuse_unknown(self, option: str) -> None:
         known = self._option_string_actions

@@ -91,6 +91,7 @@ COMMANDS = {
     "server set": "minova.cli.commands.server.attributes:ServerSet",
     "server shelve": "minova.cli.commands.server.action:ServerShelve",
     "server show": "minova.cli.commands.server.show:ServerShow",
+    "server ssh": "minova.cli.commands.server.ssh:ServerSsh",
     "server start": "minova.cli.commands.server.action:ServerStart",
     "server stop": "minova.cli.commands.server.action:ServerStop",
     "server suspend": "minova.cli.commands.server.action:ServerSuspend",

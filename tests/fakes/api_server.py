@@ -247,6 +247,13 @@ def list_images(http: Handler, query: Json, body: Any) -> tuple[int, Json | None
     return 200, http.api.page("images", found, query, "/v2/images")
 
 
+@route("GET v2.1/os-keypairs/*")
+def show_keypair(http: Handler, query: Json, body: Any, name: str) -> tuple[int, Json | None]:
+    if name not in http.api.keypairs:
+        raise Refused(404, f"Keypair {name} could not be found.")
+    return 200, {"keypair": {"name": name, "public_key": http.api.keypairs[name]}}
+
+
 @route("GET v2/images/*")
 def show_image(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json | None]:
     return 200, _found(http.api.images, identity, "Image")

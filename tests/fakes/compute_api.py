@@ -77,6 +77,8 @@ class ComputeApi:
         self.servers: dict[str, Json] = {}
         self.flavors: dict[str, Json] = {}
         self.images: dict[str, Json] = {}
+        # Public keys by the name of their key pair.
+        self.keypairs: dict[str, str] = {}
         self.bytes: dict[str, bytes] = {}
         self.services: list[Json] = []
         self.hypervisors: list[Json] = []

@@ -11,7 +11,7 @@ from minova.cli.base import Lister, ShowOne
 from minova.cli.client import COMPUTE, Json
 from minova.cli.output import hypervisors
 from minova.cli.output.columns import KeyValues
-from minova.cli.output.hypervisors import Cells, Devices, Moves, Pools, Servers
+from minova.cli.output.hypervisors import Cells, Devices, Moves, Pools, Ports, Servers
 from minova.cli.output.usage_bar import Bar, Used
 from minova.cli.parser import add_paging
 
@@ -156,6 +156,9 @@ def _contents(overview: Json) -> Json:
         "pci_device_pools": Pools(overview["pci_device_pools"]),
         "pci_devices": Devices(overview["pci_devices"], names),
         "servers": Servers(overview["servers"]),
+        # An older minova-api does not say it.
+        "bridges": KeyValues(overview.get("bridges") or {}),
+        "ports": Ports(overview.get("ports") or [], names),
     }
     if overview["moves"]:
         shown["moves"] = Moves(overview["moves"])

@@ -58,6 +58,20 @@ class Servers(Lines):
         return f"{item['id']} {item['name']}: {item['status']}{doing}, {size}"
 
 
+class Ports(Lines):
+    """`servers`: names by id."""
+
+    def __init__(self, ports: Any, servers: dict[str, str]) -> None:
+        super().__init__(ports)
+        self._servers = servers
+
+    def line(self, item: Json) -> str:
+        on = f", on {item['segment']}" if item["segment"] else ""
+        network = f"{item['network_name'] or item['network_id']} ({item['network_type']}{on})"
+        addresses = " ".join(item["fixed_ips"]) or "no address"
+        return f"{item['id']} of {self._servers.get(item['server_id'], item['server_id'])}: {item['mac_address']}, {addresses} on {network}"
+
+
 class Moves(Lines):
     def line(self, item: Json) -> str:
         way = f"{item['source_node']} to {item['dest_node']}"

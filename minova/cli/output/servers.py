@@ -175,8 +175,15 @@ class Fault(KeyValues):
         return printable(fault_text({"fault": self._value}) or "")
 
 
-COLUMNS = ("ID", "Name", "Status", "Task State", "Host", "Image", "Flavor")
-LONG_COLUMNS = ("Power State", "Networks", "Availability Zone", "Node", "Created", "Properties")
+class Networks(FormattableColumn[dict[str, list[str]]]):
+    """`front=10.0.0.5, fd00::5; back=10.1.0.2` for people; addresses by network for programs."""
+
+    def human_readable(self) -> str:
+        return printable("; ".join(f"{name}={', '.join(found)}" for name, found in sorted(self._value.items())))
+
+
+COLUMNS = ("ID", "Name", "Status", "Task State", "Networks", "Host", "Image", "Flavor")
+LONG_COLUMNS = ("Power State", "Availability Zone", "Node", "Created", "Properties")
 
 
 def row(server: Json, names: Names, *, long: bool) -> tuple[Any, ...]:
@@ -185,17 +192,16 @@ def row(server: Json, names: Names, *, long: bool) -> tuple[Any, ...]:
         server["name"],
         server["status"],
         server.get(TASK_STATE),
+        Networks(networks(server)),
         server.get(HOST),
         names.image(server),
         names.flavor(server),
     )
     if not long:
         return short
-    addresses = [address for ports in networks(server).values() for address in ports]
     return (
         *short,
         Power(server.get(POWER_STATE)),
-        Words(addresses),
         server.get(ZONE),
         server.get(NODE),
         server.get("created"),

@@ -1,9 +1,11 @@
 """minova's own at `/os-hypervisors`: all that is on a node and when it was last audited, and an audit asked for now."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
@@ -14,10 +16,12 @@ from minova.api.http.call import Call
 from minova.db import models
 from minova.db.api_queries import services as read_services
 from minova.db.hosts import compute_nodes, node_audits
+from minova.db.networks import vifs
 from minova.db.servers import migrations, pci_devices
 from minova.objects.node_audit import ENCODED, Drift, NodeAudit
 from minova.objects.numa import NUMACell
 from minova.objects.pci import PciDevice
+from minova.objects.physical_networks import segment_of
 
 
 class Pages(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +57,19 @@ class ServerOnHost(msgspec.Struct, frozen=True, kw_only=True):
     vcpus: int
     memory_mb: int
     disk_gb: int
+
+
+class PortOnHost(msgspec.Struct, frozen=True, kw_only=True):
+    """An interface of a server. `segment`: what the host must have a bridge for; None: the host keeps the network itself."""
+
+    id: str
+    server_id: str
+    mac_address: str
+    network_id: str
+    network_name: str
+    network_type: str
+    segment: str | None
+    fixed_ips: tuple[str, ...]
 
 
 class MigrationOnHost(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +119,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     pci_device_pools: tuple[Any, ...]
     pci_devices: tuple[PciDevice, ...]
     servers: tuple[ServerOnHost, ...]
+    bridges: dict[str, str]
+    ports: tuple[PortOnHost, ...]
     moves: tuple[MigrationOnHost, ...]
     metrics: tuple[dict[str, Any], ...]
     last_audit: LastAudit | None
@@ -112,6 +131,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
         row = hypervisors.find(call, session)
         node = compute_nodes.to_object(row, pci_devices.of_node(session, row.id))
         audit = node_audits.of_nodes(session, [row.id]).get(row.id)
+        servers = read_services.servers_on(session, row.host, row.hypervisor_hostname)
         overview = Overview(
             id=row.id,
             hypervisor_hostname=row.hypervisor_hostname,
@@ -122,7 +142,9 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
             numa_cells=tuple(cell_of(cell) for cell in (node.numa_topology.cells if node.numa_topology else ())),
             pci_device_pools=node.pci_device_pools,
             pci_devices=node.pci_devices,
-            servers=tuple(map(_server, read_services.servers_on(session, row.host, row.hypervisor_hostname))),
+            servers=tuple(map(_server, servers)),
+            bridges=node.bridges,
+            ports=_ports(session, [server.uuid for server in servers]),
             moves=tuple(
                 MigrationOnHost(
                     id=move.uuid,
@@ -206,4 +228,22 @@ def _server(row: models.Instance) -> ServerOnHost:
         vcpus=row.flavor.vcpus,
         memory_mb=row.flavor.memory_mb,
         disk_gb=row.flavor.disk_gb,
+    )
+
+
+def _ports(session: Session, server_ids: Sequence[str]) -> tuple[PortOnHost, ...]:
+    found = vifs.of_instances(session, server_ids)
+    return tuple(
+        PortOnHost(
+            id=vif.port_id,
+            server_id=server_id,
+            mac_address=vif.mac_address,
+            network_id=vif.network_id,
+            network_name=vif.network_name,
+            network_type=vif.network_type,
+            segment=segment_of(vif.network_type, vif.physical_network, vif.segmentation_id),
+            fixed_ips=tuple(address.ip_address for address in vif.addresses),
+        )
+        for server_id in server_ids
+        for vif in found.get(server_id, ())
     )

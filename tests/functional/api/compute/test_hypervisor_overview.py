@@ -126,8 +126,37 @@ def test_all_that_is_on_a_hypervisor(busy: Cloud) -> None:
 
 def test_a_hypervisor_that_has_nothing_and_was_not_audited(hosts: Cloud) -> None:
     shown = hosts.get("/v2.1/os-hypervisors/3/overview")["overview"]
-    empty = ("numa_cells", "pci_device_pools", "pci_devices", "servers", "moves")
-    assert ([shown[name] for name in empty], shown["last_audit"]) == ([[]] * 5, None)
+    empty = ("numa_cells", "pci_device_pools", "pci_devices", "servers", "ports", "moves")
+    assert ([shown[name] for name in empty], shown["bridges"], shown["last_audit"]) == ([[]] * 6, {}, None)
+
+
+def test_bridges_and_ports_of_a_hypervisor(hosts: Cloud) -> None:
+    hosts.with_catalogue()
+    vlan = {"provider:network_type": "vlan", "provider:physical_network": "dc1", "provider:segmentation_id": 7}
+    ids = []
+    for number, values in enumerate(({"name": "front", **vlan}, {"name": "back"})):
+        status, answer = hosts.ask("POST", "/network/v2.0/networks", {"network": values})
+        assert status == 201, answer
+        ids.append(answer["network"]["id"])
+        subnet = {"network_id": ids[-1], "ip_version": 4, "cidr": f"10.{number}.0.0/24"}
+        assert hosts.ask("POST", "/network/v2.0/subnets", {"subnet": subnet})[0] == 201
+    server = hosts.make_server("web", networks=[{"uuid": one} for one in ids])["id"]
+    elsewhere = hosts.make_server("other", networks=[{"uuid": ids[0]}])["id"]
+    with hosts.db.write() as session:
+        for row in session.query(models.Instance):
+            row.host, row.vm_state, row.task_state = "up", "active", None
+            row.node = "up.b" if row.uuid == elsewhere else "up.a"
+        session.get_one(models.ComputeNode, 1).bridges = {"dc1.7": "br7"}
+    shown = hosts.get("/v2.1/os-hypervisors/1/overview")["overview"]
+    assert shown["bridges"] == {"dc1.7": "br7"}
+    assert [
+        (one["server_id"], one["network_name"], one["network_type"], one["segment"], one["fixed_ips"])
+        for one in shown["ports"]
+    ] == [
+        (server, "front", "vlan", "dc1.7", ["10.0.0.2"]),
+        (server, "back", "local", None, ["10.1.0.2"]),
+    ]
+    assert all(one["mac_address"].startswith("fa:16:3e") for one in shown["ports"])
 
 
 def test_the_last_audits_of_all(busy: Cloud) -> None:

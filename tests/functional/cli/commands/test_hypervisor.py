@@ -76,6 +76,20 @@ OVERVIEW = {
             "disk_gb": 5,
         }
     ],
+    "bridges": {"dc1": "br0", "dc1.7": "br7"},
+    "ports": [
+        {
+            "id": f"port-{number}",
+            "server_id": "id-of-web",
+            "mac_address": f"fa:16:3e:00:00:0{number}",
+            "network_id": f"network-{number}",
+            "network_name": "front" if segment else "",
+            "network_type": "vlan" if segment else "local",
+            "segment": segment,
+            "fixed_ips": addresses,
+        }
+        for number, segment, addresses in ((1, "dc1.7", ["10.0.0.5", "fd00::5"]), (2, None, []))
+    ],
     "moves": [
         {
             "id": "m",
@@ -111,6 +125,9 @@ SHOWN = [
     "allocations: id-of-web holds nothing: allocate VCPU=2",
     "instance i has what another has: CPU 3",
     "stranger: 256 MB",
+    "dc1='br0', dc1.7='br7'",
+    "port-1 of web: fa:16:3e:00:00:01, 10.0.0.5 fd00::5 on front (vlan, on dc1.7)",
+    "port-2 of web: fa:16:3e:00:00:02, no address on network-2 (local)",
 ]
 
 

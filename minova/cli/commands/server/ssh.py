@@ -1,0 +1,277 @@
+"""`minova server ssh`: log in to a server with the ssh of this machine, at its address, as its image's user, with its key."""
+
+import argparse
+import ipaddress
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from minova.cli import find
+from minova.cli.base import Command
+from minova.cli.client import COMPUTE, IMAGE, Client, Json, part
+from minova.cli.errors import ApiError, CliError
+from minova.cli.parser import Parser
+
+# Who logs in to the images of distributions, by their `os_distro`.
+USERS = {
+    "almalinux": "almalinux",
+    "alpine": "alpine",
+    "arch": "arch",
+    "centos": "cloud-user",
+    "cirros": "cirros",
+    "debian": "debian",
+    "fedora": "fedora",
+    "freebsd": "freebsd",
+    "opensuse": "opensuse",
+    "rhel": "cloud-user",
+    "rocky": "rocky",
+    "ubuntu": "ubuntu",
+}
+PUBLIC, PRIVATE = "public", "private"
+TYPES = {PUBLIC: "floating", PRIVATE: "fixed"}
+# Of ssh itself: it could not connect or log in.
+NOT_CONNECTED = 255
+# Options of ssh that are followed by a value.
+_WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
+
+
+class ServerSsh(Command):
+    """Log in to a server by ssh, or run a command on it: its address, its key, and the user of its image are found.
+
+    What follows -- is given to ssh: a command, or options of ssh's own.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("server", metavar="SERVER", help="name or ID")
+        parser.add_argument("--login", "-l", metavar="NAME", help="the user there (default: of its image)")
+        parser.add_argument(
+            "--identity", "-i", metavar="FILE", help="the private key (default: that of its key pair in ~/.ssh)"
+        )
+        parser.add_argument("--port", "-p", type=_port, metavar="PORT", help="where its ssh listens (default: 22)")
+        versions = parser.add_mutually_exclusive_group()
+        versions.add_argument("-4", dest="version", action="store_const", const=4, help="at an IPv4 address only")
+        versions.add_argument("-6", dest="version", action="store_const", const=6, help="at an IPv6 address only")
+        types = parser.add_mutually_exclusive_group()
+        for name in (PUBLIC, PRIVATE):
+            text = f"at a {name} ({TYPES[name]}) address only"
+            types.add_argument(f"--{name}", dest="address_type", action="store_const", const=name, help=text)
+        types.add_argument(
+            "--address-type",
+            metavar="TYPE",
+            help="at an address of this type or network (default: a public one, or else any)",
+        )
+        assert isinstance(parser, Parser)
+        parser.rest = "ssh_args"
+        parser.add_argument(
+            "ssh_args", nargs="*", metavar="-- COMMAND", help="a command to run there, or options of ssh"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if shutil.which("ssh") is None:
+            raise CliError("There is no ssh on this machine. Install it (Debian: apt-get install openssh-client).")
+        server = find.server(self.client, parsed_args.server)
+        _require_running(server)
+        address = address_of(server, parsed_args.address_type, parsed_args.version)
+        given = own_options(parsed_args.ssh_args)
+        command = ["ssh", "-o", f"HostKeyAlias={server['id']}"]
+        if "l" not in given:
+            command += ["-l", parsed_args.login or user_of(self.client, server)]
+        if "i" not in given:
+            command += identity_of(self.client, server, parsed_args.identity)
+        if parsed_args.port is not None:
+            command += ["-p", str(parsed_args.port)]
+        self.exit_code = _run([*command, address, *parsed_args.ssh_args])
+        if self.exit_code == NOT_CONNECTED:
+            self.app.stderr.write(_hint(server, address))
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**16:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: it must be from 1 to 65535")
+    return int(text)
+
+
+def own_options(words: Sequence[str]) -> set[str]:
+    """The letters of ssh's options among the first of these words, before any command."""
+    found, rest = set(), iter(words)
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            break
+        for place, letter in enumerate(word[1:], start=1):
+            found.add(letter)
+            if letter in _WITH_VALUE:
+                if place == len(word) - 1:
+                    next(rest, None)
+                break
+    return found
+
+
+def _require_running(server: Json) -> None:
+    name, status = server["name"], server.get("status")
+    if status in {"ACTIVE", "RESCUE", "REBOOT", "HARD_REBOOT", "PASSWORD", "VERIFY_RESIZE"}:
+        return
+    todo = {
+        "BUILD": "It is being built: wait for it with minova server show.",
+        "SHUTOFF": f"Start it: minova server start {name}",
+        "PAUSED": f"Let it go on: minova server unpause {name}",
+        "SUSPENDED": f"Let it go on: minova server resume {name}",
+        "SHELVED": f"Bring it back: minova server unshelve {name}",
+        "SHELVED_OFFLOADED": f"Bring it back: minova server unshelve {name}",
+    }
+    raise CliError(
+        f"Server {name} is {status}, and does not run. {todo.get(str(status), f'Why: minova server show {name}')}"
+    )
+
+
+# -- where -------------------------------------------------------------------------------------------------------------
+
+
+def address_of(server: Json, wanted: str | None, version: int | None) -> str:
+    """`wanted`: a type or the name of a network; None: a public one, or else any. IPv4 comes first. CliError: there is none."""
+    found = [one for one in _addresses(server) if version in {None, one.version}]
+    if wanted is None:
+        chosen = [one for one in found if one.kind == TYPES[PUBLIC]] or found
+    else:
+        chosen = [one for one in found if wanted == one.network] or [
+            one for one in found if one.kind == TYPES.get(wanted, wanted)
+        ]
+    if chosen:
+        return min(chosen, key=lambda one: one.version).text
+    what = " ".join(word for word in (wanted, "" if version is None else f"IPv{version}") if word)
+    have = ", ".join(f"{one.text} ({one.kind}, on {one.network})" for one in _addresses(server))
+    if have:
+        raise CliError(f"Server {server['name']} has no {what} address. It has {have}.")
+    raise CliError(
+        f"Server {server['name']} has no address, because it is on no network. Create one on a network "
+        "(minova server create --network NETWORK ...), or use its console: minova server console connect."
+    )
+
+
+class _Address:
+    def __init__(self, network: str, entry: Json) -> None:
+        self.network = network
+        # Nothing else of what a server says may become a word of ssh's command line.
+        parsed = ipaddress.ip_address(str(entry["addr"]))
+        self.text, self.version = str(parsed), parsed.version
+        self.kind = str(entry.get("OS-EXT-IPS:type", "fixed"))
+
+
+def _addresses(server: Json) -> list[_Address]:
+    every = (server.get("addresses") or {}).items()
+    found = [_Address(network, entry) for network, entries in every for entry in entries]
+    for field in ("accessIPv4", "accessIPv6"):
+        if server.get(field) and server[field] not in {one.text for one in found}:
+            found.insert(0, _Address(field, {"addr": server[field], "OS-EXT-IPS:type": TYPES[PUBLIC]}))
+    return found
+
+
+# -- who ---------------------------------------------------------------------------------------------------------------
+
+
+def user_of(client: Client, server: Json) -> str:
+    """The image's `os_admin_user`, or the usual one of its `os_distro`. CliError: neither is known."""
+    image = _image_of(client, server)
+    user = image.get("os_admin_user") or USERS.get(str(image.get("os_distro", "")).lower())
+    if user and not str(user).startswith("-"):
+        return str(user)
+    named = f" of image {image['name']}" if image.get("name") else ""
+    raise CliError(
+        f"Which user logs in to server {server['name']} is not known. Name one with --login, or set a property{named} when it is "
+        "created: --property os_admin_user=USER, or --property os_distro=debian"
+    )
+
+
+def _image_of(client: Client, server: Json) -> Json:
+    identity = (server.get("image") or {}).get("id")
+    if not identity:
+        return {}
+    try:
+        return dict(client.get(f"{IMAGE}/images/{part(identity)}"))
+    except ApiError:  # deleted since
+        return {}
+
+
+# -- with which key ----------------------------------------------------------------------------------------------------
+
+
+def identity_of(client: Client, server: Json, given: str | None) -> list[str]:
+    """Options of ssh; none: it tries the keys of its agent and its own. CliError: there is no such file."""
+    if given is not None:
+        if not Path(given).is_file():
+            raise CliError(f"There is no file {given}. Name the private key of the server with --identity.")
+        return ["-i", given]
+    name = server.get("key_name")
+    path = _saved_key(client, str(name)) if name else None
+    return [] if path is None else ["-i", str(path), "-o", "IdentitiesOnly=yes"]
+
+
+def _saved_key(client: Client, name: str) -> Path | None:
+    """The private key in ~/.ssh whose public key is that of the key pair, or which has its name."""
+    folder = Path.home() / ".ssh"
+    wanted = _public_key(client, name)
+    for public in sorted(folder.glob("*.pub")) if wanted else ():
+        if _blob(_read(public)) == wanted and public.with_suffix("").is_file():
+            return public.with_suffix("")
+    if os.sep in name or name.startswith("."):
+        return None
+    return next((path for path in (folder / name, folder / f"{name}.pem") if path.is_file()), None)
+
+
+def _public_key(client: Client, name: str) -> str | None:
+    """The key itself, without its type and comment; None: the key pair is gone, or another user's."""
+    try:
+        return _blob(client.get(f"{COMPUTE}/os-keypairs/{part(name)}")["keypair"]["public_key"])
+    except ApiError:
+        return None
+
+
+def _blob(text: str) -> str | None:
+    words = text.split()
+    return words[1] if len(words) > 1 else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+# -- ssh ---------------------------------------------------------------------------------------------------------------
+
+
+def _run(command: Sequence[str]) -> int:
+    """Its exit code. Ctrl-C is for ssh alone."""
+    with _ignored_interrupts():
+        code = subprocess.run(command, check=False).returncode
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _ignored_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # Not SIG_IGN, which ssh would inherit.
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _hint(server: Json, address: str) -> str:
+    host = server.get("OS-EXT-SRV-ATTR:host")
+    where = f" ({host})" if host else ""
+    return (
+        f"minova: ssh did not log in to {address}. Has the guest booted (minova server console log {server['name']})? On a network of the "
+        f"kind `local` only its host{where} reaches it. On others a security group must let ssh in: minova security group rule create "
+        "--protocol tcp --dst-port 22 GROUP\n"
+    )
