@@ -38,7 +38,7 @@ from minova.virt.libvirt.networking.bridges import Bridges
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.hotplug import Hotplug
 from minova.virt.libvirt.networking.networks import LocalNetworks, interfaces_of
-from minova.virt.libvirt.settings import settings_from, uri_of
+from minova.virt.libvirt.settings import SYSTEM_URI, settings_from, uri_of
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots, write_empty
@@ -86,7 +86,9 @@ class LibvirtDriver:
         self._networks = LocalNetworks(metadata=conf.networks.metadata_service)
         self._filters = PortFilters()
         mappings = conf.networks.bridge_mappings
-        self._bridges = Bridges(mappings) if self._real else Bridges(mappings, lambda bridge: True)
+        # Another libvirtd may be on another host or in another namespace, whose bridges cannot be seen from here.
+        sees_bridges = self._real and uri_of(conf) == SYSTEM_URI
+        self._bridges = Bridges(mappings) if sees_bridges else Bridges(mappings, lambda bridge: True)
         self._hotplug = Hotplug(
             lambda purpose, uuid: self._host.asked(purpose, domain_name(uuid)),
             self._networks,

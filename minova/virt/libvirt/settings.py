@@ -16,12 +16,13 @@ from minova.virt.libvirt.xml.numa_xml import HostCells
 
 CACHE_MODES = ("none", "writethrough", "writeback", "directsync", "unsafe", "default")
 _NO_OFFER = GuestOffer()
+SYSTEM_URI = "qemu:///system"
 _URIS = {"test": "test:///default"}
 
 
 def uri_of(conf: cfg.ConfigOpts) -> str:
     """Where libvirt is."""
-    return str(conf.libvirt.connection_uri or _URIS.get(conf.libvirt.virt_type, "qemu:///system"))
+    return str(conf.libvirt.connection_uri or _URIS.get(conf.libvirt.virt_type, SYSTEM_URI))
 
 
 def cpu_sets_of(conf: cfg.ConfigOpts, of_host: CPUs) -> CpuSets:
