@@ -15,6 +15,7 @@ from minova.api.http import app as http
 from minova.api.http.call import PROJECT_IN_PATH
 from minova.api.image.collaborators import Collaborators as ImageCollaborators
 from minova.api.image.definition import ImageDefinition
+from minova.api.image.importing.guard import allowed_networks
 from minova.api.image.store import ImageStore, Limits
 from minova.api.image.tokens import TokenAuthenticator, TokenDefinition, TokenKeys, has_token
 from minova.api.network.collaborators import Collaborators as NetworkCollaborators
@@ -114,12 +115,13 @@ def make_app(
     """`placement_writes` opens the database to which Placement writes; None: Placement is not served here.
     `failures`: a table of failed logins that workers share.
 
-    Raises InvalidConfiguration if the options for authentication contradict each other, a policy cannot be used, or a PCI alias is invalid.
+    Raises InvalidConfiguration if the options for authentication contradict each other, a policy cannot be used, or a PCI alias or network is invalid.
     """
     authenticate = authenticator(conf, failures)
     policy = Policy(conf)
     placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes, policy)
     require_aliases(conf.pci.alias)
+    allowed_networks(conf)  # to be told of a wrong one now
     # Most threads are for requests that are answered at once.
     waiting = WaitingRequests(max(1, conf.api.threads // 4))
     servers = ComputeCollaborators(conf=conf, db=db, conductor=conductor, compute=compute, waiting=waiting)

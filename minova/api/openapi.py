@@ -12,7 +12,7 @@ from minova.api.compute.routes import ROUTES as COMPUTE
 from minova.api.http.definition import Route
 from minova.api.http.json_schema import newest
 from minova.api.http.microversions import HIGHEST, LOWEST, Version, history_of, text
-from minova.api.image.json_patch import DRAFTS, Patch
+from minova.api.image.changes.json_patch import DRAFTS, Patch
 from minova.api.image.routes import ROUTES as IMAGE
 from minova.api.network.routes import ROUTES as NETWORK
 from minova.api.placement import versions as placement_versions
@@ -112,7 +112,7 @@ def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) 
         schema = made[id(route.body)] if _is_type(route.body) else newest(route.body, api.version or HIGHEST)
         kinds = sorted(DRAFTS) if route.body is Patch else [falcon.MEDIA_JSON]
         operation["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}
-    elif route.method == "PUT" and route.path.endswith("/file"):
+    elif route.method == "PUT" and route.path.endswith(("/file", "/stage")):
         content = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation

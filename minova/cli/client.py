@@ -140,6 +140,10 @@ class Client:
     def put(self, path: str, body: Json | None) -> Json:
         return self._once("PUT", path, body, {})
 
+    def patch_image(self, path: str, operations: list[Json]) -> Json:
+        headers = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
+        return self._send("PATCH", path, json.dumps(operations).encode(), headers)
+
     def delete(self, path: str) -> None:
         """Retries as a GET does. After a lost answer a 404 is no error: the first request has deleted it."""
         try:

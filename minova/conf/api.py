@@ -157,5 +157,12 @@ OPTS: list[cfg.Opt] = [
         help="Seconds for which minova-metadata keeps what Neutron's proxy asks of a guest. What a guest of a local network asks is "
         "kept for one second at most, because another guest may get its address.",
     ),
+    cfg.ListOpt(
+        "enabled_import_methods",
+        item_type=types.String(choices=["glance-direct", "web-download"]),
+        default=["glance-direct"],
+        help="How users may import images: glance-direct is an upload that is staged first; web-download lets minova-api fetch an "
+        "image from an address that the user names, which is off by default.",
+    ),
     cfg.StrOpt("images_path", default="$state_path/images", help="Folder of the image store."),
 ]

@@ -73,6 +73,13 @@ def test_servers_flavors_and_images(cluster: Cluster, tmp_path: Path) -> None:
         "image create guest --disk-format raw --file disk.raw --property os_distro=debian -f json",
         "image list --property os_distro=debian --sort name:asc -f json",
         "image list --property os_distro=ubuntu -f json",
+        "image set guest --name other --property a/b=c --tag t --protected --private --hidden --min-ram 64",
+        "image set other --unprotected --unhidden --shared --deactivate",
+        "image set other --activate",
+        "image unset other --property a/b --tag t",
+        "image set other --name guest",
+        "image show guest -f json",
+        "image create staged --disk-format raw --file disk.raw --import",
         *NETWORK,
         f"server create web-1 --flavor tiny --image guest {given} --wait -f json",
         "server list -f json",
@@ -84,11 +91,42 @@ def test_servers_flavors_and_images(cluster: Cluster, tmp_path: Path) -> None:
         "server delete web-1 --wait",
         "server list -f json",
     )
-    _, flavors, _, debian, ubuntu, _, _, made, listed, matching, by_ip, by_key, shown, services, _, left = (
-        json.loads(answer or "null") for answer in answers
-    )
+    (
+        _,
+        flavors,
+        _,
+        debian,
+        ubuntu,
+        _,
+        _,
+        _,
+        _,
+        _,
+        image,
+        _,
+        _,
+        _,
+        made,
+        listed,
+        matching,
+        by_ip,
+        by_key,
+        shown,
+        services,
+        _,
+        left,
+    ) = (json.loads(answer if answer.startswith(("[", "{")) else "null") for answer in answers)
     assert [flavor["Name"] for flavor in flavors] == ["tiny"]
     assert ([image["Name"] for image in debian], ubuntu) == (["guest"], [])
+    assert {key: image[key] for key in ("name", "status", "protected", "visibility", "min_ram", "tags")} == {
+        "name": "guest",
+        "status": "active",
+        "protected": False,
+        "visibility": "shared",
+        "min_ram": 64,
+        "tags": [],
+    }
+    assert "a/b" not in image["properties"]
     assert (made["status"], shown["status"], shown["name"]) == ("ACTIVE", "ACTIVE", "web-1")
     assert (shown["key_name"], shown["config_drive"]) == ("mine", "True")
     assert [server["Name"] for server in listed] == [server["Name"] for server in matching] == ["web-1"]

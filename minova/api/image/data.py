@@ -1,7 +1,8 @@
 """`/v2/images/{id}/file`: the bytes, streamed in and out."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import IO, NamedTuple
 
 import falcon
@@ -10,7 +11,8 @@ import msgspec
 from minova import errors
 from minova.api.http.body import media_type
 from minova.api.http.call import Call
-from minova.api.image import changes, images
+from minova.api.image import images
+from minova.api.image.changes import records
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.store import CHUNK_BYTES, Digest, Upload
 from minova.context import RequestContext
@@ -43,21 +45,21 @@ class OutOfRange(errors.MinovaError):
 
 
 def upload(api: Collaborators, call: Call) -> None:
-    """queued -> saving -> active. After any error the image is queued again and no bytes are left."""
-    _upload(api, call, images.find_for(api, call))
+    receive(api, call, images.find_for(api, call))
 
 
 def upload_with_token(api: Collaborators, call: Call) -> None:
     """As `upload`, for a compute that makes this image of a server. A token is good for one set of bytes: later the image is active."""
-    _upload(api, call, _of_token(api, call))
+    receive(api, call, _of_token(api, call))
 
 
-def _upload(api: Collaborators, call: Call, image: Image) -> None:
+def receive(api: Collaborators, call: Call, image: Image, after: str = "active") -> None:
+    """queued -> saving -> `after`. After any error the image is queued again and no bytes are left."""
     _check_ready(image, call)
     with api.store.begin(image.id, call.request.content_length) as coming:
-        changes.change(api, call.ctx, image.id, _saving)
+        records.change(api, call.ctx, image.id, _saving)
         try:
-            _take(api, call, image, coming)
+            take(api, call.ctx, image, coming, chunks(call.request), "saving", after)
         except BaseException:
             coming.keep = not requeue(api, call.ctx, image.id)
             raise
@@ -69,29 +71,40 @@ def _saving(image: Image) -> Image:
     return msgspec.structs.replace(image, status="saving")
 
 
-def _take(api: Collaborators, call: Call, image: Image, coming: Upload) -> None:
-    digest = coming.write(_within_quota(api, image, chunks(call.request)))
+def take(
+    api: Collaborators,
+    ctx: RequestContext,
+    image: Image,
+    coming: Upload,
+    source: Iterator[bytes],
+    before: str,
+    after: str = "active",
+) -> None:
+    """Writes and checks the bytes of an image in status `before`, which becomes `after`."""
+    digest = coming.write(_within_quota(api, image, source))
     facts = image_format.inspect(coming.path, image.disk_format or "")
     coming.commit()
-    _activate(api, call.ctx, image.id, Facts(digest, facts.virtual_size))
+    _finish(api, ctx, image.id, Facts(digest, facts.virtual_size, before, after))
 
 
 class Facts(NamedTuple):
-    """What is known of an image's bytes when all have come."""
+    """What is known of an image's bytes when all have come, and which status it has before and after that."""
 
     digest: Digest
     virtual_size: int
+    before: str
+    after: str
 
     def given_to(self, image: Image) -> Image:
         """Raises Conflict if the image waits for no bytes. One that has these is left as it is: a call was repeated."""
         digest = self.digest
-        if (image.status, image.os_hash_value) == ("active", digest.sha256):
+        if (image.status, image.os_hash_value) == (self.after, digest.sha256):
             return image
-        if image.status != "saving":
+        if image.status != self.before:
             raise errors.Conflict(_takes_none(image))
         return msgspec.structs.replace(
             image,
-            status="active",
+            status=self.after,
             size=digest.size,
             virtual_size=self.virtual_size,
             checksum=digest.md5,
@@ -128,11 +141,11 @@ def _takes_none(image: Image) -> str:
     return f"Image {image.id} takes no data: its status is {image.status}, not queued."
 
 
-def _activate(api: Collaborators, ctx: RequestContext, image_id: str, facts: Facts) -> None:
+def _finish(api: Collaborators, ctx: RequestContext, image_id: str, facts: Facts) -> None:
     """Repeats the call while its answer is lost."""
     for attempt in range(1, ACTIVATE_TRIES + 1):
         try:
-            changes.change(api, ctx, image_id, facts.given_to)
+            records.change(api, ctx, image_id, facts.given_to)
             return
         except (errors.NotFound, errors.Forbidden):
             # The image was deleted during the upload, before its bytes were there to delete; or the quota was used up meanwhile.
@@ -143,18 +156,26 @@ def _activate(api: Collaborators, ctx: RequestContext, image_id: str, facts: Fac
                 raise
 
 
-def requeue(api: Collaborators, ctx: RequestContext, image_id: str) -> bool:
-    """Returns whether the image is certainly no longer `saving`."""
+def requeue(
+    api: Collaborators,
+    ctx: RequestContext,
+    image_id: str,
+    before: str = "saving",
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> bool:
+    """Returns whether the image is certainly no longer in status `before`. `more`: properties that it gets."""
 
     def queued(image: Image) -> Image:
-        return msgspec.structs.replace(image, status="queued") if image.status == "saving" else image
+        if image.status != before:
+            return image
+        return msgspec.structs.replace(image, status="queued", properties={**image.properties, **more})
 
     try:
-        changes.change(api, ctx, image_id, queued)
+        records.change(api, ctx, image_id, queued)
     except errors.NotFound:
         return True
     except Exception as error:  # noqa: BLE001  - recovery repeats it later
-        LOG.warning("Image %s stays in status saving for now: %s", image_id, error)
+        LOG.warning("Image %s stays in status %s for now: %s", image_id, before, error)
         return False
     return True
 

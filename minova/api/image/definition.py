@@ -10,7 +10,7 @@ from minova.api.http.definition import ApiDefinition
 from minova.api.http.faults import Content, Fault, phrase
 from minova.api.http.microversions import LOWEST, Version
 from minova.api.http.structs import StructValidation
-from minova.api.image.json_patch import Patch, read_patch
+from minova.api.image.changes.json_patch import Patch, read_patch
 from minova.api.image.routes import ROUTES
 
 

@@ -14,6 +14,8 @@ from minova.service import PeriodicTask, run_periodic
 LOG = logging.getLogger(__name__)
 
 INTERVAL = 60.0  # seconds
+# While a process writes the file of an image.
+COMING = ("saving", "importing")
 
 
 def start(api: Collaborators, stopping: threading.Event) -> None:
@@ -27,8 +29,8 @@ def recover(api: Collaborators) -> None:
     for image_id, path in api.store.abandoned():
         with api.db.read() as session:
             image = images.image(session, image_id)
-        if image is not None and image.status == "saving" and not requeue(api, service_context(), image_id):
-            raise errors.ServiceUnavailable(f"image {image_id} is still in status saving")
+        if image is not None and image.status in COMING and not requeue(api, service_context(), image_id, image.status):
+            raise errors.ServiceUnavailable(f"image {image_id} is still in status {image.status}")
         path.unlink(missing_ok=True)
         LOG.info("Removed the broken upload %s", path.name)
     _remove_orphans(api)

@@ -3,9 +3,11 @@
 from typing import Any
 
 from minova.api.http.definition import Route
-from minova.api.image import changes, data, images, members, versions, view
+from minova.api.image import data, images, versions, view
+from minova.api.image.changes import members, records
+from minova.api.image.changes.json_patch import Patch
 from minova.api.image.filters import ImagesQuery
-from minova.api.image.json_patch import Patch
+from minova.api.image.importing import imports
 from minova.api.policies.base import AUTHENTICATED
 
 _IMAGE = "/v2/images/{image_id}"
@@ -17,19 +19,30 @@ ROUTES: tuple[Route, ...] = (
     Route(method="GET", path="/image", handler=versions.versions, status=300),
     Route(method="GET", path="/v2", handler=versions.versions, status=300),
     Route(method="GET", path="/v2/images", rule="get_images", handler=images.list_images, query=ImagesQuery),
-    Route(method="POST", path="/v2/images", rule="add_image", handler=images.create, body=dict[str, Any], status=201),
+    Route(method="POST", path="/v2/images", rule="add_image", handler=imports.create, body=dict[str, Any], status=201),
     Route(method="GET", path=_IMAGE, rule="get_image", handler=images.show),
-    Route(method="PATCH", path=_IMAGE, rule="modify_image", handler=changes.update, body=Patch),
+    Route(method="PATCH", path=_IMAGE, rule="modify_image", handler=records.update, body=Patch),
     Route(method="DELETE", path=_IMAGE, rule="delete_image", handler=images.delete, status=204),
     Route(method="PUT", path=f"{_IMAGE}/file", rule="upload_image", handler=data.upload, status=204),
     Route(method="GET", path=f"{_IMAGE}/file", rule="download_image", handler=data.download),
-    Route(method="PUT", path=_TAG, rule="modify_image", handler=changes.add_tag, status=204),
-    Route(method="DELETE", path=_TAG, rule="modify_image", handler=changes.remove_tag, status=204),
+    Route(method="PUT", path=f"{_IMAGE}/stage", rule="modify_image", handler=imports.stage, status=204),
     Route(
-        method="POST", path=f"{_IMAGE}/actions/deactivate", rule="deactivate", handler=changes.deactivate, status=204
+        method="POST",
+        path=f"{_IMAGE}/import",
+        rule="modify_image",
+        handler=imports.import_image,
+        body=dict[str, Any],
+        status=202,
+    ),
+    Route(method="GET", path="/v2/info/import", rule=AUTHENTICATED, handler=imports.info),
+    Route(method="GET", path="/v2/info/stores", rule=AUTHENTICATED, handler=imports.stores),
+    Route(method="PUT", path=_TAG, rule="modify_image", handler=records.add_tag, status=204),
+    Route(method="DELETE", path=_TAG, rule="modify_image", handler=records.remove_tag, status=204),
+    Route(
+        method="POST", path=f"{_IMAGE}/actions/deactivate", rule="deactivate", handler=records.deactivate, status=204
     ),
     Route(
-        method="POST", path=f"{_IMAGE}/actions/reactivate", rule="reactivate", handler=changes.reactivate, status=204
+        method="POST", path=f"{_IMAGE}/actions/reactivate", rule="reactivate", handler=records.reactivate, status=204
     ),
     Route(method="GET", path=_MEMBERS, rule="get_members", handler=members.list_members),
     Route(method="POST", path=_MEMBERS, rule="add_member", handler=members.create, body=dict[str, Any]),

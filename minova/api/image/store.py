@@ -76,6 +76,10 @@ class ImageStore:
         except OSError as error:
             raise _store_error(error) from None
 
+    def require_room(self, size: int) -> None:
+        """Raises ImageTooLarge or DiskFull if so many bytes have no place."""
+        self._limits().require(self._folder, 0, size)
+
     def open(self, image_id: str) -> IO[bytes]:
         """Raises NotFound if the image has no bytes."""
         try:
@@ -118,6 +122,9 @@ class Upload:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
         # Closing the file releases the lock; removed afterwards, it would look abandoned for a moment.
         if not self.keep:
             self.path.unlink(missing_ok=True)

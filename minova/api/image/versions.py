@@ -4,10 +4,16 @@ from typing import Any
 
 from minova.api.http.call import Call
 
-# Glance's later versions promise import, members and stores, which are not served.
-VERSION = "v2.0"
+# Glance's later versions promise stores, which are not served.
+VERSIONS = tuple(f"v2.{minor}" for minor in range(7, -1, -1))
 
 
 def versions(_: Any, call: Call) -> dict[str, Any]:
     links = [{"rel": "self", "href": call.url("/v2/")}]
-    return {"versions": [{"id": VERSION, "status": "CURRENT", "links": links}]}
+    statuses = ["CURRENT", *["SUPPORTED"] * (len(VERSIONS) - 1)]
+    return {
+        "versions": [
+            {"id": version, "status": status, "links": links}
+            for version, status in zip(VERSIONS, statuses, strict=True)
+        ]
+    }

@@ -82,7 +82,8 @@ def test_schemas_describe_one_image_and_a_list(cloud: Cloud) -> None:
     assert several["properties"]["images"]["items"] == image
 
 
-def test_only_the_served_version_is_listed(cloud: Cloud) -> None:
+def test_only_served_versions_are_listed(cloud: Cloud) -> None:
     for path in ("/v2", "/image", "/versions"):
         versions = cloud.ask("GET", path)[1]["versions"]
-        assert [(version["id"], version["status"]) for version in versions] == [("v2.0", "CURRENT")]
+        listed = [(version["id"], version["status"]) for version in versions]
+        assert listed == [("v2.7", "CURRENT"), *((f"v2.{minor}", "SUPPORTED") for minor in range(6, -1, -1))]

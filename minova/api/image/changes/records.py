@@ -11,9 +11,9 @@ import msgspec
 
 from minova import errors
 from minova.api.http.call import Call
+from minova.api.image.changes.json_patch import Operation, patched
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.images import checked_tags, find_for, require_visibility
-from minova.api.image.json_patch import Operation, patched
 from minova.api.image.view import view
 from minova.context import RequestContext
 from minova.db.api_queries import images

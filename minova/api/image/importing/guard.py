@@ -1,0 +1,103 @@
+"""Whether minova-api may fetch from an address that a user names.
+
+A user could name what only the controller reaches: its own loopback, a metadata service, the management network. So a name is
+resolved once, each of its addresses is checked, and the connection goes to a checked address, whatever the name means by then.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.api.access.addresses import parse_networks
+
+PORTS = {"http": 80, "https": 443}
+# IPv4 addresses stand in the last 32 bits of these.
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Networks = Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]
+Resolve = Callable[[str, int], Sequence[str]]
+
+
+class Refused(errors.BadRequest):
+    """The text does not say why: it would tell what there is in the controller's networks."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"URI for web-download does not pass filtering: {uri[:2048]}")
+
+
+class Place(NamedTuple):
+    """Where to connect to. `host` as the URL has it; `address` is checked. `target`: path and query."""
+
+    scheme: str
+    host: str
+    port: int
+    address: str
+    target: str
+
+
+def addresses_of(host: str, port: int) -> Sequence[str]:
+    """All that the host's name leads to. OSError: none."""
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+def checked(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> Place:
+    """Raises Refused."""
+    options = conf.import_filtering_opts
+    try:
+        parts = urlsplit(uri)
+        host, port = (parts.hostname or "").rstrip("."), parts.port or PORTS.get(parts.scheme, 0)
+    except ValueError:
+        raise Refused(uri) from None
+    target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+    is_plain = uri.isascii() and uri.isprintable() and " " not in uri and "@" not in parts.netloc and "\\" not in uri
+    if not is_plain or not host or len(uri) > 2048:
+        raise Refused(uri)
+    if parts.scheme not in options.allowed_schemes or port not in options.allowed_ports:
+        raise Refused(uri)
+    if host in options.disallowed_hosts or (options.allowed_hosts and host not in options.allowed_hosts):
+        raise Refused(uri)
+    try:
+        found = resolve(host, port)
+    except (OSError, UnicodeError):
+        raise Refused(uri) from None
+    networks = allowed_networks(conf)
+    # One that is refused refuses all: a name of both kinds has been made to deceive.
+    if not found or not all(may_connect(text, networks) for text in found):
+        raise Refused(uri)
+    return Place(parts.scheme, host, port, found[0], target)
+
+
+def allowed_networks(conf: cfg.ConfigOpts) -> Networks:
+    """Raises InvalidConfiguration."""
+    return tuple(
+        parse_networks("[import_filtering_opts] allowed_networks", conf.import_filtering_opts.allowed_networks)
+    )
+
+
+def may_connect(text: str, networks: Networks = ()) -> bool:
+    """Whether an address is one of the internet, or of these networks."""
+    try:
+        address = _innermost(ipaddress.ip_address(text))
+    except ValueError:
+        return False
+    if any(address in network for network in networks):
+        return True
+    if isinstance(address, ipaddress.IPv6Address) and address.is_site_local:
+        return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _innermost(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address leads to, where it does."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None) or address

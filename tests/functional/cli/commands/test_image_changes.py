@@ -1,0 +1,59 @@
+"""`minova image set|unset|add project|remove project|member list`, against minova-api itself."""
+
+import pytest
+
+from tests.functional.api.conftest import Cloud
+from tests.functional.cli.conftest import Cli, json_output, succeed
+
+JSON = ("-f", "json")
+
+
+@pytest.fixture
+def image(cloud: Cloud) -> str:
+    return str(cloud.make_image("guest", tags=["a"], os_distro="debian")["id"])
+
+
+def test_an_image_is_changed_as_the_options_say(minova: Cli, cloud: Cloud, image: str) -> None:
+    words = ("--name", "renamed", "--min-disk", "2", "--min-ram", "64", "--protected", "--private", "--hidden")
+    succeed(minova("image", "set", image, *words, "--property", "a/b=1", "--property", "os_distro=sid", "--tag", "b"))
+    shown = cloud.get(f"/v2/images/{image}")
+    wanted = {"name": "renamed", "min_disk": 2, "min_ram": 64, "protected": True, "visibility": "private"}
+    wanted |= {"os_hidden": True, "a/b": "1", "os_distro": "sid", "tags": ["a", "b"]}
+    assert {key: shown[key] for key in wanted} == wanted
+    succeed(minova("image", "set", image, "--unprotected", "--unhidden", "--shared", "--project", "other"))
+    shown = cloud.get(f"/v2/images/{image}")
+    assert (shown["protected"], shown["os_hidden"], shown["owner"]) == (False, False, "other")
+
+
+def test_properties_and_tags_are_unset_or_none_of_them(minova: Cli, cloud: Cloud, image: str) -> None:
+    result = minova("image", "unset", image, "--property", "os_distro", "--property", "name", "--tag", "none")
+    assert (result.code, "has no name, none; nothing was unset" in result.err) == (1, True)
+    succeed(minova("image", "unset", image, "--property", "os_distro", "--tag", "a"))
+    shown = cloud.get(f"/v2/images/{image}")
+    assert ("os_distro" in shown, shown["tags"]) == (False, [])
+
+
+def test_nothing_to_change_is_told(minova: Cli, image: str) -> None:
+    for verb in ("set", "unset"):
+        assert minova("image", verb, image).code == 2
+
+
+def test_an_image_is_deactivated_and_activated(minova: Cli, cloud: Cloud, image: str) -> None:
+    for option, status in (("--deactivate", "deactivated"), ("--activate", "active")):
+        succeed(minova("image", "set", "guest", option))
+        assert cloud.get(f"/v2/images/{image}")["status"] == status
+
+
+def test_an_image_is_shared_and_accepted(minova: Cli, image: str) -> None:
+    made = json_output(minova("image", "add", "project", "guest", "other", *JSON))
+    assert (made["member_id"], made["status"]) == ("other", "pending")
+    # The only member that is seen.
+    succeed(minova("image", "set", "guest", "--accept"))
+    (row,) = json_output(minova("image", "member", "list", "guest", *JSON))
+    assert row == {"Image ID": image, "Member ID": "other", "Status": "accepted"}
+    succeed(minova("image", "add", "project", "guest", "third"))
+    assert "--project" in minova("image", "set", "guest", "--reject").err
+    succeed(minova("image", "set", "guest", "--reject", "--project", "third"))
+    succeed(minova("image", "remove", "project", "guest", "other"))
+    (row,) = json_output(minova("image", "member", "list", "guest", *JSON))
+    assert (row["Member ID"], row["Status"]) == ("third", "rejected")
