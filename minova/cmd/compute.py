@@ -113,7 +113,18 @@ def make_manager(
         background=background,
         ticks=ticks,
     )
-    interfaces = Interfaces(host, guarded, guarded_conductor)
+    actions = InstanceActions(
+        host,
+        Operations(conf, host, guarded, guarded_conductor, images, snapshots, progress, builder),
+        guarded.power_state,
+        guarded_conductor,
+        nodes,
+        builder.domains,
+        power_states,
+        repeat=repeat,
+        results=results,
+    )
+    interfaces = Interfaces(host, guarded, guarded_conductor, builder.domains, actions.is_unreported, clock=ticks)
     collaborators = Collaborators(
         gate=gate,
         driver=guarded,
@@ -125,17 +136,7 @@ def make_manager(
         nodes=nodes,
         power_states=power_states,
         builder=builder,
-        actions=InstanceActions(
-            host,
-            Operations(conf, host, guarded, guarded_conductor, images, snapshots, progress, builder),
-            guarded.power_state,
-            guarded_conductor,
-            nodes,
-            builder.domains,
-            power_states,
-            repeat=repeat,
-            results=results,
-        ),
+        actions=actions,
         snapshots=snapshots,
         auditor=auditor,
         interfaces=interfaces,

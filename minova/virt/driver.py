@@ -165,11 +165,16 @@ class Driver(Protocol):
         """Give them back to the disk. What cannot be done is logged, and left to the next call; the guest goes on meanwhile."""
         ...
 
-    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> None:
-        """What these instances' interfaces let through is as this says, by instance; guests that run feel it at once.
+    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> tuple[str, ...]:
+        """What these instances' interfaces let through is as this says, by instance, and their addresses and links; guests that
+        run feel it at once. Answers the instances whose domains have more or fewer interfaces.
 
         Idempotent. An instance that is not here is left out.
         """
+        ...
+
+    def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
+        """Those that the domain has: their ports, MAC addresses and networks alone. NotFound: there is no domain."""
         ...
 
     def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:

@@ -310,8 +310,19 @@ class FakeDriver:
     def end_snapshot(self, instance_uuid: str) -> None:
         """As `open_snapshots`."""
 
-    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> None:
+    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> tuple[str, ...]:
         """Nothing is filtered: no packet goes anywhere."""
+        wanted = {uuid: {vif.mac_address for vif in of_instance} for uuid, of_instance in vifs.items()}
+        with self._lock:
+            self._begin("refresh_interfaces")
+            known = {uuid: set(domain.macs) for uuid, domain in self._domains.items()}
+        return tuple(uuid for uuid, macs in known.items() if macs != wanted.get(uuid, set()))
+
+    def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
+        with self._lock:
+            self._begin("interfaces")
+            macs = self._domain(instance_uuid).macs
+        return tuple(Vif(port_id="", mac_address=mac, network_id="") for mac in macs)
 
     def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
         with self._lock:
@@ -332,11 +343,6 @@ class FakeDriver:
             left = tuple(mac for mac in domain.macs if mac != vif.mac_address)
             self._write(msgspec.structs.replace(domain, macs=left))
             return domain.power_state
-
-    def interfaces(self, instance_uuid: str) -> tuple[str, ...]:
-        """The MAC addresses of a guest, for tests. NotFound: there is none."""
-        with self._lock:
-            return self._domain(instance_uuid).macs
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
         """What it has printed is gone with its disks."""

@@ -53,6 +53,7 @@ class Hypervisor:
         self.present_bridges: dict[str, str] = {}
         self.owned: set[str] = set()
         self.vifs: dict[str, tuple[Vif, ...]] = {}
+        self.differing: tuple[str, ...] = ()
         # Instances whose snapshot is open.
         self.aside: set[str] = set()
         self.destroyed: list[tuple[str, RowHost]] = []
@@ -212,9 +213,13 @@ class Hypervisor:
         self._note("end_snapshot")
         self.aside.discard(instance_uuid)
 
-    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> None:
+    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> tuple[str, ...]:
         self._note("refresh_interfaces")
         self.vifs.update({uuid: tuple(of_instance) for uuid, of_instance in vifs.items()})
+        return self.differing
+
+    def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
+        return self.vifs.get(instance_uuid, ())
 
     def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
         self._note("attach_interface")

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 from oslo_config import cfg
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
@@ -27,8 +27,9 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.db import quotas
 from minova.db.models import Image as ImageRow
-from minova.db.models import Instance, InstanceFault
+from minova.db.models import Instance, InstanceFault, IpAllocation, Port
 from minova.db.networks import ports
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -160,7 +161,11 @@ class Cloud:
 
     # -- what users do ---------------------------------------------------------------------------------------------
 
-    def create(self, number: int, count: int, *, tries: int = 5) -> None:
+    def create(self, number: int, count: int, *, tries: int = 5, interfaces: int = 0) -> None:
+        nics: tuple[dict[str, Any], ...] = ()
+        if interfaces:
+            with self.db.write() as session:
+                nics = ({"network_id": network_of(session).uuid},) * interfaces
         request = CreateServers(
             name=f"vm{number}",
             flavor=FLAVOR,
@@ -169,6 +174,7 @@ class Cloud:
             max_count=count,
             request_uuid=f"00000000-0000-4000-8000-{number:012d}",
             body_hash=str(number),
+            requested_networks=nics,
         )
         self.asked[request.name] = count
         try:
@@ -176,7 +182,7 @@ class Cloud:
             self.acknowledged.update(made.instance_uuids)
         except errors.ServiceUnavailable:
             if tries:
-                self.world.later(3.0, None, lambda: self.create(number, count, tries=tries - 1))
+                self.world.later(3.0, None, lambda: self.create(number, count, tries=tries - 1, interfaces=interfaces))
 
     def delete_one(self, host: str | None = None) -> None:
         """Any server, or any of a host, in whatever state; a user whose request fails leaves it at that."""
@@ -255,6 +261,32 @@ class Cloud:
             rows = session.execute(select(ImageRow.id, ImageRow.status).where(ImageRow.status != "active"))
             return [f"image {image_id} is left {status}" for image_id, status in rows] + files
 
+    def _interfaces(self) -> list[str]:
+        """Guests have the interfaces of their servers, each address is of one port, and what is counted is there."""
+        found = []
+        with self.db.read() as session:
+            rows = session.execute(
+                select(Instance.uuid, Instance.host).where(
+                    Instance.deleted_at.is_(None), Instance.vm_state.in_(("active", "paused", "stopped"))
+                )
+            )
+            for uuid, host in rows:
+                wanted = sorted(port.mac_address for port in ports.of_instance(session, uuid))
+                driver = self.drivers.get(host or "")
+                if driver is None or uuid not in {one.uuid for one in driver.domains()}:
+                    continue
+                has = sorted(vif.mac_address for vif in driver.interfaces(uuid))
+                if has != wanted:
+                    found.append(f"{uuid} has the interfaces {wanted}, and its guest {has}")
+            gone = select(Port.uuid).join(Instance, Instance.uuid == Port.instance_uuid)
+            found += [
+                f"port {one} is of no server" for one in session.scalars(gone.where(Instance.deleted_at.is_not(None)))
+            ]
+            made = session.scalar(select(func.count()).select_from(Port)) or 0
+            given = session.scalar(select(func.count()).select_from(IpAllocation)) or 0
+            counted = quotas.usages_of(session, "p").get("ports", 0)
+        return [*found, *([] if made == given == counted else [f"{made} ports, {given} addresses, {counted} counted"])]
+
     def violations(self) -> list[str]:
         """Once quiet: the invariants of any cloud, and every server that was acknowledged is there, once, or was deleted."""
         domains = {
@@ -265,7 +297,7 @@ class Cloud:
             found = self.world.errors + violations(session, domains)
             rows = session.execute(select(Instance.uuid, Instance.display_name))
             names = {uuid: name.partition("-")[0] for uuid, name in rows}
-        found += self._unfinished_images()
+        found += self._unfinished_images() + self._interfaces()
         lost = self.acknowledged - names.keys() - self.delete_asked
         found += [f"{uuid} was acknowledged and is lost" for uuid in sorted(lost)]
         made = Counter(names.values())

@@ -12,7 +12,9 @@ import pytest
 from sqlalchemy import select
 
 from minova import errors
+from minova.context import RequestContext
 from minova.db.models import Instance, InstanceAction, Task
+from minova.db.networks import ports
 from minova.objects.server_actions import BY_KIND
 from tests.faults.cloud import CONTROLLERS, Cloud
 from tests.faults.world import Faults, Process
@@ -25,6 +27,8 @@ UNDISTURBED, STABLE_WITHIN, RESTART_WITHIN = 10.0, 60.0, 120.0
 HOST = "host-0"
 # In which state an action begins, where that is not active.
 BEGINS_IN = {"unshelve": "shelved_offloaded"}
+# How many interfaces a server has before.
+INTERFACES = {"attach_interface": 0, "detach_interface": 1}
 # What brings a server in one state into another for the next round.
 BACK = {
     ("stopped", "active"): "start",
@@ -89,8 +93,16 @@ def wait_until(cloud: Cloud, ready: Callable[[], bool], seconds: float) -> bool:
     return ready()
 
 
+def interfaces_of(cloud: Cloud, uuid: str) -> int:
+    with cloud.db.read() as session:
+        return len(ports.of_instance(session, uuid))
+
+
 def bring_back(cloud: Cloud, uuid: str, kind: str) -> None:
     """Into the state in which the action begins."""
+    while kind in INTERFACES and (has := interfaces_of(cloud, uuid)) != INTERFACES[kind]:
+        cloud.act(uuid, "detach_interface" if has else "attach_interface")
+        assert wait_until(cloud, lambda: is_at_rest(cloud, uuid), UNDISTURBED)
     wanted = BEGINS_IN.get(kind, "active")
     before = state_of(cloud, uuid)[0]
     if before != wanted:
@@ -120,7 +132,10 @@ def killed_at(cloud: Cloud, uuid: str, kind: str, names: tuple[str, ...], step: 
     return True
 
 
-@pytest.mark.parametrize("kind", ["stop", "reboot_soft", "reboot_hard", "snapshot", "rebuild", "shelve", "unshelve"])
+@pytest.mark.parametrize(
+    "kind",
+    ["stop", "reboot_soft", "reboot_hard", "snapshot", "rebuild", "shelve", "unshelve", *INTERFACES],
+)
 @pytest.mark.parametrize("killed", ["conductor", "compute"])
 def test_a_server_is_stable_within_a_minute_after_the_restart(tmp_path: Path, kind: str, killed: str) -> None:
     names = CONTROLLERS["conductor"] if killed == "conductor" else (HOST,)
@@ -133,6 +148,46 @@ def test_a_server_is_stable_within_a_minute_after_the_restart(tmp_path: Path, ki
         (uuid,) = cloud.acknowledged
         steps = next(step for step in itertools.count(1) if not killed_at(cloud, uuid, kind, names, step))
         # Each side does several things to the outside for any action.
+        assert steps > 3
+    finally:
+        cloud.world.close()
+
+
+def build_killed_at(cloud: Cloud, number: int, names: tuple[str, ...], step: int) -> bool:
+    """Create a server with two ports, kill the process that takes this step, and delete the server. False: it was built before."""
+    world = cloud.world
+    trap = Trap(cloud, names, step)
+    cloud.create(number, 1, interfaces=2)
+
+    def is_built() -> bool:
+        return len(cloud.acknowledged) == number and all(is_at_rest(cloud, uuid) for uuid in cloud.acknowledged)
+
+    wait_until(cloud, lambda: trap.killed is not None or is_built(), UNDISTURBED)
+    trap.disarm()
+    if trap.killed is not None:
+        dead = trap.killed
+        assert wait_until(cloud, lambda: world.processes[dead].alive, RESTART_WITHIN)
+        assert wait_until(cloud, is_built, STABLE_WITHIN), step
+        world.run(20.0)
+    assert (cloud.violations(), cloud.in_error(), unfinished(cloud)) == ([], [], []), step
+    (uuid,) = cloud.acknowledged - cloud.delete_asked
+    assert interfaces_of(cloud, uuid) == 2
+    cloud.delete_asked.add(uuid)
+    cloud.conductor.delete_server(
+        RequestContext(request_id=f"req-delete-{number}", user_id="u", project_id="p"), instance_uuid=uuid
+    )
+    assert wait_until(cloud, lambda: interfaces_of(cloud, uuid) == 0, STABLE_WITHIN)
+    return trap.killed is not None
+
+
+@pytest.mark.parametrize("killed", ["conductor", "compute"])
+def test_a_build_with_ports_leaves_none_too_many(tmp_path: Path, killed: str) -> None:
+    names = CONTROLLERS["conductor"] if killed == "conductor" else (HOST,)
+    cloud = Cloud(2, tmp_path, hosts=1, **PROMPT)
+    try:
+        cloud.world.faults = Faults(others_first=0.0)
+        cloud.world.run(30.0)
+        steps = next(step for step in itertools.count(1) if not build_killed_at(cloud, step, names, step))
         assert steps > 3
     finally:
         cloud.world.close()

@@ -64,6 +64,9 @@ class UnreportedResults:
         result = self._results.get(instance_uuid)
         return result if result is not None and result.action_id == action_id else None
 
+    def has(self, instance_uuid: str) -> bool:
+        return instance_uuid in self._results
+
     def keep(self, result: Result) -> None:
         """What cannot be written is kept in memory, and logged."""
         self.forget(result.instance_uuid)
@@ -146,6 +149,10 @@ class InstanceActions:
                 self._run(ctx, action, action_id, order)
             finally:
                 del self._running[instance.uuid]
+
+    def is_unreported(self, instance_uuid: str) -> bool:
+        """Whether something was done here that no conductor has heard of."""
+        return self._results.has(instance_uuid)
 
     def cancel(self, instance_uuid: str) -> None:
         """The instance is to be removed: an action that waits for its guest ends at once."""

@@ -2,10 +2,12 @@
 
 import logging
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from oslo_concurrency import lockutils
 
+from minova.errors import ServiceUnavailable
 from minova.virt.driver import Driver, RowHost
 
 LOG = logging.getLogger(__name__)
@@ -23,6 +25,18 @@ class Domains:
     def locked(self, instance_uuid: str) -> AbstractContextManager[object]:
         """The lock of one instance: builds and removals on this host take it."""
         return lockutils.lock(instance_uuid, semaphores=self._by_instance, do_log=False)
+
+    @contextmanager
+    def locked_at_once(self, instance_uuid: str) -> Iterator[None]:
+        """As `locked`. Raises ServiceUnavailable if the instance is being worked on."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(
+                    lockutils.lock(instance_uuid, semaphores=self._by_instance, do_log=False, blocking=False)
+                )
+            except lockutils.AcquireLockFailedException:
+                raise ServiceUnavailable(f"Instance {instance_uuid} is being worked on.") from None
+            yield
 
     def destroy(self, instance_uuid: str, row: RowHost) -> None:
         """Raises what the driver raises; then the domain is remembered."""

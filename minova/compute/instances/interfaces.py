@@ -1,23 +1,47 @@
-"""What the interfaces of this host let through, kept as the conductor says."""
+"""The interfaces of this host's instances, kept as the conductor says: what they let through, and which a guest has.
+
+An attachment or detachment that was cut off leaves a guest with more or fewer interfaces than its instance. That is put right
+under the lock of the instance, by what the conductor says then.
+"""
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 
 from minova import errors
+from minova.compute.instances.domains import Domains
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
+from minova.objects.instance import Instance
+from minova.objects.server_actions import ATTACH_INTERFACE
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
+# Seconds that a guest has to let go of an interface: others wait for this one. It is asked again the next time.
+PATIENCE = 3.0
 
 
 class Interfaces:
-    """Safe for threads. Requests that come while one is worked on are worked on once, after it."""
+    """Safe for threads. Requests that come while one is worked on are worked on once, after it. `is_unreported`: whether something
+    was done to an instance that no conductor has heard of. `clock`: seconds, monotonic.
+    """
 
-    def __init__(self, host: str, driver: Driver, conductor: ConductorApi) -> None:
+    def __init__(
+        self,
+        host: str,
+        driver: Driver,
+        conductor: ConductorApi,
+        domains: Domains,
+        is_unreported: Callable[[str], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._host = host
         self._driver = driver
         self._conductor = conductor
+        self._domains = domains
+        self._is_unreported = is_unreported
+        self._clock = clock
         self._lock = threading.Lock()
         self._wanted = False
 
@@ -38,4 +62,44 @@ class Interfaces:
             vifs = self._conductor.interfaces_of_host(service_context(), host=self._host)
         except errors.PeerTooOld:  # during an upgrade: it knows no interfaces
             return
-        self._driver.refresh_interfaces(vifs)
+        for instance_uuid in self._driver.refresh_interfaces(vifs):
+            try:
+                with self._domains.locked_at_once(instance_uuid):
+                    self._match(instance_uuid)
+            except errors.MinovaError as error:
+                LOG.info("The interfaces of instance %s are put right later: %s", instance_uuid, error)
+
+    def _match(self, instance_uuid: str) -> None:
+        """Of a locked instance: no action of it is in progress here, nor can one begin."""
+        if self._is_unreported(instance_uuid):
+            return
+        known = self._conductor.instances_of_host(service_context(), host=self._host).instances
+        instance = next((one for one in known if one.uuid == instance_uuid), None)
+        # Others are defined anew before they run, are on their way, or go.
+        if instance is None or instance.task_state is not None or instance.vm_state not in ATTACH_INTERFACE.vm_states:
+            return
+        self._detach_others(instance)
+        has = {vif.mac_address for vif in self._driver.interfaces(instance_uuid)}
+        for vif in instance.network_info:
+            if vif.mac_address not in has:
+                LOG.warning(
+                    "Instance %s has interface %s, and its guest does not: it is attached", instance_uuid, vif.port_id
+                )
+                self._driver.attach_interface(instance, vif)
+
+    def _detach_others(self, instance: Instance) -> None:
+        own = {vif.mac_address for vif in instance.network_info}
+        for vif in self._driver.interfaces(instance.uuid):
+            if vif.mac_address not in own:
+                LOG.warning(
+                    "The guest of instance %s has interface %s, and the instance does not: it is detached",
+                    instance.uuid,
+                    vif.mac_address,
+                )
+                until = self._clock() + PATIENCE
+
+                def check(until: float = until) -> None:
+                    if self._clock() >= until:
+                        raise errors.InterfaceDetachFailed("the guest has not let go of it yet")
+
+                self._driver.detach_interface(instance.uuid, vif, check)

@@ -36,7 +36,7 @@ from minova.virt.libvirt.host import Host, exists, lookup, require
 from minova.virt.libvirt.host_view import HostReader, cpus_of
 from minova.virt.libvirt.networking.bridges import Bridges
 from minova.virt.libvirt.networking.filters import PortFilters
-from minova.virt.libvirt.networking.hotplug import Hotplug
+from minova.virt.libvirt.networking.hotplug import Hotplug, defined_interfaces
 from minova.virt.libvirt.networking.networks import LocalNetworks, interfaces_of
 from minova.virt.libvirt.settings import SYSTEM_URI, settings_from, uri_of
 from minova.virt.libvirt.storage import disk_owner
@@ -447,20 +447,28 @@ class LibvirtDriver:
                     return None
                 raise
 
-    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> None:
+    def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> tuple[str, ...]:
         if not self._real:
-            return
+            return ()
         with self._host.asked("Filtering the interfaces") as connection:
 
             def is_own(instance_uuid: str) -> bool:
                 domain = lookup(connection, instance_uuid)
                 return domain is not None and self._our_mark(domain) is not None
 
-            self._repair_networks(connection, {uuid: found for uuid, found in vifs.items() if is_own(uuid)})
+            own = {uuid: found for uuid, found in vifs.items() if is_own(uuid)}
+            self._repair_networks(connection, own)
+            self._networks.serve(connection, [vif for of_instance in own.values() for vif in of_instance])
             refused = self._filters.refresh(connection, vifs, is_own)
+            differing = self._hotplug.refresh(connection, own, is_own)
         if refused:
             reasons = "; ".join(f"{uuid}: {error}" for uuid, error in refused.items())
             raise errors.HypervisorUnavailable(f"Filtering the interfaces of instances {reasons[:1000]}")
+        return differing
+
+    def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
+        with self._host.asked("Reading the interfaces", domain_name(instance_uuid)) as connection:
+            return tuple(defined_interfaces(self._own(connection, instance_uuid)))
 
     def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
         with self._host.asked("Attaching an interface", domain_name(instance.uuid)) as connection:

@@ -15,7 +15,8 @@ import pytest
 
 from minova.objects.instance import Instance
 from minova.objects.network import EGRESS, INGRESS, AddressPair
-from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet, tap_name
+from minova.objects.states import PowerState
+from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet, network_name, tap_name
 from minova.virt.driver import Driver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
@@ -264,3 +265,53 @@ def test_host_serves_its_guests_addresses_and_names_alone(pair: Pair) -> None:
             assert pair.pings("10.77.3.1")
         finally:
             service.terminate()
+
+
+def test_interfaces_come_and_go_while_guests_run(pair: Pair) -> None:
+    """On a network of their own, which is made for the first one and goes with the last one."""
+    other = str(uuid.uuid4())
+    subnet = VifSubnet(id="t", cidr="10.77.4.0/24", gateway_ip="10.77.4.1")
+
+    def second(number: int, **more: Any) -> Vif:
+        address = VifAddress(subnet_id="t", ip_address=f"10.77.4.{more.pop('address', number)}")
+        port = f"{number:08x}-0000-4000-8000-000000000000"
+        return msgspec.structs.replace(
+            vif(number, **more), port_id=port, network_id=other, addresses=(address,), subnets=(subnet,)
+        )
+
+    def carrier() -> str:
+        return pair.inside_front.ask("cat /sys/class/net/eth1/carrier 2>/dev/null || echo none")
+
+    def networks() -> set[str]:
+        connection = libvirt.open(pair.server.uri)
+        names = {each.name() for each in connection.listAllNetworks()}
+        connection.close()
+        return names
+
+    lease = "ip link set eth1 up; udhcpc -n -q -t 10 -T 2 -i eth1 -s /dhcp-event >/dev/null 2>&1; ip -o -4 addr show dev eth1"
+    for one, console, number in ((pair.front, pair.inside_front, 25), (pair.back, pair.inside_back, 26)):
+        for _ in range(2):
+            assert pair.driver.attach_interface(one, second(number)) is PowerState.RUNNING
+        console.ask("for n in $(seq 50); do [ -e /sys/class/net/eth1 ] && break; sleep 0.2; done; echo there")
+        assert console.ask("cat /sys/class/net/eth1/address") == f"fa:16:3e:00:03:{number:02x}"
+        assert f"10.77.4.{number}/24" in console.ask(lease)
+        assert [each.mac_address for each in pair.driver.interfaces(one.uuid)][1:] == [second(number).mac_address]
+    assert pair.pings("-I", "eth1", "10.77.4.26")
+    assert network_name(other) in networks()
+
+    # What changes of the port reaches the guest.
+    first = pair.front.network_info
+    changed = second(25, address=99, admin_state_up=False)
+    for wanted, link in ((changed, "0"), (msgspec.structs.replace(changed, admin_state_up=True), "1")):
+        assert pair.driver.refresh_interfaces({pair.front.uuid: (*first, wanted)}) == (pair.back.uuid,)
+        wait_for(f"carrier {link}", lambda link=link: carrier() == link, 30)  # type: ignore[misc]
+    assert "10.77.4.99/24" in pair.inside_front.ask(lease)
+    assert pair.pings("-I", "eth1", "10.77.4.26")
+
+    for one, console, number in ((pair.front, pair.inside_front, 25), (pair.back, pair.inside_back, 26)):
+        for _ in range(2):
+            assert pair.driver.detach_interface(one.uuid, second(number), lambda: None) is PowerState.RUNNING
+        assert console.ask("[ -e /sys/class/net/eth1 ] && echo there || echo gone") == "gone"
+        assert len(pair.driver.interfaces(one.uuid)) == 1
+    assert network_name(other) not in networks()
+    assert pair.pings("10.77.3.16"), "the first ones are as before"

@@ -6,7 +6,7 @@ falls, the definition tells of what is there, and the same work done again ends 
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import libvirt
 
 from minova.errors import InterfaceAttachFailed, InterfaceDetachFailed
-from minova.objects.network import LOCAL
+from minova.objects.network import FLAT, LOCAL
 from minova.objects.vif import Vif, filter_name, network_name
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.networking.filters import PortFilters
@@ -51,6 +51,26 @@ class Hotplug:
         self._timeout = timeout
         self._clock = clock
         self._sleep = sleep
+
+    def refresh(
+        self, connection: Any, vifs: Mapping[str, Sequence[Vif]], is_own: Callable[[str], bool]
+    ) -> tuple[str, ...]:
+        """Links are up or down as these interfaces say. Answers the instances whose domains have more or fewer."""
+        differing = []
+        for domain in connection.listAllDomains():
+            uuid = domain.UUIDString()
+            wanted = vifs.get(uuid, ())
+            try:
+                defined = {vif.mac_address for vif in defined_interfaces(domain)}
+                if defined != {vif.mac_address for vif in wanted} and is_own(uuid):
+                    differing.append(uuid)
+                if wanted:
+                    _set_links(domain, wanted)
+            except libvirt.libvirtError as error:
+                if not connection.isAlive():
+                    raise
+                LOG.info("The interfaces of domain %s are left as they are: %s", domain.name(), error)
+        return tuple(differing)
 
     def attach(self, domain: Any, vif: Vif, xml: str, hostname: str) -> None:
         """Idempotent. `xml`: the interface. InterfaceAttachFailed: why the guest cannot have it; then it has nothing of it."""
@@ -138,6 +158,40 @@ class Hotplug:
         else:
             undefine()
         self._filters.remove(connection, [filter_name(vif.port_id)])
+
+
+def defined_interfaces(domain: Any) -> Iterator[Vif]:
+    """Those of ports: as the domain's definition names them, their ports, MAC addresses and networks alone."""
+    for element in ET.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).findall("devices/interface"):
+        mac, reference, source = element.find("mac"), element.find("filterref"), element.find("source")
+        name = "" if reference is None else reference.get("filter", "")
+        if mac is None or not name.startswith(filter_name("")):
+            continue
+        network = "" if source is None else source.get("network", "")
+        yield Vif(
+            port_id=name.removeprefix(filter_name("")),
+            mac_address=mac.get("address", "").lower(),
+            network_id=network.removeprefix(network_name("")),
+            network_type=LOCAL if network else FLAT,
+        )
+
+
+def _set_links(domain: Any, vifs: Sequence[Vif]) -> None:
+    """Of a guest that runs. The definition is made anew at its next start."""
+    if not domain.isActive():
+        return
+    wanted = {vif.mac_address: vif.admin_state_up for vif in vifs}
+    for element in ET.fromstring(domain.XMLDesc()).findall("devices/interface"):
+        mac, link = element.find("mac"), element.find("link")
+        address = "" if mac is None else mac.get("address", "").lower()
+        is_up = link is None or link.get("state") != "down"
+        if is_up == wanted.get(address, is_up):
+            continue
+        if link is None:
+            link = ET.SubElement(element, "link")
+        link.set("state", "up" if wanted[address] else "down")
+        LOG.info("Interface %s of domain %s is %s now", address, domain.name(), link.get("state"))
+        domain.updateDeviceFlags(ET.tostring(element, encoding="unicode"), _LIVE)
 
 
 def _interface(domain: Any, vif: Vif, flags: int = 0) -> ET.Element | None:

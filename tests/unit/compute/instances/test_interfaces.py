@@ -2,13 +2,25 @@
 
 from typing import Any, cast
 
+import msgspec
+import pytest
+
 from minova import errors
+from minova.compute.instances.domains import Domains
 from minova.compute.instances.interfaces import Interfaces
 from minova.contracts.conductor import ConductorApi
+from minova.objects.build import HostInstances
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.objects.states import TaskState, VmState
 from minova.objects.vif import Vif
+from minova.virt.driver import Driver
+from minova.virt.fake import FakeDriver
+from tests.cluster import configure
 from tests.fakes.hypervisor import Hypervisor
 
 VIF = Vif(port_id="p", mac_address="fa:16:3e:00:00:01", network_id="n")
+OTHER = Vif(port_id="q", mac_address="fa:16:3e:00:00:02", network_id="n")
 
 
 class Conductor:
@@ -24,9 +36,98 @@ class Conductor:
         return {"one": (VIF,)}
 
 
+def made(driver: Driver, conductor: Any, *, unreported: bool = False) -> Interfaces:
+    return Interfaces("h", driver, cast(ConductorApi, conductor), Domains(driver), lambda uuid: unreported)
+
+
+class Rows(Conductor):
+    """Has one instance. What it says first may be older than what it says then."""
+
+    def __init__(self, instance: Instance, *earlier: Vif) -> None:
+        super().__init__()
+        self.instance = instance
+        self.earlier = earlier
+
+    def interfaces_of_host(self, ctx: Any, host: str) -> dict[str, tuple[Vif, ...]]:
+        return {self.instance.uuid: self.earlier or self.instance.network_info}
+
+    def instances_of_host(self, ctx: Any, host: str) -> HostInstances:
+        return HostInstances(instances=(self.instance,))
+
+
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
+INSTANCE = Instance(uuid="one", display_name="one", flavor=FLAVOR, vm_state=VmState.ACTIVE, host="h", node="n")
+
+
+def guest(tmp_path: Any, *vifs: Vif) -> FakeDriver:
+    """It has these interfaces."""
+    driver = FakeDriver(configure(tmp_path, host="h"))
+    driver.prepare(msgspec.structs.replace(INSTANCE, network_info=vifs), "n", 1, None)
+    return driver
+
+
+def refreshed(driver: FakeDriver, conductor: Rows, *, unreported: bool = False) -> list[str]:
+    """The MAC addresses of the guest afterwards."""
+    interfaces = made(driver, conductor, unreported=unreported)
+    interfaces.request()
+    interfaces.refresh()
+    return [vif.mac_address for vif in driver.interfaces("one")]
+
+
+@pytest.mark.parametrize("has", [(), (VIF,), (VIF, OTHER), (OTHER,)])
+@pytest.mark.parametrize("wanted", [(), (VIF,), (OTHER, VIF)])
+def test_a_guest_gets_what_its_instance_has(tmp_path: Any, has: tuple[Vif, ...], wanted: tuple[Vif, ...]) -> None:
+    conductor = Rows(msgspec.structs.replace(INSTANCE, network_info=wanted))
+    assert sorted(refreshed(guest(tmp_path, *has), conductor)) == sorted(vif.mac_address for vif in wanted)
+
+
+def test_what_is_decided_is_what_the_conductor_says_under_the_lock(tmp_path: Any) -> None:
+    """A detachment has ended since the first answer: the interface does not come back."""
+    conductor = Rows(INSTANCE, VIF)
+    assert refreshed(guest(tmp_path), conductor) == []
+
+
+def test_what_no_conductor_has_heard_of_is_waited_for(tmp_path: Any) -> None:
+    conductor = Rows(msgspec.structs.replace(INSTANCE, network_info=(VIF,)))
+    assert refreshed(guest(tmp_path), conductor, unreported=True) == []
+
+
+@pytest.mark.parametrize(
+    ("vm_state", "task_state"),
+    [(VmState.SUSPENDED, None), (VmState.ACTIVE, TaskState.DELETING), (VmState.RESCUED, None)],
+)
+def test_guests_in_other_states_are_left_as_they_are(
+    tmp_path: Any, vm_state: VmState, task_state: TaskState | None
+) -> None:
+    instance = msgspec.structs.replace(INSTANCE, network_info=(VIF,), vm_state=vm_state, task_state=task_state)
+    assert refreshed(guest(tmp_path), Rows(instance)) == []
+
+
+def test_a_guest_that_is_worked_on_is_left_to_the_next_time(tmp_path: Any) -> None:
+    driver = guest(tmp_path)
+    domains = Domains(driver)
+    conductor = Rows(msgspec.structs.replace(INSTANCE, network_info=(VIF,)))
+    interfaces = Interfaces("h", driver, cast(ConductorApi, conductor), domains, lambda uuid: False)
+    with domains.locked("one"):
+        interfaces.request()
+        interfaces.refresh()
+    assert driver.interfaces("one") == ()
+    interfaces.request()
+    interfaces.refresh()
+    assert [vif.mac_address for vif in driver.interfaces("one")] == [VIF.mac_address]
+
+
+def test_a_guest_that_cannot_be_changed_keeps_none_from_it(tmp_path: Any) -> None:
+    driver = guest(tmp_path)
+    driver.fail("attach_interface", [errors.HypervisorUnavailable("libvirt is away")])
+    conductor = Rows(msgspec.structs.replace(INSTANCE, network_info=(VIF,)))
+    assert refreshed(driver, conductor) == []
+    assert refreshed(driver, conductor) == [VIF.mac_address]
+
+
 def test_driver_gets_what_the_conductor_says_and_nothing_unasked() -> None:
     conductor, driver = Conductor(), Hypervisor("n")
-    interfaces = Interfaces("h", driver, cast(ConductorApi, conductor))
+    interfaces = made(driver, conductor)
     interfaces.refresh()
     assert conductor.asked == 0
     interfaces.request()
@@ -36,7 +137,7 @@ def test_driver_gets_what_the_conductor_says_and_nothing_unasked() -> None:
 
 def test_request_during_the_work_is_worked_on_after_it() -> None:
     conductor, driver = Conductor(), Hypervisor("n")
-    interfaces = Interfaces("h", driver, cast(ConductorApi, conductor))
+    interfaces = made(driver, conductor)
 
     def again() -> None:
         conductor.during = lambda: None
@@ -54,7 +155,7 @@ def test_older_conductor_knows_no_interfaces() -> None:
         raise errors.PeerTooOld("1.6")
 
     driver = Hypervisor("n")
-    interfaces = Interfaces("h", driver, cast(ConductorApi, Conductor(refuse)))
+    interfaces = made(driver, Conductor(refuse))
     interfaces.request()
     interfaces.refresh()
     assert driver.calls == []
