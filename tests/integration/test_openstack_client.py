@@ -172,7 +172,16 @@ def test_server_actions(cluster: Cluster, tmp_path: Path) -> None:
         openstack(tmp_path, f"server {command} vm")
         server = wait_for(command, lambda: idle_server(cluster.url), 30)
         assert server["status"] == status, command
+    added = ("server add network vm blue", "port create own --network blue", "server add port vm own")
+    *_, ports = openstack(tmp_path, *added, "port list --network blue -f json")
     uuid = idle_server(cluster.url)["id"]
+    assert len(json.loads(ports)) == len(interfaces(cluster.url, uuid)) == 3
+    openstack(tmp_path, "server remove port vm own")
+    wait_for("two interfaces", lambda: len(interfaces(cluster.url, uuid)) == 2, 30)
+    openstack(tmp_path, "server remove network vm blue")
+    wait_for("no interface", lambda: interfaces(cluster.url, uuid) == [], 30)
+    left, _ = openstack(tmp_path, "port list --network blue -f json", "port delete own")
+    assert [port["Name"] for port in json.loads(left)] == ["own"]
     openstack(tmp_path, "server delete vm")
     wait_for(
         "the soft deletion",
@@ -187,6 +196,11 @@ def test_server_actions(cluster: Cluster, tmp_path: Path) -> None:
 
 def of_alice(url: str) -> Any:
     return urllib3.request("GET", url, headers=urllib3.make_headers(basic_auth="alice:secret")).json()
+
+
+def interfaces(url: str, uuid: str) -> list[Any]:
+    found: list[Any] = of_alice(f"{url}/v2.1/servers/{uuid}/os-interface")["interfaceAttachments"]
+    return found
 
 
 def idle_server(url: str) -> Any:

@@ -1,4 +1,4 @@
-"""`minova port create|list|show|delete`: the places of servers on networks."""
+"""`minova port create|list|show|set|unset|delete`: the places of servers on networks."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Client, Json, part
 from minova.cli.commands.network import without_none
-from minova.cli.errors import UsageError
+from minova.cli.errors import CliError, UsageError
 from minova.cli.output.columns import Words
 
 PORTS = f"{NETWORK}/ports"
@@ -108,6 +108,118 @@ class PortShow(ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         return self.dict2columns(fields(find.port(self.client, parsed_args.port)))
+
+
+def _add_lists(parser: argparse.ArgumentParser) -> None:
+    """The options that `set` and `unset` have both."""
+    parser.add_argument("port", metavar="PORT", help="name or ID")
+    parser.add_argument(
+        "--fixed-ip",
+        action="append",
+        type=fixed_ip,
+        metavar="subnet=SUBNET,ip-address=ADDRESS",
+        help="an address; may be repeated",
+    )
+    parser.add_argument(
+        "--security-group", dest="security_groups", action="append", metavar="GROUP", help="name or ID; may be repeated"
+    )
+    parser.add_argument(
+        "--allowed-address",
+        type=address_pair,
+        action="append",
+        metavar="ip-address=ADDRESS[,mac-address=MAC]",
+        help="from which the guest may send beside its own; may be repeated",
+    )
+
+
+class PortSet(Command):
+    """Change a port. A server that has it feels it at once. Addresses, groups and pairs are added to those that it has."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_lists(parser)
+        parser.add_argument("--no-fixed-ip", action="store_true", help="without the addresses that it has")
+        parser.add_argument("--no-security-group", action="store_true", help="without the groups that it has")
+        parser.add_argument("--no-allowed-address", action="store_true", help="without the pairs that it has")
+        parser.add_argument("--name", metavar="NAME")
+        parser.add_argument("--description", metavar="TEXT")
+        parser.add_argument("--mac-address", metavar="MAC", help="of a port that no server has")
+        parser.add_argument("--device", metavar="ID")
+        parser.add_argument("--device-owner", metavar="OWNER")
+        state = parser.add_mutually_exclusive_group()
+        state.add_argument("--enable", dest="admin_state_up", action="store_const", const=True, help="the link is up")
+        state.add_argument("--disable", dest="admin_state_up", action="store_const", const=False, help="it is down")
+        security = parser.add_mutually_exclusive_group()
+        security.add_argument("--enable-port-security", dest="port_security", action="store_const", const=True)
+        security.add_argument("--disable-port-security", dest="port_security", action="store_const", const=False)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        port = find.port(self.client, parsed_args.port)
+        changes = without_none(
+            {
+                "name": parsed_args.name,
+                "description": parsed_args.description,
+                "mac_address": parsed_args.mac_address,
+                "device_id": parsed_args.device,
+                "device_owner": parsed_args.device_owner,
+                "admin_state_up": parsed_args.admin_state_up,
+                "port_security_enabled": parsed_args.port_security,
+            }
+        )
+        lists = {
+            "fixed_ips": (parsed_args.no_fixed_ip, [named(self.client, one) for one in parsed_args.fixed_ip or []]),
+            "security_groups": (
+                parsed_args.no_security_group,
+                [find.security_group(self.client, name)["id"] for name in parsed_args.security_groups or []],
+            ),
+            "allowed_address_pairs": (parsed_args.no_allowed_address, parsed_args.allowed_address or []),
+        }
+        for field, (without, more) in lists.items():
+            if without or more:
+                kept = [] if without else port[field]
+                changes[field] = [*kept, *(one for one in more if one not in kept)]
+        if not changes:
+            raise UsageError("Say what is to be set, such as --name or --fixed-ip.")
+        self.client.put(f"{PORTS}/{part(port['id'])}", {"port": changes})
+
+
+class PortUnset(Command):
+    """Take addresses, groups or pairs from a port. A server that has it feels it at once."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_lists(parser)
+        parser.add_argument("--device", action="store_true", help="it is of no device")
+        parser.add_argument("--device-owner", action="store_true", help="it has no owner")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        port = find.port(self.client, parsed_args.port)
+        lists: dict[str, list[Any]] = {
+            "fixed_ips": [named(self.client, one) for one in parsed_args.fixed_ip or []],
+            "security_groups": [
+                find.security_group(self.client, name)["id"] for name in parsed_args.security_groups or []
+            ],
+            "allowed_address_pairs": parsed_args.allowed_address or [],
+        }
+        changes: Json = {field: _left(field, port[field], gone) for field, gone in lists.items() if gone}
+        changes |= {"device_id": ""} if parsed_args.device else {}
+        changes |= {"device_owner": ""} if parsed_args.device_owner else {}
+        if not changes:
+            raise UsageError("Say what is to go, such as --fixed-ip or --security-group.")
+        self.client.put(f"{PORTS}/{part(port['id'])}", {"port": changes})
+
+
+def _left(field: str, has: list[Any], gone: list[Any]) -> list[Any]:
+    """An address or pair goes by any part of it. CliError: the port has no such one."""
+    left = list(has)
+    for wanted in gone:
+        matching = [one for one in left if one == wanted or (isinstance(one, dict) and wanted.items() <= one.items())]
+        if not matching:
+            raise CliError(f"The port has no such {field.replace('_', ' ')}: {wanted}.")
+        left = [one for one in left if one not in matching]
+    return left
 
 
 class PortDelete(Command):

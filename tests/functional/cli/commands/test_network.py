@@ -55,6 +55,49 @@ def test_networks_subnets_and_ports_from_their_creation_to_their_end(minova: Cli
     assert json_output(minova("subnet", "list", *JSON)) == []
 
 
+def test_a_port_is_changed_piece_by_piece(minova: Cli) -> None:
+    succeed(minova("network", "create", "blue"))
+    succeed(minova("subnet", "create", "front", "--network", "blue", "--subnet-range", "10.1.0.0/24"))
+    succeed(minova("port", "create", "one", "--network", "blue"))
+    succeed(minova("security", "group", "create", "web"))
+
+    def shown() -> dict[str, object]:
+        port = json_output(minova("port", "show", "one", *JSON))
+        return {
+            "ips": [text.split("'")[1] for text in port["fixed_ips"]],
+            "groups": len(port["security_groups"]),
+            "pairs": len(port["allowed_address_pairs"]),
+            "up": port["admin_state_up"],
+            "description": port["description"],
+        }
+
+    words = ("--fixed-ip", "ip-address=10.1.0.9", "--security-group", "web", "--description", "d", "--disable")
+    succeed(minova("port", "set", "one", *words, "--allowed-address", "ip-address=10.1.0.200"))
+    expected = {"ips": ["10.1.0.2", "10.1.0.9"], "groups": 2, "pairs": 1, "up": False, "description": "d"}
+    assert shown() == expected
+    gone = (
+        "--fixed-ip",
+        "ip-address=10.1.0.2",
+        "--security-group",
+        "web",
+        "--allowed-address",
+        "ip-address=10.1.0.200",
+    )
+    succeed(minova("port", "unset", "one", *gone))
+    assert shown() == {**expected, "ips": ["10.1.0.9"], "groups": 1, "pairs": 0}
+    succeed(minova("port", "set", "one", "--no-fixed-ip", "--no-security-group", "--disable-port-security", "--enable"))
+    assert shown() == {**expected, "ips": [], "groups": 0, "pairs": 0, "up": True}
+    assert json_output(minova("port", "show", "one", *JSON))["port_security_enabled"] is False
+    for wrong, code, said in (
+        (("set", "one"), 2, "Say what is to be set"),
+        (("unset", "one"), 2, "Say what is to go"),
+        (("unset", "one", "--fixed-ip", "ip-address=10.1.0.77"), 1, "no such fixed ips"),
+        (("set", "two", "--name", "n"), 1, "There is no port"),
+    ):
+        refused = minova("port", *wrong)
+        assert (refused.code, said in refused.err) == (code, True), refused.err
+
+
 def test_words_that_cannot_be_are_refused_with_what_is_valid(minova: Cli) -> None:
     succeed(minova("network", "create", "blue"))
     wrong = minova("subnet", "create", "s", "--network", "blue", "--subnet-range", "10.1.0.0/33")
