@@ -11,6 +11,8 @@ from minova.api.access.failure_table import FailureTable
 from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
 from minova.api.compute.definition import ComputeDefinition
 from minova.api.compute.waiting import WaitingRequests
+from minova.api.description import PATH as DESCRIPTION
+from minova.api.description import DescriptionDefinition
 from minova.api.http import app as http
 from minova.api.http.call import PROJECT_IN_PATH
 from minova.api.image.collaborators import Collaborators as ImageCollaborators
@@ -52,6 +54,7 @@ class App:
         downloads: http.Application,
         network: http.Application,
         placement: http.Application | None,
+        description: http.Application,
         images: ImageCollaborators,
     ) -> None:
         self.images = images
@@ -60,6 +63,7 @@ class App:
         self._downloads = downloads
         self._network = network
         self._placement = placement
+        self._description = description
 
     def __call__(self, env: dict[str, Any], start_response: Any) -> Any:
         path = env["PATH_INFO"]
@@ -68,6 +72,8 @@ class App:
             env["SCRIPT_NAME"] += PLACEMENT
             env["PATH_INFO"] = path.removeprefix(PLACEMENT)
             return self._placement(env, start_response)
+        if path == DESCRIPTION:
+            return self._description(env, start_response)
         if path == NETWORK or path.startswith(f"{NETWORK}/"):
             env["SCRIPT_NAME"] += NETWORK
             env["PATH_INFO"] = path.removeprefix(NETWORK).rstrip("/") or "/"
@@ -133,5 +139,6 @@ def make_app(
         http.make_app(TokenDefinition(images), TokenAuthenticator(conf, TokenKeys(db)), policy),
         http.make_app(NetworkDefinition(networks), authenticate, policy),
         placement,
+        http.make_app(DescriptionDefinition(servers), authenticate, policy),
         images,
     )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import falcon
@@ -22,6 +23,7 @@ Json = dict[str, Any]
 
 OCTETS = "application/octet-stream"
 _REFERENCE = "#/components/schemas/{name}"
+_NO_CONTENT = 204
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
@@ -42,13 +44,18 @@ APIS = (
 )
 
 
+def at(version: Version) -> tuple[Api, ...]:
+    """The APIs with this microversion of Compute."""
+    return tuple(msgspec.structs.replace(api, version=version) if api.name == "compute" else api for api in APIS)
+
+
 def describe(apis: Iterable[Api] = APIS) -> Json:
     """OpenAPI 3.1. Of Compute and Placement one microversion is described, by default the newest."""
     apis = tuple(apis)
-    kinds = [kind for api in apis for route in api.routes for kind in (route.query, route.body) if _is_type(kind)]
-    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    kinds, made, complete = _schemas()
+    # What `_cut` changes stands at their top.
+    components = {name: dict(schema) for name, schema in complete.items()}
     _cut(kinds, components, next((api.version for api in apis if api.name == "compute"), None))
-    made = dict(zip(map(id, kinds), schemas, strict=True))
     paths: dict[str, Json] = {}
     for api in apis:
         for route in api.routes:
@@ -61,6 +68,19 @@ def describe(apis: Iterable[Api] = APIS) -> Json:
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}}},
     }
+
+
+@cache
+def _schemas() -> tuple[list[Any], dict[int, Json], Json]:
+    """The types of all routes, the schema of each by its `id`, and what these refer to; with the fields of all versions."""
+    routes = [route for api in APIS for route in api.routes]
+    answers = [kind for route in routes for kind in route.answer.values()]
+    kinds = [kind for route in routes for kind in (route.query, route.body) if _is_type(kind)] + answers
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    # A client may rely on it: an answer has no other fields than those of its microversion.
+    for kind in _structs(answers):
+        components[kind.__name__]["additionalProperties"] = False
+    return kinds, dict(zip(map(id, kinds), schemas, strict=True)), components
 
 
 def _cut(kinds: Iterable[Any], components: Json, version: Version | None) -> None:
@@ -103,11 +123,13 @@ def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) 
         "tags": [api.name],
         "parameters": parameters,
         "responses": {
-            **{str(status): {"description": what or "Done."} for status, what in statuses.items()},
+            **{str(status): _response(status, what, route, made) for status, what in statuses.items()},
             "4XX": {"description": "The request is refused."},
         },
         "security": [{"basic": []}] if route.rule is not None or route.actions else [],
     }
+    if api.version is not None:
+        operation["x-openstack"] = _span(route)
     if route.body is not None:
         schema = made[id(route.body)] if _is_type(route.body) else newest(route.body, api.version or HIGHEST)
         kinds = sorted(DRAFTS) if route.body is Patch else [falcon.MEDIA_JSON]
@@ -116,6 +138,25 @@ def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) 
         content = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
+
+
+def _response(status: int, what: str, route: Route, made: dict[int, Json]) -> Json:
+    response: Json = {"description": what or "Done."}
+    if route.answer and status < _NO_CONTENT:
+        schema = {
+            "type": "object",
+            "properties": {key.rstrip("?"): made[id(kind)] for key, kind in route.answer.items()},
+            "required": [key for key in route.answer if not key.endswith("?")],
+            "additionalProperties": False,
+        }
+        response["content"] = {falcon.MEDIA_JSON: {"schema": schema}}
+    return response
+
+
+def _span(route: Route) -> Json:
+    """The microversions that have the route, in the words of OpenStack's own descriptions."""
+    span = {"min-ver": route.since, "max-ver": route.until}
+    return {name: text(version) for name, version in span.items() if version not in (LOWEST, HIGHEST)}
 
 
 def _query(api: Api, route: Route, made: dict[int, Json], components: Json) -> list[Json]:

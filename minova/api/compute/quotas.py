@@ -116,6 +116,19 @@ class LimitsQuery(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: str | None = None
 
 
+class QuotaDetail(msgspec.Struct, frozen=True, kw_only=True):
+    in_use: int
+    limit: int
+    reserved: int = 0
+
+
+class LimitsView(msgspec.Struct, frozen=True, kw_only=True):
+    """No rates are limited."""
+
+    rate: tuple[str, ...] = ()
+    absolute: dict[str, int]
+
+
 ASKED = History(QuotaQuery, strict_since=(2, 75))
 ASKED_LIMITS = History(LimitsQuery, strict_since=(2, 75))
 
@@ -134,10 +147,7 @@ def detail(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         limits = quotas.limits_of(session, api.conf, project_id)
         used = quotas.current_usages(session, project_id)
-    rows = {
-        name: {"in_use": used.get(name, 0), "limit": limit, "reserved": 0}
-        for name, limit in _shown(call, limits).items()
-    }
+    rows = {name: QuotaDetail(in_use=used.get(name, 0), limit=limit) for name, limit in _shown(call, limits).items()}
     return {"quota_set": {"id": project_id, **rows}}
 
 
@@ -190,7 +200,7 @@ def limits(api: Collaborators, call: Call) -> dict[str, Any]:
         used = quotas.current_usages(session, project_id)
     absolute = {name: limit[resource] for name, resource in ABSOLUTE.items()}
     absolute |= {name: used.get(resource, 0) for name, resource in USED.items()}
-    return {"limits": {"rate": [], "absolute": call.shown_keys(SHOWN_LIMITS, absolute)}}
+    return {"limits": LimitsView(absolute=call.shown_keys(SHOWN_LIMITS, absolute))}
 
 
 def _project(call: Call) -> str:

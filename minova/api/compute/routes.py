@@ -28,9 +28,12 @@ from minova.api.compute.servers.attributes import (
 from minova.api.compute.servers.filters import ServersQuery
 from minova.api.compute.usage import audit_log, tenant_usage
 from minova.api.http.definition import Route
+from minova.api.http.links import Link
 from minova.api.image import versions as image_versions
 from minova.api.policies.base import AUTHENTICATED
 
+# To the next page.
+LINKS = list[Link]
 _FLAVOR = "/v2.1/flavors/{flavor_id}"
 _SPECS = f"{_FLAVOR}/os-extra_specs"
 _GROUP = "/v2.1/os-server-groups/{group_id}"
@@ -55,6 +58,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/servers",
         rule="os_compute_api:servers:index",
         handler=servers.list_servers,
+        answer={"servers": list[view.ServerBrief], "servers_links?": LINKS},
         query=ServersQuery,
     ),
     Route(
@@ -62,6 +66,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/servers/detail",
         rule="os_compute_api:servers:detail",
         handler=servers.list_detail,
+        answer={"servers": list[view.ServerView], "servers_links?": LINKS},
         query=ServersQuery,
     ),
     Route(
@@ -69,8 +74,8 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/servers",
         rule="os_compute_api:servers:create",
         handler=create.create,
+        answer={"server?": create.CreatedServer, "reservation_id?": str},
         body=create.CreateServer,
-        answer=create.CreatedServer,
         status=202,
     ),
     Route(
@@ -88,12 +93,19 @@ ROUTES: tuple[Route, ...] = (
         query=dry_run.CapacityQuery,
         body=dry_run.CapacityRequest,
     ),
-    Route(method="GET", path=_SERVER, rule="os_compute_api:servers:show", handler=servers.show, answer=view.ServerView),
+    Route(
+        method="GET",
+        path=_SERVER,
+        rule="os_compute_api:servers:show",
+        handler=servers.show,
+        answer={"server": view.ServerView},
+    ),
     Route(
         method="PUT",
         path=_SERVER,
         rule="os_compute_api:servers:update",
         handler=servers.update,
+        answer={"server": view.ServerView},
         body=servers.UpdateServer,
     ),
     Route(method="DELETE", path=_SERVER, rule="os_compute_api:servers:delete", handler=servers.delete, status=204),
@@ -107,12 +119,19 @@ ROUTES: tuple[Route, ...] = (
         set_by_handler={202: "", 200: "for `rescue` and consoles"},
     ),
     Route(method="GET", path=f"{_SERVER}/diagnosis", rule="minova:servers:diagnosis", handler=diagnosis.show),
-    Route(method="GET", path=_METADATA, rule="os_compute_api:server-metadata:index", handler=metadata.index),
+    Route(
+        method="GET",
+        path=_METADATA,
+        rule="os_compute_api:server-metadata:index",
+        handler=metadata.index,
+        answer={"metadata": dict[str, str]},
+    ),
     Route(
         method="POST",
         path=_METADATA,
         rule="os_compute_api:server-metadata:create",
         handler=metadata.create,
+        answer={"metadata": dict[str, str]},
         body=metadata.ManyItems,
     ),
     Route(
@@ -120,14 +139,22 @@ ROUTES: tuple[Route, ...] = (
         path=_METADATA,
         rule="os_compute_api:server-metadata:update_all",
         handler=metadata.replace,
+        answer={"metadata": dict[str, str]},
         body=metadata.ManyItems,
     ),
-    Route(method="GET", path=f"{_METADATA}/{{key}}", rule="os_compute_api:server-metadata:show", handler=metadata.show),
+    Route(
+        method="GET",
+        path=f"{_METADATA}/{{key}}",
+        rule="os_compute_api:server-metadata:show",
+        handler=metadata.show,
+        answer={"meta": dict[str, str]},
+    ),
     Route(
         method="PUT",
         path=f"{_METADATA}/{{key}}",
         rule="os_compute_api:server-metadata:update",
         handler=metadata.update,
+        answer={"meta": dict[str, str]},
         body=metadata.OneItem,
     ),
     Route(
@@ -142,6 +169,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_SERVER}/remote-consoles",
         rule="os_compute_api:os-remote-consoles",
         handler=consoles.create,
+        answer={"remote_console": dict[str, str]},
         body=consoles.CreateConsole,
         since=(2, 6),
     ),
@@ -162,6 +190,7 @@ ROUTES: tuple[Route, ...] = (
             status=status,
             since=(2, 26),
             set_by_handler={201: "", 204: "for a tag that it has"} if handler is tags.add else {},
+            answer={"tags": list[str]} if handler in (tags.index, tags.replace) else {},
         )
         for method, item, name, handler, body, status in (
             ("GET", "", "index", tags.index, None, 200),
@@ -177,6 +206,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_SERVER}/os-instance-actions",
         rule="os_compute_api:os-instance-actions:list",
         handler=instance_actions.index,
+        answer={"instanceActions": list[instance_actions.ActionView], "links?": LINKS},
         query=instance_actions.ActionsQuery,
     ),
     Route(
@@ -184,12 +214,14 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_SERVER}/os-instance-actions/{{request_id}}",
         rule="os_compute_api:os-instance-actions:show",
         handler=instance_actions.show,
+        answer={"instanceAction": instance_actions.ActionView},
     ),
     Route(
         method="GET",
         path=f"{_SERVER}/migrations",
         rule="os_compute_api:servers:migrations:index",
         handler=migrations.index_of_server,
+        answer={"migrations": list[migrations.ServerMigrationView]},
         since=(2, 23),
     ),
     Route(
@@ -197,6 +229,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_SERVER}/migrations/{{migration_id}}",
         rule="os_compute_api:servers:migrations:show",
         handler=migrations.show_of_server,
+        answer={"migration": migrations.ServerMigrationView},
         since=(2, 23),
     ),
     Route(
@@ -204,6 +237,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-migrations",
         rule="os_compute_api:os-migrations:index",
         handler=migrations.index,
+        answer={"migrations": list[migrations.MigrationView], "migrations_links?": LINKS},
         query=migrations.MigrationsQuery,
     ),
     Route(
@@ -211,6 +245,14 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_SERVER}/os-security-groups",
         rule="os_compute_api:os-security-groups:list",
         handler=security_groups.list_groups,
+        answer={"security_groups": list[dict[str, Any]]},
+    ),
+    Route(
+        method="GET",
+        path=f"{_SERVER}/ips",
+        rule="os_compute_api:ips:index",
+        handler=servers.addresses,
+        answer={"addresses": dict[str, list[dict[str, Any]]]},
     ),
     Route(
         method="GET",
@@ -238,7 +280,6 @@ ROUTES: tuple[Route, ...] = (
         handler=interfaces.delete,
         status=202,
     ),
-    Route(method="GET", path=f"{_SERVER}/ips", rule="os_compute_api:ips:index", handler=servers.addresses),
     Route(
         method="GET",
         path=f"{_SERVER}/ips/{{network}}",
@@ -256,6 +297,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_SERVER}/os-server-password",
         rule="os_compute_api:os-server-password:show",
         handler=servers.show_password,
+        answer={"password": str},
     ),
     Route(
         method="DELETE",
@@ -282,13 +324,19 @@ ROUTES: tuple[Route, ...] = (
     ),
     # -- flavors
     Route(
-        method="GET", path="/v2.1/flavors", rule=AUTHENTICATED, handler=flavors.list_flavors, query=flavors.FlavorsQuery
+        method="GET",
+        path="/v2.1/flavors",
+        rule=AUTHENTICATED,
+        handler=flavors.list_flavors,
+        answer={"flavors": list[flavors.FlavorBrief], "flavors_links?": LINKS},
+        query=flavors.FlavorsQuery,
     ),
     Route(
         method="GET",
         path="/v2.1/flavors/detail",
         rule=AUTHENTICATED,
         handler=flavors.list_detail,
+        answer={"flavors": list[flavors.FlavorView], "flavors_links?": LINKS},
         query=flavors.FlavorsQuery,
     ),
     Route(
@@ -296,6 +344,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/flavors",
         rule="os_compute_api:os-flavor-manage:create",
         handler=flavors.create,
+        answer={"flavor": flavors.FlavorView},
         body=flavors.CreateFlavor,
     ),
     Route(
@@ -303,10 +352,11 @@ ROUTES: tuple[Route, ...] = (
         path=_FLAVOR,
         rule="os_compute_api:os-flavor-manage:update",
         handler=flavors.update,
+        answer={"flavor": flavors.FlavorView},
         body=flavors.UpdateFlavor,
         since=(2, 55),
     ),
-    Route(method="GET", path=_FLAVOR, rule=AUTHENTICATED, handler=flavors.show, answer=flavors.FlavorView),
+    Route(method="GET", path=_FLAVOR, rule=AUTHENTICATED, handler=flavors.show, answer={"flavor": flavors.FlavorView}),
     Route(
         method="DELETE", path=_FLAVOR, rule="os_compute_api:os-flavor-manage:delete", handler=flavors.delete, status=202
     ),
@@ -315,20 +365,29 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_FLAVOR}/os-flavor-access",
         rule="os_compute_api:os-flavor-access",
         handler=flavor_access.index,
+        answer={"flavor_access": list[dict[str, str]]},
     ),
     Route(
         method="POST",
         path=f"{_FLAVOR}/action",
         actions=flavor_access.POLICIES,
         handler=flavor_access.act,
+        answer={"flavor_access": list[dict[str, str]]},
         body=dict[str, Any],
     ),
-    Route(method="GET", path=_SPECS, rule="os_compute_api:os-flavor-extra-specs:index", handler=flavors.list_specs),
+    Route(
+        method="GET",
+        path=_SPECS,
+        rule="os_compute_api:os-flavor-extra-specs:index",
+        handler=flavors.list_specs,
+        answer={"extra_specs": dict[str, str]},
+    ),
     Route(
         method="POST",
         path=_SPECS,
         rule="os_compute_api:os-flavor-extra-specs:create",
         handler=flavors.create_specs,
+        answer={"extra_specs": dict[str, str]},
         body=flavors.CreateSpecs,
     ),
     Route(
@@ -356,6 +415,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-server-groups",
         rule="os_compute_api:os-server-groups:index",
         handler=server_groups.list_groups,
+        answer={"server_groups": list[server_groups.GroupView]},
         query=server_groups.GroupsQuery,
     ),
     Route(
@@ -363,9 +423,16 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-server-groups",
         rule="os_compute_api:os-server-groups:create",
         handler=server_groups.create,
+        answer={"server_group": server_groups.GroupView},
         body=server_groups.CreateGroup,
     ),
-    Route(method="GET", path=_GROUP, rule="os_compute_api:os-server-groups:show", handler=server_groups.show),
+    Route(
+        method="GET",
+        path=_GROUP,
+        rule="os_compute_api:os-server-groups:show",
+        handler=server_groups.show,
+        answer={"server_group": server_groups.GroupView},
+    ),
     Route(
         method="DELETE",
         path=_GROUP,
@@ -379,6 +446,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-keypairs",
         rule="os_compute_api:os-keypairs:index",
         handler=keypairs.list_key_pairs,
+        answer={"keypairs": list[keypairs.Wrapped], "keypairs_links?": LINKS},
         query=keypairs.ListQuery,
     ),
     Route(
@@ -386,6 +454,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-keypairs",
         rule="os_compute_api:os-keypairs:create",
         handler=keypairs.create,
+        answer={"keypair": keypairs.CreatedKeyPair},
         body=keypairs.CreateKeyPair,
         statuses=(keypairs.CREATED_SINCE,),
     ),
@@ -394,6 +463,7 @@ ROUTES: tuple[Route, ...] = (
         path=_KEYPAIR,
         rule="os_compute_api:os-keypairs:show",
         handler=keypairs.show,
+        answer={"keypair": keypairs.KeyPairView},
         query=keypairs.OneQuery,
     ),
     Route(
@@ -407,13 +477,19 @@ ROUTES: tuple[Route, ...] = (
     ),
     # -- quotas
     Route(
-        method="GET", path="/v2.1/limits", rule="os_compute_api:limits", handler=quotas.limits, query=quotas.LimitsQuery
+        method="GET",
+        path="/v2.1/limits",
+        rule="os_compute_api:limits",
+        handler=quotas.limits,
+        answer={"limits": quotas.LimitsView},
+        query=quotas.LimitsQuery,
     ),
     Route(
         method="GET",
         path=_QUOTAS,
         rule="os_compute_api:os-quota-sets:show",
         handler=quotas.show,
+        answer={"quota_set": dict[str, int | str]},
         query=quotas.QuotaQuery,
     ),
     Route(
@@ -421,6 +497,7 @@ ROUTES: tuple[Route, ...] = (
         path=_QUOTAS,
         rule="os_compute_api:os-quota-sets:update",
         handler=quotas.update,
+        answer={"quota_set": dict[str, int | str]},
         query=quotas.QuotaQuery,
         body=quotas.UpdateQuotaSet,
     ),
@@ -437,6 +514,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_QUOTAS}/detail",
         rule="os_compute_api:os-quota-sets:detail",
         handler=quotas.detail,
+        answer={"quota_set": dict[str, quotas.QuotaDetail | str]},
         query=quotas.QuotaQuery,
     ),
     Route(
@@ -444,13 +522,21 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_QUOTAS}/defaults",
         rule="os_compute_api:os-quota-sets:defaults",
         handler=quotas.show_defaults,
+        answer={"quota_set": dict[str, int | str]},
     ),
-    Route(method="GET", path=_CLASS, rule="os_compute_api:os-quota-class-sets:show", handler=quotas.show_class),
+    Route(
+        method="GET",
+        path=_CLASS,
+        rule="os_compute_api:os-quota-class-sets:show",
+        handler=quotas.show_class,
+        answer={"quota_class_set": dict[str, int | str]},
+    ),
     Route(
         method="PUT",
         path=_CLASS,
         rule="os_compute_api:os-quota-class-sets:update",
         handler=quotas.update_class,
+        answer={"quota_class_set": dict[str, int | str]},
         body=quotas.UpdateQuotaClassSet,
     ),
     # -- aggregates and zones
@@ -459,32 +545,43 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-availability-zone",
         rule="os_compute_api:os-availability-zone:list",
         handler=availability_zones.list_zones,
+        answer={"availabilityZoneInfo": list[availability_zones.ZoneView]},
     ),
     Route(
         method="GET",
         path="/v2.1/os-availability-zone/detail",
         rule="os_compute_api:os-availability-zone:detail",
         handler=availability_zones.list_detail,
+        answer={"availabilityZoneInfo": list[availability_zones.ZoneView]},
     ),
     Route(
         method="GET",
         path="/v2.1/os-aggregates",
         rule="os_compute_api:os-aggregates:index",
         handler=aggregates.list_aggregates,
+        answer={"aggregates": list[aggregates.AggregateView]},
     ),
     Route(
         method="POST",
         path="/v2.1/os-aggregates",
         rule="os_compute_api:os-aggregates:create",
         handler=aggregates.create,
+        answer={"aggregate": aggregates.AggregateBrief},
         body=aggregates.CreateAggregate,
     ),
-    Route(method="GET", path=_AGGREGATE, rule="os_compute_api:os-aggregates:show", handler=aggregates.show),
+    Route(
+        method="GET",
+        path=_AGGREGATE,
+        rule="os_compute_api:os-aggregates:show",
+        handler=aggregates.show,
+        answer={"aggregate": aggregates.AggregateView},
+    ),
     Route(
         method="PUT",
         path=_AGGREGATE,
         rule="os_compute_api:os-aggregates:update",
         handler=aggregates.update,
+        answer={"aggregate": aggregates.AggregateView},
         body=aggregates.UpdateAggregate,
     ),
     Route(method="DELETE", path=_AGGREGATE, rule="os_compute_api:os-aggregates:delete", handler=aggregates.delete),
@@ -493,6 +590,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_AGGREGATE}/action",
         actions=aggregates.POLICIES,
         handler=aggregates.act,
+        answer={"aggregate": aggregates.AggregateView},
         body=dict[str, Any],
     ),
     # -- operators
@@ -501,6 +599,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-hypervisors",
         rule="os_compute_api:os-hypervisors:list",
         handler=hypervisors.list_hypervisors,
+        answer={"hypervisors": list[hypervisors.HypervisorBrief], "hypervisors_links?": LINKS},
         query=hypervisors.HypervisorsQuery,
     ),
     Route(
@@ -508,6 +607,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-hypervisors/detail",
         rule="os_compute_api:os-hypervisors:list-detail",
         handler=hypervisors.list_detail,
+        answer={"hypervisors": list[hypervisors.HypervisorView], "hypervisors_links?": LINKS},
         query=hypervisors.HypervisorsQuery,
     ),
     Route(
@@ -515,6 +615,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-hypervisors/statistics",
         rule="os_compute_api:os-hypervisors:statistics",
         handler=hypervisors.statistics,
+        answer={"hypervisor_statistics": dict[str, int]},
         until=(2, 87),
     ),
     Route(
@@ -528,6 +629,7 @@ ROUTES: tuple[Route, ...] = (
         path=_HYPERVISOR,
         rule="os_compute_api:os-hypervisors:show",
         handler=hypervisors.show,
+        answer={"hypervisor": hypervisors.HypervisorView},
         query=hypervisors.OneQuery,
     ),
     Route(
@@ -535,6 +637,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_HYPERVISOR}/search",
         rule="os_compute_api:os-hypervisors:search",
         handler=hypervisors.search,
+        answer={"hypervisors": list[hypervisors.HypervisorBrief]},
         until=(2, 52),
     ),
     Route(
@@ -542,6 +645,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_HYPERVISOR}/servers",
         rule="os_compute_api:os-hypervisors:servers",
         handler=hypervisors.servers_of,
+        answer={"hypervisors": list[hypervisors.HypervisorBrief]},
         until=(2, 52),
     ),
     Route(
@@ -570,6 +674,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-services",
         rule="os_compute_api:os-services:list",
         handler=services.list_services,
+        answer={"services": list[services.ServiceView]},
         query=services.ServicesQuery,
     ),
     Route(
@@ -587,6 +692,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-server-external-events",
         rule="os_compute_api:os-server-external-events:create",
         handler=external_events.create,
+        answer={"events": list[dict[str, Any]]},
         body=external_events.CreateEvents,
         set_by_handler={200: "", 207: "where an event is not taken"},
     ),
@@ -596,6 +702,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-simple-tenant-usage",
         rule="os_compute_api:os-simple-tenant-usage:list",
         handler=tenant_usage.index,
+        answer={"tenant_usages": list[tenant_usage.Usage], "tenant_usages_links?": LINKS},
         query=tenant_usage.UsagesQuery,
     ),
     Route(
@@ -610,12 +717,14 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-instance_usage_audit_log",
         rule="os_compute_api:os-instance-usage-audit-log:list",
         handler=audit_log.index,
+        answer={"instance_usage_audit_logs": dict[str, Any]},
     ),
     Route(
         method="GET",
         path="/v2.1/os-instance_usage_audit_log/{before_timestamp}",
         rule="os_compute_api:os-instance-usage-audit-log:show",
         handler=audit_log.show,
+        answer={"instance_usage_audit_log": dict[str, Any]},
     ),
     *retired.ROUTES,
 )

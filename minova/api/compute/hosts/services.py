@@ -47,7 +47,7 @@ class ServiceView(msgspec.Struct, frozen=True, kw_only=True):
     zone: str
     status: str
     state: str
-    in_doubt: bool | msgspec.UnsetType
+    in_doubt: bool | msgspec.UnsetType = msgspec.UNSET
     updated_at: str | None
     disabled_reason: str | None
     forced_down: bool

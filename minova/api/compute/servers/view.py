@@ -10,7 +10,8 @@ import msgspec
 from minova.api.compute.servers.networks import addresses_of
 from minova.api.http import links, times
 from minova.api.http.call import Call
-from minova.api.http.microversions import History, added, changed
+from minova.api.http.links import Link
+from minova.api.http.microversions import History, added, changed, removed
 from minova.db import models
 from minova.db.api_queries.instances import ShownInstance
 from minova.objects import disk_config
@@ -42,29 +43,28 @@ WITH_FAULT = {"ERROR", "DELETED"}
 class ServerBrief(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
-    links: tuple[links.Link, ...]
+    links: tuple[Link, ...]
 
 
-class Linked(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    links: tuple[links.Link, ...]
-
-
-class LinkedImage(Linked, frozen=True, kw_only=True):
+class LinkedImage(msgspec.Struct, frozen=True, kw_only=True):
     """`properties`: those that say how a guest is built."""
 
+    id: str
+    links: tuple[Link, ...]
     properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
-class EmbeddedFlavor(msgspec.Struct, frozen=True, kw_only=True):
-    """As it was when the server was made. `extra_specs`: where the policy permits them."""
+class FlavorOfServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A link to it; since 2.47 what it was when the server was made. `extra_specs`: where the policy permits them."""
 
-    vcpus: int
-    ram: int
-    disk: int
-    ephemeral: int
-    swap: int
-    original_name: str
+    id: str | msgspec.UnsetType = msgspec.UNSET
+    links: tuple[Link, ...] | msgspec.UnsetType = msgspec.UNSET
+    vcpus: int | msgspec.UnsetType = msgspec.UNSET
+    ram: int | msgspec.UnsetType = msgspec.UNSET
+    disk: int | msgspec.UnsetType = msgspec.UNSET
+    ephemeral: int | msgspec.UnsetType = msgspec.UNSET
+    swap: int | msgspec.UnsetType = msgspec.UNSET
+    original_name: str | msgspec.UnsetType = msgspec.UNSET
     extra_specs: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -86,7 +86,7 @@ class ServerView(ServerBrief, frozen=True, kw_only=True):
     metadata: dict[str, str]
     host_id: str = msgspec.field(name="hostId")
     image: LinkedImage | str
-    flavor: Linked | EmbeddedFlavor
+    flavor: FlavorOfServer
     created: str
     updated: str
     addresses: dict[str, Any] = {}
@@ -159,6 +159,12 @@ SHOWN = History(
     added("2.96", "pinned_availability_zone"),
     changed("2.98", "image", note="has properties of the image"),
     added("2.100", "scheduler_hints"),
+)
+# For the descriptions alone: `_flavor` makes the one or the other.
+SHOWN_FLAVOR = History(
+    FlavorOfServer,
+    removed("2.47", "id", "links"),
+    added("2.47", "vcpus", "ram", "disk", "ephemeral", "swap", "original_name", "extra_specs"),
 )
 EMBEDDED_FLAVOR, HOSTNAME_FOR_ALL, IMAGE_PROPERTIES = "2.47", "2.90", "2.98"
 HOST_STATUS = "os_compute_api:servers:show:host_status"
@@ -280,10 +286,10 @@ def _image(form: Form, row: ShownInstance, spec: RequestSpec | None) -> LinkedIm
     return LinkedImage(id=row.image_ref, links=form.images.bookmark(row.image_ref), properties=properties)
 
 
-def _flavor(form: Form, flavor: Flavor) -> Linked | EmbeddedFlavor:
+def _flavor(form: Form, flavor: Flavor) -> FlavorOfServer:
     if not form.embeds_flavor:
-        return Linked(id=flavor.flavorid, links=form.flavors.bookmark(flavor.flavorid))
-    return EmbeddedFlavor(
+        return FlavorOfServer(id=flavor.flavorid, links=form.flavors.bookmark(flavor.flavorid))
+    return FlavorOfServer(
         vcpus=flavor.vcpus,
         ram=flavor.memory_mb,
         disk=flavor.root_gb,
