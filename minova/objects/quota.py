@@ -15,7 +15,7 @@ DEFAULT_CLASS = "default"
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
     """`counted`: by project, in `quota_usages`; what is not limits one request or one thing. `option`: in [quota]; None: there is no limit.
 
-    `in_compute`: shown by the Compute API; `in_network`: never shown there, and limited by options alone.
+    `in_compute`: shown by the Compute API; `in_network`: shown and set by the Network API alone.
     """
 
     name: str

@@ -98,6 +98,9 @@ GET /v2.1/servers/{server_id}/ips                         200 200 200 404 404 40
 GET /v2.1/servers/{server_id}/ips/{network}               404 404 404 404 404 403 401
 GET /v2.1/servers/{server_id}/os-server-password          200 200 200 404 404 403 401
 DELETE /v2.1/servers/{server_id}/os-server-password       204 204 403 404 403 403 401
+GET /v2.1/servers/{server_id}/migrations                  200 403 403 403 403 403 401
+GET /v2.1/servers/{server_id}/migrations/{migration_id}   404 403 403 403 403 403 401
+GET /v2.1/os-migrations                                   200 403 403 403 403 403 401
 GET /v2.1/servers/{server_id}/os-volume_attachments       501 501 501 404 404 403 401
 POST /v2.1/servers/{server_id}/os-volume_attachments      501 501 403 404 403 403 401
 GET /v2.1/servers/{server_id}/os-volume_attachments/{volume_id} 501 501 501 404 404 403 401
@@ -206,6 +209,11 @@ POST /v2.0/ports                                          201 201 403 404 403 40
 GET /v2.0/ports/{port_id}                                 200 200 200 404 404 403 401
 PUT /v2.0/ports/{port_id}                                 200 200 403 404 403 403 401
 DELETE /v2.0/ports/{port_id}                              204 204 403 404 403 403 401
+GET /v2.0/quotas                                          200 403 403 403 403 403 401
+GET /v2.0/quotas/{project_id}                             200 403 403 403 403 403 401
+GET /v2.0/quotas/{project_id}/default                     200 403 403 403 403 403 401
+GET /v2.0/quotas/{project_id}/details.json                200 403 403 403 403 403 401
+PUT /v2.0/quotas/{project_id}                             200 403 403 403 403 403 401
 GET /v2.0/security-groups                                 200 200 200 200 200 403 401
 POST /v2.0/security-groups                                201 201 403 201 403 403 401
 GET /v2.0/security-groups/{security_group_id}             200 200 200 404 404 403 401
@@ -446,6 +454,7 @@ class Site:
             "request_id": "req-none",
             "network": "none",
             "volume_id": str(uuid.uuid4()),
+            "migration_id": "1",
             "project_id": "acme",
             "before_timestamp": "2026-01-01 00:00:00",
             "id": "1",
@@ -537,6 +546,7 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     },
     "PUT /v2.0/subnets/{subnet_id}": lambda _: {"subnet": {"name": "t"}},
     "POST /v2.0/ports": lambda site: {"port": {"network_id": site.network_id()}},
+    "PUT /v2.0/quotas/{project_id}": lambda _: {"quota": {"port": -1}},
     "POST /v2.0/security-groups": lambda site: {"security_group": {"name": f"t{next(site.numbers)}"}},
     "PUT /v2.0/security-groups/{security_group_id}": lambda _: {"security_group": {"description": "t"}},
     "POST /v2.0/security-group-rules": lambda site: {

@@ -259,12 +259,14 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_SERVER}/os-interface",
         rule="os_compute_api:os-attach-interfaces:list",
         handler=interfaces.index,
+        answer={"interfaceAttachments": list[interfaces.AttachmentView]},
     ),
     Route(
         method="POST",
         path=f"{_SERVER}/os-interface",
         rule="os_compute_api:os-attach-interfaces:create",
         handler=interfaces.create,
+        answer={"interfaceAttachment": interfaces.AttachmentView},
         body=interfaces.CreateAttachment,
     ),
     Route(
@@ -272,6 +274,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_SERVER}/os-interface/{{port_id}}",
         rule="os_compute_api:os-attach-interfaces:show",
         handler=interfaces.show,
+        answer={"interfaceAttachment": interfaces.AttachmentView},
     ),
     Route(
         method="DELETE",

@@ -1,13 +1,14 @@
 """The route table of the Network API."""
 
 from minova.api.http.definition import Route
-from minova.api.network import networks, ports, security_group_rules, security_groups, subnets, versions
+from minova.api.network import networks, ports, quotas, security_group_rules, security_groups, subnets, versions
 from minova.api.network.common import FieldsQuery, ListQuery
 
 _NETWORK = "/v2.0/networks/{network_id}"
 _SUBNET = "/v2.0/subnets/{subnet_id}"
 _PORT = "/v2.0/ports/{port_id}"
 _GROUP = "/v2.0/security-groups/{security_group_id}"
+_QUOTA = "/v2.0/quotas/{project_id}"
 _RULE = "/v2.0/security-group-rules/{security_group_rule_id}"
 
 ROUTES: tuple[Route, ...] = (
@@ -99,4 +100,9 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="DELETE", path=_RULE, rule="delete_security_group_rule", handler=security_group_rules.delete, status=204
     ),
+    Route(method="GET", path="/v2.0/quotas", rule="get_quota", handler=quotas.list_quotas),
+    Route(method="GET", path=_QUOTA, rule="get_quota", handler=quotas.show),
+    Route(method="GET", path=f"{_QUOTA}/default", rule="get_quota", handler=quotas.show_default),
+    Route(method="GET", path=f"{_QUOTA}/details.json", rule="get_quota", handler=quotas.details),
+    Route(method="PUT", path=_QUOTA, rule="update_quota", handler=quotas.update, body=quotas.UpdateQuota),
 )

@@ -92,6 +92,8 @@ def started(options: Mapping[str, Any]) -> Cluster:
         fake_vcpus=2,
         fake_memory_mb=8192,
         fake_local_gb=1028,
+        # A NUMA cell, which one of the flavors asks for.
+        compute__cpu_shared_set="0-1",
         vnc__enabled=True,
         serial_console__enabled=True,
         # As operators have them: the limits of a Cluster are lifted.

@@ -21,6 +21,7 @@ from tests.functional.api.compute.servers.test_migrations import START
 from tests.functional.api.compute.servers.test_migrations import add as add_migration
 from tests.functional.api.compute.test_flavors_and_hosts import node, service
 from tests.functional.api.conftest import Cloud
+from tests.functional.api.network.test_networks import network, subnet
 
 # Each route is asked at each version that changes its description, and at this part of the others: all of them take long.
 PART = 4
@@ -41,7 +42,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     cloud = Cloud(tmp_path_factory.mktemp("openapi")).with_catalogue()
     cloud.conductor.add(service(1, "a"), service(2, "c", binary="minova-conductor", topic="conductor"))
     cloud.conductor.add(models.Heartbeat(service_id=1, last_seen=time.time()), node("a"))
-    server = cloud.make_server(metadata={"k": "v"})["id"]
+    on = network(cloud)
+    subnet(cloud, on)
+    server = cloud.make_server(metadata={"k": "v"}, networks=[{"uuid": on["id"]}])["id"]
     cloud.conductor.edit(server, host="a", node="a.node", vm_state="active", task_state=None)
     made(cloud, "POST", f"/v2.1/flavors/{cloud.server['flavorRef']}/os-extra_specs", {"extra_specs": {"a": "b"}})
     made(cloud, "POST", "/v2.1/flavors", {"flavor": PRIVATE})
@@ -103,9 +106,11 @@ def schema_of(document: Json, route: Route) -> Json | None:
 
 
 def path_of(cloud: Cloud, route: Route) -> str:
+    server = cloud.get("/v2.1/servers")["servers"][0]["id"]
     values = {
+        "port_id": cloud.get(f"/v2.1/servers/{server}/os-interface")["interfaceAttachments"][0]["port_id"],
         "request_id": "req-1",
-        "server_id": cloud.get("/v2.1/servers")["servers"][0]["id"],
+        "server_id": server,
         "flavor_id": "private" if "access" in route.path else cloud.server["flavorRef"],
         "group_id": cloud.get("/v2.1/os-server-groups")["server_groups"][0]["id"],
         "keypair_name": "key",

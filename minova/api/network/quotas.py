@@ -1,0 +1,97 @@
+"""`/v2.0/quotas`: how many networks, ports and so on a project may have. Limits that stand in no row are those of the options."""
+
+from typing import Annotated, Any
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.http.call import Call
+from minova.api.network.collaborators import Collaborators
+from minova.api.policies.enforcer import Target
+from minova.db import models, quotas
+
+# {Neutron's name: ours}
+NAMES = {
+    "network": "networks",
+    "subnet": "subnets",
+    "port": "ports",
+    "security_group": "security_group",
+    "security_group_rule": "security_group_rule",
+}
+LONGEST_ID = 255
+
+Limit = Annotated[int, msgspec.Meta(ge=-1, le=0x7FFFFFFF)]
+
+
+class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """-1: without a limit. `check_limit`: refuse one below what is used; else nothing more can be made until there is less."""
+
+    network: Limit | msgspec.UnsetType = msgspec.UNSET
+    subnet: Limit | msgspec.UnsetType = msgspec.UNSET
+    port: Limit | msgspec.UnsetType = msgspec.UNSET
+    security_group: Limit | msgspec.UnsetType = msgspec.UNSET
+    security_group_rule: Limit | msgspec.UnsetType = msgspec.UNSET
+    check_limit: bool = False
+
+
+class UpdateQuota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    quota: NewLimits
+
+
+def list_quotas(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Of the projects that have limits of their own."""
+    own = select(models.Quota.project_id).where(models.Quota.resource.in_(NAMES.values())).distinct()
+    with api.db.read() as session:
+        projects = session.scalars(own.order_by(models.Quota.project_id)).all()
+        found = [{**_of(api, session, project), "project_id": project, "tenant_id": project} for project in projects]
+    return {"quotas": found}
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    project_id = _project(call)
+    with api.db.read() as session:
+        return {"quota": _of(api, session, project_id)}
+
+
+def show_default(api: Collaborators, call: Call) -> dict[str, Any]:
+    _project(call)
+    with api.db.read() as session:
+        limits = quotas.defaults(session, api.conf)
+    return {"quota": {name: limits[own] for name, own in NAMES.items()}}
+
+
+def details(api: Collaborators, call: Call) -> dict[str, Any]:
+    """With what is used."""
+    project_id = _project(call)
+    with api.db.read() as session:
+        limits = _of(api, session, project_id)
+        used = quotas.current_usages(session, project_id)
+    shown = {name: {"limit": limit, "used": used.get(NAMES[name], 0), "reserved": 0} for name, limit in limits.items()}
+    return {"quota": shown}
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    """BadRequest: a limit is below what is used, and the body wants that checked."""
+    project_id = _project(call)
+    body: NewLimits = call.body.quota
+    wanted = {own: getattr(body, name) for name, own in NAMES.items()}
+    limits = {own: limit for own, limit in wanted.items() if not isinstance(limit, msgspec.UnsetType)}
+    api.conductor.update_quota_set(call.ctx, project_id=project_id, limits=limits, force=not body.check_limit)
+    with api.db.read() as session:
+        return {"quota": _of(api, session, project_id)}
+
+
+def _of(api: Collaborators, session: Session, project_id: str) -> dict[str, int]:
+    limits = quotas.limits_of(session, api.conf, project_id)
+    return {name: limits[own] for name, own in NAMES.items()}
+
+
+def _project(call: Call) -> str:
+    """The one in the path. Raises Forbidden if the policy does not permit it."""
+    project_id = call.path["project_id"]
+    if len(project_id) > LONGEST_ID or not project_id.isprintable():
+        raise errors.BadRequest(f"Invalid project id: it must have {LONGEST_ID} printable characters at most.")
+    call.require_for(Target(project_id=project_id))
+    return project_id
