@@ -22,6 +22,8 @@ PASSWORD = "secret"
 PROJECT = "6f70656e737461636b20342065766572"
 # Those of the tests of usage.
 OTHER_PROJECTS = ("0000000e737461636b20342065000000", "1111111e737461636b20342065111111")
+# That of Nova's stand-in for Neutron.
+SUBNET = "f8a6e8f8-c2ec-497c-9f23-da9616de54ef"
 ROLES = {"fake": "member", "admin": "admin", "reader": "reader", "other": "other"}
 # name, MiB of memory, vCPUs, GiB of disk, extra specs; their ids are 1 to 6.
 FLAVORS: tuple[tuple[str, int, int, int, Json], ...] = (
@@ -45,6 +47,8 @@ class Clouds:
         """Its URL, once it has the images, the network and the zone of the test."""
         self._end()
         options: Json = {"default_availability_zone": wanted["zone"]} if wanted["zone"] else {}
+        if wanted["keeps_shelved"]:
+            options["shelved_offload_time"] = -1
         if wanted["reclaim"]:
             options["reclaim_instance_interval"] = 3600
         self._current = started(options)
@@ -86,8 +90,6 @@ def started(options: Mapping[str, Any]) -> Cluster:
         api__user_roles=projects,
         # The tests send files for the guest, which need one.
         force_config_drive=True,
-        # They ask for what else happens at once.
-        shelved_offload_time=-1,
         # As Nova's fake hypervisor is.
         fake_vcpus=2,
         fake_memory_mb=8192,
@@ -136,7 +138,7 @@ def _make_network(cluster: Cluster, network_id: str) -> None:
     network = Network(id=network_id, name="private", project_id=PROJECT, shared=True)
     cluster.conductor.create_network(ctx, network=network)
     subnet = Subnet(
-        id=network_id,
+        id=SUBNET,
         network_id=network_id,
         project_id=PROJECT,
         ip_version=4,

@@ -5,6 +5,8 @@ _VOLUMES = "there is no volume service"
 _CELLS = "there are no cells, of which one could be down"
 _CERTIFICATES = "images are not verified by certificates"
 _FIRST_API = "Compute v2.0 is not served; /v2 is the Image API"
+_MIGRATIONS = "Nova's tests pretend migrations"
+_PORT = "Nova's test pretends a port"
 _CONSOLES = "consoles are VNC and serial"
 _MOVES = "servers do not move between hosts yet"
 # Folders whose tests do not run.
@@ -23,8 +25,6 @@ NOT_SERVED: dict[str, str] = {
     "os-floating-ips": _NEUTRON,
     "os-hosts": "until 2.42: use os-services and os-hypervisors",
     "os-migrate-server": _MOVES,
-    "os-migrations": "Nova's tests pretend migrations; tests/functional/api has some in tables",
-    "os-multinic": "until 2.43: use os-interface",
     "os-networks": _NEUTRON,
     "os-quota-sets-noop": "there is one way to count quotas",
     "os-security-groups": _NEUTRON,
@@ -41,6 +41,9 @@ _LISTS = "list items"
 # (templates, a text of each of their failures, reason): a missing field or another status is never explained
 # for a whole folder, unless Nova's test pretends what the folder is about.
 EXPLAINED: tuple[tuple[str, str, str], ...] = (
+    ("os-attach-interfaces/*", "ce531f90-199f-48c0-816c-13e38010b442", _PORT),
+    ("os-attach-interfaces/*", VALUES, _PORT),
+    ("os-migrations/*", "", _MIGRATIONS),
     ("os-console-output/*", VALUES, "the text of Nova's fake console"),
     ("os-hypervisors/*-with-servers-*", "in template:", "Nova's test pretends servers"),
     ("os-hypervisors/*", VALUES, "what Nova's fake hypervisor uses"),
@@ -57,7 +60,7 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
     ("versions/versions*", "", _FIRST_API),
     ("servers/v2.69/*", "", _CELLS),
     ("servers/v2.71/server-get-down-cell*", "", _CELLS),
-    ("os-simple-tenant-usage/v2.40/*", _LISTS, "Nova's test numbers its servers, by which pages are sorted"),
+    ("os-simple-tenant-usage/v2.40/*", "", "Nova's test numbers its servers, by which pages are sorted"),
     ("os-simple-tenant-usage/*", VALUES, "Nova's test sets the clock on by an hour"),
 )
 # Templates that begin so, to which no test comes, because what it does before is refused.
@@ -70,6 +73,7 @@ NOT_REACHED: dict[str, str] = {
             "os-hypervisors/v2.88/hypervisors-without-servers",
             "os-instance-actions/v2.66/instance-action-get-non-admin",
             "os-shelve/v2.91/os-unshelve-az-host",
+            "servers/attach-interfaces-",
             "servers/v2.96/server-details-",
             "servers/v2.96/server-list-",
             "servers/v2.98/server-create-",
@@ -83,6 +87,8 @@ NOT_REACHED: dict[str, str] = {
     "servers/v2.66/": _CERTIFICATES,
     "servers/server-action-confirm-resize": _MOVES,
     "servers/server-action-revert-resize": _MOVES,
+    "os-migrations/": _MIGRATIONS,
+    "os-multinic/": "Nova's test boots with a port of its stand-in for Neutron",
     "os-instance-usage-audit-log/": "Nova's test pretends audits of four hosts",
 }
 # Whatever the template: texts of failures.

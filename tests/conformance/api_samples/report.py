@@ -51,14 +51,16 @@ def _outcome(template: str, reasons: list[str] | None) -> Outcome:
 
 
 def explanation(template: str, failures: list[str]) -> str | None:
-    """Of all failures, or None."""
+    """Of all failures, or None if one of them has no reason."""
+    reasons = [_reason(template, failure) for failure in failures]
+    return None if None in reasons else "; ".join(sorted({reason for reason in reasons if reason}))
+
+
+def _reason(template: str, failure: str) -> str | None:
     for pattern, text, reason in EXPLAINED:
-        if fnmatchcase(template, pattern) and all(text in failure for failure in failures):
+        if fnmatchcase(template, pattern) and text in failure:
             return reason
-    for text, reason in ALWAYS.items():
-        if all(text in failure for failure in failures):
-            return reason
-    return None
+    return next((reason for text, reason in ALWAYS.items() if text in failure), None)
 
 
 def table(found: Iterable[Outcome]) -> str:
