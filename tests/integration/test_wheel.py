@@ -54,6 +54,11 @@ def test_the_migrations_are_there(environment: Path, tmp_path: Path) -> None:
     assert run(*manage, "version", cwd=tmp_path).strip()
 
 
+def test_man_pages_of_all_executables_are_there(environment: Path) -> None:
+    pages = {path.stem for path in (environment / "share/man").glob("man*/*")}
+    assert pages == {path.name for path in (environment / "bin").glob("minova*")}
+
+
 def test_the_sample_and_the_units_are_there(environment: Path) -> None:
     sample = environment / "share/minova/minova.conf.sample"
     assert sample.read_text() == (ROOT / "etc/minova/minova.conf.sample").read_text()
