@@ -36,6 +36,10 @@ class Formatters:
     def __init__(self, **formatters: Any) -> None:
         self._formatters = {name: Formatter(obj) for name, obj in formatters.items()}
 
+    def each(self) -> dict[str, Any]:
+        """The formatters themselves, by name."""
+        return {name: formatter.obj for name, formatter in self._formatters.items()}
+
     def names(self) -> list[str]:
         return list(self._formatters)
 

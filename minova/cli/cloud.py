@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import openstack.config
 from keystoneauth1 import exceptions as keystone_errors
-from openstack import exceptions as openstack_errors
+from keystoneauth1.plugin import AUTH_INTERFACE
+from openstack.exceptions import ConfigException
 
 from minova.cli.error_text import innermost_reason
 from minova.cli.errors import ApiError, CliError, Unreachable, UsageError
@@ -73,23 +75,12 @@ class Cloud:
 
         Raises CliError if there is none, or several have the name.
         """
-        from openstack.connection import Connection  # noqa: PLC0415 - takes long, and few commands need it
-
         with self._errors(self.auth_url):
-            identity: Any = Connection(config=self._region).identity
-            look = identity.find_project if kind == "project" else identity.find_user
             try:
-                within = {} if domain is None else {"domain_id": self._domain(identity, domain)}
-                found = look(name_or_id, **within)
-            except openstack_errors.ForbiddenException:
+                within = {} if domain is None else {"domain_id": self._id_of("domain", domain)}
+                return self._id_of(kind, name_or_id, **within)
+            except keystone_errors.Forbidden:
                 return name_or_id
-            except openstack_errors.DuplicateResource:
-                raise CliError(
-                    f"Several domains have a {kind} '{name_or_id}'. Say which with --{kind}-domain, or by ID."
-                ) from None
-        if found is None:
-            raise CliError(f"Keystone at {self.auth_url} has no {kind} with the name or ID '{name_or_id}'.")
-        return str(found.id)
 
     def own_project(self) -> str:
         """The ID of the project that the login is for. Raises UsageError for one without a project."""
@@ -101,18 +92,26 @@ class Cloud:
 
     def users_of(self, project_id: str) -> list[str]:
         """The IDs of the users that have a role on the project, but not of those that have it by a group."""
-        from openstack.connection import Connection  # noqa: PLC0415 - as in `owner`
-
         with self._errors(self.auth_url):
-            identity: Any = Connection(config=self._region).identity
-            assignments = list(identity.role_assignments(scope_project_id=project_id))
-        return sorted({assignment.user["id"] for assignment in assignments if assignment.user})
+            found = self._keystone("/role_assignments", **{"scope.project.id": project_id})["role_assignments"]
+        return sorted({assignment["user"]["id"] for assignment in found if "user" in assignment})
 
-    def _domain(self, identity: Any, name_or_id: str) -> str:
-        found = identity.find_domain(name_or_id)
-        if found is None:
-            raise CliError(f"Keystone at {self.auth_url} has no domain with the name or ID '{name_or_id}'.")
-        return str(found.id)
+    def _id_of(self, kind: str, name_or_id: str, **query: str) -> str:
+        """An ID wins over another one's name."""
+        try:
+            return str(self._keystone(f"/{kind}s/{quote(name_or_id, safe='')}")[kind]["id"])
+        except keystone_errors.NotFound:
+            found = self._keystone(f"/{kind}s", name=name_or_id, **query)[f"{kind}s"]
+        if not found:
+            raise CliError(f"Keystone at {self.auth_url} has no {kind} with the name or ID '{name_or_id}'.")
+        if len(found) > 1:
+            raise CliError(f"Several domains have a {kind} '{name_or_id}'. Say which with --{kind}-domain, or by ID.")
+        return str(found[0]["id"])
+
+    def _keystone(self, path: str, **query: str) -> Any:
+        """What the identity API, version 3, answers."""
+        where = {"service_type": "identity", "interface": AUTH_INTERFACE, "version": (3, 0)}
+        return self._session.get(path, params=query, endpoint_filter=where).json()
 
     def _endpoint(self, kind: str) -> str:
         """Without the version, and without the project that may follow it."""
@@ -134,7 +133,7 @@ class Cloud:
         """Makes of a library's error a line for people."""
         try:
             yield
-        except (openstack_errors.ConfigException, keystone_errors.AuthPluginException) as error:
+        except (ConfigException, keystone_errors.AuthPluginException) as error:
             raise UsageError(f"The cloud of clouds.yaml or OS_* cannot be used: {error}") from error
         except (keystone_errors.Unauthorized, keystone_errors.Forbidden) as error:
             raise ApiError(error.http_status, f"{where} refused user {self.user}: {error.message}") from error
@@ -142,7 +141,5 @@ class Cloud:
             raise Unreachable(
                 f"Cannot speak TLS with {where}: {innermost_reason(error.__context__ or error)}. `cacert` in clouds.yaml or OS_CACERT names the certificates to trust."
             ) from error
-        except openstack_errors.HttpException as error:
-            raise ApiError(error.status_code or 0, f"{where}: {error.message}") from error
         except keystone_errors.ClientException as error:
             raise Unreachable(f"Cannot use {where}: {innermost_reason(error.__context__ or error)}.") from error

@@ -159,6 +159,7 @@ class ZoneList(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--long", action="store_true", help="also their hosts and services (administrators)")
+        parser.add_argument("--compute", action="store_true", help="those of computes, which are all there are")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minova.cli.base import Command, Lister, ShowOne
-from minova.cli.client import COMPUTE, part
+from minova.cli.client import COMPUTE, NETWORK, part
 from minova.cli.errors import UsageError
 
 QUOTAS = f"{COMPUTE}/os-quota-sets"
+NETWORK_QUOTAS = f"{NETWORK}/quotas"
 CLASS = f"{COMPUTE}/os-quota-class-sets/default"
 # Options of `quota set`, by resource.
 LIMITS = {
@@ -35,6 +36,20 @@ OWN = (
     ("server_group_members", None, "maxServerGroupMembers"),
     ("server_groups", "totalServerGroupsUsed", "maxServerGroups"),
 )
+# What OpenStack's client calls a limit, where it is another word.
+SPELLINGS = {
+    "metadata_items": "--properties",
+    "injected_file_content_bytes": "--injected-file-size",
+    "injected_file_path_bytes": "--injected-path-size",
+}
+# Limits of the Network API by OpenStack's options: (its name, what is counted).
+NETWORK_LIMITS = {
+    "networks": ("network", "networks"),
+    "subnets": ("subnet", "subnets"),
+    "ports": ("port", "ports"),
+    "secgroups": ("security_group", "security groups"),
+    "secgroup_rules": ("security_group_rule", "rules of security groups"),
+}
 Shown = tuple[Sequence[str], Iterable[Any]]
 
 
@@ -48,7 +63,8 @@ class QuotaList(Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         if parsed_args.project:
-            quota_set = self.client.get(f"{QUOTAS}/{part(parsed_args.project)}/detail")["quota_set"]
+            project = self.client.owner("project", parsed_args.project)
+            quota_set = self.client.get(f"{QUOTAS}/{part(project)}/detail")["quota_set"]
             rows = [(name, row["in_use"], row["limit"]) for name, row in sorted(quota_set.items()) if name != "id"]
         else:
             absolute = self.client.get(f"{COMPUTE}/limits")["limits"]["absolute"]
@@ -61,14 +77,30 @@ class QuotaShow(ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("project", metavar="PROJECT", nargs="?")
+        parser.add_argument("project", metavar="PROJECT", nargs="?", help="default: the own project")
         parser.add_argument("--default", action="store_true", help="those of projects without limits of their own")
+        services = parser.add_mutually_exclusive_group()
+        services.add_argument("--all", action="store_true", help="of servers, images and networks (default)")
+        services.add_argument("--compute", action="store_true", help="only those of servers and images")
+        services.add_argument("--network", action="store_true", help="only those of networks")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        _check_whose(parsed_args)
-        path = f"{QUOTAS}/default/defaults" if parsed_args.default else f"{QUOTAS}/{part(parsed_args.project)}"
-        return self.dict2columns(self.client.get(path)["quota_set"])
+        if parsed_args.default and parsed_args.project:
+            raise UsageError("Give either a PROJECT or --default.")
+        if parsed_args.default:
+            paths = (f"{QUOTAS}/default/defaults", f"{NETWORK_QUOTAS}/default/default")
+        else:
+            given = parsed_args.project
+            project = part(self.client.owner("project", given) if given else self.client.own_project())
+            paths = (f"{QUOTAS}/{project}", f"{NETWORK_QUOTAS}/{project}")
+        shown: dict[str, Any] = {}
+        if not parsed_args.network:
+            shown |= self.client.get(paths[0])["quota_set"]
+        if not parsed_args.compute:
+            limits = self.client.get(paths[1])["quota"]
+            shown |= {option: limits[name] for option, (name, _) in NETWORK_LIMITS.items() if name in limits}
+        return self.dict2columns(shown)
 
 
 class QuotaSet(Command):
@@ -78,21 +110,40 @@ class QuotaSet(Command):
         parser = super().get_parser(prog_name)
         parser.add_argument("project", metavar="PROJECT", nargs="?")
         parser.add_argument("--default", action="store_true", help="for projects without limits of their own")
-        parser.add_argument("--force", action="store_true", help="also below what is used")
+        force = parser.add_mutually_exclusive_group()
+        force.add_argument("--force", action="store_true", help="also below what is used")
+        force.add_argument("--no-force", action="store_true", help="not below what is used, as without the option")
         for name, said in LIMITS.items():
-            parser.add_argument(f"--{name.replace('_', '-')}", type=_limit, metavar="N", help=f"{said}; -1: no limit")
+            words = [f"--{name.replace('_', '-')}", *filter(None, [SPELLINGS.get(name)])]
+            parser.add_argument(*words, dest=name, type=_limit, metavar="N", help=f"{said}; -1: no limit")
+        for name, (_, said) in NETWORK_LIMITS.items():
+            option = f"--{name.replace('_', '-')}"
+            parser.add_argument(option, dest=name, type=_limit, metavar="N", help=f"{said}; -1: no limit")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         limits = {name: getattr(parsed_args, name) for name in LIMITS if getattr(parsed_args, name) is not None}
-        if not limits:
+        networks = {
+            name: getattr(parsed_args, option)
+            for option, (name, _) in NETWORK_LIMITS.items()
+            if getattr(parsed_args, option) is not None
+        }
+        if not (limits or networks):
             raise UsageError("No limit is given; such as --instances 20.")
-        _check_whose(parsed_args)
+        if parsed_args.default == bool(parsed_args.project):
+            raise UsageError("Give either a PROJECT or --default.")
         if parsed_args.default:
+            if networks:
+                raise UsageError("--default is not for limits of networks: their defaults are options of the services.")
             self.client.put(CLASS, {"quota_class_set": limits})
             return
         body = {**limits, "force": True} if parsed_args.force else limits
-        self.client.put(f"{QUOTAS}/{part(parsed_args.project)}", {"quota_set": body})
+        project = self.client.owner("project", parsed_args.project)
+        if limits:
+            self.client.put(f"{QUOTAS}/{part(project)}", {"quota_set": body})
+        if networks:
+            body = {**networks, "check_limit": not parsed_args.force}
+            self.client.put(f"{NETWORK_QUOTAS}/{part(project)}", {"quota": body})
 
 
 class QuotaDelete(Command):
@@ -104,13 +155,8 @@ class QuotaDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        for project in parsed_args.projects:
+        for project in [self.client.owner("project", name) for name in parsed_args.projects]:
             self.client.delete(f"{QUOTAS}/{part(project)}")
-
-
-def _check_whose(parsed_args: argparse.Namespace) -> None:
-    if parsed_args.default == bool(parsed_args.project):
-        raise UsageError("Give either a PROJECT or --default.")
 
 
 def _limit(text: str) -> int:

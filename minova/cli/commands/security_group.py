@@ -186,13 +186,16 @@ class ServerSecurityGroup(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("server", metavar="SERVER", help="name or ID")
-        parser.add_argument("group", metavar="GROUP", help="name or ID")
+        parser.add_argument(
+            "groups", nargs="+", metavar="GROUP", help="name or ID; if one is unknown, nothing is changed"
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         server = find.server(self.client, parsed_args.server)
-        group = find.security_group(self.client, parsed_args.group)
-        self.client.post(f"{COMPUTE}/servers/{part(server['id'])}/action", {self.action: {"name": group["id"]}})
+        groups = [find.security_group(self.client, group)["id"] for group in parsed_args.groups]
+        for group in dict.fromkeys(groups):
+            self.client.post(f"{COMPUTE}/servers/{part(server['id'])}/action", {self.action: {"name": group}})
 
 
 class ServerAddSecurityGroup(ServerSecurityGroup):

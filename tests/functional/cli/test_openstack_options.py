@@ -193,3 +193,24 @@ def test_a_password_that_is_typed(
     assert [(action[1], action[2]) for action in cloud.conductor.actions] == [
         ("change_password", {"admin_password": "new"})
     ] * (1 - code)
+
+
+def test_several_security_groups_at_once(stocked: Cli, cloud: Cloud) -> None:
+    succeed(stocked("network", "create", "blue"))
+    succeed(stocked("subnet", "create", "front", "--network", "blue", "--subnet-range", "10.1.0.0/24"))
+    for name in ("web", "ssh"):
+        succeed(stocked("security", "group", "create", name))
+    succeed(stocked(*CREATE, "one", "--flavor", "tiny", "--no-security-group"))
+
+    def groups() -> list[str]:
+        (server,) = cloud.get("/v2.1/servers/detail")["servers"]
+        return sorted(group["name"] for group in server["security_groups"])
+
+    words = ("security", "group", "one")
+    unknown = stocked("server", "add", *words, "web", "nowhere")
+    assert (unknown.code, "There is no security group" in unknown.err) == (1, True)
+    assert groups() == ["default"]  # as in Nova, none of the user's choosing
+    succeed(stocked("server", "add", *words, "web", "ssh", "web"))
+    assert groups() == ["default", "ssh", "web"]
+    succeed(stocked("server", "remove", *words, "default", "web"))
+    assert groups() == ["ssh"]

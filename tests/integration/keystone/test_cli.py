@@ -77,6 +77,33 @@ def test_own_options_come_first(run: Run, cloud: Cluster) -> None:
     assert "needs a login" in run("--url", cloud.url, "server", "list", code=1)
 
 
+def test_projects_and_users_by_name(
+    run: Run, environment: pytest.MonkeyPatch, keystone: Keystone, tmp_path: Path
+) -> None:
+    """Administrators give names; who may not look them up gives IDs."""
+    demo = keystone.id_of("projects", "demo")
+    key = tmp_path / "key"
+    run("keypair", "create", "of-alice", "--private-key", str(key))
+    assert json.loads(run("usage", "show", "-f", "json"))["Project"] == demo
+    environment.setenv("OS_USERNAME", "admin")
+    environment.setenv("OS_PROJECT_NAME", "admin")
+
+    def keys(*words: str) -> list[str]:
+        return [row["Name"] for row in json.loads(run("keypair", "list", *words, "-f", "json"))]
+
+    assert keys() == []
+    assert keys("--user", "alice", "--user-domain", "Default") == ["of-alice"]
+    assert keys("--project", "demo") == ["of-alice"]
+    assert json.loads(run("usage", "show", "--project", "demo", "-f", "json"))["Project"] == demo
+    assert json.loads(run("server", "list", "--project", "demo", "--project-domain", "Default", "-f", "json")) == []
+    assert "has no project with the name or ID 'nowhere'" in run("server", "list", "--project", "nowhere", code=1)
+    assert "has no domain with" in run("server", "list", "--user", "alice", "--user-domain", "nowhere", code=1)
+    run("keypair", "delete", "of-alice", "--user", "alice")
+    environment.setenv("OS_USERNAME", "alice")
+    environment.setenv("OS_PROJECT_NAME", "demo")
+    assert json.loads(run("usage", "show", "--project", demo, "-f", "json"))["Project"] == demo
+
+
 @pytest.mark.parametrize(
     ("name", "value", "code", "words"),
     [

@@ -10,7 +10,11 @@ JSON = ("-f", "json")
 
 def test_limits_of_a_project(cloud: Cloud, minova: Cli) -> None:
     succeed(minova("quota", "set", "demo", "--instances", "3", "--image-size-total", "100"))
+    sizes = ("--properties", "5", "--injected-file-size", "6", "--injected-path-size", "7", "--no-force")
+    succeed(minova("quota", "set", "demo", *sizes))
     shown = json_output(minova("quota", "show", "demo", *JSON))
+    names = ("metadata_items", "injected_file_content_bytes", "injected_file_path_bytes")
+    assert [shown[name] for name in names] == [5, 6, 7]
     assert (shown["id"], shown["instances"], shown["cores"], shown["image_size_total"]) == ("demo", 3, -1, 100)
     succeed(minova("quota", "delete", "demo"))
     assert json_output(minova("quota", "show", "demo", *JSON))["instances"] == -1
@@ -31,6 +35,22 @@ def test_usages_of_a_project_and_of_the_own_one(cloud: Cloud, minova: Cli) -> No
     assert json_output(minova("quota", "list", "other", *JSON))[0]["In Use"] == 0
 
 
+def test_limits_of_networks(cloud: Cloud, minova: Cli) -> None:
+    words = ("--networks", "2", "--subnets", "3", "--ports", "4", "--secgroups", "5", "--secgroup-rules", "6")
+    succeed(minova("quota", "set", "demo", *words, "--cores", "7"))
+    networks = {"networks": 2, "subnets": 3, "ports": 4, "secgroups": 5, "secgroup_rules": 6}
+    assert json_output(minova("quota", "show", "demo", "--network", *JSON)) == networks
+    whole = json_output(minova("quota", "show", "demo", *JSON))
+    assert {**whole, **networks, "cores": 7} == whole
+    assert networks.keys().isdisjoint(json_output(minova("quota", "show", "demo", "--compute", *JSON)))
+    assert json_output(minova("quota", "show", "--default", "--network", *JSON))["ports"] != 4
+    succeed(minova("network", "create", "blue"))
+    refused = minova("quota", "set", "admin", "--networks", "0")
+    assert (refused.code, "networks" in refused.err) == (1, True)
+    succeed(minova("quota", "set", "admin", "--networks", "0", "--force"))
+    assert json_output(minova("quota", "show", "--all", *JSON))["networks"] == 0
+
+
 def test_limit_below_the_usage_takes_force(cloud: Cloud, minova: Cli) -> None:
     cloud.with_catalogue().make_server()
     refused = minova("quota", "set", "admin", "--instances", "0")
@@ -46,7 +66,9 @@ def test_limit_below_the_usage_takes_force(cloud: Cloud, minova: Cli) -> None:
         (("set", "demo", "--default", "--cores", "1"), "either a PROJECT or --default"),
         (("set", "demo", "--cores", "-2"), "below -1"),
         (("set", "demo", "--cores", "many"), "not a whole number"),
-        (("show",), "either a PROJECT or --default"),
+        (("show", "demo", "--default"), "either a PROJECT or --default"),
+        (("show", "--compute", "--network"), "not allowed with argument"),
+        (("set", "--default", "--ports", "5"), "--default is not for limits of networks"),
     ],
 )
 def test_wrong_usage(cloud: Cloud, minova: Cli, words: tuple[str, ...], reason: str) -> None:

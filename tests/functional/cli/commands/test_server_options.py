@@ -78,6 +78,14 @@ def test_without_the_options_nothing_is_said(api: ApiServer, cli: Cli) -> None:
     assert sent(api)["server"].keys() == {"name", "flavorRef", "imageRef", "metadata", "min_count", "max_count"}
 
 
+def test_a_server_for_a_shell(api: ApiServer, cli: Cli) -> None:
+    shown = conftest.succeed(cli(*CREATE, "--image", "guest", "-f", "shell", "-c", "name", "--prefix", "my_")).out
+    assert shown == 'my_name="web"\n'
+    several = cli(*CREATE, "--image", "guest", "-f", "shell", "--max", "2")
+    assert (several.code, "-f shell is for one server" in several.err) == (2, True)
+    assert len(api.servers) == 1
+
+
 def test_a_block_device_of_a_file(api: ApiServer, cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "disk.json"
     file.write_text('{"source_type": "blank", "volume_size": 3}')

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from minova.cli.base import Lister
+from cliff.formatters.shell import ShellFormatter
+
+from minova.cli.base import Formatters, Lister
 from minova.cli.client import COMPUTE, Client, Json
 from minova.cli.commands.server.create.disks import add_disk_options, disks_of
 from minova.cli.commands.server.create.networks import (
@@ -40,6 +42,9 @@ class ServerCreate(Lister):
     _description = """Create one server, or several of the same kind. Shows the server; with --min or --max a list.
 With --wait it ends when every server is ACTIVE (exit code 0) or one has failed (exit code 1, with the reason).
 With --dry-run nothing is made: it shows where they would go (exit code 0), or why nowhere (1)."""
+
+    def _load_formatter_plugins(self) -> Any:
+        return Formatters(**super()._load_formatter_plugins().each(), shell=ShellFormatter())
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -107,6 +112,9 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
+        several = parsed_args.min is not None or parsed_args.max is not None
+        if parsed_args.formatter == "shell" and (several or parsed_args.dry_run):
+            raise UsageError("-f shell is for one server, which is made.")
         if not parsed_args.dry_run:
             return super().run(parsed_args)
         answer = _dry_run(self.client, self._body(parsed_args))
