@@ -1,0 +1,240 @@
+"""`minova` takes what the installed `openstack` takes, but for what stands here with its reason.
+
+Compared are the commands of servers, flavors, hosts, groups, keys, usage, quotas and images, each with its options. A release of
+OpenStack's client that adds an option fails here, and so does an option that minova loses: serve it, or write down why not.
+"""
+
+import argparse
+import importlib
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from unittest import mock
+
+import pytest
+
+from minova.cli.registry import COMMANDS
+
+GROUPS = ("openstack.compute.v2", "openstack.image.v2", "openstack.common")
+# Of openstack.common: the other commands are of Keystone, Cinder or the client itself.
+COMMON = ("availability zone", "quota")
+
+NO_VOLUMES = "minova has no volumes"
+NO_SHARES = "minova has no shares: there is no Manila"
+NO_FLOATING = "minova's networks have no floating addresses"
+NOT_YET = "not served yet"  # the only reason whose commands may be served without a change here
+CACHE = "images are cached by Glance's own commands; minova's computes fetch and expire them by themselves"
+METADEF = "minova has no catalogue of metadata definitions"
+IMPORT = "images are uploaded whole: there is no staging and no interoperable import"
+STORES = "there is one store of images"
+AGENTS = "Nova has removed os-agents"
+HOSTS = "Nova has removed os-hosts: `hypervisor ...` and `service ...`"
+
+# Commands that minova has not.
+NO_COMMAND: Mapping[str, str] = {
+    "aggregate cache image": NOT_YET,
+    "cached image clear": CACHE,
+    "cached image delete": CACHE,
+    "cached image list": CACHE,
+    "cached image queue": CACHE,
+    "compute agent create": AGENTS,
+    "compute agent delete": AGENTS,
+    "compute agent list": AGENTS,
+    "compute agent set": AGENTS,
+    "console connection show": NOT_YET,
+    "host list": HOSTS,
+    "host set": HOSTS,
+    "host show": HOSTS,
+    "image member get": NOT_YET,
+    "image save": NOT_YET,
+    "image task list": NOT_YET,
+    "image task show": NOT_YET,
+    "image import": IMPORT,
+    "image import info": IMPORT,
+    "image stage": IMPORT,
+    "image stores list": STORES,
+    **dict.fromkeys(
+        [
+            "image metadef namespace create",
+            "image metadef namespace delete",
+            "image metadef namespace list",
+            "image metadef namespace set",
+            "image metadef namespace show",
+            "image metadef namespace unset",
+            "image metadef object create",
+            "image metadef object delete",
+            "image metadef object list",
+            "image metadef object property show",
+            "image metadef object show",
+            "image metadef object update",
+            "image metadef property create",
+            "image metadef property delete",
+            "image metadef property list",
+            "image metadef property set",
+            "image metadef property show",
+            "image metadef resource type association create",
+            "image metadef resource type association delete",
+            "image metadef resource type association list",
+            "image metadef resource type list",
+        ],
+        METADEF,
+    ),
+    **dict.fromkeys(
+        [
+            "server evacuate",
+            "server migrate",
+            "server migrate confirm",
+            "server migrate revert",
+            "server migration abort",
+            "server migration confirm",
+            "server migration force complete",
+            "server migration list",
+            "server migration revert",
+            "server migration show",
+            "server resize",
+            "server resize confirm",
+            "server resize revert",
+        ],
+        NOT_YET,
+    ),
+    "server add floating ip": NO_FLOATING,
+    "server remove floating ip": NO_FLOATING,
+    "server add share": NO_SHARES,
+    "server remove share": NO_SHARES,
+    "server share list": NO_SHARES,
+    "server share show": NO_SHARES,
+    "server add volume": NO_VOLUMES,
+    "server remove volume": NO_VOLUMES,
+    "server volume list": NO_VOLUMES,
+    "server volume set": NO_VOLUMES,
+    "server volume update": NO_VOLUMES,
+}
+
+# Options that minova's commands have not.
+NO_OPTION: Mapping[str, Mapping[str, str]] = {
+    "availability zone list": {"--network": "networks have no zones", "--volume": NO_VOLUMES, "--share": NO_SHARES},
+    "quota delete": {"--all": NOT_YET, "--compute": NOT_YET, "--network": NOT_YET, "--volume": NO_VOLUMES},
+    "quota list": {"--compute": NOT_YET, "--network": NOT_YET, "--volume": NO_VOLUMES},
+    "quota set": {
+        "--check-limit": "the client's own hidden one: limits are checked without --force",
+        "--class": "there is one class: --default",
+        "--floating-ips": NO_FLOATING,
+        **dict.fromkeys(["--rbac-policies", "--router-routes", "--routers", "--subnetpools"], "minova has none of them"),
+        **dict.fromkeys(
+            ["--backup-gigabytes", "--backups", "--gigabytes", "--groups", "--per-volume-gigabytes", "--snapshots"]
+            + ["--volume-type", "--volumes"],
+            NO_VOLUMES,
+        ),
+    },
+    "quota show": {
+        "--usage": "`quota list` shows what is used",
+        "--volume": NO_VOLUMES,
+    },
+    "image create": dict.fromkeys(
+        ["--checksum", "--community", "--copy-from", "--force", "--id", "--import", "--location", "--private", "--progress"]
+        + ["--project", "--project-domain", "--protected", "--public", "--shared", "--sign-cert-id", "--sign-key-path"]
+        + ["--size", "--store", "--tag", "--unprotected", "--volume"],
+        NOT_YET,
+    ),
+    **{
+        name: {"--project-domain": NOT_YET}
+        for name in ("image add project", "image member list", "image remove project")
+    },
+    "image set": dict.fromkeys(
+        ["--architecture", "--instance-id", "--instance-uuid", "--kernel-id", "--os-distro", "--os-version"]
+        + ["--project-domain", "--ramdisk-id", "--visibility"],
+        NOT_YET,
+    ),
+    "server ssh": dict.fromkeys(["--option", "-o", "-v"], "ssh's own options follow --"),
+    "image delete": {"--store": STORES},
+    "image list": dict.fromkeys(
+        ["--all", "--community", "--hidden", "--marker", "--max-items", "--member-status", "--page-size", "--private"]
+        + ["--project", "--project-domain", "--property", "--public", "--shared", "--sort", "--tag"],
+        NOT_YET,
+    ),
+    "image show": {"--human-readable": NOT_YET},
+}  # fmt: skip
+# Options that take a value in one of them alone.
+OTHER_FORM: Mapping[str, Mapping[str, str]] = {
+    "server create": {
+        "--config-drive": "OpenStack's is deprecated and takes True: --use-config-drive is the same in both"
+    }
+}
+# Of the library under both: how a table looks, and which columns.
+OF_CLIFF = frozenset(
+    ["-h", "--help", "-f", "--format", "-c", "--column", "--quote", "--noindent", "--max-width", "--fit-width"]
+    + ["--print-empty", "--sort-column", "--sort-ascending", "--sort-descending", "--prefix", "--variable"]
+)
+
+
+def options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    return {name: action for action in parser._actions for name in action.option_strings if name not in OF_CLIFF}
+
+
+@cache
+def openstack() -> dict[str, dict[str, argparse.Action]]:
+    """The options of each command of OpenStack's client."""
+    found = {}
+    for group in GROUPS:
+        for entry in metadata.entry_points(group=group):
+            name = entry.name.replace("_", " ")
+            is_ours = group != "openstack.common" or name.startswith(COMMON)
+            if is_ours and entry.dist is not None and entry.dist.name == "python-openstackclient":
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # the client's own
+                    # Some options depend on what the cloud has: it has everything.
+                    found[name] = options(entry.load()(mock.MagicMock(), None).get_parser(name))
+    return found
+
+
+@cache
+def minova() -> dict[str, dict[str, argparse.Action]]:
+    found = {}
+    for name, path in COMMANDS.items():
+        module, _, factory = path.partition(":")
+        command = getattr(importlib.import_module(module), factory)(mock.MagicMock(), None)
+        found[name] = options(command.get_parser(name))
+    return found
+
+
+def test_every_command_of_openstack_is_served_or_has_a_reason() -> None:
+    assert openstack().keys() - minova().keys() - NO_COMMAND.keys() == set()
+
+
+def test_every_option_of_openstack_is_served_or_has_a_reason() -> None:
+    lacking = {
+        name: sorted(theirs.keys() - minova()[name].keys() - NO_OPTION.get(name, {}).keys())
+        for name, theirs in openstack().items()
+        if name in minova()
+    }
+    assert {name: missing for name, missing in lacking.items() if missing} == {}
+
+
+def test_what_is_served_has_no_reason_why_it_is_not() -> None:
+    served = minova()
+    stale = {name for name, reason in NO_COMMAND.items() if name in served and reason != NOT_YET}
+    stale |= {
+        f"{name} {option}"
+        for name, reasons in NO_OPTION.items()
+        for option, reason in reasons.items()
+        if option in served.get(name, {}) and reason != NOT_YET
+    }
+    assert stale == set()
+
+
+def test_an_option_takes_a_value_where_that_of_openstack_does() -> None:
+    other = {
+        (name, option)
+        for name, theirs in openstack().items()
+        for option, action in theirs.items()
+        if (own := minova().get(name, {}).get(option)) is not None and (own.nargs == 0) != (action.nargs == 0)
+    }
+    assert other == {(name, option) for name, reasons in OTHER_FORM.items() for option in reasons}
+
+
+@pytest.mark.parametrize("words", ["server create", "server list", "flavor list", "image create", "quota set"])
+def test_the_comparison_sees_commands_and_options(words: str) -> None:
+    """Or nothing above could fail."""
+    assert len(openstack()[words]) > 3
+    assert len(minova()[words].keys() & openstack()[words].keys()) > 1
