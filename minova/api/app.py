@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from oslo_config import cfg
 
+from minova import errors
 from minova.api.access.auth import CLIENT_PATH, authenticator
 from minova.api.access.failure_table import FailureTable
 from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
@@ -50,7 +51,7 @@ class App:
     def __init__(
         self,
         compute: http.Application,
-        image: http.Application,
+        image: Callable[..., Any],
         downloads: http.Application,
         network: http.Application,
         placement: http.Application | None,
@@ -110,6 +111,29 @@ def image_store(conf: cfg.ConfigOpts) -> ImageStore:
     return ImageStore(conf.api.images_path, limits)
 
 
+def with_glance(
+    conf: cfg.ConfigOpts, servers: ComputeCollaborators, images: ImageCollaborators
+) -> tuple[ComputeCollaborators, ImageCollaborators]:
+    """The same with Glance in place of the built-in service. Raises InvalidConfiguration."""
+    if conf.api.auth_strategy != "keystone":
+        raise errors.InvalidConfiguration("[glance] backend = glance needs [api] auth_strategy = keystone.")
+    # Imported here: keystoneauth takes a part of the start that other clouds need not wait for.
+    from minova.api.image.glance.client import GlanceClient  # noqa: PLC0415
+    from minova.api.image.glance.images import GlanceData, GlanceImages  # noqa: PLC0415
+
+    client = GlanceClient(conf)
+    return (
+        msgspec.structs.replace(servers, images=GlanceImages(client)),
+        msgspec.structs.replace(images, remote=GlanceData(client)),
+    )
+
+
+def _no_images(env: dict[str, Any], start_response: Any) -> Any:
+    """Images are with Glance, which is in the catalog."""
+    start_response("404 Not Found", [("Content-Length", "0")])
+    return [b""]
+
+
 def make_app(
     conf: cfg.ConfigOpts,
     db: Database,
@@ -132,10 +156,12 @@ def make_app(
     waiting = WaitingRequests(max(1, conf.api.threads // 4))
     servers = ComputeCollaborators(conf=conf, db=db, conductor=conductor, compute=compute, waiting=waiting)
     images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=image_store(conf))
+    if conf.glance.backend == "glance":
+        servers, images = with_glance(conf, servers, images)
     networks = NetworkCollaborators(conf=conf, db=db, conductor=conductor)
     return App(
         http.make_app(ComputeDefinition(servers), authenticate, policy),
-        http.make_app(ImageDefinition(images), authenticate, policy),
+        http.make_app(ImageDefinition(images), authenticate, policy) if images.remote is None else _no_images,
         http.make_app(TokenDefinition(images), TokenAuthenticator(conf, TokenKeys(db)), policy),
         http.make_app(NetworkDefinition(networks), authenticate, policy),
         placement,

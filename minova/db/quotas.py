@@ -264,7 +264,9 @@ def _count_images(session: Session, project_id: str) -> dict[str, int]:
 
 
 def of_image(image: ImageRecord) -> dict[str, int]:
-    """Its data count in MB, rounded up."""
+    """Its data count in MB, rounded up. What another service keeps, that service counts."""
+    if image.service:
+        return {"image_count_total": 0, "image_size_total": 0}
     return {"image_count_total": 1, "image_size_total": -(-(image.size or 0) // MB)}
 
 

@@ -31,6 +31,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, str] = {}
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    # Of a record that only says which image minova makes there: "glance".
+    service: str = ""
 
 
 class ImageMember(msgspec.Struct, frozen=True, kw_only=True):

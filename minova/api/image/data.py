@@ -50,14 +50,19 @@ def upload(api: Collaborators, call: Call) -> None:
 
 def upload_with_token(api: Collaborators, call: Call) -> None:
     """As `upload`, for a compute that makes this image of a server. A token is good for one set of bytes: later the image is active."""
-    receive(api, call, _of_token(api, call))
+    image = _of_token(api, call)
+    if api.remote is not None:
+        check_ready(image, call)
+        api.remote.receive(api, call, image)
+        return
+    receive(api, call, image)
 
 
 def receive(api: Collaborators, call: Call, image: Image, after: str = "active") -> None:
     """queued -> saving -> `after`. After any error the image is queued again and no bytes are left."""
-    _check_ready(image, call)
+    check_ready(image, call)
     with api.store.begin(image.id, call.request.content_length) as coming:
-        records.change(api, call.ctx, image.id, _saving)
+        records.change(api, call.ctx, image.id, saving)
         try:
             take(api, call.ctx, image, coming, chunks(call.request), "saving", after)
         except BaseException:
@@ -65,7 +70,7 @@ def receive(api: Collaborators, call: Call, image: Image, after: str = "active")
             raise
 
 
-def _saving(image: Image) -> Image:
+def saving(image: Image) -> Image:
     if image.status != "queued":
         raise errors.Conflict(_takes_none(image))
     return msgspec.structs.replace(image, status="saving")
@@ -128,7 +133,7 @@ def _within_quota(api: Collaborators, image: Image, data: Iterator[bytes]) -> It
         yield chunk
 
 
-def _check_ready(image: Image, call: Call) -> None:
+def check_ready(image: Image, call: Call) -> None:
     if media_type(call.request) != OCTETS:
         raise WrongMedia(f"Content-Type must be {OCTETS}.")
     if image.status != "queued":
@@ -208,6 +213,9 @@ def download(api: Collaborators, call: Call) -> None:
 
 def download_with_token(api: Collaborators, call: Call) -> None:
     """As `download`, for a compute: that it may have this image, its token has shown."""
+    if api.remote is not None:
+        api.remote.send(call)
+        return
     image = _of_token(api, call)
     if image.status == "deactivated":
         raise errors.Forbidden(DEACTIVATED)

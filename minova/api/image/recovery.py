@@ -34,6 +34,8 @@ def recover(api: Collaborators) -> None:
         path.unlink(missing_ok=True)
         LOG.info("Removed the broken upload %s", path.name)
     _remove_orphans(api)
+    if api.remote is not None:
+        api.remote.recover(api)
 
 
 def _remove_orphans(api: Collaborators) -> None:

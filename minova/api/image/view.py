@@ -25,9 +25,19 @@ def find_visible(session: Session, image_id: str, call: Call) -> Seen | None:
     return seen if seen is not None and is_visible(seen, call) else None
 
 
-def visible(session: Session, image_id: str, call: Call) -> Image | None:
-    seen = find_visible(session, image_id, call)
-    return None if seen is None else seen.image
+class BuiltInImages:
+    """Of the Image API in this process."""
+
+    def visible(self, session: Session, image_id: str, call: Call) -> Image | None:
+        seen = find_visible(session, image_id, call)
+        return None if seen is None else seen.image
+
+    def announce(self, call: Call, image: Image) -> Image:
+        """The conductor's record is the image."""
+        return image
+
+    def withdraw(self, call: Call, image: Image) -> None:
+        """There is no image."""
 
 
 def view(image: Image) -> dict[str, Any]:

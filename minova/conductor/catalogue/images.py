@@ -38,7 +38,7 @@ class Images:
         """Within `adding`. Raises IntegrityError or IdWasUsed: the id is taken."""
         # The image first: an id that is taken is told before the quota.
         made = images.add(session, image, self._worker.at())
-        self._quotas.take(session, image.owner or "", {"image_count_total": 1})
+        self._quotas.take(session, image.owner or "", {"image_count_total": of_image(image)["image_count_total"]})
         return made
 
     def adding(self, work: Callable[[Session], T]) -> T:
@@ -99,13 +99,13 @@ class Images:
         give(session, old, dict(less - more))
 
     def delete(self, image_id: str) -> None:
-        """Forbidden: it is protected."""
+        """Also the record of an image that another service keeps, and has deleted. Forbidden: it is protected."""
 
         def work(session: Session) -> None:
             found = images.find(session, image_id)
             if found is not None and found.protected:
                 raise errors.Forbidden(f"Image {image_id} is protected and cannot be deleted.")
-            if not images.remove(session, image_id):
+            if not images.forget(session, image_id):
                 raise errors.NotFound(f"Image {image_id} could not be found.")
             if found is not None:
                 give(session, found.owner or "", of_image(found))

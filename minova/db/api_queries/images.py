@@ -118,3 +118,9 @@ def _object(row: Image) -> objects.Image:
 def existing(session: Session, image_ids: Collection[str]) -> set[str]:
     """Those of these ids that have a record."""
     return set(session.scalars(select(Image.id).where(Image.id.in_(image_ids))))
+
+
+def of_service(session: Session, service: str) -> list[objects.Image]:
+    """The records of images that another service keeps."""
+    query = select(Image).where(_text("service") == service).execution_options(yield_per=1000)
+    return [_object(row) for row in session.scalars(query)]

@@ -5,13 +5,16 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Delete, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db.models import DeletedImage, Image, ImageMember
 from minova.db.sql import json_field
 from minova.objects import image as objects
+
+# Of an image that Glance keeps, and that minova is to delete there.
+PENDING_DELETE = "pending_delete"
 
 
 class IdWasUsed(errors.Conflict):
@@ -32,7 +35,7 @@ def add(session: Session, image: objects.Image, at: datetime) -> objects.Image:
 
 
 def find(session: Session, image_id: str) -> objects.Image | None:
-    return session.scalar(select(Image.value).where(Image.id == image_id))
+    return session.scalar(select(Image.value).where(Image.id == image_id, Image.status != PENDING_DELETE))
 
 
 def locked(session: Session, image_id: str) -> objects.Image | None:
@@ -47,7 +50,8 @@ def locked(session: Session, image_id: str) -> objects.Image | None:
 def of_owner(session: Session, owner: str | None, properties: Mapping[str, str]) -> list[objects.Image]:
     """Those of this project that have all of these properties."""
     owned = func.coalesce(json_field(Image.value, "owner"), "") == (owner or "")
-    found = session.scalars(select(Image.value).where(owned).execution_options(yield_per=1000))
+    query = select(Image.value).where(owned, Image.status != PENDING_DELETE)
+    found = session.scalars(query.execution_options(yield_per=1000))
     return [image for image in found if properties.items() <= image.properties.items()]
 
 
@@ -65,18 +69,28 @@ def replace(session: Session, image: objects.Image, expected_status: str, at: da
 
 
 def remove(session: Session, image_id: str) -> bool:
-    """Whether there was one. Its id is never used again."""
-    return _remove(session, delete(Image).where(Image.id == image_id), image_id)
+    """Whether there was one. Its id is never used again. What another service keeps is to be deleted there first, by minova-api."""
+    return _remove(session, image_id)
 
 
 def remove_unfinished(session: Session, image_id: str) -> bool:
-    """Whether there was one whose bytes have not all come. Its id is never used again."""
-    statement = delete(Image).where(Image.id == image_id, Image.status.in_(("queued", "saving")))
-    return _remove(session, statement, image_id)
+    """The same of one whose bytes have not all come."""
+    return _remove(session, image_id, Image.status.in_(("queued", "saving")))
 
 
-def _remove(session: Session, statement: Delete, image_id: str) -> bool:
-    result: Any = session.connection().execute(statement)
+def _remove(session: Session, image_id: str, *conditions: ColumnElement[bool]) -> bool:
+    found = session.scalar(select(Image.value).where(Image.id == image_id))
+    if found is None or not found.service:
+        return forget(session, image_id, *conditions)
+    value = msgspec.structs.replace(found, status=PENDING_DELETE)
+    statement = update(Image).where(Image.id == image_id, Image.status != PENDING_DELETE, *conditions)
+    result: Any = session.connection().execute(statement.values(status=PENDING_DELETE, value=value))
+    return bool(result.rowcount)
+
+
+def forget(session: Session, image_id: str, *conditions: ColumnElement[bool]) -> bool:
+    """Removes the record, whichever service keeps the image."""
+    result: Any = session.connection().execute(delete(Image).where(Image.id == image_id, *conditions))
     if result.rowcount and session.get(DeletedImage, image_id) is None:
         # The entry is there where a conductor of the last release has made the image under a used id.
         session.connection().execute(insert(DeletedImage).values(id=image_id))

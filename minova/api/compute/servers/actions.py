@@ -4,8 +4,8 @@ Those of `objects/server_actions.py` are begun by the conductor, and answered be
 and `attributes/locks.py` are answered at once, and so is `forceDelete`, which is a deletion.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,7 +25,6 @@ from minova.api.compute.servers.attributes import interfaces, locks, passwords
 from minova.api.compute.servers.guest_data import new_password
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, removed
-from minova.api.image import view as image_view
 from minova.codecs import Decoder
 from minova.db import models
 from minova.objects.image import Image
@@ -65,6 +64,7 @@ KEYS = History(
     removed("2.44", *interfaces.ACTIONS, note="os-interface and ports replace them"),
     title="actions of servers",
 )
+_IMAGE = Decoder(Image)
 # Answered at once.
 _AT_ONCE = {
     **consoles.ACTIONS,
@@ -105,13 +105,14 @@ def start(api: Collaborators, call: Call, key: str, body: Any) -> Any:
         row = servers.find(call, session)
         begin = complete(api, call, session, row, arguments)
     with api.waiting.place(row.project_id) if action is CHANGE_PASSWORD else nullcontext():
-        api.conductor.start_action(
-            call.ctx,
-            instance_uuid=row.uuid,
-            action=action.kind,
-            arguments=begin.sent,
-            override_lock=call.ctx.is_admin,
-        )
+        with _announced(api, call, begin.sent) if action.makes_image else nullcontext(begin.sent) as sent:
+            api.conductor.start_action(
+                call.ctx,
+                instance_uuid=row.uuid,
+                action=action.kind,
+                arguments=sent,
+                override_lock=call.ctx.is_admin,
+            )
         if action is CHANGE_PASSWORD:
             passwords.wait(api, call, row.uuid)
     call.response.status = begin.status
@@ -144,7 +145,7 @@ def _rescue(api: Collaborators, call: Call, session: Session, row: models.Instan
     if arguments.rescue_image_ref is None:
         return Begin({}, answer, 200)
     reference = arguments.rescue_image_ref
-    image = image_view.visible(session, reference, call)
+    image = api.images.visible(session, reference, call)
     if image is None or image.status != "active":
         raise errors.BadRequest(f"Requested rescue image '{reference[:64]}' is not supported")
     return Begin({"rescue_image": msgspec.to_builtins(image)}, answer, 200)
@@ -190,6 +191,20 @@ def _name(call: Call, image: Image) -> dict[str, str] | None:
         return {"image_id": image.id}
     call.response.set_header("Location", call.url(f"/v2/images/{image.id}"))
     return None
+
+
+@contextmanager
+def _announced(api: Collaborators, call: Call, sent: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What the conductor gets, where the image is announced to the service that keeps it. If the conductor refuses, it is withdrawn."""
+    image = api.images.announce(call, _IMAGE.from_builtins(sent["image"]))
+    try:
+        yield {**sent, "image": msgspec.to_builtins(image)}
+    except errors.NoAnswer:
+        # It may have begun; if not, an empty image is left, as it is in Nova.
+        raise
+    except errors.MinovaError:
+        api.images.withdraw(call, image)
+        raise
 
 
 _COMPLETE: Mapping[str, Complete] = {

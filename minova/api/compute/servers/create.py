@@ -21,7 +21,6 @@ from minova.api.http.body import MAX_INT64
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed, removed, required
 from minova.api.http.structs import Boolean, Int64, is_true
-from minova.api.image import view as image_view
 from minova.codecs import parse_json
 from minova.db import quotas
 from minova.db.api_queries import availability_zones, instances
@@ -43,7 +42,7 @@ from minova.objects.server_actions import InjectedFile
 from minova.objects.server_changes import MAX_TAGS
 from minova.objects.server_request import CreatedServers, CreateServers
 from minova.objects.vif_queues import wants_queues
-from minova.virt.image_format import unfit
+from minova.virt.image_format import format_refused, unfit
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 # Beyond, one transaction and one scheduling decision would take too long for the client to wait for.
@@ -360,12 +359,13 @@ def _boot_source(api: Collaborators, call: Call, server: NewServer, any_image: b
     if not image_uuid and not any_image:
         raise errors.BadRequest("imageRef is missing: booting from a volume is not served yet, so give an image.")
     with api.db.read() as session:
+        # The image first: Glance is asked before a connection to the database is taken.
+        image = api.images.visible(session, image_uuid, call) if image_uuid else None
         flavor = flavors.visible(session, flavorid, call)
-        image = image_view.visible(session, image_uuid, call) if image_uuid else None
     if flavor is None:
         raise errors.BadRequest(f"Invalid flavorRef provided: flavor {flavorid[:255]} could not be found.")
     if image_uuid:
-        _check_image(image, image_uuid)
+        check_image(image, image_uuid)
     return BootSource(flavor, image)
 
 
@@ -381,11 +381,14 @@ def image_id(reference: str) -> str:
         ) from None
 
 
-def _check_image(image: Image | None, image_id: str) -> None:
+def check_image(image: Image | None, image_id: str) -> None:
     if image is None:
         raise errors.BadRequest(f"Can not find requested image: {image_id}.")
     if image.status != "active":
         raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
+    refused = format_refused(image.disk_format, image.container_format)
+    if refused:
+        raise errors.BadRequest(f"Image {image.id}: {refused}")
 
 
 def _check_zero_disk(call: Call, flavor: Flavor) -> None:

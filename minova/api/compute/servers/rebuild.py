@@ -13,7 +13,6 @@ from minova.api.compute.servers.networks import access_address
 from minova.api.http import names
 from minova.api.http.call import Call
 from minova.api.http.structs import Boolean, is_true
-from minova.api.image import view as image_view
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.catalogue import key_pairs
@@ -46,7 +45,7 @@ def requested(
     """BadRequest, Forbidden: what of it cannot be."""
     _check_version(call, wanted)
     _check_plain(wanted)
-    image = _image(call, session, wanted.image_ref)
+    image = _image(api, call, session, wanted.image_ref)
     _check_image(api, session, row, image)
     data = guest_data.checked(
         api,
@@ -118,13 +117,12 @@ def _check_plain(wanted: RebuildArguments) -> None:
         raise errors.BadRequest("The current driver does not support preserving ephemeral partitions.")
 
 
-def _image(call: Call, session: Session, reference: str) -> Image:
+def _image(api: Collaborators, call: Call, session: Session, reference: str) -> Image:
     image_id = create.image_id(reference)
-    image = image_view.visible(session, image_id, call) if image_id else None
+    image = api.images.visible(session, image_id, call) if image_id else None
     if image is None:
         raise errors.BadRequest("Cannot find image for rebuild")
-    if image.status != "active":
-        raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
+    create.check_image(image, image_id)
     return image
 
 

@@ -1,0 +1,197 @@
+"""Requests to a Glance that stands beside minova: with the token of a user, or as the user of `[service_user]`."""
+
+import itertools
+import logging
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone_errors
+from keystoneauth1 import loading
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
+from oslo_config import cfg
+
+from minova import errors
+
+LOG = logging.getLogger(__name__)
+GROUP, USER = "glance", "service_user"
+# Answers after which another server, or the same one a moment later, may do better.
+_AGAIN = frozenset((500, 502, 503, 504))
+_AWAY = "The image service does not answer. Please try again in a moment."
+
+
+_REFUSALS: dict[int, type[errors.MinovaError]] = {
+    400: errors.BadRequest,
+    403: errors.Forbidden,
+    413: errors.Forbidden,  # its quotas
+}
+
+
+def _message(answer: Any) -> str:
+    """Glance's own words, in HTML or plain text."""
+    text = re.sub(r"<[^>]*>", " ", str(answer.text))
+    return " ".join(text.split())[:255] or f"status {answer.status_code}"
+
+
+class GlanceClient:
+    """Safe for threads. Raises InvalidConfiguration if `[service_user]` cannot be used."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        options = conf[GROUP]
+        try:
+            loading.register_auth_conf_options(conf, USER)
+            loading.register_session_conf_options(conf, USER)
+            auth = loading.load_auth_from_conf_options(conf, USER)
+            session = loading.load_session_from_conf_options(conf, USER, auth=auth)
+        except (cfg.Error, ValueError, keystone_errors.ClientException) as error:
+            raise errors.InvalidConfiguration(f"[{USER}]: {error}") from None
+        if auth is None:
+            raise errors.InvalidConfiguration(
+                f"[{USER}]: auth_type and a user are needed with [{GROUP}] backend = glance."
+            )
+        session.verify = options.cafile or session.verify
+        self._session: Session = session
+        self._tries = options.num_retries + 1
+        self._timeout = options.timeout
+        self._chunk_size = options.image_chunk_size
+        self._servers = itertools.cycle([url.rstrip("/").removesuffix("/v2") for url in options.api_servers])
+        self._named = bool(options.api_servers)
+        self._lock = threading.Lock()
+        self._catalog = Adapter(
+            session,
+            service_type=options.service_type,
+            service_name=options.service_name,
+            region_name=options.region_name,
+            interface=options.valid_interfaces,
+        )
+
+    def image(self, image_id: str, token: str | None = None) -> dict[str, Any] | None:
+        """Its document; None if there is none, or the user may not see it. `token`: of the user; None: as the service user."""
+        answer = self._ask("GET", f"/v2/images/{image_id}", token)
+        if answer.status_code == 404 or (token is not None and answer.status_code in (401, 403)):
+            return None
+        document: dict[str, Any] = self._checked(answer).json()
+        return document
+
+    def data(self, image_id: str) -> "Data":
+        """The bytes, for the service user. Raises NotFound."""
+        answer = self._ask("GET", f"/v2/images/{image_id}/file", None, stream=True)
+        if answer.status_code in (204, 404):
+            answer.close()
+            raise errors.NotFound(f"Image {image_id} has no data.")
+        return Data(self._checked(answer), self._chunk_size)
+
+    def create(self, document: dict[str, Any], token: str) -> None:
+        """For the user. Raises Forbidden, BadRequest as Glance refuses it. One that is there already was made by an earlier try."""
+        answer = self._ask("POST", "/v2/images", token, json=document)
+        if answer.status_code in (201, 409):
+            return
+        kind = _REFUSALS.get(answer.status_code)
+        if kind is None:
+            self._checked(answer)
+            raise errors.ServiceUnavailable(_AWAY)
+        raise kind(f"The image service refuses the image: {_message(answer)}")
+
+    def delete(self, image_id: str) -> None:
+        """As the service user. One that is gone, or that its owner has protected since, is left."""
+        answer = self._ask("DELETE", f"/v2/images/{image_id}", None)
+        if answer.status_code not in (204, 404, 403):
+            self._checked(answer)
+
+    def upload(self, image_id: str, chunks: Iterator[bytes]) -> None:
+        """As the service user. Once: the bytes come from a stream. Raises NotFound, Forbidden, Conflict, ServiceUnavailable."""
+        try:
+            # Not authenticated by the session, which would send what is left of the bytes once more after a 401.
+            headers = {"X-Auth-Token": self._session.get_token(), "Content-Type": "application/octet-stream"}
+            answer = self._session.request(
+                f"{self._server()}/v2/images/{image_id}/file",
+                "PUT",
+                authenticated=False,
+                headers=headers,
+                data=chunks,
+                connect_retries=0,
+                raise_exc=False,
+                redirect=False,
+                timeout=self._timeout,
+                log=False,
+            )
+        except keystone_errors.ClientException as error:
+            LOG.warning("The upload of image %s to Glance failed: %s", image_id, error)
+            raise errors.ServiceUnavailable(_AWAY) from None
+        if answer.status_code == 204:
+            return
+        if answer.status_code == 401:
+            self._session.invalidate()
+        if answer.status_code in (404, 410):
+            raise errors.NotFound(f"No image found with ID {image_id}.")
+        if answer.status_code == 409 and (self.image(image_id) or {}).get("status") == "active":
+            return
+        LOG.warning("Glance answers the upload of image %s with status %d", image_id, answer.status_code)
+        kind = _REFUSALS.get(answer.status_code, errors.ServiceUnavailable)
+        raise kind(f"The image service refuses the image: {_message(answer)}")
+
+    def _ask(self, method: str, path: str, token: str | None, **more: Any) -> Any:
+        """The first answer of a server that does not fail. Raises ServiceUnavailable."""
+        headers = {"Accept-Encoding": "identity"} | ({} if token is None else {"X-Auth-Token": token})
+        for number in range(1, self._tries + 1):
+            try:
+                answer = self._session.request(
+                    f"{self._server()}{path}",
+                    method,
+                    authenticated=token is None,
+                    headers=headers,
+                    connect_retries=0,
+                    raise_exc=False,
+                    redirect=False,
+                    timeout=self._timeout,
+                    log=False,
+                    **more,
+                )
+            except keystone_errors.ClientException as error:
+                LOG.warning("Glance, try %d of %d: %s", number, self._tries, error)
+                continue
+            if answer.status_code not in _AGAIN:
+                return answer
+            LOG.warning("Glance, try %d of %d: status %d", number, self._tries, answer.status_code)
+            answer.close()
+        raise errors.ServiceUnavailable(_AWAY)
+
+    def _server(self) -> str:
+        """Of `[glance] api_servers` each in turn, else as the catalog says."""
+        if self._named:
+            with self._lock:
+                return str(next(self._servers))
+        url = self._catalog.get_endpoint()
+        if url is None:
+            raise keystone_errors.EndpointNotFound("no image service in the catalog")
+        return str(url).rstrip("/").removesuffix("/v2")
+
+    def _checked(self, answer: Any) -> Any:
+        if answer.status_code != 200:
+            LOG.error("Glance answers with status %d to %s", answer.status_code, answer.url)
+            answer.close()
+            raise errors.ServiceUnavailable(_AWAY)
+        return answer
+
+
+class Data:
+    """The bytes of an image, as a file that can be read once. `length` in bytes, if Glance says it."""
+
+    def __init__(self, answer: Any, chunk_size: int) -> None:
+        announced = answer.headers.get("Content-Length", "")
+        self.length = int(announced) if announced.isdecimal() else None
+        self._answer = answer
+        self._chunks: Iterator[bytes] = answer.iter_content(chunk_size)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._chunks
+
+    def read(self, amount: int | None = None, /) -> bytes:
+        return next(self._chunks, b"")
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._answer.close()

@@ -1,0 +1,174 @@
+"""Images of Glance as the Compute API and the computes get them.
+
+user -> Compute API --the user's token--> Glance     which image: Glance decides who sees it
+compute --a conductor's token--> minova-api --the service user's--> Glance     its bytes: no password is on a hypervisor
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import falcon
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.http import times
+from minova.api.http.call import Call
+from minova.api.image.changes import records
+from minova.api.image.collaborators import Collaborators
+from minova.api.image.data import DEACTIVATED, OCTETS, chunks, requeue, saving
+from minova.api.image.glance.client import GlanceClient
+from minova.codecs import Decoder
+from minova.context import RequestContext, service_context
+from minova.db.api_queries import images
+from minova.db.catalogue.images import PENDING_DELETE
+from minova.objects.image import Image
+
+LOG = logging.getLogger(__name__)
+SERVICE = "glance"
+LOOK_AGAIN = 3600.0  # seconds
+_CREATED = (
+    "id",
+    "name",
+    "disk_format",
+    "container_format",
+    "min_disk",
+    "min_ram",
+    "visibility",
+    "protected",
+    "owner",
+    "tags",
+)
+_IMAGE = Decoder(Image)
+_FIELDS = frozenset(Image.__struct_fields__) - {"properties", "created_at", "updated_at", "tags"}
+# What Glance shows beside an image's fields and properties.
+_OTHERS = frozenset(("self", "file", "schema", "locations", "direct_url", "stores", "created_at", "updated_at", "tags"))
+
+
+class GlanceImages:
+    """What `minova.api.image.view.BuiltInImages` is for the built-in service."""
+
+    def __init__(self, client: GlanceClient) -> None:
+        self._client = client
+
+    def visible(self, session: Session, image_id: str, call: Call) -> Image | None:
+        """As the caller sees it. Raises ServiceUnavailable."""
+        document = self._client.image(image_id, call.request.get_header("X-Auth-Token") or "")
+        return None if document is None else image_of(document)
+
+    def announce(self, call: Call, image: Image) -> Image:
+        """Of the caller, who is told at once what Glance refuses."""
+        self._client.create(document_of(image), call.request.get_header("X-Auth-Token") or "")
+        return msgspec.structs.replace(image, service=SERVICE)
+
+    def withdraw(self, call: Call, image: Image) -> None:
+        try:
+            self._client.delete(image.id)
+        except errors.MinovaError as error:
+            LOG.warning("Image %s is left in Glance, without data: %s", image.id, error)
+
+
+def image_of(document: dict[str, Any]) -> Image:
+    properties = {
+        key: value for key, value in document.items() if key not in _FIELDS | _OTHERS and isinstance(value, str)
+    }
+    fields = {key: document[key] for key in (*_FIELDS, "tags") if document.get(key) is not None}
+    at = {key: times.parse(document[key]) for key in ("created_at", "updated_at")}
+    try:
+        return _IMAGE.from_builtins({**fields, **at, "properties": properties})
+    except msgspec.ValidationError as error:
+        LOG.error("Glance shows an image that is none: %s", error)
+        raise errors.ServiceUnavailable("The image service answers with what is no image.") from None
+
+
+def document_of(image: Image) -> dict[str, Any]:
+    """What Glance takes for a new image."""
+    own = {key: getattr(image, key) for key in _CREATED}
+    properties = {key: value for key, value in image.properties.items() if not key.startswith("os_glance")}
+    return {**properties, **{key: value for key, value in own.items() if value is not None}}
+
+
+class GlanceData:
+    """`/v2/images/{id}/file` with a token of a conductor, and what conductors have deleted.
+
+    A record of minova's own says which images it makes in Glance: queued -> saving -> active, and pending_delete when its server or
+    task has no more use for it. A `.part` file, which stays empty, says by its lock that an upload lives.
+    """
+
+    def __init__(self, client: GlanceClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._clock = clock
+        self._look_at = 0.0
+
+    def send(self, call: Call) -> None:
+        image_id = call.path["image_id"]
+        document = self._client.image(image_id)
+        if document is None:
+            raise errors.NotFound(f"No image found with ID {image_id[:255]}.")
+        # The service user would get the bytes.
+        if document["status"] == "deactivated":
+            raise errors.Forbidden(DEACTIVATED)
+        if document["status"] != "active":
+            call.response.status = falcon.HTTP_204
+            return
+        data = self._client.data(image_id)
+        call.response.content_type = OCTETS
+        if data.length is None:
+            call.response.stream = data
+        else:
+            call.response.set_stream(data, data.length)
+
+    def receive(self, api: Collaborators, call: Call, image: Image) -> None:
+        """A repetition after a lost answer finds the image active in Glance."""
+        with api.store.begin(image.id) as coming:
+            records.change(api, call.ctx, image.id, saving)
+            try:
+                self._client.upload(image.id, chunks(call.request))
+                made = self._made(image.id)
+                records.change(api, call.ctx, image.id, lambda current: _active(current, made))
+            except errors.NotFound:
+                # Its owner has deleted it meanwhile.
+                self._forget(api, call.ctx, image.id)
+                raise
+            except BaseException:
+                coming.keep = not requeue(api, call.ctx, image.id)
+                raise
+
+    def _made(self, image_id: str) -> Image:
+        document = self._client.image(image_id)
+        if document is None:
+            raise errors.NotFound(f"No image found with ID {image_id[:255]}.")
+        return image_of(document)
+
+    def recover(self, api: Collaborators) -> None:
+        """Deletes in Glance what is to be deleted. Once an hour it forgets the records of images that users have deleted there."""
+        with api.db.read() as session:
+            tracked = images.of_service(session, SERVICE)
+        looks = self._clock() >= self._look_at
+        for image in tracked:
+            if image.status == PENDING_DELETE:
+                self._client.delete(image.id)
+                self._forget(api, service_context(), image.id)
+            elif looks and image.status == "active" and self._client.image(image.id) is None:
+                self._forget(api, service_context(), image.id)
+        if looks:
+            self._look_at = self._clock() + LOOK_AGAIN
+
+    def _forget(self, api: Collaborators, ctx: RequestContext, image_id: str) -> None:
+        with suppress(errors.NotFound):
+            api.conductor.delete_image(ctx, image_id=image_id)
+            LOG.info("The record of image %s is removed, which is deleted in Glance", image_id)
+
+
+def _active(image: Image, made: Image) -> Image:
+    """With what a host needs to know of the bytes before it boots from them."""
+    if image.status == "active":
+        return image
+    if image.status != "saving":
+        # The task has ended meanwhile, and the image is to be deleted.
+        raise errors.Conflict(f"Image {image.id} takes no data: its status is {image.status}, not saving.")
+    facts = {key: getattr(made, key) for key in ("size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value")}
+    return msgspec.structs.replace(image, **facts, status="active")
