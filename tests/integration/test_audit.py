@@ -84,18 +84,18 @@ def test_a_domain_started_behind_its_back_counts_and_is_left_alone(
     before = used_mb(cloud)
     stranger = connection.createXML(STRANGER)
     try:
-        wait_for("it counts", lambda: used_mb(cloud) == before + STRANGER_MB, 30)
+        wait_for("it counts", lambda: used_mb(cloud) == before + STRANGER_MB)
         assert f"holds {STRANGER_MB} MB for no instance of this host" in cloud.services[REAL].log
         # An audit later, and after a restart of the compute, it still runs.
         cloud.services[REAL].signal(signal.SIGTERM)
         assert cloud.services[REAL].wait() == 0
         cloud.services[REAL].start()
         cloud.wait_up(REAL)
-        wait_for("it counts again", lambda: used_mb(cloud) == before + STRANGER_MB, 30)
+        wait_for("it counts again", lambda: used_mb(cloud) == before + STRANGER_MB)
         assert stranger.isActive()
     finally:
         stranger.destroy()
-    wait_for("it counts no more", lambda: used_mb(cloud) == before, 30)
+    wait_for("it counts no more", lambda: used_mb(cloud) == before)
 
 
 def test_what_is_done_behind_its_back_to_a_guest_and_its_rows(
@@ -109,18 +109,18 @@ def test_what_is_done_behind_its_back_to_a_guest_and_its_rows(
     of_instance = update(models.Instance).where(models.Instance.uuid == uuid)
     database.run(lambda session: session.execute(of_instance.values(host=BOOKS)))
     message = f"the domain of instance {uuid} is here, but its row says host {BOOKS}"
-    wait_for("it is told of", lambda: message in cloud.services[REAL].log, 30)
+    wait_for("it is told of", lambda: message in cloud.services[REAL].log)
     assert domain.isActive()
     database.run(lambda session: session.execute(of_instance.values(host=REAL)))
     # Its allocation goes.
     held = models.Allocation.consumer_uuid == uuid
     database.run(lambda session: session.execute(delete(models.Allocation).where(held)))
-    wait_for("it is restored", lambda: "restored allocations" in cloud.services[REAL].log, 30)
+    wait_for("it is restored", lambda: "restored allocations" in cloud.services[REAL].log)
     with database.read() as session:
         assert session.scalars(select(models.Allocation).where(held)).all()
     # The guest is killed.
     domain.destroy()
-    wait_for("it is seen", lambda: cloud.server("victim")["OS-EXT-STS:power_state"] in {0, 4}, 30)
+    wait_for("it is seen", lambda: cloud.server("victim")["OS-EXT-STS:power_state"] in {0, 4})
     cloud.cli("server", "delete", "victim", "--wait")
 
 
@@ -161,7 +161,7 @@ def test_a_hypervisor_that_is_away_when_its_compute_starts(cloud: Deployment, li
     libvirtd.kill()
     try:
         service.start()
-        wait_for("it is reported down", lambda: state(cloud, REAL) == "down", 30)
+        wait_for("it is reported down", lambda: state(cloud, REAL) == "down")
         cloud.cli("server", "create", "elsewhere", "--flavor", "tiny", "--image", "guest", "--wait")
         assert cloud.server("elsewhere")["OS-EXT-SRV-ATTR:host"] == BOOKS
         assert "Traceback" not in service.log

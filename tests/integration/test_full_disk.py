@@ -115,7 +115,7 @@ def test_a_build_on_a_full_disk_ends_with_the_reason_and_leaves_nothing(
     cloud.cli("server", "delete", "stuck", "--wait")
     database = Database(database_url)
     try:
-        wait_for("nothing is left", lambda: leftovers_in_tables(database) == [], 30)
+        wait_for("nothing is left", lambda: leftovers_in_tables(database) == [])
     finally:
         database.close()
     assert domains_and_disks(libvirtd.uri, cloud.folder / SMALL) == []

@@ -67,7 +67,7 @@ def test_a_server_is_told_of_from_its_request_to_its_end(cloud: Deployment, tmp_
     cloud.cli("server", "delete", "vm", "--wait")
     consumer = Consumer(cloud.transport_url, "notifications.info")
     try:
-        found = wait_for("six notifications", lambda: len(consumer()) >= len(EXPECTED) and consumer.messages, 30)
+        found = wait_for("six notifications", lambda: len(consumer()) >= len(EXPECTED) and consumer.messages)
     except AssertionError:
         raise AssertionError(f"{consumer.messages}\n{cloud.logs()}") from None
     assert isinstance(found, list)
@@ -80,7 +80,7 @@ def test_a_server_is_told_of_from_its_request_to_its_end(cloud: Deployment, tmp_
     assert ended["_context_request_id"].startswith("req-")
     versioned = Consumer(cloud.transport_url, "versioned_notifications.info")
     try:
-        wait_for("as many versioned ones", lambda: len(versioned()) >= len(EXPECTED), 30)
+        wait_for("as many versioned ones", lambda: len(versioned()) >= len(EXPECTED))
     except AssertionError:
         raise AssertionError(f"{versioned.messages}\n{cloud.logs()}") from None
     names = sorted(message["event_type"] for message in versioned.messages)

@@ -170,7 +170,7 @@ def test_server_actions(cluster: Cluster, tmp_path: Path) -> None:
     assert {"shot", "saved"} < {image["Name"] for image in json.loads(images or "[]")}
     for command, status in commands.items():
         openstack(tmp_path, f"server {command} vm")
-        server = wait_for(command, lambda: idle_server(cluster.url), 30)
+        server = wait_for(command, lambda: idle_server(cluster.url))
         assert server["status"] == status, command
     added = ("server add network vm blue", "port create own --network blue", "server add port vm own")
     *_, ports = openstack(tmp_path, *added, "port list --network blue -f json")
@@ -186,10 +186,9 @@ def test_server_actions(cluster: Cluster, tmp_path: Path) -> None:
     wait_for(
         "the soft deletion",
         lambda: of_alice(f"{cluster.url}/v2.1/servers/{uuid}")["server"]["status"] == "SOFT_DELETED",
-        30,
     )
     openstack(tmp_path, f"server restore {uuid}")
-    wait_for("the restore", lambda: idle_server(cluster.url)["status"] == "ACTIVE", 30)
+    wait_for("the restore", lambda: idle_server(cluster.url)["status"] == "ACTIVE")
     openstack(tmp_path, "server delete vm --force --wait")
     assert of_alice(f"{cluster.url}/v2.1/servers")["servers"] == []
 

@@ -41,7 +41,7 @@ def test_a_server_is_built_and_deleted_over_quorum_queues(cloud: Deployment, dat
     cloud.cli("server", "delete", "vm", "--wait")
     database = Database(database_url)
     try:
-        wait_for("nothing is left", lambda: leftovers_in_tables(database) == [], 30)
+        wait_for("nothing is left", lambda: leftovers_in_tables(database) == [])
     finally:
         database.close()
 

@@ -87,7 +87,7 @@ def test_only_plain_files_of_guests_are_taken_back(instances: Path) -> None:
     assert (secret.stat().st_uid, foreign.stat().st_uid, (folder / "shadow").stat().st_uid) == (0, 64055, 0)
     assert set(found["permitted"]) == {"0" * 16}
     (helper,) = found["helpers"]
-    wait_for("the helper ends with its service", lambda: not Path(f"/proc/{helper}").exists(), 30)
+    wait_for("the helper ends with its service", lambda: not Path(f"/proc/{helper}").exists())
 
 
 def test_without_the_capability_there_is_no_helper(instances: Path) -> None:

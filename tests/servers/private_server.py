@@ -18,7 +18,7 @@ from typing import ClassVar, Self
 KEEPER = Path(__file__).with_name("keeper.py")
 PORT_TAKEN = ("address already in use", "eaddrinuse")
 # The keeper is told by signals; they arrive at once, but its Python may only be starting.
-KEEPER_WITHIN = 10.0
+KEEPER_WITHIN = 60.0
 
 
 class ServerError(Exception):

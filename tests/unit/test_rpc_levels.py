@@ -65,7 +65,7 @@ def test_the_level_rises_once_the_last_old_service_is_replaced() -> None:
     lowest["compute"] = SERVICE_VERSION
     assert known.of("compute") == RELEASED[0]["compute"]
     now[0] += rpc_levels.FRESH
-    wait_for("the new level", lambda: known.of("compute") == CURRENT["compute"], 10)
+    wait_for("the new level", lambda: known.of("compute") == CURRENT["compute"])
 
 
 def test_a_database_that_is_away_leaves_the_level_as_it_was() -> None:
@@ -81,5 +81,5 @@ def test_a_database_that_is_away_leaves_the_level_as_it_was() -> None:
     known.follow(read)
     away[0], now[0] = True, rpc_levels.FRESH
     known.of("compute")
-    wait_for("the reading", lambda: len(away) > 1, 10)
+    wait_for("the reading", lambda: len(away) > 1)
     assert known.of("compute") == RELEASED[0]["compute"]

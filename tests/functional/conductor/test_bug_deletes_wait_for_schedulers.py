@@ -41,7 +41,7 @@ def test_a_delete_does_not_wait_behind_creates(harness: ConductorHarness) -> Non
         try:
             for _ in range(CREATES):
                 conductor.create_servers(CTX, request=request())
-            wait_for("as many as may wait do", lambda: scheduler.asked == 16, 30)
+            wait_for("as many as may wait do", lambda: scheduler.asked == 16)
             begun = time.monotonic()
             conductor.delete_server(CTX, instance_uuid=uuid)
             assert harness.hosts["a"].terminated[-1:] == [uuid]
@@ -50,7 +50,7 @@ def test_a_delete_does_not_wait_behind_creates(harness: ConductorHarness) -> Non
             harness.now += 16.0
             conductor.worker.renew()
             next(task for task in conductor.periodic_tasks() if task.name == "process_due_tasks").work()
-            wait_for("the host is asked again", lambda: uuid in harness.hosts["a"].terminated, 30)
+            wait_for("the host is asked again", lambda: uuid in harness.hosts["a"].terminated)
             conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
             assert time.monotonic() - begun < SCHEDULE_TIMEOUT, "less than one time-out of a scheduler"
             # So do reports of builds, which need no scheduler.
@@ -63,7 +63,7 @@ def test_a_stop_does_not_wait_for_a_scheduler(harness: ConductorHarness) -> None
     scheduler = Silent()
     with threaded(harness, scheduler=scheduler) as conductor:
         (uuid,) = conductor.create_servers(CTX, request=request()).instance_uuids
-        wait_for("it waits", lambda: scheduler.asked == 1, 30)
+        wait_for("it waits", lambda: scheduler.asked == 1)
         begun = time.monotonic()
         conductor.stop()
         assert time.monotonic() - begun < 30.0, "the scheduler never answers"
@@ -96,7 +96,7 @@ def test_dry_runs_hold_few_threads_and_more_are_refused_at_once(harness: Conduct
         for thread in threads:
             thread.start()
         try:
-            wait_for("the others are refused", lambda: len(refused) == 12, 30)
+            wait_for("the others are refused", lambda: len(refused) == 12)
             assert all("4 dry runs are under way" in text for text in refused)
             assert scheduler.asked == 4
         finally:

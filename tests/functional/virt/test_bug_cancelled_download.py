@@ -59,13 +59,13 @@ def test_cancelled_builds_leave_the_download_to_those_that_go_on(tmp_path: Path)
         slow = Slow(tmp_path, server)
         cancelled = {name: threading.Event() for name in ("first", "second", "third")}
         threads = {name: slow.build(name, event) for name, event in cancelled.items()}
-        assert slow.asked.wait(10)
+        assert slow.asked.wait(60)
         for name in ("first", "second"):
             cancelled[name].set()
-            threads[name].join(10)
+            threads[name].join(60)
             assert isinstance(slow.ends[name], Cancelled)
         slow.opened.set()
-        threads["third"].join(10)
+        threads["third"].join(60)
         assert slow.ends["third"] == slow.cache.folder / image().os_hash_value
         assert len(server.requests) == 1
 
@@ -75,9 +75,9 @@ def test_a_download_that_no_build_waits_for_ends_and_the_next_build_gets_its_ima
         slow = Slow(tmp_path, server)
         cancelled = threading.Event()
         thread = slow.build("only", cancelled)
-        assert slow.asked.wait(10)
+        assert slow.asked.wait(60)
         cancelled.set()
-        thread.join(10)
+        thread.join(60)
         assert isinstance(slow.ends["only"], Cancelled)
         slow.opened.set()
         path = slow.cache.fetch(image())
@@ -93,7 +93,7 @@ def test_an_error_reaches_every_build_that_waits(tmp_path: Path) -> None:
         wait_for("both builds wait", lambda: slow.waiting == {"a", "b"})
         slow.opened.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         with pytest.raises(Exception, match="is not at"):
             raise slow.ends["a"]  # type: ignore[misc]
         assert slow.ends["b"] is slow.ends["a"]

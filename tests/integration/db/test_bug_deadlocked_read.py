@@ -54,7 +54,7 @@ def test_a_read_is_repeated_on_postgresql(fresh_postgresql_url: Callable[[], str
         change.execute("LOCK TABLE a")
         answer = threads.submit(read)
         waits = "SELECT count(*) FROM pg_locks WHERE relation = 'a'::regclass AND NOT granted"
-        wait_for("the read to wait", is_true(looking, waits), 30)
+        wait_for("the read to wait", is_true(looking, waits))
         change.execute("LOCK TABLE b")
         change.commit()
         assert answer.result(60) == 1
@@ -84,7 +84,7 @@ def test_a_read_is_repeated_on_mariadb(fresh_mariadb_url: Callable[[], str], thr
             "SELECT count(*) FROM information_schema.processlist"
             " WHERE state = 'Waiting for table metadata lock' AND db = database()"
         )
-        wait_for("the change to wait", is_true(looking, waits), 30)
+        wait_for("the change to wait", is_true(looking, waits))
         go_on.set()
         assert answer.result(60) == (1, 1)
         changed.result(60)

@@ -75,7 +75,7 @@ def test_the_upgrade_gives_way_to_a_service_that_holds_what_it_needs(
     service.execute(f"SELECT count(*) FROM {first}")  # held until the commit
     upgraded: Future[str] = threads.submit(upgrades.upgrade, url)
     wait_for(
-        "the upgrade to ask for a lock", lambda: any(mode not in OF_STATEMENTS for _, mode in locks_of_others(url)), 30
+        "the upgrade to ask for a lock", lambda: any(mode not in OF_STATEMENTS for _, mode in locks_of_others(url))
     )
     service.execute(f"SELECT count(*) FROM {second}")
     service.commit()

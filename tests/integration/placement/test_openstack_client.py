@@ -71,9 +71,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
     try:
-        wait_for(
-            "listening", lambda: process.poll() is not None or f"listens on 127.0.0.1:{port}" in log.read_text(), 30
-        )
+        wait_for("listening", lambda: process.poll() is not None or f"listens on 127.0.0.1:{port}" in log.read_text())
         assert process.poll() is None, log.read_text()
         yield f"http://127.0.0.1:{port}" + ("" if alone else "/placement")
     finally:

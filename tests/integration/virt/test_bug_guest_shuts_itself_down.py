@@ -51,14 +51,14 @@ def test_a_guest_that_goes_off_by_itself(guest_image: Path, tmp_path: Path) -> N
         domain = connection.lookupByUUIDString(guest.uuid)
         # What libvirt reports after ACPI power off from inside: the process of the guest ends.
         domain.destroyFlags(libvirt.VIR_DOMAIN_DESTROY_GRACEFUL)
-        wait_for("SHUTOFF", lambda: row().vm_state is VmState.STOPPED, 30)
+        wait_for("SHUTOFF", lambda: row().vm_state is VmState.STOPPED)
         assert row().power_state is PowerState.SHUTDOWN
         domain.create()
-        wait_for("it runs", lambda: row().power_state is PowerState.RUNNING, 30)
+        wait_for("it runs", lambda: row().power_state is PowerState.RUNNING)
         manager.update_available_resource()
         run()
         assert not domain.isActive()
-        wait_for("off again", lambda: row().power_state is PowerState.SHUTDOWN, 30)
+        wait_for("off again", lambda: row().power_state is PowerState.SHUTDOWN)
         assert row().vm_state is VmState.STOPPED
         manager.terminate_instance(CTX, guest.uuid, node)
         run()

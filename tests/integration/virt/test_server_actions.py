@@ -141,7 +141,7 @@ def test_what_a_guest_and_libvirt_see_of_each_action(site: Site) -> None:
     interrupts = "awk '/NMI/ {print $2}' /proc/interrupts"
     assert site.console.ask(interrupts) == "0"
     site.cli("server", "dump", "create", "vm", "--wait")
-    wait_for("the interrupt", lambda: site.console.ask(interrupts) == "1", 30)
+    wait_for("the interrupt", lambda: site.console.ask(interrupts) == "1")
     site.act("unrescue")
     wait_for("the root disk boots", lambda: site.log().count("MINOVA-GUEST READY") == 4, 120)
     assert "MINOVA-GUEST BOOTS 3" in site.log()
@@ -193,5 +193,5 @@ def test_what_a_guest_and_libvirt_see_of_each_action(site: Site) -> None:
     # At once, with all files of a rescued one.
     site.act("rescue")
     site.cli("server", "delete", "vm", "--force", "--wait")
-    wait_for("nothing is left", lambda: domains_and_disks(site.libvirtd.uri, site.standalone.folder) == [], 30)
+    wait_for("nothing is left", lambda: domains_and_disks(site.libvirtd.uri, site.standalone.folder) == [])
     assert "Traceback" not in site.standalone.log

@@ -71,7 +71,7 @@ def test_an_image_of_a_guest_in_each_state_boots_and_has_its_files(site: Site) -
     assert copy.ask(on_disk.format("cat /disk/marker; ls /disk | grep -c later")).split() == ["kept", "0"]
     for name in ("vm", "copy"):
         site.cli("server", "delete", name, "--wait")
-    wait_for("nothing is left", lambda: domains_and_disks(site.libvirtd.uri, site.standalone.folder) == [], 30)
+    wait_for("nothing is left", lambda: domains_and_disks(site.libvirtd.uri, site.standalone.folder) == [])
     assert "Traceback" not in site.standalone.log
 
 
@@ -95,7 +95,7 @@ def test_writes_during_a_snapshot_survive_a_compute_that_is_killed(site: Site) -
     site.console.ask("mount -t vfat /dev/vda1 /disk && echo meanwhile >/disk/meanwhile; umount /disk; sync")
     site.standalone.start()
     wait_for("the image", lambda: site.standalone.json("image", "show", "shot")["status"] == "active", 120)
-    wait_for("the server", lambda: site.server["OS-EXT-STS:task_state"] is None, 30)
+    wait_for("the server", lambda: site.server["OS-EXT-STS:task_state"] is None)
     assert (all_files(site), site.console.ask(BOOT_ID)) == ({"disk"}, boot)
     site.act("reboot", "--hard")
     site.ready(2)
@@ -119,7 +119,7 @@ def test_writes_during_a_snapshot_survive_a_compute_that_is_killed(site: Site) -
     # A delete ends the copy, and the commit with it.
     site.cli("server", "image", "create", "vm", "--name", "third")
     site.cli("server", "delete", "vm", "--wait")
-    wait_for("nothing is left", lambda: domains_and_disks(site.libvirtd.uri, site.standalone.folder) == [], 30)
+    wait_for("nothing is left", lambda: domains_and_disks(site.libvirtd.uri, site.standalone.folder) == [])
     assert (
         "third" not in site.cli("image", "list") or site.standalone.json("image", "show", "third")["status"] == "active"
     )

@@ -32,7 +32,7 @@ class Gate:
         with self._lock:
             self.inside += 1
             self.most = max(self.most, self.inside)
-        self._open.wait(10)
+        self._open.wait(60)
         with self._lock:
             self.inside -= 1
 

@@ -247,7 +247,7 @@ def together(tracker: ResourceTracker, conductor: FakeConductor, *uuids: str) ->
     conductor.on_call = while_the_first_is_written
     claim("first")
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     conductor.on_call = lambda method: None
     return outcomes
 
@@ -320,7 +320,7 @@ class Watch:
     def end(self) -> None:
         self._tracker = None
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(timeout=60)
             assert not thread.is_alive()
 
     def _called(self, method: str) -> None:
