@@ -83,7 +83,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 @pytest.fixture
 def own_api(tmp_path: Path) -> Iterator[Api]:
-    """For a test that ends it."""
+    """For a test that ends it, or one of its workers: another test would meet one that is still starting."""
     with started(tmp_path) as running:
         yield running
 
@@ -104,11 +104,13 @@ def test_hang_up_reaches_every_worker(api: Api) -> None:
     wait_for("all three", lambda: api.log.count("The configuration was read again") == before + 3)
 
 
-def test_worker_that_ends_is_replaced(api: Api) -> None:
-    first = api.workers()[0]
+def test_worker_that_ends_is_replaced(own_api: Api) -> None:
+    first = own_api.workers()[0]
     first.kill()
-    wait_for("another", lambda: len(api.workers()) == 2 and first.pid not in {worker.pid for worker in api.workers()})
-    assert {api.ask() for _ in range(8)} == {200}
+    wait_for(
+        "another", lambda: len(own_api.workers()) == 2 and first.pid not in {worker.pid for worker in own_api.workers()}
+    )
+    assert {own_api.ask() for _ in range(8)} == {200}
 
 
 def test_workers_end_with_a_parent_that_is_killed(own_api: Api) -> None:
