@@ -15,6 +15,7 @@ import urllib3
 
 from tests import limits
 from tests.cluster import wait_for
+from tests.integration import preloaded
 from tests.integration.released import Release
 from tests.servers.private_server import free_ports
 
@@ -55,15 +56,19 @@ class Executable:
         )
         # It has passwords.
         self.conf_file.chmod(0o600)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | preloaded.Process | None = None
         # Makes of its command the one that starts it with limits.
-        self.limit: Callable[[list[str]], list[str]] = lambda words: words
+        self.limit: Callable[[list[str]], list[str]] | None = None
 
     def start(self) -> None:
         with self.log_file.open("ab") as log:
-            command = [BIN / self.name] if self.release is None else self.release.command(self.name)
+            executable = [BIN / self.name] if self.release is None else self.release.command(self.name)
+            command = [*map(str, executable), "--config-file", str(self.conf_file)]
+            if self.limit is None and not self.environment:
+                self._process = preloaded.Process(command, log, log)
+                return
             self._process = subprocess.Popen(
-                self.limit([*map(str, command), "--config-file", str(self.conf_file)]),
+                command if self.limit is None else self.limit(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -165,11 +170,15 @@ class Deployment:
         return self.services[host]
 
     def manage(self, *words: str) -> str:
-        return _run([BIN / "minova-manage", "--config-file", str(self.conf_file), *words])
+        done = preloaded.run(["minova-manage", "--config-file", self.conf_file, *words])
+        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
 
     def cli(self, *words: str, check: bool = True) -> str:
         """What `minova ...` prints; with check=False standard error too, whatever the exit code."""
-        return _run([BIN / "minova", "--url", self.url, *words], check=check, environment=self.environment)
+        done = preloaded.run(["minova", "--url", self.url, *words], dict(os.environ) | self.environment)
+        assert done.returncode == 0 or not check, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout if check else done.stdout + done.stderr
 
     def json(self, *words: str) -> Any:
         return json.loads(self.cli(*words, "-f", "json"))
@@ -239,12 +248,10 @@ class Deployment:
             executable.kill()
 
 
-def _run(command: list[Any], *, check: bool = True, environment: dict[str, str] | None = None) -> str:
-    environment = dict(os.environ) | (environment or {})
+def _run(command: list[Any], *, environment: dict[str, str]) -> str:
+    environment = dict(os.environ) | environment
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL, env=environment
     )
-    if not check:
-        return done.stdout + done.stderr
     assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout

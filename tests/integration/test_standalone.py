@@ -14,6 +14,7 @@ import libvirt
 import pytest
 
 from tests.cluster import wait_for
+from tests.integration import preloaded
 from tests.integration.deployment import BIN
 from tests.integration.leftovers import domains_and_disks
 from tests.servers.libvirtd import Libvirtd
@@ -78,8 +79,7 @@ class Standalone:
 
     def cli(self, *words: str, check: bool = True) -> str:
         """`check` False: the command must fail; answers what it says of that."""
-        command = self.cli_command(*words)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        done = preloaded.run(self.cli_command(*words))
         assert (done.returncode == 0) == check, f"{words}\n{done.stdout}\n{done.stderr}\n{self.log[-4000:]}"
         return done.stdout if check else done.stderr
 
@@ -154,7 +154,7 @@ def test_a_guest_outlives_the_service_and_is_stopped_and_started(
     assert (running(libvirtd), real.json("server", "show", "vm")["status"]) == ([uuid], "ACTIVE")
     wait_for("READY again", lambda: real.cli("server", "console", "log", "vm").count("MINOVA-GUEST READY") == 2)
     real.cli("server", "delete", "vm", "--wait")
-    wait_for("nothing is left", lambda: domains_and_disks(libvirtd.uri, real.folder) == [], 30)
+    wait_for("nothing is left", lambda: domains_and_disks(libvirtd.uri, real.folder) == [])
 
 
 def running(libvirtd: Libvirtd) -> list[str]:
