@@ -152,6 +152,7 @@ class QuotaDelete(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("projects", nargs="+", metavar="PROJECT")
+        parser.add_argument("--all", action="store_true", help="of servers, images and networks, as without the option")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -114,7 +114,7 @@ NO_COMMAND: Mapping[str, str] = {
 # Options that minova's commands have not.
 NO_OPTION: Mapping[str, Mapping[str, str]] = {
     "availability zone list": {"--network": "networks have no zones", "--volume": NO_VOLUMES, "--share": NO_SHARES},
-    "quota delete": {"--all": NOT_YET, "--compute": NOT_YET, "--network": NOT_YET, "--volume": NO_VOLUMES},
+    "quota delete": {"--compute": NOT_YET, "--network": NOT_YET, "--volume": NO_VOLUMES},
     "quota list": {"--compute": NOT_YET, "--network": NOT_YET, "--volume": NO_VOLUMES},
     "quota set": {
         "--check-limit": "the client's own hidden one: limits are checked without --force",

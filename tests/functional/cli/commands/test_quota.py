@@ -40,10 +40,13 @@ def test_limits_of_networks(cloud: Cloud, minova: Cli) -> None:
     succeed(minova("quota", "set", "demo", *words, "--cores", "7"))
     networks = {"networks": 2, "subnets": 3, "ports": 4, "secgroups": 5, "secgroup_rules": 6}
     assert json_output(minova("quota", "show", "demo", "--network", *JSON)) == networks
+    other = json_output(minova("quota", "show", "other", *JSON))
     whole = json_output(minova("quota", "show", "demo", *JSON))
     assert {**whole, **networks, "cores": 7} == whole
     assert networks.keys().isdisjoint(json_output(minova("quota", "show", "demo", "--compute", *JSON)))
     assert json_output(minova("quota", "show", "--default", "--network", *JSON))["ports"] != 4
+    succeed(minova("quota", "delete", "demo", "--all"))
+    assert json_output(minova("quota", "show", "demo", *JSON)) == {**other, "id": "demo"}
     succeed(minova("network", "create", "blue"))
     refused = minova("quota", "set", "admin", "--networks", "0")
     assert (refused.code, "networks" in refused.err) == (1, True)
