@@ -1,6 +1,7 @@
 """What holds of addresses after any sequence of requests, good and bad: compared with a model that counts on its fingers."""
 
 import uuid
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -10,11 +11,11 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.db import models
-from minova.db.networks import subnets
+from minova.db.networks import ports, subnets
 from minova.objects.addresses import candidates_after, in_pools, size_of
 from minova.objects.network import AddressRequest, Network, Port, Subnet
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
-from tests.functional.conductor.network_cases import network, subnet
+from tests.functional.conductor.network_cases import network, port, subnet
 from tests.functional.conductor.quota_cases import used
 
 # Full soon: 5, 1 and 3 addresses for ports.
@@ -158,3 +159,123 @@ def test_no_address_is_given_twice_or_lost(harness: ConductorHarness, steps: lis
     for what, number, addresses, mac in steps:
         world.run(what, number, addresses, mac)
     world.check()
+
+
+class Attachments:
+    """Two servers on a network of five addresses, a port that was there before, and a host that does its part well, badly or not
+    at all.
+    """
+
+    def __init__(self, harness: ConductorHarness) -> None:
+        self.harness = harness
+        self.network = network(harness)
+        self.subnet = subnet(harness, self.network, "10.9.0.0/29")
+        self.servers = [harness.active() for _ in range(2)]
+        self.reports: list[dict[str, Any]] = []
+
+    def begin(self) -> None:
+        """No server has an interface, and there is one port."""
+        for server in self.servers:
+            self.harness.acted(server, "reboot_hard")
+            for one in self.ports_of(server):
+                self.harness.conductor.delete_port(CTX, port_id=one)
+                self.said(server, 0)
+        with self.harness.db.read() as session:
+            left = list(session.scalars(select(models.Port.uuid)))
+        for one in left:
+            self.harness.conductor.delete_port(CTX, port_id=one)
+        self.own = port(self.harness, self.network).id
+        self.reports.clear()
+
+    def ports_of(self, server: str) -> list[str]:
+        with self.harness.db.read() as session:
+            return [one.id for one in ports.of_instance(session, server)]
+
+    def run(self, what: str, number: int) -> None:
+        with suppress(errors.Forbidden, *REFUSALS):
+            getattr(self, what)(self.servers[number % 2], number)
+
+    def ask(self, server: str, action: str, arguments: dict[str, Any]) -> None:
+        self.harness.conductor.start_action(CTX, instance_uuid=server, action=action, arguments=arguments)
+        self.reports.append({"instance_uuid": server, "action_id": self.harness.action_id(server), "host": "a"})
+
+    def attach(self, server: str, number: int) -> None:
+        interface = {"id": str(uuid.uuid4()), "network_id": self.network.id}
+        self.ask(server, "attach_interface", {"interface": interface})
+
+    def attach_own(self, server: str, number: int) -> None:
+        interface = {"id": str(uuid.uuid4()), "network_id": self.network.id, "port_id": self.own}
+        self.ask(server, "attach_interface", {"interface": interface})
+
+    def detach(self, server: str, number: int) -> None:
+        for one in self.ports_of(server)[number // 2 :][:1]:
+            self.ask(server, "detach_interface", {"port_id": one})
+
+    def remove_port(self, server: str, number: int) -> None:
+        for one in self.ports_of(server)[:1]:
+            self.harness.conductor.delete_port(CTX, port_id=one)
+
+    def address(self, server: str, number: int) -> None:
+        with self.harness.db.read() as session:
+            known = ports.of_instance(session, server)
+        for one in known[:1]:
+            wanted = (AddressRequest(ip_address=f"10.9.0.{2 + number}"),)
+            self.harness.conductor.update_port(CTX, port=one, fixed_ips=wanted)
+
+    def reboot(self, server: str, number: int) -> None:
+        self.harness.acted(server, "reboot_hard")
+
+    def said(self, server: str, number: int) -> None:
+        """By the host, of the action in progress."""
+        report = {"instance_uuid": server, "action_id": self.harness.action_id(server), "host": "a"}
+        if number < 4:
+            self.harness.conductor.action_succeeded(CTX, **report, power_state=1)
+        else:
+            self.harness.conductor.action_failed(CTX, **report, reason="no")
+
+    def late(self, server: str, number: int) -> None:
+        """A report of any action, also of one that has ended."""
+        for report in self.reports[number : number + 1]:
+            self.harness.conductor.action_succeeded(CTX, **report, power_state=1)
+            self.harness.conductor.action_failed(CTX, **report, reason="late")
+
+    def check(self) -> None:
+        with self.harness.db.read() as session:
+            rows = list(session.scalars(select(models.Port)))
+            given = list(session.scalars(select(models.IpAllocation.address)))
+        assert len(set(given)) == len(given) == len(rows) <= 5
+        assert used(self.harness)["ports"] == len(rows)
+        assert len({row.mac_address for row in rows}) == len(rows)
+        for row in rows:
+            # What was made for a server goes with it, and is nowhere without it.
+            assert (row.instance_uuid in self.servers) == bool(row.device_id)
+            assert row.made_for_instance or row.uuid == self.own
+            assert row.instance_uuid is not None or row.uuid == self.own
+        for server in self.servers:
+            numbers = [row.nic for row in rows if row.instance_uuid == server]
+            assert len(set(numbers)) == len(numbers)
+            task = self.harness.task(server)
+            assert task is None or task.kind in ("attach_interface", "detach_interface")
+
+
+steps_of_interfaces = st.lists(
+    st.tuples(
+        st.sampled_from(("attach", "attach_own", "detach", "remove_port", "address", "reboot", "said", "said", "late")),
+        numbers,
+    ),
+    max_size=20,
+)
+
+
+def test_interfaces_that_come_and_go_leave_no_address_and_no_port(harness: ConductorHarness) -> None:
+    world = Attachments(harness)
+
+    @settings(max_examples=30, deadline=None)
+    @given(steps=steps_of_interfaces)
+    def law(steps: list[tuple[str, int]]) -> None:
+        world.begin()
+        for what, number in steps:
+            world.run(what, number)
+            world.check()
+
+    law()
