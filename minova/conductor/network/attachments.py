@@ -20,7 +20,7 @@ from minova.conductor.network.ports import Ports, not_found
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.network.servers import DEFAULT_ZONE
 from minova.conductor.quotas import Quotas
-from minova.db.models import Instance
+from minova.db.models import ComputeNode, Instance
 from minova.db.networks import ports
 from minova.db.quotas import give
 from minova.db.servers.instances import LockedInstance
@@ -48,8 +48,10 @@ class Attachments:
 
         Raises PortNotFound, NetworkNotFound and PortInUse as the creation of a server.
         Raises IpAddressGenerationFailure if no address is left, Forbidden if the server has too many interfaces.
+        Raises BadRequest if the host of the instance has no bridge for the network.
         Raises OverQuota.
         """
+        self._require_network_of_host(session, instance, wanted)
         numbers = ports.numbers_of(session, instance.uuid)
         if len(numbers) >= MOST_NICS:
             raise errors.Forbidden(f"Maximum number of ports exceeded: a server may have {MOST_NICS}.")
@@ -82,6 +84,19 @@ class Attachments:
         fixed = None if wanted.ip_address is None else (AddressRequest(ip_address=wanted.ip_address),)
         self._ports.add_several(session, network, [made], fixed, nic=number)
         return wanted.id
+
+    @staticmethod
+    def _require_network_of_host(session: Session, instance: LockedInstance, wanted: NewInterface) -> None:
+        if wanted.segment is None:
+            return
+        query = select(ComputeNode.bridges).where(
+            ComputeNode.host == instance.host, ComputeNode.hypervisor_hostname == instance.node
+        )
+        bridges = session.scalar(query)
+        if bridges is not None and wanted.segment not in bridges:
+            raise errors.BadRequest(
+                f"Network {wanted.network_id} is not usable for instance {instance.uuid}: its host is not on that network."
+            )
 
     def require(self, session: Session, instance_uuid: str, port_id: str) -> None:
         """PortNotFound: the instance has no such port."""

@@ -227,7 +227,7 @@ class Attachments:
 
     def said(self, server: str, number: int) -> None:
         """By the host, of the action in progress."""
-        report = {"instance_uuid": server, "action_id": self.harness.action_id(server), "host": "a"}
+        report: dict[str, Any] = {"instance_uuid": server, "action_id": self.harness.action_id(server), "host": "a"}
         if number < 4:
             self.harness.conductor.action_succeeded(CTX, **report, power_state=1)
         else:

@@ -197,6 +197,18 @@ def test_refusals_come_before_anything_is_written(harness: ConductorHarness) -> 
     assert harness.actions(server) == [("create", "Success")]
 
 
+def test_a_network_that_the_host_is_not_on_is_refused(harness: ConductorHarness) -> None:
+    """What the host has is known: nothing is tried there."""
+    server = harness.active()
+    harness.audit("a", bridges={"dc1.100": "br-100"})
+    for segment in ("dc1", "dc1.200"):
+        with pytest.raises(errors.BadRequest, match="its host is not on that network"):
+            attach(harness, server, segment=segment)
+    assert (attached(harness, server), harness.task(server)) == ([], None)
+    done(harness, server, attach(harness, server, segment="dc1.100"))
+    assert len(attached(harness, server)) == 1
+
+
 def test_a_server_has_so_many_interfaces_and_no_more(harness: ConductorHarness) -> None:
     server = harness.active()
     for _ in range(MOST_NICS):
