@@ -5,6 +5,7 @@ A lost message costs time: each host also asks from time to time by itself.
 
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Collection, Iterable
 
@@ -15,6 +16,10 @@ from minova.context import service_context
 from minova.db.networks import security_groups
 
 LOG = logging.getLogger(__name__)
+
+
+# Seconds between two works: a stream of new servers is told in a few messages. Hosts are to hear of a change within a second.
+INTERVAL = 0.4
 
 
 class _Changes:
@@ -28,7 +33,9 @@ class _Changes:
 
 
 class InterfaceHints:
-    """Safe for threads. Changes that come while work waits are told by that work: however many there are, one waits."""
+    """Safe for threads. Changes that come while work waits are told by that work: however many there are, one waits. The first one
+    after a quiet time is told at once.
+    """
 
     def __init__(self, worker: Worker, computes: ComputeClient) -> None:
         self._worker = worker
@@ -36,6 +43,7 @@ class InterfaceHints:
         self._lock = threading.Lock()
         self._changes = _Changes()
         self._waits = False
+        self._next = float("-inf")
 
     def rules_changed(self, group_ids: Collection[str]) -> None:
         """Hosts whose ports have these groups."""
@@ -82,6 +90,11 @@ class InterfaceHints:
 
     def _work(self) -> None:
         with self._lock:
+            pause = self._next - time.monotonic()
+        if pause > 0:
+            self._worker.pause(pause)
+        with self._lock:
+            self._next = time.monotonic() + INTERVAL
             changes, self._changes, self._waits = self._changes, _Changes(), False
         with self._worker.db.read() as session:
             members = changes.members | security_groups.of_instances(session, changes.servers)

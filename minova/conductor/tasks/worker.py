@@ -111,9 +111,9 @@ class Worker:
 
     def repeat(self, what: str, ask: Callable[[], T], seconds: float) -> T:
         """As `persist`, for what runs its transaction itself."""
-        return retry_call(what, ask, seconds=seconds, wait=self._pause)
+        return retry_call(what, ask, seconds=seconds, wait=self.pause)
 
-    def _pause(self, seconds: float) -> bool:
+    def pause(self, seconds: float) -> bool:
         """Whether this worker stops."""
         return self._stopped.is_set() or self._wait(seconds) or self._stopped.is_set()
 
