@@ -1,0 +1,226 @@
+"""Ports, security groups and servers on networks: conductor, scheduler and API as processes of their own, fake computes in another.
+
+python -m tests.benchmarks.networks [HOSTS [PORTS [SERVERS [DATABASE]]]]: a network of PORTS ports; SERVERS servers that are members of one
+group; on SQLite and on PostgreSQL, or on the one that is named.
+"""
+
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.benchmarks.boots.__main__ import HTTP, Client
+from tests.cluster import wait_for
+from tests.integration.deployment import Deployment
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.rabbitmq import RabbitMQ
+
+NETWORK = "/network/v2.0"
+CLIENTS = 8
+# Of a listing.
+PAGE = 100
+# Of one request of servers.
+TOGETHER = 50
+# Servers with a network and without, in turns, so that other load of the machine meets both.
+TURNS = 4
+# What a group must be changed in.
+PATIENCE = 120.0
+
+
+class Hosts:
+    """What the computes say of their interfaces, as it comes."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        self._lines = process.stdout
+        self._said: dict[str, tuple[int, int]] = {}
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self._lines:
+            host, port, addresses = line.split()
+            self._said[host.decode()] = (int(port), int(addresses))
+
+    def all_let_in(self, hosts: int, *, port: int = 0, addresses: int = 0) -> bool:
+        said = list(self._said.values())
+        return len(said) == hosts and all(one[0] >= port and one[1] >= addresses for one in said)
+
+
+class NetworkClient(Client):
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        # The first in which a server may ask for no network.
+        headers = {"OpenStack-API-Version": "compute 2.37"}
+        answer = HTTP.request(method, self._url + path, json=body, headers=headers)
+        assert answer.status < 300, (answer.status, answer.data)
+        return answer.json() if answer.data else None
+
+    def network(self, name: str, cidr: str) -> str:
+        made = str(self.ask("POST", f"{NETWORK}/networks", {"network": {"name": name}})["network"]["id"])
+        subnet = {"network_id": made, "ip_version": 4, "cidr": cidr}
+        self.ask("POST", f"{NETWORK}/subnets", {"subnet": subnet})
+        return made
+
+    def port(self, network: str) -> None:
+        self.ask("POST", f"{NETWORK}/ports", {"port": {"network_id": network}})
+
+    def ports(self, query: str) -> list[Any]:
+        return list(self.ask("GET", f"{NETWORK}/ports?{query}")["ports"])
+
+    def servers(self, image: str, count: int, networks: Sequence[dict[str, str]] | str) -> None:
+        server: dict[str, Any] = {"name": "s", "flavorRef": "1", "imageRef": image, "networks": networks}
+        server |= {"min_count": count, "max_count": count}
+        self.ask("POST", "/v2.1/servers", {"server": server})
+
+    def ask_at_once(self, image: str, size: int, networks: Sequence[dict[str, str]] | str, requests: int) -> None:
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            list(pool.map(lambda _: self.servers(image, size, networks), range(requests)))
+
+    def fill(self, image: str, network: str, count: int) -> None:
+        for size in [TOGETHER] * (count // TOGETHER) + [1] * (count % TOGETHER):
+            self.servers(image, size, [{"uuid": network}])
+        self.settle()
+
+    def settle(self) -> None:
+        while self.ask("GET", "/v2.1/servers?limit=1&status=BUILD")["servers"]:
+            time.sleep(0.05)
+        assert self.count("ERROR") == 0
+
+    def every_server(self) -> list[str]:
+        return [str(server["id"]) for server in self.ask("GET", "/v2.1/servers?limit=1000")["servers"]]
+
+
+def say(what: str, figure: float, unit: str) -> None:
+    print(f"{what:62} {figure:9.1f} {unit}", flush=True)
+
+
+def seconds(begun: float) -> float:
+    return time.monotonic() - begun
+
+
+def measure_ports(client: NetworkClient, network: str, count: int) -> None:
+    """The last tenth is made on a network that is full of ports."""
+    last = max(count // 10, 1)
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(lambda _: client.port(network), range(count - last)))
+        begun = time.monotonic()
+        list(pool.map(lambda _: client.port(network), range(last)))
+        say(f"ports made on a network of {count}", last / seconds(begun), "a second")
+    took = {}
+    ids = sorted(one["id"] for one in client.ports(f"network_id={network}&fields=id"))
+    assert len(ids) == count
+    for name, marker in (("first", ""), ("middle", f"&marker={ids[count // 2]}"), ("last", f"&marker={ids[-PAGE]}")):
+        times = []
+        for _ in range(20):
+            begun = time.monotonic()
+            client.ports(f"network_id={network}&limit={PAGE}{marker}")
+            times.append(seconds(begun) * 1000)
+        took[name] = median(times)
+    for name, milliseconds in took.items():
+        say(f"{name} page of {PAGE} ports of {count}, median", milliseconds, "ms")
+
+
+def measure_boots(client: NetworkClient, image: str, network: str, count: int) -> None:
+    """In turns with a network and without, each in requests of one and of many."""
+    for size in (1, TOGETHER):
+        took = {"with": 0.0, "without": 0.0}
+        in_turn = max(count // 4 // TURNS // size, 1)
+        for _ in range(TURNS):
+            for way, networks in (("without", "none"), ("with", [{"uuid": network}])):
+                begun = time.monotonic()
+                client.ask_at_once(image, size, networks, in_turn)
+                client.settle()
+                took[way] += seconds(begun)
+        made = in_turn * TURNS * size
+        for way in ("without", "with"):
+            say(f"boots {way} a network, requests of {size}", made / took[way], "a second")
+        say(f"  rate with a network of that without, requests of {size}", 100 * took["without"] / took["with"], "%")
+
+
+def measure_group(client: NetworkClient, hosts: Hosts, image: str, network: str, count: int, of: int) -> None:
+    client.servers(image, 1, [{"uuid": network}])
+    client.settle()
+    (group,) = client.ask("GET", f"{NETWORK}/security-groups?name=default")["security_groups"]
+    members = count + 1
+    wait_for("all members are known", lambda: hosts.all_let_in(of, addresses=members), PATIENCE)
+    rule = {"security_group_id": group["id"], "direction": "ingress", "protocol": "tcp"}
+    for port in (80, 443, 8080):
+        begun = time.monotonic()
+        body = {"security_group_rule": rule | {"port_range_min": port, "port_range_max": port}}
+        client.ask("POST", f"{NETWORK}/security-group-rules", body)
+        wait_for("the rule", lambda port=port: hosts.all_let_in(of, port=port), PATIENCE)  # type: ignore[misc]  # a default binds the loop's variable
+        say(f"a rule on all {of} hosts of a group of {members}", seconds(begun), "s")
+    begun = time.monotonic()
+    client.servers(image, 1, [{"uuid": network}])
+    wait_for("the member", lambda: hosts.all_let_in(of, addresses=members + 1), PATIENCE)
+    say(f"another member of a group of {members} on all hosts", seconds(begun), "s")
+    client.settle()
+
+
+def measure_removal(client: NetworkClient, network: str) -> None:
+    servers = client.every_server()
+    before = len(client.ports(f"network_id={network}&fields=id"))
+    begun = time.monotonic()
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(lambda server: client.ask("DELETE", f"/v2.1/servers/{server}"), servers))
+    wait_for("all are gone", lambda: not client.ask("GET", "/v2.1/servers?limit=1")["servers"], 600.0)
+    took = seconds(begun)
+    left = len(client.ports(f"network_id={network}&fields=id"))
+    say(f"deletion of {len(servers)} servers, which gives back {before - left} of {before} ports", took, "s")
+    assert left == 0
+
+
+@contextmanager
+def deployed(folder: Path, transport_url: str, database_url: str, hosts: int) -> Iterator[tuple[NetworkClient, Hosts]]:
+    usual = {"DEFAULT": {"debug": "false", "report_interval": 10, "service_down_time": 60}}
+    with Deployment(folder, transport_url, database_url, **usual) as deployment:
+        deployment.manage("db", "upgrade")
+        deployment.start()
+        words = [str(folder), transport_url, deployment.url, str(hosts)]
+        command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.networks.computes", *words]
+        with (folder / "computes.log").open("wb") as log:
+            computes = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        try:
+            said = Hosts(computes)
+            client = NetworkClient(deployment.url)
+            wait_for("all hosts", lambda: len(client.ask("GET", "/v2.1/os-hypervisors")["hypervisors"]) == hosts)
+            yield client, said
+        finally:
+            computes.kill()  # stopping fifty services in order takes a minute
+            computes.wait(60)
+
+
+def measure(client: NetworkClient, said: Hosts, hosts: int, ports: int, servers: int) -> None:
+    client.ask("POST", "/v2.1/flavors", {"flavor": {"id": "1", "name": "m1", "vcpus": 1, "ram": 64, "disk": 1}})
+    image = client.image("i", "raw", b"\0" * 1024 * 1024)
+    blue, full = client.network("blue", "10.1.0.0/16"), client.network("full", "10.2.0.0/16")
+    measure_boots(client, image, blue, servers)
+    made = len(client.ports(f"network_id={blue}&fields=id"))
+    client.fill(image, blue, servers - 1 - made)
+    members = len(client.ports(f"network_id={blue}&fields=id"))
+    measure_group(client, said, image, blue, members, hosts)
+    measure_removal(client, blue)
+    measure_ports(client, full, ports)
+
+
+def main() -> None:
+    hosts, ports, servers = (int(word) for word in (sys.argv[1:4] + ["50", "10000", "1000"][len(sys.argv) - 1 :]))
+    only = sys.argv[4:]
+    with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as folder:
+        for kind, url in (("SQLite", f"sqlite:///{folder}/minova.sqlite"), ("PostgreSQL", database.fresh_url())):
+            if only and kind not in only:
+                continue
+            print(f"{kind}:", flush=True)
+            with deployed(Path(folder) / kind, rabbit.fresh_url(), url, hosts) as (client, said):
+                measure(client, said, hosts, ports, servers)
+
+
+if __name__ == "__main__":
+    main()
