@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.batch_queue import BatchQueue, QueuedRequest
 from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import changed, require
 from minova.conductor.network.security_groups import SecurityGroups, lock_groups
@@ -31,6 +32,8 @@ from minova.objects.vif import Vif
 WINDOW = 16
 # Repetitions when another transaction has just taken the same MAC address.
 TRIES = 3
+# Hosts whose interfaces are read together.
+MOST_HOSTS = 16
 Requests = Sequence[AddressRequest]
 Given = tuple[int, str]
 
@@ -41,11 +44,19 @@ class Ports:
         self._quotas = quotas
         self._groups = groups
         self._hints = hints
+        self._hosts: BatchQueue[str, dict[str, tuple[Vif, ...]]] = BatchQueue(self._read_hosts, MOST_HOSTS)
 
     def of_host(self, host: str) -> dict[str, tuple[Vif, ...]]:
-        """The interfaces of its instances, with what they let through."""
+        """The interfaces of its instances, with what they let through. Hosts that ask together are read together: when a group has a new
+        member, all hosts of its members ask at the same time, and each needs all members.
+        """
+        return self._hosts.ask(host)
+
+    def _read_hosts(self, queued: Sequence[QueuedRequest[str, dict[str, tuple[Vif, ...]]]]) -> None:
         with self._worker.db.read() as session:
-            return vifs.of_host(session, host)
+            found = vifs.of_hosts(session, {entry.request for entry in queued})
+        for entry in queued:
+            entry.served(found[entry.request])
 
     def create(self, port: Port, fixed_ips: Requests | None) -> Port:
         """`fixed_ips` None: the next free address of a subnet of each IP version.

@@ -39,14 +39,16 @@ def segments_of(session: Session, instance_uuid: str) -> set[str]:
     return {segment for row in session.execute(query) if (segment := segment_of(*row)) is not None}
 
 
-def of_host(session: Session, host: str) -> dict[str, tuple[Vif, ...]]:
-    """Of all instances that are on a host, for the host itself."""
-    query = select(Instance.uuid, Instance.hostname).join(Port, Port.instance_uuid == Instance.uuid)
-    names = {row.uuid: row.hostname for row in session.execute(query.where(Instance.host == host).distinct())}
-    return {
-        uuid: tuple(msgspec.structs.replace(vif, hostname=names[uuid] or "") for vif in vifs)
-        for uuid, vifs in of_instances(session, names, rules=True).items()
-    }
+def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tuple[Vif, ...]]]:
+    """By host, of all instances that are there, for the hosts themselves."""
+    found: dict[str, dict[str, tuple[Vif, ...]]] = {host: {} for host in hosts}
+    query = select(Instance.uuid, Instance.hostname, Instance.host).join(Port, Port.instance_uuid == Instance.uuid)
+    for chunk in chunked(sorted(found)):
+        rows = {row.uuid: row for row in session.execute(query.where(Instance.host.in_(chunk)).distinct())}
+        for uuid, vifs in of_instances(session, rows, rules=True).items():
+            named = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for vif in vifs)
+            found[str(rows[uuid].host)][uuid] = named
+    return found
 
 
 def of_instances(session: Session, instance_uuids: Iterable[str], *, rules: bool = False) -> dict[str, tuple[Vif, ...]]:
