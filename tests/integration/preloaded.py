@@ -37,6 +37,7 @@ KINDS = {
         "minova-compute": "minova.cmd.compute",
         "minova-conductor": "minova.cmd.conductor",
         "minova-scheduler": "minova.cmd.scheduler",
+        "minova-standalone": "minova.cmd.standalone",
     },
 }
 # Seconds that a command may take.

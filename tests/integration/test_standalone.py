@@ -31,7 +31,7 @@ class Standalone:
         default_subnet = options.pop("default_subnet", "none")
         self.folder = folder
         # Makes of its command the one that starts it with limits.
-        self.limit: Callable[[list[str]], list[str]] = lambda words: words
+        self.limit: Callable[[list[str]], list[str]] | None = None
         (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         self.log_file = folder / "standalone.log"
@@ -39,7 +39,7 @@ class Standalone:
         lines = [f"{name} = {value}" for name, value in options.items()]
         lines += ["[api]", f"osapi_compute_listen_port = {port}", "[networks]", f"default_subnet = {default_subnet}"]
         self._conf.write_text("\n".join(["[DEFAULT]", *lines, ""]))
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | preloaded.Process | None = None
 
     def command(self, state: str = "state") -> list[str]:
         words = ["--config-file", str(self._conf), "--state-dir", str(self.folder / state)]
@@ -49,9 +49,11 @@ class Standalone:
         """Seconds until it said that it is ready."""
         begun, before = time.monotonic(), self.log.count("minova-standalone is ready")
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                self.limit(self.command()), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            if self.limit is None:
+                self._process = preloaded.Process(self.command(), log, log)
+            else:
+                command = self.limit(self.command())
+                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_for("ready", lambda: self.ended() or self.log.count("minova-standalone is ready") > before, 120)
         assert not self.ended(), self.log[-4000:]
         return time.monotonic() - begun
@@ -104,6 +106,8 @@ def real(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
     standalone = Standalone(conf, default_subnet="auto")
     file = conf / "minova.conf"
     file.write_text(file.read_text() + f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n")
+    # The executable itself, in the tests that are about it.
+    standalone.limit = list
     yield standalone
     standalone.kill()
 
@@ -111,6 +115,7 @@ def real(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
 @pytest.fixture
 def books(tmp_path: Path) -> Iterator[Standalone]:
     standalone = Standalone(tmp_path, default_subnet="auto", compute_driver="fake")
+    standalone.limit = list
     yield standalone
     standalone.kill()
 
