@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
+from minova.api.image.changes.json_patch import DRAFTS
 from minova.api.openapi import describe
 from tests.security.identities import login
 from tests.security.test_policy_table import Site
@@ -26,6 +27,8 @@ SEED = int(os.environ.get("MINOVA_FUZZ_SEED", "0"))
 # Cases of one operation in a round.
 CASES = 3
 IDENTITIES = ("admin", "alice", None)
+# Changes of images are JSON.
+schemathesis.serializer.alias(sorted(DRAFTS), "application/json")
 # What the fake hypervisor, the only one here, does not say.
 NO_ADDRESS = "IpAddressGenerationFailure"
 NOT_IMPLEMENTED = {("GET", "/v2.1/os-hypervisors/{hypervisor_id}/uptime")}
