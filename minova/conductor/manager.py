@@ -345,8 +345,8 @@ class ConductorManager:
     def update_quota_set(self, ctx: RequestContext, project_id: str, limits: dict[str, int], force: bool) -> None:
         self.collaborators.quotas.update(project_id, limits, force=force)
 
-    def delete_quota_set(self, ctx: RequestContext, project_id: str) -> None:
-        self.collaborators.quotas.delete(project_id)
+    def delete_quota_set(self, ctx: RequestContext, project_id: str, resources: tuple[str, ...]) -> None:
+        self.collaborators.quotas.delete(project_id, resources)
 
     @needs_room
     def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: dict[str, int]) -> None:

@@ -1,7 +1,7 @@
 """Quotas: what a project may use, and that it uses no more."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -51,9 +51,9 @@ class Quotas:
         _check(limits)
         self._worker.run(lambda session: quotas.set_class(session, class_name, limits))
 
-    def delete(self, project_id: str) -> None:
-        """The project has the defaults again."""
-        self._worker.run(lambda session: quotas.remove_limits(session, project_id))
+    def delete(self, project_id: str, resources: Collection[str]) -> None:
+        """The project has the defaults of these resources again."""
+        self._worker.run(lambda session: quotas.remove_limits(session, project_id, resources))
 
     # -- usages ----------------------------------------------------------------------------------------------------
 

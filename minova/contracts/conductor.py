@@ -196,8 +196,8 @@ class ForApi(Protocol):
         ...
 
     @call(since="1.7")
-    def delete_quota_set(self, ctx: RequestContext, project_id: str) -> None:
-        """The defaults hold again for the project."""
+    def delete_quota_set(self, ctx: RequestContext, project_id: str, resources: tuple[str, ...]) -> None:
+        """The defaults of these resources hold again for the project."""
         ...
 
     @call(since="1.7")

@@ -105,8 +105,9 @@ def set_class(session: Session, class_name: str, limits: Mapping[str, int]) -> N
     _replace(session, QuotaClass, {"class_name": class_name}, limits)
 
 
-def remove_limits(session: Session, project_id: str) -> None:
-    session.connection().execute(delete(Quota).where(Quota.project_id == project_id))
+def remove_limits(session: Session, project_id: str, resources: Collection[str]) -> None:
+    own = delete(Quota).where(Quota.project_id == project_id, Quota.resource.in_(sorted(resources)))
+    session.connection().execute(own)
 
 
 def _replace(session: Session, table: Any, key: dict[str, str], limits: Mapping[str, int]) -> None:

@@ -297,8 +297,8 @@ class RowConductor:
     def update_quota_set(self, ctx: RequestContext, project_id: str, limits: dict[str, int], force: bool) -> None:
         self._quotas.update(project_id, limits, force=force)
 
-    def delete_quota_set(self, ctx: RequestContext, project_id: str) -> None:
-        self._quotas.delete(project_id)
+    def delete_quota_set(self, ctx: RequestContext, project_id: str, resources: tuple[str, ...]) -> None:
+        self._quotas.delete(project_id, resources)
 
     def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: dict[str, int]) -> None:
         self._quotas.update_class(class_name, limits)

@@ -214,6 +214,7 @@ GET /v2.0/quotas/{project_id}                             200 403 403 403 403 40
 GET /v2.0/quotas/{project_id}/default                     200 403 403 403 403 403 401
 GET /v2.0/quotas/{project_id}/details.json                200 403 403 403 403 403 401
 PUT /v2.0/quotas/{project_id}                             200 403 403 403 403 403 401
+DELETE /v2.0/quotas/{project_id}                          204 403 403 403 403 403 401
 GET /v2.0/security-groups                                 200 200 200 200 200 403 401
 POST /v2.0/security-groups                                201 201 403 201 403 403 401
 GET /v2.0/security-groups/{security_group_id}             200 200 200 404 404 403 401

@@ -166,7 +166,9 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    api.conductor.delete_quota_set(call.ctx, project_id=_project(call))
+    """Limits that the Network API sets stay, as Neutron's do."""
+    resources = tuple(resource.name for resource in RESOURCES.values() if not resource.in_network)
+    api.conductor.delete_quota_set(call.ctx, project_id=_project(call), resources=resources)
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------

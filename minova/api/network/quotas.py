@@ -83,6 +83,11 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
         return {"quota": _of(api, session, project_id)}
 
 
+def delete(api: Collaborators, call: Call) -> None:
+    """The defaults hold again. Nothing to delete is no error, as with Neutron's default driver."""
+    api.conductor.delete_quota_set(call.ctx, project_id=_project(call), resources=tuple(NAMES.values()))
+
+
 def _of(api: Collaborators, session: Session, project_id: str) -> dict[str, int]:
     limits = quotas.limits_of(session, api.conf, project_id)
     return {name: limits[own] for name, own in NAMES.items()}

@@ -105,4 +105,5 @@ ROUTES: tuple[Route, ...] = (
     Route(method="GET", path=f"{_QUOTA}/default", rule="get_quota", handler=quotas.show_default),
     Route(method="GET", path=f"{_QUOTA}/details.json", rule="get_quota", handler=quotas.details),
     Route(method="PUT", path=_QUOTA, rule="update_quota", handler=quotas.update, body=quotas.UpdateQuota),
+    Route(method="DELETE", path=_QUOTA, rule="delete_quota", handler=quotas.delete, status=204),
 )

@@ -12,6 +12,7 @@ RULES: tuple[Rule, ...] = rules(
     ("get_extension", EVERY_USER, "List the extensions of the Network API."),
     ("get_quota", ADMIN, "Show the limits of a project."),
     ("update_quota", ADMIN, "Change the limits of a project."),
+    ("delete_quota", ADMIN, "Give a project the default limits again."),
     ("create_network", MEMBER, "Create a network."),
     ("create_network:shared", ADMIN, "Create a network that every project may use."),
     ("create_network:router:external", ADMIN, "Create a network that every project sees."),

@@ -158,6 +158,7 @@ class QuotaDelete(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         for project in [self.client.owner("project", name) for name in parsed_args.projects]:
             self.client.delete(f"{QUOTAS}/{part(project)}")
+            self.client.delete(f"{NETWORK_QUOTAS}/{part(project)}")
 
 
 def _limit(text: str) -> int:

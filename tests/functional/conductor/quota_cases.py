@@ -247,7 +247,7 @@ class QuotaCases:
             errors.Forbidden, match=r"Requested 1, 512, but already used 3, 1536 of 2, 1 instances, ram"
         ):
             harness.conductor.create_servers(CTX, request())
-        harness.conductor.delete_quota_set(CTX, project_id=PROJECT)
+        harness.conductor.delete_quota_set(CTX, project_id=PROJECT, resources=("instances", "ram"))
         harness.conductor.create_servers(CTX, request())
 
     def test_default_class_replaces_the_options_and_a_project_replaces_both(self, harness: ConductorHarness) -> None:

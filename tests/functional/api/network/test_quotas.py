@@ -46,6 +46,20 @@ def test_limit_that_is_set_is_kept(cloud: Cloud) -> None:
     assert (status, "Quota exceeded for networks" in message) == (403, True)
 
 
+def test_deleted_limits_are_the_defaults_again_and_those_of_compute_stay(cloud: Cloud) -> None:
+    default = cloud.get(f"{PATH}/p1")
+    put(cloud, "p1", port=7, network=-1)
+    put(cloud, "p2", port=8)
+    assert cloud.ask("PUT", "/v2.1/os-quota-sets/p1", {"quota_set": {"cores": 5}})[0] == 200
+    assert cloud.ask("DELETE", f"{PATH}/p1") == (204, None)
+    assert cloud.get(f"{PATH}/p1") == default
+    assert [each["project_id"] for each in cloud.get(PATH)["quotas"]] == ["p2"]
+    assert cloud.get("/v2.1/os-quota-sets/p1")["quota_set"]["cores"] == 5
+    assert cloud.ask("DELETE", "/v2.1/os-quota-sets/p2")[0] == 202
+    assert cloud.get(f"{PATH}/p2")["quota"]["port"] == 8
+    assert cloud.ask("DELETE", f"{PATH}/p1") == (204, None), "nothing to delete"
+
+
 def test_limit_below_what_is_used_is_refused_where_that_is_checked(cloud: Cloud) -> None:
     project_id = project_of(cloud)
     assert put(cloud, project_id, network=0, check_limit=True)[0] == 400
