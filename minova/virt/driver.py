@@ -174,11 +174,15 @@ class Driver(Protocol):
         ...
 
     def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
-        """Those that the domain has: their ports, MAC addresses and networks alone. NotFound: there is no domain."""
+        """Those that the guest has, or would have at its next start: their ports, MAC addresses and networks alone.
+
+        NotFound: there is no domain.
+        """
         ...
 
     def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
-        """The domain has this interface from now on, at once if it runs; one that has it keeps it. What fails leaves it without.
+        """The domain has this interface from now on, at once if it runs; one that has it keeps it. Whether it has it after a failure
+        `interfaces` says.
 
         NotFound: there is no domain. HardwareNotOffered: this host does not have the network. InterfaceAttachFailed: the guest
         cannot take it.

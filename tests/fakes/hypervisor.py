@@ -219,6 +219,7 @@ class Hypervisor:
         return self.differing
 
     def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
+        self._note("interfaces")
         return self.vifs.get(instance_uuid, ())
 
     def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:

@@ -85,7 +85,8 @@ class Interfaces:
                 LOG.warning(
                     "Instance %s has interface %s, and its guest does not: it is attached", instance_uuid, vif.port_id
                 )
-                self._driver.attach_interface(instance, vif)
+            # Also one that is half done: nothing happens to one that is whole.
+            self._driver.attach_interface(instance, vif)
 
     def _detach_others(self, instance: Instance) -> None:
         own = {vif.mac_address for vif in instance.network_info}

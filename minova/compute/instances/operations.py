@@ -172,14 +172,28 @@ class Operations:
         vif = _vif_of(order)
         if vif is None:
             raise errors.PortNotFound(f"Port {order.arguments['port_id']} could not be found.")
-        return self._driver.attach_interface(order.instance, vif)
+        try:
+            return self._driver.attach_interface(order.instance, vif)
+        except Exception:
+            # Until it is known that the guest has not got it, nobody else may get its addresses.
+            order.untouched = not self._may_have(order.instance.uuid, vif)
+            raise
+
+    def _may_have(self, instance_uuid: str, vif: Vif) -> bool:
+        try:
+            return vif.mac_address in {each.mac_address for each in self._driver.interfaces(instance_uuid)}
+        except errors.NotFound:
+            return False
+        except errors.MinovaError as error:
+            LOG.warning("Whether instance %s has interface %s is not known: %s", instance_uuid, vif.port_id, error)
+            return True
 
     def _detach_interface(self, order: Order) -> PowerState:
         vif = _vif_of(order)
         if vif is None:
             return self._power_state(order.instance.uuid)
-        # The guest has to let go of it. All waits together are shorter than the time of an action.
-        return self._driver.detach_interface(order.instance.uuid, vif, order.require_wanted)
+        # The guest has to let go of it, and is asked for as long as its operator wants: longer, maybe, than an action may take.
+        return self._driver.detach_interface(order.instance.uuid, vif, self._progress.waiting(order))
 
     def _fetch(self, order: Order, image: Image, step: TaskState) -> Path | None:
         """The file of the image, if the hypervisor needs one. A download reports that the action is in this step and goes on."""

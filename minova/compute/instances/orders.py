@@ -107,6 +107,21 @@ class Progress:
 
         return check
 
+    def waiting(self, order: Order) -> Callable[[], None]:
+        """What is answered is called while a guest is waited for, of an action without task states: from time to time it asks the
+        conductor, which gives the action its whole time again. Raises ActionEnded.
+        """
+        last = self._clock()
+
+        def check() -> None:
+            nonlocal last
+            order.require_wanted()
+            if self._clock() - last >= BEAT:
+                last = self._clock()
+                order.confirm()
+
+        return check
+
     @contextmanager
     def during(self, order: Order, step: TaskState) -> Iterator[None]:
         """Reports from a thread that work goes on which calls nothing. An action that has ended is no longer reported."""

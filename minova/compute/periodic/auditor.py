@@ -1,7 +1,7 @@
 """Audits every node of the host and does what they find to be done."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from minova import errors
@@ -93,6 +93,12 @@ class Auditor:
                 partial(self._builder.remove_left, ctx, instance_uuid),
             )
         return tuple(failures)
+
+    def has_told(self, bridges: Mapping[str, str]) -> bool:
+        """Whether the conductor knows of these bridges of the host and of no others. An audit reads them itself: what it has sent
+        may be older or newer than what its caller saw.
+        """
+        return all(tracker.told_bridges == bridges for tracker in self._nodes.trackers())
 
     def _audit_of(self, nodename: str) -> FailureLog:
         if nodename not in self._audits:

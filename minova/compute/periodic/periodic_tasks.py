@@ -60,8 +60,6 @@ class PeriodicTasks:
         self._interfaces = interfaces
         self._host = host
         self._background = background
-        # The first audit comes before all periodic tasks.
-        self._told_bridges = driver.bridges()
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """Those that the options switch on."""
@@ -101,9 +99,8 @@ class PeriodicTasks:
 
     def watch_bridges(self) -> None:
         """Audit when one has come or gone, again until an audit has told the conductor."""
-        bridges = self._driver.bridges()
-        if bridges != self._told_bridges and not self._auditor.update_available_resource(service_context()):
-            self._told_bridges = bridges
+        if not self._auditor.has_told(self._driver.bridges()):
+            self._auditor.update_available_resource(service_context())
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 

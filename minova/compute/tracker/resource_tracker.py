@@ -99,6 +99,8 @@ class ResourceTracker:
         self._failed_builds = 0
         self._node_usage: NodeUsage | None = None
         self._saved: ComputeNode | None = None  # the row as last written; None when that is not known
+        # As the last audit has sent them: its traits are made of them. None: it may not have arrived.
+        self.told_bridges: Mapping[str, str] | None = None
 
     @property
     def node(self) -> ComputeNode | None:
@@ -138,7 +140,7 @@ class ResourceTracker:
                 metrics=self._monitored(self.nodename),
             )
             before, written = self._node_usage, self._saved
-            self._node_usage, self._saved = finding.node_usage, None
+            self._node_usage, self._saved, self.told_bridges = finding.node_usage, None, None
             # Other reserved amounts since then are the operator's wish, no drift.
             kept = steps.with_reserved(before, finding.node_usage.reserved).node if before else inputs.node
             drift = drift_of(kept, finding.node_usage.node)
@@ -148,6 +150,7 @@ class ResourceTracker:
                 ctx, node=sent, inventories=finding.inventories, traits=view.traits, found=finding.record
             )
             self._order.acknowledge(sent)
+            self.told_bridges = sent.bridges
             self._saved = replace(finding.node_usage.node, id=row.id, generation=row.generation)
             self._node_usage = replace(finding.node_usage, node=self._saved)
             log_final_view(self._saved)

@@ -1,7 +1,7 @@
 """Interfaces that servers get and lose while they exist: the rows of their ports, in the transactions of the actions.
 
-attach: the server has the port first, then its host is asked. A host that says that it could not do it loses the port with that.
-        One that is silent keeps it: the guest may have the interface, so no other one may get its addresses.
+attach: the server has the port first, then its host is asked. One that says that it could not do it, and that its guest has nothing
+        of it, gives the port back. Else the server keeps it: the guest may have it, so no other one may get its addresses.
 detach: the server has the port until its host says that the guest has let go of it.
 """
 

@@ -36,7 +36,7 @@ from minova.virt.libvirt.host import Host, exists, lookup, require
 from minova.virt.libvirt.host_view import HostReader, cpus_of
 from minova.virt.libvirt.networking.bridges import Bridges
 from minova.virt.libvirt.networking.filters import PortFilters
-from minova.virt.libvirt.networking.hotplug import Hotplug, defined_interfaces
+from minova.virt.libvirt.networking.hotplug import Hotplug, interfaces_of_ports
 from minova.virt.libvirt.networking.networks import LocalNetworks, interfaces_of
 from minova.virt.libvirt.settings import SYSTEM_URI, settings_from, uri_of
 from minova.virt.libvirt.storage import disk_owner
@@ -458,7 +458,7 @@ class LibvirtDriver:
 
             own = {uuid: found for uuid, found in vifs.items() if is_own(uuid)}
             self._repair_networks(connection, own)
-            self._networks.serve(connection, [vif for of_instance in own.values() for vif in of_instance])
+            self._networks.serve(connection, own)
             refused = self._filters.refresh(connection, vifs, is_own)
             differing = self._hotplug.refresh(connection, own, is_own)
         if refused:
@@ -468,13 +468,13 @@ class LibvirtDriver:
 
     def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
         with self._host.asked("Reading the interfaces", domain_name(instance_uuid)) as connection:
-            return tuple(defined_interfaces(self._own(connection, instance_uuid)))
+            return interfaces_of_ports(self._own(connection, instance_uuid))
 
     def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
         with self._host.asked("Attaching an interface", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             if self._real:
-                xml = interface_xml(instance, self._ready(), vif)
+                xml = interface_xml(instance, self._settings_now((vif,)), vif)
                 self._hotplug.attach(domain, vif, xml, instance.hostname)
             return power.state_of(domain.state()[0])
 
@@ -566,11 +566,14 @@ class LibvirtDriver:
             self._networks.plug(connection, instance.network_info, instance.uuid, instance.hostname)
             self._filters.define(connection, instance.network_info)
 
-    def _lost_bridges(self, instance: Instance) -> frozenset[str]:
-        mappings = self._ready().bridges
-        if not mappings or all(vif.network_type == LOCAL for vif in instance.network_info):
-            return frozenset()
-        return frozenset(mappings) - self._bridges.there().keys()
+    def _settings_now(self, vifs: Iterable[Vif]) -> HostSettings:
+        """With the bridges that are not there, if one of the interfaces may need them."""
+        settings = self._ready()
+        if not settings.bridges or all(vif.network_type == LOCAL for vif in vifs):
+            return settings
+        return msgspec.structs.replace(
+            settings, lost_bridges=frozenset(settings.bridges) - self._bridges.there().keys()
+        )
 
     def _own(self, connection: Any, instance_uuid: str) -> Any:
         """NotFound: there is no domain, or it is not ours."""
@@ -582,7 +585,7 @@ class LibvirtDriver:
     def _xml_of(self, instance: Instance, node: str, attempt: int, disks: Sequence[Disk]) -> str:
         return guest_xml(
             instance,
-            msgspec.structs.replace(self._ready(), lost_bridges=self._lost_bridges(instance)),
+            self._settings_now(instance.network_info),
             node=node,
             attempt=attempt,
             disks=disks,

@@ -61,8 +61,8 @@ class Hotplug:
             uuid = domain.UUIDString()
             wanted = vifs.get(uuid, ())
             try:
-                defined = {vif.mac_address for vif in defined_interfaces(domain)}
-                if defined != {vif.mac_address for vif in wanted} and is_own(uuid):
+                macs = {vif.mac_address for vif in wanted}
+                if any({vif.mac_address for vif in of_part} != macs for of_part in _parts(domain)) and is_own(uuid):
                     differing.append(uuid)
                 if wanted:
                     _set_links(domain, wanted)
@@ -73,7 +73,10 @@ class Hotplug:
         return tuple(differing)
 
     def attach(self, domain: Any, vif: Vif, xml: str, hostname: str) -> None:
-        """Idempotent. `xml`: the interface. InterfaceAttachFailed: why the guest cannot have it; then it has nothing of it."""
+        """Idempotent. `xml`: the interface. InterfaceAttachFailed: why the guest cannot have it.
+
+        After a failure nothing of it is left in the domain, unless libvirt says that the guest has it, or does not answer.
+        """
         connection = domain.connect()
         if _interface(domain, vif, libvirt.VIR_DOMAIN_XML_INACTIVE) is None:
             domain.attachDeviceFlags(xml, _CONFIG)
@@ -84,7 +87,9 @@ class Hotplug:
                 self._attach_live(domain, xml)
         except Exception:
             if connection.isAlive():
-                with suppress(libvirt.libvirtError):  # what is left is done with the next refresh
+                with suppress(
+                    libvirt.libvirtError, InterfaceDetachFailed
+                ):  # what is left is done with the next refresh
                     self._remove(domain, vif)
             raise
 
@@ -141,11 +146,13 @@ class Hotplug:
             self._sleep(POLL)
 
     def _remove(self, domain: Any, vif: Vif) -> None:
-        """What is left of an interface that no guest has any more, its place in the definition last."""
+        """What is left of an interface that no guest has any more, its place in the definition last.
+
+        InterfaceDetachFailed: the guest has it. libvirt would only ask it to let go, and somebody else could get its addresses.
+        """
         connection = domain.connect()
-        element = _interface(domain, vif)
-        if element is not None:
-            domain.detachDeviceFlags(ET.tostring(element, encoding="unicode"), _LIVE)
+        if _interface(domain, vif) is not None:
+            raise InterfaceDetachFailed(f"the guest has the interface {vif.mac_address}")
         defined = _interface(domain, vif, libvirt.VIR_DOMAIN_XML_INACTIVE)
 
         def undefine() -> None:
@@ -160,9 +167,19 @@ class Hotplug:
         self._filters.remove(connection, [filter_name(vif.port_id)])
 
 
-def defined_interfaces(domain: Any) -> Iterator[Vif]:
-    """Those of ports: as the domain's definition names them, their ports, MAC addresses and networks alone."""
-    for element in ET.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).findall("devices/interface"):
+def interfaces_of_ports(domain: Any) -> tuple[Vif, ...]:
+    """Those that the guest has, or would have at its next start: their ports, MAC addresses and networks alone."""
+    return tuple({vif.mac_address: vif for of_part in _parts(domain) for vif in of_part}.values())
+
+
+def _parts(domain: Any) -> list[list[Vif]]:
+    """The interfaces of ports that its definition names; and those that its guest has, if it runs."""
+    flags = [libvirt.VIR_DOMAIN_XML_INACTIVE, *([0] if domain.isActive() else [])]
+    return [list(_named_in(domain.XMLDesc(each))) for each in flags]
+
+
+def _named_in(xml: str) -> Iterator[Vif]:
+    for element in ET.fromstring(xml).findall("devices/interface"):
         mac, reference, source = element.find("mac"), element.find("filterref"), element.find("source")
         name = "" if reference is None else reference.get("filter", "")
         if mac is None or not name.startswith(filter_name("")):

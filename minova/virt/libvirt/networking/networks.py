@@ -143,19 +143,22 @@ class LocalNetworks:
                         self._metadata.remove(connection)
             undefine()
 
-    def serve(self, connection: Any, vifs: Iterable[Vif]) -> None:
+    def serve(self, connection: Any, guests: Mapping[str, Sequence[Vif]]) -> None:
         """The networks give these interfaces their addresses, which may have changed. One that does not run is left to `repair`."""
-        by_network: dict[str, list[Vif]] = {}
-        for vif in vifs:
-            if vif.network_type == LOCAL:
-                by_network.setdefault(vif.network_id, []).append(vif)
+        by_network: dict[str, list[tuple[str, Vif]]] = {}
+        for instance_uuid, vifs in guests.items():
+            for vif in vifs:
+                if vif.network_type == LOCAL:
+                    by_network.setdefault(vif.network_id, []).append((instance_uuid, vif))
         with self._lock:
             for network_id, of_network in by_network.items():
                 network = _lookup(connection, network_id)
                 if network is not None and network.isActive():
                     known = {(host.get("mac"), host.get("ip")) for host in _hosts(network)}
-                    for vif in of_network:
-                        if (vif.mac_address, _served_address(vif)) not in known:
+                    for instance_uuid, vif in of_network:
+                        if (vif.mac_address, _served_address(vif)) not in known and _is_on(
+                            connection, instance_uuid, vif
+                        ):
                             _serve(network, vif, vif.hostname)
 
     def repair(self, connection: Any, guests: Mapping[str, Sequence[Vif]]) -> None:
@@ -178,7 +181,7 @@ class LocalNetworks:
             LOG.error("Network %s cannot be repaired yet: %s", network_name(vif.network_id), error)
 
     def _repair(self, connection: Any, instance_uuid: str, vif: Vif, *, is_first: bool) -> None:
-        if lookup(connection, instance_uuid) is None:
+        if not _is_on(connection, instance_uuid, vif):
             return  # it has gone meanwhile, and its network with it
         network = _lookup(connection, vif.network_id)
         if network is None or not network.isActive():
@@ -252,6 +255,15 @@ def _lookup(connection: Any, network_id: str) -> Any:
         if error.get_error_code() == libvirt.VIR_ERR_NO_NETWORK:
             return None
         raise
+
+
+def _is_on(connection: Any, instance_uuid: str, vif: Vif) -> bool:
+    """Whether the domain is there and has the interface on its network now. What the caller knows of it may be older."""
+    domain = lookup(connection, instance_uuid)
+    if domain is None:
+        return False
+    own = (network_name(vif.network_id), vif.mac_address)
+    return own in interfaces_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
 
 
 def _shape(xml: str) -> Shape:

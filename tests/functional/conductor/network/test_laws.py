@@ -231,7 +231,8 @@ class Attachments:
         if number < 4:
             self.harness.conductor.action_succeeded(CTX, **report, power_state=1)
         else:
-            self.harness.conductor.action_failed(CTX, **report, reason="no")
+            # Its guest has nothing of an interface that was to be attached, or that is not known.
+            self.harness.conductor.action_failed(CTX, **report, reason="no", untouched=number == 4)
 
     def late(self, server: str, number: int) -> None:
         """A report of any action, also of one that has ended."""

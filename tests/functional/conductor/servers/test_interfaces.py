@@ -42,10 +42,12 @@ def done(harness: ConductorHarness, server: str, action_id: int) -> None:
     harness.conductor.action_succeeded(CTX, **report, power_state=1)
 
 
-def failed(harness: ConductorHarness, server: str, action_id: int) -> None:
+def failed(harness: ConductorHarness, server: str, action_id: int, *, untouched: bool = True) -> None:
+    """`untouched`: the guest has nothing of the interface."""
     report: dict[str, Any] = {"instance_uuid": server, "action_id": action_id, "host": "a"}
     harness.conductor.begin_action(CTX, **report)
-    harness.conductor.action_failed(CTX, **report, reason="no slot is free", kind="InterfaceAttachFailed")
+    reason = "no slot is free"
+    harness.conductor.action_failed(CTX, **report, reason=reason, kind="InterfaceAttachFailed", untouched=untouched)
 
 
 def attached(harness: ConductorHarness, server: str) -> list[Port]:
@@ -132,6 +134,18 @@ def test_late_and_doubled_reports_change_nothing(harness: ConductorHarness, kind
     with pytest.raises(errors.StaleAttempt):
         harness.conductor.begin_action(CTX, **report)
     assert [one.id for one in attached(harness, server)] == before
+
+
+def test_an_interface_that_the_guest_may_have_stays_the_servers(harness: ConductorHarness) -> None:
+    """Its host could neither attach it nor learn whether it did: nobody else may have its addresses."""
+    server = harness.active()
+    failed(harness, server, attach(harness, server), untouched=False)
+    assert harness.actions(server)[-1] == ("attach_interface", "Error")
+    (kept,) = attached(harness, server)
+    assert left(harness) == (1, 1, 1)
+    # What was begun can be ended.
+    done(harness, server, detach(harness, server, kept.id))
+    assert left(harness) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("kind", ["attach_interface", "detach_interface"])

@@ -16,7 +16,9 @@ from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.server_actions import (
     ACTIONS,
+    ATTACH_INTERFACE,
     CHANGE_PASSWORD,
+    DETACH_INTERFACE,
     PAUSE,
     REBOOT_HARD,
     REBOOT_SOFT,
@@ -300,6 +302,51 @@ def test_a_guest_whose_new_image_cannot_be_had_is_left_as_it_is(compute: Compute
     ((_, _, reason),) = compute.conductor.action_failures
     assert why in reason or "does not fit the flavor" in reason
     assert compute.conductor.untouched == [True]
+
+
+@pytest.mark.parametrize("state", ["without", "with", "no domain", "unknown"])
+def test_an_attachment_that_fails_says_whether_the_guest_may_have_the_interface(compute: Compute, state: str) -> None:
+    """Only when it is known that the guest has not got it, somebody else may get its addresses."""
+    vif = Vif(port_id=PORT, mac_address="fa:16:3e:00:00:01", network_id="blue")
+    compute.hypervisor.vifs["i"] = (vif,) if state == "with" else ()
+
+    def fail(operation: str) -> None:
+        if operation == "attach_interface":
+            raise errors.InterfaceAttachFailed("no slot is free")
+        if operation == "interfaces" and state == "unknown":
+            raise errors.HypervisorUnavailable("libvirt is away")
+        if operation == "interfaces" and state == "no domain":
+            raise errors.NotFound("no domain")
+
+    compute.hypervisor.on_call = fail
+    ask(compute, ATTACH_INTERFACE, 1)
+    assert compute.conductor.action_failures == [("i", 1, "no slot is free")]
+    assert compute.conductor.untouched == [state in {"without", "no domain"}]
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_guest_that_takes_its_time_to_let_go_keeps_its_action_alive(compute: Compute, is_ended: bool) -> None:
+    """`device_detach_attempts` times `device_detach_timeout` may be more than the time of an action."""
+    now = 0.0
+    compute.ticks = lambda: now
+    compute.restart()
+    vif = Vif(port_id=PORT, mac_address="fa:16:3e:00:00:01", network_id="blue")
+    compute.hypervisor.vifs["i"] = (vif,)
+    detach = compute.hypervisor.detach_interface
+
+    def slow(instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
+        nonlocal now
+        for number in range(3):
+            check()
+            now += BEAT
+            if is_ended and number == 1:
+                compute.conductor.end_action("i")
+        return detach(instance_uuid, vif, check)
+
+    compute.hypervisor.detach_interface = slow  # type: ignore[method-assign]
+    ask(compute, DETACH_INTERFACE, 1)
+    assert compute.conductor.begun[:3] == [False, True, True][: 2 if is_ended else 3]
+    assert bool(compute.hypervisor.vifs["i"]) == is_ended
 
 
 # -- the conductor ends an action that its host still does --------------------------------------------------------------

@@ -240,3 +240,26 @@ def test_a_bridge_that_goes_away_is_audited_at_once_and_again_until_the_conducto
     work(compute, "watch_bridges")
     work(compute, "watch_bridges")
     assert audits() == before + 1
+
+
+def test_a_bridge_that_flaps_is_told_as_it_is_at_the_end() -> None:
+    """The audit looks itself: what it has sent is not what was seen before it."""
+    hypervisor = Hypervisor(NODE)
+    hypervisor.present_bridges = {"dc1": "br0"}
+    compute = Compute(hypervisor=hypervisor)
+    compute.conf.set_override("bridge_mappings", {"dc1": "br0"}, group="networks")
+    compute = compute.restart().start()
+    hypervisor.present_bridges = {}
+
+    def flap(operation: str) -> None:
+        if operation == "host_view":
+            hypervisor.present_bridges = {"dc1": "br0"}
+
+    hypervisor.on_call = flap
+    work(compute, "watch_bridges")
+    hypervisor.on_call = lambda operation: None
+    (told,) = [node.bridges for node in compute.conductor.nodes.values()]
+    hypervisor.present_bridges = {}
+    work(compute, "watch_bridges")
+    (last,) = [node.bridges for node in compute.conductor.nodes.values()]
+    assert (told, last) == ({"dc1": "br0"}, {})

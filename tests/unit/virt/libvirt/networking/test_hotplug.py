@@ -11,7 +11,7 @@ import pytest
 from minova import errors
 from minova.objects.vif import Vif, filter_name
 from minova.virt.libvirt.networking.filters import PortFilters
-from minova.virt.libvirt.networking.hotplug import Hotplug, defined_interfaces
+from minova.virt.libvirt.networking.hotplug import Hotplug, interfaces_of_ports
 from minova.virt.libvirt.networking.networks import LocalNetworks
 
 VIF = Vif(port_id="p", mac_address="fa:16:3e:00:00:01", network_id="n", network_type="flat", physical_network="dc1")
@@ -149,7 +149,7 @@ def test_an_attachment_is_done_once() -> None:
     one.live.remove(XML)
     hotplug(one).attach(one, VIF, XML, "web")
     assert one.live == [OTHER, XML]
-    assert [vif.port_id for vif in defined_interfaces(one)] == ["q", "p"]
+    assert [vif.port_id for vif in interfaces_of_ports(one)] == ["q", "p"]
 
 
 def test_an_attachment_that_the_guest_cannot_take_leaves_nothing() -> None:
@@ -164,3 +164,35 @@ def test_a_guest_that_is_off_has_it_at_its_next_start() -> None:
     one = Libvirt(defined=(OTHER,), active=False)
     hotplug(one).attach(one, VIF, XML, "web")
     assert (one.live, one.defined) == ([], [OTHER, XML])
+
+
+def test_an_attachment_that_fails_leaves_a_guest_that_has_the_interface_as_it_is() -> None:
+    """It was asked for twice, and the second time libvirt fails. Nobody may take the guest for one without it."""
+    one = Libvirt(XML, defined=(XML,), lets_go=None)
+    one.nwfilterDefineXML = lambda xml: _fail("no filters now")  # type: ignore[method-assign]
+    with pytest.raises(libvirt.libvirtError):
+        hotplug(one).attach(one, VIF, XML, "web")
+    assert (one.live, one.defined, one.asked, one.filters) == ([XML], [XML], 0, {filter_name("p")})
+
+
+def test_a_guest_that_has_the_interface_again_is_not_taken_for_one_without_it() -> None:
+    """It was off when it was asked, and is started before what is left is removed."""
+    one = Libvirt(XML, defined=(XML,), lets_go=None, active=False)
+    answers = iter([False, True, True, True])
+    one.isActive = lambda: next(answers)  # type: ignore[method-assign]
+    with pytest.raises(errors.InterfaceDetachFailed):
+        hotplug(one).detach("one", VIF, lambda: None)
+    assert (one.live, one.defined, one.filters) == ([XML], [XML], {filter_name("p")})
+
+
+@pytest.mark.parametrize(("live", "defined"), [((XML,), ()), ((), (XML,)), ((XML, OTHER), (XML,))])
+def test_what_is_half_done_is_seen(live: tuple[str, ...], defined: tuple[str, ...]) -> None:
+    one = Libvirt(*live, defined=defined)
+    one.listAllDomains = lambda: [one]  # type: ignore[attr-defined]
+    one.name = lambda: "one"  # type: ignore[attr-defined]
+    assert hotplug(one).refresh(one, {"one": (VIF,)}, lambda uuid: True) == ("one",)
+    assert VIF.mac_address in {vif.mac_address for vif in interfaces_of_ports(one)}
+
+
+def _fail(text: str) -> None:
+    raise libvirt.libvirtError(text)
