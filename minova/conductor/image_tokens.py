@@ -67,7 +67,7 @@ class ImageTokens:
             image = images.find(session, image_id)
         if image is None:
             raise errors.ImageDeleted(f"Image {image_id} has been deleted")
-        if image.status == "active":
+        if image.status not in ("queued", "saving"):
             raise errors.Conflict(f"Image {image_id} has all its bytes")
         return self._fresh(image_id, Right.UPLOAD)
 

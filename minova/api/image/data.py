@@ -62,7 +62,12 @@ def receive(api: Collaborators, call: Call, image: Image, after: str = "active")
     """queued -> saving -> `after`. After any error the image is queued again and no bytes are left."""
     check_ready(image, call)
     with api.store.begin(image.id, call.request.content_length) as coming:
-        records.change(api, call.ctx, image.id, saving)
+        try:
+            image = records.change(api, call.ctx, image.id, saving)
+        except errors.ServiceUnavailable:
+            # It may be in status saving: the file tells recovery.
+            coming.keep = True
+            raise
         try:
             take(api, call.ctx, image, coming, chunks(call.request), "saving", after)
         except BaseException:
@@ -71,8 +76,11 @@ def receive(api: Collaborators, call: Call, image: Image, after: str = "active")
 
 
 def saving(image: Image) -> Image:
+    """Raises Conflict, BadRequest: it cannot take data."""
     if image.status != "queued":
         raise errors.Conflict(_takes_none(image))
+    if image.disk_format is None or image.container_format is None:
+        raise errors.BadRequest(f"Properties disk_format and container_format of image {image.id} must be set first.")
     return msgspec.structs.replace(image, status="saving")
 
 
@@ -136,10 +144,7 @@ def _within_quota(api: Collaborators, image: Image, data: Iterator[bytes]) -> It
 def check_ready(image: Image, call: Call) -> None:
     if media_type(call.request) != OCTETS:
         raise WrongMedia(f"Content-Type must be {OCTETS}.")
-    if image.status != "queued":
-        raise errors.Conflict(_takes_none(image))
-    if image.disk_format is None or image.container_format is None:
-        raise errors.BadRequest(f"Properties disk_format and container_format of image {image.id} must be set first.")
+    saving(image)
 
 
 def _takes_none(image: Image) -> str:

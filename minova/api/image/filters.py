@@ -2,7 +2,7 @@
 
 import csv
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -137,14 +137,21 @@ def _compared(field: str, compare: Callable[[datetime, datetime], bool], at: dat
 
 def _other_filters(call: Call) -> Iterator[Condition]:
     """What the query struct does not name is looked for in the image as it is shown: fields and properties."""
-    for key, value in call.request.params.items():
-        if key not in _PARAMETERS:
-            yield partial(_shows, key, value[-1] if isinstance(value, list) else value)
+    wanted = {
+        key: value[-1] if isinstance(value, list) else value
+        for key, value in call.request.params.items()
+        if key not in _PARAMETERS
+    }
+    if wanted:
+        yield partial(_shows, wanted)
 
 
-def _shows(key: str, text: str, image: Image) -> bool:
+def _shows(wanted: Mapping[str, str], image: Image) -> bool:
     shown = view(image)
-    return key in shown and (text == str(shown[key]) or (shown[key] is None and text == ""))
+    return all(
+        key in shown and (text == str(shown[key]) or (shown[key] is None and text == ""))
+        for key, text in wanted.items()
+    )
 
 
 def _listed(seen: Seen, call: Call) -> bool:

@@ -1,7 +1,7 @@
 """`/v2/images`: the records of images. Their bytes have a file of their own."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Sized
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -23,6 +23,8 @@ from minova.objects.image import Image
 PAGE = 25  # the Image API's, when no limit is asked for
 TAGS = 128
 PROPERTIES = 128
+# Names and values together, in UTF-8.
+PROPERTY_BYTES = 128 << 10
 Visibility = Literal["public", "private", "shared", "community"]
 Size = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
 Tag = Annotated[str, msgspec.Meta(max_length=255)]
@@ -202,11 +204,26 @@ def checked_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
 
 def checked_properties(properties: dict[str, Any]) -> dict[str, str]:
     """Raises ImageLimitExceeded, BadRequest."""
-    if len(properties) > PROPERTIES:
-        raise errors.ImageLimitExceeded(_too_many("properties", len(properties), PROPERTIES))
+    check_number(properties)
     for key, value in properties.items():
         check_property(key, value)
+    check_size(properties)
     return properties
+
+
+def check_number(properties: Sized) -> None:
+    """Raises ImageLimitExceeded."""
+    if len(properties) > PROPERTIES:
+        raise errors.ImageLimitExceeded(_too_many("properties", len(properties), PROPERTIES))
+
+
+def check_size(properties: Mapping[str, str]) -> None:
+    """Raises ImageLimitExceeded: listings read records, and servers keep a copy of their image's."""
+    size = sum(len(text.encode()) for pair in properties.items() for text in pair)
+    if size > PROPERTY_BYTES:
+        raise errors.ImageLimitExceeded(
+            f"The properties of an image have at most {PROPERTY_BYTES} bytes together, names and values, and these have {size}."
+        )
 
 
 def check_property(key: str, value: Any) -> None:

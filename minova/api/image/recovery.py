@@ -29,7 +29,8 @@ def recover(api: Collaborators) -> None:
     for image_id, path in api.store.abandoned():
         with api.db.read() as session:
             image = images.image(session, image_id)
-        if image is not None and image.status in COMING and not requeue(api, service_context(), image_id, image.status):
+        is_stuck = image is not None and image.status in COMING and not api.store.is_coming(image_id, beside=path)
+        if image is not None and is_stuck and not requeue(api, service_context(), image_id, image.status):
             raise errors.ServiceUnavailable(f"image {image_id} is still in status {image.status}")
         path.unlink(missing_ok=True)
         LOG.info("Removed the broken upload %s", path.name)

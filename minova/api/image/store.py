@@ -105,6 +105,14 @@ class ImageStore:
                 if time.time() - path.stat().st_mtime > YOUNG and _locked(file):
                     yield path.name.partition(".")[0], path
 
+    def is_coming(self, image_id: str, beside: Path) -> bool:
+        """Whether a process writes the bytes of the image now, into another file than `beside`."""
+        for path in self._folder.glob(f"{image_id}.*.part"):
+            with suppress(FileNotFoundError), path.open("rb") as file:
+                if path != beside and not _locked(file):
+                    return True
+        return False
+
 
 class Upload:
     """A context manager that removes the `.part` file at its end. `keep`: leave that file for recovery."""

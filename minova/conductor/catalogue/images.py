@@ -102,13 +102,11 @@ class Images:
         """Also the record of an image that another service keeps, and has deleted. Forbidden: it is protected."""
 
         def work(session: Session) -> None:
-            found = images.find(session, image_id)
-            if found is not None and found.protected:
+            found = _locked(session, image_id)
+            if found.protected:
                 raise errors.Forbidden(f"Image {image_id} is protected and cannot be deleted.")
-            if not images.forget(session, image_id):
-                raise errors.NotFound(f"Image {image_id} could not be found.")
-            if found is not None:
-                give(session, found.owner or "", of_image(found))
+            images.forget(session, image_id)
+            give(session, found.owner or "", of_image(found))
 
         self._worker.run(work)
 

@@ -4,6 +4,7 @@ An action that makes an image writes its record in its own transaction, and take
 The record of an image whose bytes have all come stays: they are what was asked for.
 """
 
+import logging
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,8 @@ from minova.objects.image import Image
 from minova.objects.server_actions import BY_KIND, MAKE_IMAGES, RESCUE, SHELVE
 from minova.objects.states import VmState
 
+LOG = logging.getLogger(__name__)
+
 
 class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
     """An action task's payload: how often the host has been asked, whether it has begun, and what it gets beside the instance.
@@ -37,6 +40,7 @@ class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
 
 PAYLOAD = Decoder(ActionPayload)
 _IMAGE = Decoder(Image)
+_UNFINISHED = frozenset({"queued", "saving"})
 _KEEP_SHELVED_IMAGE = frozenset({VmState.SHELVED, VmState.SHELVED_OFFLOADED, VmState.SOFT_DELETED})
 
 
@@ -63,18 +67,20 @@ def image_id_of(arguments: Mapping[str, Any]) -> str | None:
 def discard_image(session: Session, task: Task) -> None:
     """The task ends and has not made its image: its record goes, unless all bytes have come. An upload in progress then fails."""
     image = image_of(task)
-    if image is None:
+    if image is not None:
+        # Of no use without its shelved server, even when it is whole.
+        remove_image(session, image.id, only_unfinished=task.kind != SHELVE.kind)
+
+
+def remove_image(session: Session, image_id: str, *, only_unfinished: bool = False) -> None:
+    """If its owner has neither removed nor protected it. `only_unfinished`: nor have all its bytes come."""
+    image = images.locked(session, image_id)
+    if image is None or (only_unfinished and image.status not in _UNFINISHED):
         return
-    # Of no use without its shelved server, even when it is whole.
-    remove = images.remove if task.kind == SHELVE.kind else images.remove_unfinished
-    if remove(session, image.id):
-        quotas.give(session, image.owner or "", quotas.of_image(image))
-
-
-def remove_image(session: Session, image_id: str) -> None:
-    """If its owner has not removed it."""
-    image = images.find(session, image_id)
-    if image is not None and images.remove(session, image_id):
+    if image.protected:
+        LOG.info("Image %s is protected: it stays, although its server does not need it any more", image_id)
+        return
+    if images.remove(session, image_id):
         quotas.give(session, image.owner or "", quotas.of_image(image))
 
 
@@ -116,8 +122,7 @@ def rotate_backups(session: Session, task: Task) -> None:
     known = images.of_owner(session, image.owner, {**alike, "instance_uuid": task.instance_uuid})
     newest_first = sorted(known, key=lambda backup: (str(backup.created_at), backup.id), reverse=True)
     for backup in newest_first[rotation:]:
-        if not backup.protected and images.remove(session, backup.id):
-            quotas.give(session, backup.owner or "", quotas.of_image(backup))
+        remove_image(session, backup.id)
 
 
 def rescue_image(session: Session, instance_uuid: str, host: str) -> str | None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -70,27 +70,18 @@ def replace(session: Session, image: objects.Image, expected_status: str, at: da
 
 def remove(session: Session, image_id: str) -> bool:
     """Whether there was one. Its id is never used again. What another service keeps is to be deleted there first, by minova-api."""
-    return _remove(session, image_id)
-
-
-def remove_unfinished(session: Session, image_id: str) -> bool:
-    """The same of one whose bytes have not all come."""
-    return _remove(session, image_id, Image.status.in_(("queued", "saving")))
-
-
-def _remove(session: Session, image_id: str, *conditions: ColumnElement[bool]) -> bool:
     found = session.scalar(select(Image.value).where(Image.id == image_id))
     if found is None or not found.service:
-        return forget(session, image_id, *conditions)
+        return forget(session, image_id)
     value = msgspec.structs.replace(found, status=PENDING_DELETE)
-    statement = update(Image).where(Image.id == image_id, Image.status != PENDING_DELETE, *conditions)
+    statement = update(Image).where(Image.id == image_id, Image.status != PENDING_DELETE)
     result: Any = session.connection().execute(statement.values(status=PENDING_DELETE, value=value))
     return bool(result.rowcount)
 
 
-def forget(session: Session, image_id: str, *conditions: ColumnElement[bool]) -> bool:
+def forget(session: Session, image_id: str) -> bool:
     """Removes the record, whichever service keeps the image."""
-    result: Any = session.connection().execute(delete(Image).where(Image.id == image_id, *conditions))
+    result: Any = session.connection().execute(delete(Image).where(Image.id == image_id))
     if result.rowcount and session.get(DeletedImage, image_id) is None:
         # The entry is there where a conductor of the last release has made the image under a used id.
         session.connection().execute(insert(DeletedImage).values(id=image_id))

@@ -12,7 +12,15 @@ import msgspec
 
 from minova import errors
 from minova.api.http.body import JsonBody, check_json, media_type, read_bytes
-from minova.api.image.images import FIELDS, check_property, checked_field, checked_properties, decoded, require_free
+from minova.api.image.images import (
+    FIELDS,
+    check_number,
+    check_property,
+    check_size,
+    checked_field,
+    decoded,
+    require_free,
+)
 from minova.codecs import parse_json
 from minova.objects.image import Image
 
@@ -143,7 +151,10 @@ def patched(image: Image, operations: tuple[Operation, ...]) -> Image:
             fields[operation.attribute] = _attribute(image, operation)
         else:
             _change_property(properties, operation)
-    return msgspec.structs.replace(image, **fields, properties=checked_properties(properties))
+    if len(properties) > len(image.properties):
+        check_number(properties)
+    check_size(properties)
+    return msgspec.structs.replace(image, **fields, properties=properties)
 
 
 def _attribute(image: Image, operation: Operation) -> Any:

@@ -1,12 +1,15 @@
 """PATCH of an image in both media types, tags, deactivate and reactivate."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
 from minova import errors
+from minova.api.image.images import PROPERTIES, PROPERTY_BYTES
 from minova.conductor.catalogue.images import Images
+from minova.db.api_queries import images as image_rows
 from minova.objects.image import Image
 from tests.functional.api.conftest import Cloud, Json
 
@@ -201,6 +204,51 @@ def test_beside_a_conductor_of_the_last_release_an_image_can_be_uploaded(cloud: 
         context.setattr(Images, "change", older)
         assert cloud.upload(image["id"], b"\0" * 512)[0] == 204
     assert cloud.get(f"/v2/images/{image['id']}")["status"] == "active"
+
+
+def test_one_that_belongs_to_another_project_meanwhile_is_not_changed(cloud: Cloud, image: Json) -> None:
+    path = f"/v2/images/{image['id']}"
+
+    def give_away(method: str) -> None:
+        cloud.conductor.before = lambda method: None
+        with cloud.app.images.db.read() as session:
+            current = image_rows.image(session, image["id"])
+        assert current is not None
+        cloud.conductor.change_image(None, expected=current, image=msgspec.structs.replace(current, owner="bob"))  # type: ignore[arg-type]
+
+    changes: list[Callable[[], Any]] = [
+        lambda: patch(cloud, image, {"op": "replace", "path": "/name", "value": "hers"})[0],
+        lambda: cloud.ask("PUT", f"{path}/tags/hers")[0],
+    ]
+    for change in changes:
+        cloud.conductor.before = give_away
+        assert change() == 404
+        kept = cloud.get(path)
+        assert (kept["name"], kept["tags"], kept["owner"]) == ("guest", ["a"], "bob")
+        patch(cloud, image, {"op": "replace", "path": "/owner", "value": image["owner"]})
+
+
+def test_properties_have_a_size_together(cloud: Cloud, image: Json) -> None:
+    half = "x" * (PROPERTY_BYTES // 2)
+    assert patch(cloud, image, {"op": "add", "path": "/one", "value": half})[0] == 200
+    status, document = patch(cloud, image, {"op": "add", "path": "/two", "value": half})
+    assert (status, f"at most {PROPERTY_BYTES} bytes" in document["message"]) == (413, True)
+
+
+def test_an_image_with_too_many_properties_may_change_and_have_fewer(cloud: Cloud, image: Json) -> None:
+    """A snapshot has some more than its request gave it."""
+    with cloud.app.images.db.read() as session:
+        current = image_rows.image(session, image["id"])
+    assert current is not None
+    many = {f"p{number}": "x" for number in range(PROPERTIES + 4)}
+    crowded = msgspec.structs.replace(current, properties=many)
+    cloud.conductor.change_image(None, expected=current, image=crowded)  # type: ignore[arg-type]
+    assert patch(cloud, image, {"op": "replace", "path": "/name", "value": "shot"})[0] == 200
+    assert patch(cloud, image, {"op": "remove", "path": "/p1"})[0] == 200
+    swap = ({"op": "remove", "path": "/p2"}, {"op": "add", "path": "/q1", "value": "x"})
+    assert patch(cloud, image, *swap)[0] == 200
+    grow = ({"op": "add", "path": "/q2", "value": "x"},)
+    assert patch(cloud, image, *grow)[0] == 413
 
 
 # -- tags --------------------------------------------------------------------------------------------------------------

@@ -258,7 +258,7 @@ def test_a_task_that_ends_during_the_upload_leaves_nothing_in_glance(
 
     def ends(method: str) -> None:
         if next(calls) == 1:  # the bytes are in Glance
-            assert cloud.db.run(lambda session: image_rows.remove_unfinished(session, ID))
+            assert cloud.db.run(lambda session: image_rows.remove(session, ID))
 
     cloud.conductor.before = ends
     assert upload.put() == 409

@@ -7,10 +7,12 @@ import struct
 import uuid
 from typing import Any
 
+import msgspec
 import pytest
 
 from minova import errors
 from minova.api.image import recovery
+from minova.db.api_queries import images as image_rows
 from tests.functional.api.conftest import Cloud, Json
 
 RAW = bytes(range(256)) * 4096
@@ -235,6 +237,48 @@ def test_what_could_not_be_put_right_at_once_is_found_later(cloud: Cloud) -> Non
     recovery.recover(cloud.app.images)
     assert (status_of(cloud, image), files(cloud)) == ("queued", [])
     assert cloud.upload(image["id"], RAW)[0] == 204
+
+
+def test_an_upload_whose_beginning_is_not_answered_is_found_later(cloud: Cloud) -> None:
+    """Recovery leaves an image alone into which a second upload writes meanwhile."""
+    image = cloud.make_image(data=None)
+
+    def lose(method: str) -> None:
+        raise errors.NoAnswer("no answer in time")
+
+    cloud.conductor.after = lose
+    assert cloud.upload(image["id"], RAW)[0] == 503
+    cloud.conductor.after = lambda method: None
+    assert (status_of(cloud, image), len(files(cloud))) == ("saving", 1)
+    make_old(cloud)
+    with cloud.app.images.store.begin(image["id"]):
+        recovery.recover(cloud.app.images)
+        assert status_of(cloud, image) == "saving"
+    assert cloud.upload(image["id"], RAW)[0] == 409
+    with cloud.app.images.store.begin(image["id"]) as broken:
+        broken.keep = True
+    make_old(cloud)
+    recovery.recover(cloud.app.images)
+    assert (status_of(cloud, image), files(cloud)) == ("queued", [])
+    assert cloud.upload(image["id"], RAW)[0] == 204
+
+
+def test_formats_that_go_before_the_upload_begins_are_missed(cloud: Cloud) -> None:
+    image = cloud.make_image(data=None)
+
+    def forget(method: str) -> None:
+        cloud.conductor.before = lambda method: None
+        seen = cloud.app.images.db.read
+        with seen() as session:
+            current = image_rows.image(session, image["id"])
+        assert current is not None
+        changed = msgspec.structs.replace(current, disk_format=None, container_format=None)
+        cloud.conductor.change_image(None, expected=current, image=changed)  # type: ignore[arg-type]
+
+    cloud.conductor.before = forget
+    status, document = cloud.upload(image["id"], RAW)
+    assert (status, "must be set first" in document["message"]) == (400, True)
+    assert (status_of(cloud, image), files(cloud)) == ("queued", [])
 
 
 def test_an_upload_under_way_is_left_alone(cloud: Cloud) -> None:

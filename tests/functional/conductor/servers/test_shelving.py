@@ -287,6 +287,18 @@ def test_a_deleted_server_takes_its_image_with_it(harness: ConductorHarness, whe
     assert left_over(harness, uuid) == (None, 1)
 
 
+def test_a_protected_image_outlives_its_shelved_server(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    offload(harness, uuid)
+    shelved = image_id(harness, uuid)
+    with harness.db.write() as session:
+        row = session.get_one(models.Image, shelved)
+        row.value = msgspec.structs.replace(row.value, protected=True)
+    harness.delete(uuid)
+    assert harness.state(uuid).startswith("deleted/None")
+    assert shelved in images(harness)
+
+
 @pytest.mark.parametrize("how", ["no host", "every attempt", "its only host", "too slow", "image is gone"])
 def test_a_server_that_cannot_be_unshelved_is_shelved_as_before(harness: ConductorHarness, how: str) -> None:
     uuid = harness.active()
