@@ -122,5 +122,5 @@ def existing(session: Session, image_ids: Collection[str]) -> set[str]:
 
 def of_service(session: Session, service: str) -> list[objects.Image]:
     """The records of images that another service keeps."""
-    query = select(Image).where(_text("service") == service).execution_options(yield_per=1000)
-    return [_object(row) for row in session.scalars(query)]
+    # Not in parts: PostgreSQL has cursors only in transactions, and reads have none.
+    return [_object(row) for row in session.scalars(select(Image).where(_text("service") == service))]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from minova.db.api_queries import images, instances
+from minova.objects.image import Image
 from tests.functional.api.conftest import Cloud
 
 
@@ -52,3 +53,9 @@ def test_pages_by_every_key_and_what_patterns_find(cloud: Cloud) -> None:
         assert sorted(pages(cloud, f"/v2/images?limit=1&sort={key}:asc", "images")) == ["absent", "guest", "small"], key
     assert pages(cloud, "/v2/images?sort=size:asc", "images") == ["absent", "small", "guest"]
     assert pages(cloud, "/v2/images?sort=name:desc", "images") == ["small", "guest", "absent"]
+
+
+def test_images_of_another_service(cloud: Cloud) -> None:
+    cloud.conductor.create_image(None, Image(id="1", owner="admin", service="glance"))  # type: ignore[arg-type]
+    with cloud.readonly.read() as session:
+        assert [image.id for image in images.of_service(session, "glance")] == ["1"]

@@ -1,12 +1,15 @@
 """Security groups and their rules over HTTP, as Neutron answers; those of ports and of servers."""
 
+from pathlib import Path
 from typing import Any
 
+import bcrypt
 import pytest
 
 from minova.context import RequestContext
 from tests.functional.api.conftest import Cloud
 from tests.functional.api.network.test_networks import UNKNOWN, network, port, refused, subnet
+from tests.unit.api.access.test_auth import basic
 
 Json = dict[str, Any]
 GROUPS, RULES = "/network/v2.0/security-groups", "/network/v2.0/security-group-rules"
@@ -46,10 +49,25 @@ def test_project_has_a_default_group_from_its_first_look(cloud: Cloud) -> None:
     ]
     assert default_of(cloud)["id"] == default["id"]
     path = f"{GROUPS}/{default['id']}"
-    status, answer = cloud.ask("DELETE", path)
-    assert (status, answer["NeutronError"]["type"]) == (409, "SecurityGroupCannotRemoveDefault")
     assert cloud.ask("PUT", path, {"security_group": {"name": "other"}})[0] == 409
     assert cloud.ask("POST", GROUPS, {"security_group": {"name": "default"}})[0] == 409
+
+
+def test_only_administrators_delete_a_default_group_and_it_comes_back(cloud: Cloud, tmp_path: Path) -> None:
+    default = default_of(cloud)
+    path = f"{GROUPS}/{default['id']}"
+    file = tmp_path / "htpasswd"
+    file.write_text(f"alice:{bcrypt.hashpw(b'secret', bcrypt.gensalt(4)).decode()}\n")
+    users = Cloud(
+        tmp_path, auth_strategy="http_basic", http_basic_auth_user_file=str(file), user_roles=["alice:admin:member"]
+    )
+    status, answer = users.ask("DELETE", path, headers={"Authorization": basic(b"alice:secret")})
+    users.close()
+    assert (status, answer["NeutronError"]["type"]) == (409, "SecurityGroupCannotRemoveDefault")
+    assert cloud.ask("DELETE", path) == (204, None)
+    again = default_of(cloud)
+    assert again["id"] != default["id"]
+    assert directions(again) == directions(default)
 
 
 def test_group_is_made_changed_and_deleted(cloud: Cloud) -> None:
