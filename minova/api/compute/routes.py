@@ -3,7 +3,7 @@
 from typing import Any
 
 from minova.api.compute import external_events, flavor_access, flavors, quotas, retired, server_groups, versions
-from minova.api.compute.hosts import aggregates, availability_zones, hypervisor_overview, hypervisors, services
+from minova.api.compute.hosts import aggregates, availability_zones, hosts, hypervisor_overview, hypervisors, services
 from minova.api.compute.keypairs import keypairs
 from minova.api.compute.servers import (
     actions,
@@ -40,6 +40,7 @@ _GROUP = "/v2.1/os-server-groups/{group_id}"
 _KEYPAIR = "/v2.1/os-keypairs/{keypair_name}"
 _AGGREGATE = "/v2.1/os-aggregates/{aggregate_id}"
 _SERVICE = "/v2.1/os-services/{id_or_action}"
+_HOST = "/v2.1/os-hosts/{host_name}"
 _HYPERVISOR = "/v2.1/os-hypervisors/{hypervisor_id}"
 _QUOTAS = "/v2.1/os-quota-sets/{name}"
 _CLASS = "/v2.1/os-quota-class-sets/{name}"
@@ -671,6 +672,43 @@ ROUTES: tuple[Route, ...] = (
         handler=hypervisors.uptime,
         set_by_handler={501: ""},
         until=(2, 87),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-hosts",
+        rule="os_compute_api:os-hosts:list",
+        handler=hosts.list_hosts,
+        answer={"hosts": list[hosts.HostBrief]},
+        query=hosts.HostsQuery,
+        until=(2, 42),
+    ),
+    Route(
+        method="GET",
+        path=_HOST,
+        rule="os_compute_api:os-hosts:show",
+        handler=hosts.show,
+        answer={"host": list[hosts.Resource]},
+        until=(2, 42),
+    ),
+    Route(
+        method="PUT",
+        path=_HOST,
+        rule="os_compute_api:os-hosts:update",
+        handler=hosts.update,
+        body=hosts.HostChanges,
+        set_by_handler={501: ""},
+        until=(2, 42),
+    ),
+    *(
+        Route(
+            method="GET",
+            path=f"{_HOST}/{action}",
+            rule=f"os_compute_api:os-hosts:{rule}",
+            handler=hosts.switch_power,
+            set_by_handler={501: ""},
+            until=(2, 42),
+        )
+        for action, rule in (("startup", "start"), ("shutdown", "shutdown"), ("reboot", "reboot"))
     ),
     Route(
         method="GET",

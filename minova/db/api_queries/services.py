@@ -13,6 +13,7 @@ from minova.db.hosts.services import last_seen
 from minova.db.models import ComputeNode, Instance, Service
 from minova.db.models.placement import MAX_INT
 from minova.db.sql import chunked
+from minova.objects.flavor import Flavor
 from minova.objects.liveness import judge
 from minova.objects.service import CONDUCTOR
 
@@ -115,6 +116,16 @@ def servers_of_hosts(session: Session, hosts: Collection[str]) -> list[tuple[str
         rows = session.execute(query.where(Instance.host.in_(some), Instance.deleted_at.is_(None)))
         found += [(number, str(host), uuid, name) for number, host, uuid, name in rows]
     return [(host, uuid, name) for _, host, uuid, name in sorted(found)]
+
+
+def flavors_on(session: Session, host: str) -> list[tuple[str, Flavor]]:
+    """Of each server there, by age: its project and its flavor."""
+    query = select(Instance.project_id, Instance.flavor).where(Instance.host == host, Instance.deleted_at.is_(None))
+    return [(project_id, flavor) for project_id, flavor in session.execute(query.order_by(Instance.id))]
+
+
+def first_node_of(session: Session, host: str) -> ComputeNode | None:
+    return session.scalar(select(ComputeNode).where(ComputeNode.host == host).order_by(ComputeNode.id).limit(1))
 
 
 def servers_on(session: Session, host: str, nodename: str) -> Sequence[Instance]:
