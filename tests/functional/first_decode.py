@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import sys
 import threading
 from collections import Counter
@@ -19,10 +20,11 @@ import msgspec
 from msgspec import inspect
 
 THREADS = 16
+UUID = "d5e6a7b7-80e5-4166-85a3-cd6115201082"
 # Values of structs that check their fields themselves.
 CHECKED: dict[str, dict[str, Any]] = {
     "RebootArguments": {"type": "SOFT"},
-    "NewEvent": {"server_uuid": "d5e6a7b7-80e5-4166-85a3-cd6115201082"},
+    "NewEvent": {"server_uuid": UUID},
 }
 WRONG = 3  # exit status of a process in which a value was not decoded
 
@@ -47,6 +49,8 @@ def sample(kind: inspect.Type, depth: int = 0) -> Any:
         return kind.values[0]
     if isinstance(kind, inspect.IntType):
         return max(7, kind.ge or 7)
+    if isinstance(kind, inspect.StrType) and kind.pattern is not None and re.search(kind.pattern, UUID):
+        return UUID
     return _scalar(kind)
 
 

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -57,11 +58,14 @@ class Executable:
         # It has passwords.
         self.conf_file.chmod(0o600)
         self._process: subprocess.Popen[bytes] | preloaded.Process | None = None
+        # Where the log of this process begins: that of an earlier one of this name is before.
+        self._log_start = 0
         # Makes of its command the one that starts it with limits.
         self.limit: Callable[[list[str]], list[str]] | None = None
 
     def start(self) -> None:
         with self.log_file.open("ab") as log:
+            self._log_start = log.tell()
             executable = [BIN / self.name] if self.release is None else self.release.command(self.name)
             command = [*map(str, executable), "--config-file", str(self.conf_file)]
             if self.limit is None and not self.environment:
@@ -94,6 +98,19 @@ class Executable:
     @property
     def log(self) -> str:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    @property
+    def host(self) -> str | None:
+        """As its configuration names it now."""
+        named = re.search(r"^host = (.+)$", self.conf_file.read_text(), re.MULTILINE)
+        return named[1] if named is not None else None
+
+    @property
+    def listens(self) -> bool:
+        """Whether it takes messages: a service that was stopped counts as up for a while, and again before it listens."""
+        with self.log_file.open(errors="replace") as log:
+            log.seek(self._log_start)
+            return f"{self.name} started" in log.read()
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
@@ -199,6 +216,9 @@ class Deployment:
             return hosts_up <= found
 
         wait_for(f"{wanted} up", up, timeout)
+        for executable in self.services.values():
+            if executable.release is None and executable.is_running and executable.host in wanted:
+                wait_for(f"{executable.host} listens", lambda one=executable: one.listens, timeout)  # type: ignore[misc]
 
     def _wait_for_rows(
         self, kind: str, value: Callable[[dict[str, Any]], Any], wanted: Collection[Any], timeout: float

@@ -28,6 +28,7 @@ from tests.functional.api.compute.test_flavors_and_hosts import node, service
 from tests.security.identities import login, with_users
 
 Json = dict[str, Any]
+JSON_PATCH = "application/openstack-images-v2.1-json-patch"
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJLtrHm4fqOCnWXY7oawaplY1O17aR4pe9DBoosOaJmz"
 
 # The resources in the paths belong to alice's project. `svc` has the role service, and no other.
@@ -186,8 +187,24 @@ GET /v2/images/{image_id}                                 200 200 200 404 404 40
 DELETE /v2/images/{image_id}                              204 204 403 404 403 403 401
 PUT /v2/images/{image_id}/file                            204 204 403 404 403 403 401
 GET /v2/images/{image_id}/file                            204 204 403 404 403 403 401
+PATCH /v2/images/{image_id}                               200 200 403 404 403 403 401
+PUT /v2/images/{image_id}/stage                           204 204 403 404 403 403 401
+POST /v2/images/{image_id}/import                         409 409 403 404 403 403 401
+PUT /v2/images/{image_id}/tags/{tag}                      204 204 403 404 403 403 401
+DELETE /v2/images/{image_id}/tags/{tag}                   404 404 403 404 403 403 401
+POST /v2/images/{image_id}/actions/deactivate             204 204 403 404 403 403 401
+POST /v2/images/{image_id}/actions/reactivate             204 204 403 404 403 403 401
+GET /v2/images/{image_id}/members                         200 200 200 404 404 403 401
+POST /v2/images/{image_id}/members                        200 200 403 404 403 403 401
+GET /v2/images/{image_id}/members/{member_id}             404 404 404 404 404 403 401
+PUT /v2/images/{image_id}/members/{member_id}             404 403 403 404 403 403 401
+DELETE /v2/images/{image_id}/members/{member_id}          404 404 403 404 403 403 401
+GET /v2/info/import                                       200 200 200 200 200 200 401
+GET /v2/info/stores                                       404 404 404 404 404 404 401
 GET /v2/schemas/images                                    200 200 200 200 200 200 401
 GET /v2/schemas/image                                     200 200 200 200 200 200 401
+GET /v2/schemas/members                                   200 200 200 200 200 200 401
+GET /v2/schemas/member                                    200 200 200 200 200 200 401
 """
 NETWORK_TABLE = """
 GET /                                                     200 200 200 200 200 200 200
@@ -343,16 +360,16 @@ class Site:
         path, _, query = path.partition("?")
         own = {} if user == "anonymous" else login(user)
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = "application/json" if method != "PATCH" else JSON_PATCH
         text = "" if body is None else json.dumps(body)
         environ = falcon.testing.create_environ(path, query, method=method, headers=own | headers, body=text)
         seen = falcon.testing.StartResponseMock()
         list(self.cloud.app(environ, seen))
         return int(str(seen.status).split()[0])
 
-    def upload(self, user: str, image_id: str) -> int:
+    def upload(self, user: str, image_id: str, door: str = "file") -> int:
         headers = {"Content-Type": "application/octet-stream"}
-        return self.ask(user, "PUT", f"/v2/images/{image_id}/file", b"\0" * 512, **headers)[0]
+        return self.ask(user, "PUT", f"/v2/images/{image_id}/{door}", b"\0" * 512, **headers)[0]
 
     def make(self, user: str, path: str, body: Any, **headers: str) -> Any:
         status, made = self.ask(user, "POST", path, body, **headers)
@@ -363,7 +380,7 @@ class Site:
         return {"name": f"f{next(self.numbers)}", "ram": 64, "vcpus": 1, "disk": 1, "extra_specs": {"k": "v"}}
 
     def body_of_image(self) -> Json:
-        return {"name": "i", "disk_format": "raw", "container_format": "bare", "visibility": "private"}
+        return {"name": "i", "disk_format": "raw", "container_format": "bare", "visibility": "shared"}
 
     # -- resources in paths, new for each use
 
@@ -461,6 +478,7 @@ class Site:
             "id": "1",
             "entry": "1",
             "consumer_uuid": str(uuid.uuid4()),
+            "member_id": "globex",
         }
         parts = []
         for part in template.split("/"):
@@ -540,6 +558,10 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     "POST /v2.1/os-hypervisors/{hypervisor_id}/action": lambda _: {"audit": None},
     "PUT /v2.1/os-services/{id_or_action}": lambda _: {"host": "h1", "binary": "nova-compute"},
     "POST /v2/images": lambda site: site.body_of_image(),
+    "PATCH /v2/images/{image_id}": lambda _: [{"op": "replace", "path": "/name", "value": "renamed"}],
+    "POST /v2/images/{image_id}/import": lambda _: {"method": {"name": "glance-direct"}},
+    "POST /v2/images/{image_id}/members": lambda _: {"member": "globex"},
+    "PUT /v2/images/{image_id}/members/{member_id}": lambda _: {"status": "accepted"},
     "POST /v2.0/networks": lambda _: {"network": {"name": "n"}},
     "PUT /v2.0/networks/{network_id}": lambda _: {"network": {"name": "m"}},
     "POST /v2.0/subnets": lambda site: {
@@ -595,10 +617,13 @@ def test_each_identity_is_answered_as_the_table_says(
     for user, expected in zip(IDENTITIES, statuses, strict=True):
         # A refusal must change nothing, so that the next identity can ask for the same.
         path = path if path and expected in (401, 403) else site.path(template)
+        if "/actions/" in template:
+            site.upload("alice", path.split("/")[3])
         body = body_of(site, name, rest[0] if rest and rest[0] != "until" else "")
         headers = {"OpenStack-API-Version": version} if version else {}
-        if name == "PUT /v2/images/{image_id}/file":
-            answered[user] = site.upload(user, path.split("/")[3]) if user != "anonymous" else 401
+        if template.startswith("/v2/images/") and template.endswith(("/file", "/stage")) and method == "PUT":
+            *_, image_id, door = path.split("/")
+            answered[user] = site.upload(user, image_id, door) if user != "anonymous" else 401
             continue
         answered[user] = site.status(user, method, root + path + QUERIES.get(name, ""), body, **headers)
     assert answered == dict(zip(IDENTITIES, statuses, strict=True))
