@@ -17,6 +17,8 @@ IP_VERSIONS = {"IPv4": 4, "IPv6": 6}
 DEFAULT_GROUP = "default"
 # Of one port.
 MOST_GROUPS = 16
+# Likewise, addresses: Neutron's max_fixed_ips_per_port.
+MOST_ADDRESSES = 5
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +89,9 @@ class FixedIp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddressRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An address of a subnet, or the next free one of it; without a subnet, of the one that has the address."""
+    """An address of a subnet, or the next free one of it; without a subnet, of the one that has the address. With neither, the next
+    free one of the first subnet that has one.
+    """
 
     subnet_id: str | None = None
     ip_address: str | None = None

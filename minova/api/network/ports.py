@@ -14,10 +14,9 @@ from minova.api.policies.enforcer import Target
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import ports
 from minova.objects import addresses
-from minova.objects.network import MOST_GROUPS, AddressPair, AddressRequest, Network, Port
+from minova.objects.network import MOST_ADDRESSES, MOST_GROUPS, AddressPair, AddressRequest, Network, Port
 
 MOST_PAIRS = 10
-MOST_ADDRESSES = 5  # of a port: Neutron's max_fixed_ips_per_port
 _HOST = "binding:host_id"
 
 
@@ -130,7 +129,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         # As for a server that names the network itself: an external one is seen by all and used by its project.
         raise errors.Forbidden(f"It is not allowed to create an interface on external network {network.id}.")
     fixed_ips = _requests(body.fixed_ips)
-    _require_choices(call, "create_port", network, body.mac_address, fixed_ips, body.host)
+    _require_choices(call, "create_port", network, body, fixed_ips)
     _require_security_choices(call, "create_port", network, body.port_security_enabled, body.allowed_address_pairs)
     port = Port(
         id=str(uuid.uuid4()),
@@ -176,7 +175,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
             network = stored_networks.find(session, port.network_id)
         if network is None:
             raise errors.PortNotFound(f"Port {port.id} could not be found.")
-        _require_choices(call, "update_port", network, body.mac_address, fixed_ips, body.host)
+        _require_choices(call, "update_port", network, body, fixed_ips)
         _require_security_choices(call, "update_port", network, body.port_security_enabled, body.allowed_address_pairs)
         changed = msgspec.structs.replace(port, **changes)
         return api.conductor.update_port(call.ctx, port=changed, fixed_ips=fixed_ips)
@@ -209,21 +208,22 @@ def _require_choices(
     call: Call,
     rule: str,
     network: Network,
-    mac: str | Unset,
+    body: NewPort | PortChanges,
     fixed_ips: tuple[AddressRequest, ...] | None,
-    host: str | Unset | None,
 ) -> None:
     """Raises Forbidden for what only the owner of the network, or an administrator, chooses."""
     chooses = any(request.ip_address is not None for request in fixed_ips or ())
     # The subnets of a shared network are for everyone.
     names = bool(fixed_ips) and not chooses and not network.shared
     attributes = {
-        "mac_address": not isinstance(mac, Unset),
+        "mac_address": not isinstance(body.mac_address, Unset),
+        # As in Neutron: what looks like a part of the network itself is made by its owner.
+        "device_owner": not isinstance(body.device_owner, Unset) and body.device_owner.startswith("network:"),
         "fixed_ips:ip_address": chooses,
         "fixed_ips:subnet_id": names,
     }
     common.require_each(call, rule, attributes, Target(project_id=network.project_id))
-    common.require_each(call, rule, {_HOST: not isinstance(host, Unset)})
+    common.require_each(call, rule, {_HOST: not isinstance(body.host, Unset)})
 
 
 def _require_security_choices(

@@ -16,7 +16,7 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import require
-from minova.conductor.network.ports import Ports, not_found
+from minova.conductor.network.ports import Ports, not_found, require_free
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.network.servers import DEFAULT_ZONE
 from minova.conductor.quotas import Quotas
@@ -63,8 +63,7 @@ class Attachments:
             row = ports.lock(session, wanted.port_id)
             if row is None:
                 raise not_found(wanted.port_id)
-            if row.instance_uuid is not None:
-                raise errors.PortInUse(f"Port {wanted.port_id} is still in use.")
+            require_free(row)
             ports.give_to(session, row.id, instance.uuid, number, owner, wanted.tag)
             return wanted.port_id
         if ports.find(session, wanted.id) is not None:  # the request comes a second time
@@ -103,6 +102,11 @@ class Attachments:
         row = ports.lock(session, port_id)
         if row is None or row.instance_uuid != instance_uuid:
             raise not_found(port_id)
+
+    @staticmethod
+    def has(session: Session, instance_uuid: str, port_id: str) -> bool:
+        """Whether the port is the instance's."""
+        return ports.server_of(session, port_id) == instance_uuid
 
     def release(self, session: Session, instance_uuid: str, port_id: str, *, for_good: bool = False) -> None:
         """The instance has the port no more. One that was made for it goes; with `for_good` each. Idempotent."""

@@ -25,7 +25,7 @@ from minova.db.networks.vif_rules import pairs_of
 from minova.db.quotas import OverQuota, give
 from minova.db.sql import chunked
 from minova.objects import addresses
-from minova.objects.network import MOST_GROUPS, AddressRequest, Port
+from minova.objects.network import MOST_ADDRESSES, MOST_GROUPS, AddressRequest, Port
 from minova.objects.vif import Vif
 
 # Addresses that are looked at in one query before all that are taken are read.
@@ -201,6 +201,12 @@ def not_found(port_id: str) -> errors.PortNotFound:
     return errors.PortNotFound(f"Port {port_id} could not be found.")
 
 
+def require_free(row: PortRow) -> None:
+    """PortInUse: a server has the port, or a user has written that a device of another kind does. Nova goes by that, too."""
+    if row.instance_uuid is not None or row.device_id:
+        raise errors.PortInUse(f"Port {row.uuid} is still in use.")
+
+
 def in_use(port_id: str) -> errors.PortInUse:
     return errors.PortInUse(f"Port {port_id} is in use by a server: delete the server first.")
 
@@ -254,10 +260,12 @@ def no_address(network: NetworkRow) -> errors.IpAddressGenerationFailure:
 
 
 def choose(session: Session, network: NetworkRow, requests: Requests | None, own: Sequence[Given] = ()) -> list[Given]:
-    """The addresses of a port on a locked network. `own`: what the port has, and may have again.
+    """The addresses of a port on a locked network. `own`: what the port has, and may have again. BadRequest: they are too many.
 
     `requests` None: one of each IP version that the network has.
     """
+    if requests is not None and len(requests) > MOST_ADDRESSES:
+        raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: a port may have {MOST_ADDRESSES} addresses.")
     every = subnets.of_network(session, network.id)
     chosen: list[Given] = []
     if requests is None:
@@ -268,7 +276,8 @@ def choose(session: Session, network: NetworkRow, requests: Requests | None, own
             if request.ip_address is not None:
                 chosen.append(_fixed(session, network, every, request, own, chosen))
             else:
-                chosen.append(_next_of(session, network, [_subnet(network, every, str(request.subnet_id))], chosen))
+                among = every if request.subnet_id is None else [_subnet(network, every, request.subnet_id)]
+                chosen.append(_next_of(session, network, among, chosen))
     return chosen
 
 

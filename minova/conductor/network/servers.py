@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.network.interface_hints import InterfaceHints
-from minova.conductor.network.ports import Ports
+from minova.conductor.network.ports import Ports, require_free
 from minova.conductor.network.security_groups import SecurityGroups, lock_groups
 from minova.context import RequestContext
 from minova.db.models import Network as NetworkRow
@@ -100,6 +100,5 @@ class ServerPorts:
         row: PortRow | None = ports.lock(session, port_id)
         if row is None:
             raise errors.PortNotFound(f"Port {port_id} could not be found.")
-        if row.instance_uuid is not None:
-            raise errors.PortInUse(f"Port {port_id} is still in use.")
+        require_free(row)
         ports.give_to(session, row.id, instance_uuid, number, owner)

@@ -25,10 +25,19 @@ from minova.objects.states import VmState
 LOG = logging.getLogger(__name__)
 
 
+class WaitingDetachment(msgspec.Struct, frozen=True, kw_only=True):
+    """A detachment that was accepted while another interface of its server was worked on. It follows that one."""
+
+    port_id: str
+    action_id: int
+    removes_port: bool = False
+
+
 class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
     """An action task's payload: how often the host has been asked, whether it has begun, and what it gets beside the instance.
 
     `before`: columns of the instance that are put back if nothing happens to its guest. `removes_port`: a detached one goes for good.
+    `carried`: records of other actions that end as this one does. `waiting`: what follows it, whatever its end.
     """
 
     asks: int = 1
@@ -36,12 +45,24 @@ class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] = {}
     before: dict[str, Any] = {}
     removes_port: bool = False
+    carried: tuple[int, ...] = ()
+    waiting: tuple[WaitingDetachment, ...] = ()
 
 
 PAYLOAD = Decoder(ActionPayload)
 _IMAGE = Decoder(Image)
 _UNFINISHED = frozenset({"queued", "saving"})
 _KEEP_SHELVED_IMAGE = frozenset({VmState.SHELVED, VmState.SHELVED_OFFLOADED, VmState.SOFT_DELETED})
+
+
+def records_of(task: Task, *, waiting: bool = True) -> list[int]:
+    """The ids of the actions that end with the task. `waiting`: with those that would follow it."""
+    if task.action_id is None:
+        return []
+    if task.kind not in BY_KIND:
+        return [task.action_id]
+    payload = PAYLOAD.from_builtins(task.payload)
+    return [task.action_id, *payload.carried, *(one.action_id for one in payload.waiting if waiting)]
 
 
 def image_in(arguments: dict[str, Any]) -> Image:

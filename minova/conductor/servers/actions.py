@@ -14,10 +14,12 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 from oslo_config import cfg
+from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -33,15 +35,18 @@ from minova.conductor.servers import rebuild
 from minova.conductor.servers.action_images import (
     PAYLOAD,
     ActionPayload,
+    WaitingDetachment,
     discard_image,
     image_id_of,
     image_in,
+    records_of,
     rotate_backups,
     shelved_columns,
 )
 from minova.conductor.servers.finish import announce_hosts, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.group_commit import GroupCommit
+from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
@@ -80,6 +85,7 @@ LOG = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 30.0
 FAILED = "ServerActionFailed"
 _TERMINATED = frozenset({SOFT_DELETE.kind, RESTORE.kind})
+_OF_INTERFACES = frozenset({ATTACH_INTERFACE.kind, DETACH_INTERFACE.kind})
 # Nova notifies of the failures of these alone.
 _ERRORS_NOTIFIED = (REBOOT_SOFT, REBOOT_HARD, REBUILD, ATTACH_INTERFACE)
 _RESULT_UNKNOWN = Failure(
@@ -98,7 +104,10 @@ class ActionMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of an instance. `down_hosts`: hosts that cannot be asked now."""
+    """What is asked of an instance. `down_hosts`: hosts that cannot be asked now.
+
+    `action_id`: of its record, if there is one. `carried`, `waiting`: as `ActionPayload` has them.
+    """
 
     ctx: RequestContext
     action: ServerAction
@@ -107,6 +116,9 @@ class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
     down_hosts: Collection[str] = ()
     override_lock: bool = False
     rebuilt: RebuiltServer | None = None
+    action_id: int | None = None
+    carried: tuple[int, ...] = ()
+    waiting: tuple[WaitingDetachment, ...] = ()
 
     @property
     def takes_quota(self) -> bool:
@@ -173,7 +185,7 @@ class ServerActions:
         self._levels = levels
         self._computes = computes
         self._timeout = float(conf.conductor.action_timeout)
-        self._starts: GroupCommit[ActionRequest, ActionMessage] = GroupCommit(worker, self._start_all)
+        self._starts: GroupCommit[ActionRequest, ActionMessage | None] = GroupCommit(worker, self._start_all)
         self._successes: GroupCommit[Success, Chained | None] = GroupCommit(worker, self._succeed_all)
         self._conf = conf
 
@@ -209,13 +221,17 @@ class ServerActions:
         if action is ATTACH_INTERFACE:
             self._attachments.prepare(self._owner_of(instance_uuid), arguments)
         message = self._begun(request)
+        if message is None:
+            return
         try:
             self._send(ctx, message)
         except errors.PeerTooOld as error:
             self._refuse(message, Failure(kind=kind_of(error), details=str(error)))
 
-    def _begun(self, request: ActionRequest) -> ActionMessage:
-        """Forbidden: a quota. Actions that take none, and are asked for at the same time, share a transaction."""
+    def _begun(self, request: ActionRequest) -> ActionMessage | None:
+        """None: it follows another one. Forbidden: a quota. Actions that take none, and are asked for at the same time, share a
+        transaction.
+        """
         if not request.takes_quota:
             return self._starts.run(request)
         try:
@@ -252,15 +268,9 @@ class ServerActions:
             ) from None
 
     def _delete_port(self, session: Session, instance_uuid: str, port_id: str) -> bool:
-        """Whether it needs no further action: the server has no host, or the port is being detached already."""
+        """Whether it needs no further action: the server has no host."""
         instance = _locked_instance(session, instance_uuid)
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-        if task is not None and task.kind == DETACH_INTERFACE.kind:
-            payload = PAYLOAD.from_builtins(task.payload)
-            if payload.arguments.get("port_id") == port_id:
-                kept = msgspec.structs.replace(payload, removes_port=True)
-                tasks.set_payload(session, task, msgspec.to_builtins(kept))
-                return True
         if task is None and (instance is None or instance.host is None):
             self._attachments.release(session, instance_uuid, port_id, for_good=True)
             return True
@@ -506,29 +516,39 @@ class ServerActions:
         self._interrupt(session, instance, action, tasks.lock(session, [instance_uuid]).get(instance_uuid))
         return instance
 
-    def _interrupt(self, session: Session, instance: LockedInstance, action: ServerAction, task: Task | None) -> None:
-        """End the action in progress, where this one may be asked for nevertheless. Conflict: it may not."""
+    def _interrupt(
+        self, session: Session, instance: LockedInstance, action: ServerAction, task: Task | None
+    ) -> tuple[int, ...]:
+        """End the action in progress, where this one may be asked for nevertheless. Conflict: it may not.
+
+        Answers the records that do not end with it, but with this action.
+        """
         if task is None:
-            return
+            return ()
         earlier = BY_KIND.get(task.kind) if task.step == TaskStep.ACTION else None
         if earlier is None or not action.interrupts(earlier, instance.state[1]):
             raise errors.Conflict(f"Cannot '{action.name}' instance {instance.uuid} while another task is in progress")
         rebuild.undo(session, task, instance.state[1], self._worker.at())
-        if task.action_id is not None:
-            interrupted: Failure | None
-            interrupted = Failure(kind="Interrupted", details=f"{action.name} was requested meanwhile")
-            if earlier is ATTACH_INTERFACE and action is REBOOT_HARD:
-                interrupted = None  # the domain is defined anew, with this interface
-            actions.end(session, [task.action_id], self._worker.at(), error=interrupted)
+        carried: list[int] = []
+        if action is REBOOT_HARD:
+            # The domain is defined anew, with this interface: whether that is done is known at its end.
+            carried = [*PAYLOAD.from_builtins(task.payload).carried]
+            if earlier is ATTACH_INTERFACE and task.action_id is not None:
+                carried.append(task.action_id)
+        ended = [number for number in records_of(task) if number not in carried]
+        interrupted = Failure(kind="Interrupted", details=f"{action.name} was requested meanwhile")
+        actions.end(session, ended, self._worker.at(), error=interrupted)
         discard_image(session, task)
         tasks.remove(session, [instance.uuid])
+        return tuple(carried)
 
-    def _start_all(self, session: Session, requests: Sequence[ActionRequest]) -> list[ActionMessage]:
-        """Raises NotFound and Conflict."""
+    def _start_all(self, session: Session, requests: Sequence[ActionRequest]) -> list[ActionMessage | None]:
+        """None: it follows what is in progress. Raises NotFound and Conflict."""
         uuids = {request.instance_uuid for request in requests}
         if len(uuids) < len(requests):
             raise errors.Conflict("two actions of one instance are not begun together")
         locked, in_progress = instances.lock(session, uuids), tasks.lock(session, uuids)
+        begun: list[ActionRequest] = []
         for request in requests:
             uuid = request.instance_uuid
             instance = _allowed(locked.get(uuid), request)
@@ -536,28 +556,88 @@ class ServerActions:
                 raise errors.Conflict(
                     f"Cannot '{request.action.name}' instance {uuid}: its image {instance.shelved_image_id} cannot be found"
                 )
-            self._interrupt(session, instance, request.action, in_progress.get(uuid))
-        return self._begin_all(session, requests, locked)
+            task = in_progress.get(uuid)
+            if task is not None and request.action is DETACH_INTERFACE and task.kind in _OF_INTERFACES:
+                self._let_wait(session, request, task)
+                continue
+            carried = self._interrupt(session, instance, request.action, task)
+            begun.append(msgspec.structs.replace(request, carried=carried))
+        messages = {one.instance.uuid: one for one in self._begin_all(session, begun, locked)} if begun else {}
+        return [messages.get(request.instance_uuid) for request in requests]
+
+    def _let_wait(self, session: Session, request: ActionRequest, task: Task) -> None:
+        """As in Nova, several interfaces may be detached at the same time: it is done one after the other. Idempotent."""
+        port_id, for_good = str(request.arguments["port_id"]), bool(request.arguments.get("for_good"))
+        self._attachments.require(session, request.instance_uuid, port_id)
+        payload = PAYLOAD.from_builtins(task.payload)
+        if task.kind == DETACH_INTERFACE.kind and payload.arguments.get("port_id") == port_id:
+            kept = msgspec.structs.replace(payload, removes_port=payload.removes_port or for_good)
+        elif port_id in {one.port_id for one in payload.waiting}:
+            waiting = [
+                msgspec.structs.replace(one, removes_port=one.removes_port or for_good)
+                if one.port_id == port_id
+                else one
+                for one in payload.waiting
+            ]
+            kept = msgspec.structs.replace(payload, waiting=tuple(waiting))
+        else:
+            action_id = actions.begin(session, [self._record(request)])[request.instance_uuid]
+            follows = WaitingDetachment(port_id=port_id, action_id=action_id, removes_port=for_good)
+            kept = msgspec.structs.replace(payload, waiting=(*payload.waiting, follows))
+        tasks.set_payload(session, task, msgspec.to_builtins(kept))
+
+    def _begin_waiting(self, session: Session, endings: Sequence[Ending]) -> None:
+        """Of each of these actions, which have ended, the first of the detachments that have waited for it."""
+        for ending in endings:
+            if ending.locked.action.kind in _OF_INTERFACES:
+                waiting = PAYLOAD.from_builtins(ending.locked.task.payload).waiting
+                self._begin_first(session, ending.locked.instance, waiting)
+
+    def _begin_first(self, session: Session, instance: LockedInstance, waiting: Sequence[WaitingDetachment]) -> None:
+        for number, first in enumerate(waiting):
+            if not self._attachments.has(session, instance.uuid, first.port_id):
+                actions.end(session, [first.action_id], self._worker.at())
+                continue
+            asked = actions.request_of(session, first.action_id)
+            ctx = RequestContext(request_id=asked.request_id, user_id=asked.user_id, project_id=asked.project_id)
+            request = ActionRequest(
+                ctx=ctx,
+                action=DETACH_INTERFACE,
+                instance_uuid=instance.uuid,
+                arguments={"port_id": first.port_id, "for_good": first.removes_port},
+                action_id=first.action_id,
+                waiting=tuple(waiting[number + 1 :]),
+            )
+            (message,) = self._begin_all(session, [request], {instance.uuid: instance})
+            self._send_when_committed(session, ctx, message)
+            return
+
+    def _send_when_committed(self, session: Session, ctx: RequestContext, message: ActionMessage) -> None:
+        """A conductor that dies before leaves it to the next look at the task."""
+        what, send = (message.instance.uuid, message.action_id, "first"), partial(self._resend, ctx, message)
+        event.listen(
+            session, "after_commit", lambda _: self._worker.in_background(ctx, Kind.ACTION, what, send), once=True
+        )
+
+    def _record(self, request: ActionRequest) -> dict[str, Any]:
+        return {
+            "instance_uuid": request.instance_uuid,
+            "action": request.action.name,
+            "request_id": request.ctx.request_id,
+            "user_id": request.ctx.user_id,
+            "project_id": request.ctx.project_id,
+            "start_time": self._worker.at(),
+        }
 
     def _begin_all(
         self, session: Session, requests: Sequence[ActionRequest], locked: Mapping[str, LockedInstance]
     ) -> list[ActionMessage]:
         at = self._worker.at()
         payloads = [self._prepared(session, request, locked[request.instance_uuid]) for request in requests]
-        action_ids = actions.begin(
-            session,
-            [
-                {
-                    "instance_uuid": request.instance_uuid,
-                    "action": request.action.name,
-                    "request_id": request.ctx.request_id,
-                    "user_id": request.ctx.user_id,
-                    "project_id": request.ctx.project_id,
-                    "start_time": at,
-                }
-                for request in requests
-            ],
-        )
+        action_ids = {one.instance_uuid: one.action_id for one in requests if one.action_id is not None}
+        new = [self._record(request) for request in requests if request.action_id is None]
+        if new:
+            action_ids |= actions.begin(session, new)
         events, rows = [], []
         changes: dict[tuple[State, State], list[str]] = {}
         for request, payload in zip(requests, payloads, strict=True):
@@ -611,7 +691,9 @@ class ServerActions:
     def _task_row(
         self, request: ActionRequest, instance: LockedInstance, action_id: int, payload: ActionPayload
     ) -> dict[str, Any]:
-        kept = msgspec.structs.replace(payload, arguments={}) if request.action.secret else payload
+        kept = msgspec.structs.replace(payload, carried=request.carried, waiting=request.waiting)
+        if request.action.secret:
+            kept = msgspec.structs.replace(kept, arguments={})
         return {
             "kind": request.action.kind,
             "instance_uuid": instance.uuid,
@@ -687,11 +769,12 @@ class ServerActions:
             alike.append(ending.locked.instance.uuid)
         for change, uuids in changes:
             instances.transition(session, uuids, [change.before], change.after, updated_at=at, **change.columns)
-        action_ids = [ending.locked.task.action_id for ending in endings]
-        actions.end(session, [number for number in action_ids if number is not None], at, error=error)
+        action_ids = [number for ending in endings for number in records_of(ending.locked.task, waiting=False)]
+        actions.end(session, action_ids, at, error=error)
         for ending in endings:
             self._finish(session, ending.locked, error)
         tasks.remove(session, [ending.locked.instance.uuid for ending in endings])
+        self._begin_waiting(session, endings)
         shown = {ending.locked.instance.host for ending in endings if _is_shown_by_host_tables(ending)}
         announce_hosts(session, shown, now)
         offloaded = [e.locked.instance.uuid for e in endings if e.after is VmState.SHELVED_OFFLOADED]

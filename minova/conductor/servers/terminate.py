@@ -12,7 +12,7 @@ from minova.codecs import Decoder
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.network.interface_hints import InterfaceHints
-from minova.conductor.servers.action_images import discard_image
+from minova.conductor.servers.action_images import discard_image, records_of
 from minova.conductor.servers.finish import finish_delete, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.worker import Worker
@@ -252,7 +252,7 @@ class Terminate:
 
     def _interrupt(self, session: Session, standing: LockedInstance, task: Task) -> None:
         if task.action_id is not None:
-            actions.end(session, [task.action_id], self._worker.at(), error=_interrupted(task))
+            actions.end(session, records_of(task), self._worker.at(), error=_interrupted(task))
         discard_image(session, task)
         if standing.unshelving:
             request_specs.remove(session, [task.reservation_id])

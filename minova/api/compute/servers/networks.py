@@ -133,7 +133,7 @@ def _by_port(session: Session, call: Call, nic: Nic, absent: Absent = errors.Bad
     if network is not None and not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
         # It may have been shared when the port was made.
         raise errors.Forbidden(f"It is not allowed to create an interface on network {network.id}.")
-    if ports.is_attached(session, port.id):
+    if port.device_id or ports.is_attached(session, port.id):
         raise errors.PortInUse(f"Port {port.id} is still in use.")
     segment = None if network is None else segment_of_network(network)
     return RequestedNic(network_id=port.network_id, port_id=port.id, segment=segment)

@@ -95,8 +95,6 @@ class World:
         address = None if host is None else f"{named.cidr.partition('/')[0][:-1]}{host}"
         if address is not None and ":" in address:
             address = f"fd00::{host}"
-        if of is None and address is None:
-            address = "10.1.0.3"
         return AddressRequest(subnet_id=None if of is None else named.id, ip_address=address)
 
     def check_refusal(self, what: str, number: int, addresses: Any, refusal: Exception) -> None:
@@ -227,7 +225,10 @@ class Attachments:
 
     def said(self, server: str, number: int) -> None:
         """By the host, of the action in progress."""
-        report: dict[str, Any] = {"instance_uuid": server, "action_id": self.harness.action_id(server), "host": "a"}
+        task = self.harness.task(server)
+        if task is None:
+            return
+        report: dict[str, Any] = {"instance_uuid": server, "action_id": task.action_id, "host": "a"}
         if number < 4:
             self.harness.conductor.action_succeeded(CTX, **report, power_state=1)
         else:

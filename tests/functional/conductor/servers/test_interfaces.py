@@ -1,6 +1,7 @@
 """Interfaces that servers get and lose while they exist: rows first, nothing leaked or doubled, whatever happens to the host."""
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models
 from minova.db.networks import ports
-from minova.objects.network import Port
+from minova.objects.network import MOST_ADDRESSES, AddressRequest, Port
 from minova.objects.vif import MOST_NICS
 from tests.fakes.interfaces import network_of
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -164,6 +165,127 @@ def test_a_host_that_is_silent_leaves_the_server_its_port(harness: ConductorHarn
     assert attached(harness, server) == []
 
 
+def sent(harness: ConductorHarness, server: str) -> list[tuple[str, int]]:
+    """What its host was asked for, of which action."""
+    return [(kind, action) for kind, uuid, action in harness.hosts["a"].actions if uuid == server]
+
+
+def test_detachments_that_are_asked_for_together_follow_each_other(harness: ConductorHarness) -> None:
+    """None of them is refused, as in Nova, and none is forgotten when the one before fails."""
+    server = harness.active()
+    for _ in range(3):
+        done(harness, server, attach(harness, server))
+    first, second, third = [one.id for one in attached(harness, server)]
+    last = attach(harness, server)
+    numbers = [detach(harness, server, one) for one in (first, second, third)]
+    assert detach(harness, server, third) == numbers[-1], "it is asked for already"
+    assert sent(harness, server)[-1] == ("attach_interface", last)
+    assert [name for name, result in harness.actions(server) if result is None] == ["attach_interface"] + 3 * [
+        "detach_interface"
+    ]
+    failed(harness, server, last)
+    for report, number, remaining in zip((done, failed, done), numbers, (2, 2, 1), strict=True):
+        harness.settle()
+        assert sent(harness, server)[-1] == ("detach_interface", number)
+        report(harness, server, number)
+        assert len(attached(harness, server)) == remaining
+    assert harness.task(server) is None
+    assert ([one.id for one in attached(harness, server)], left(harness)) == ([second], (1, 1, 1))
+    assert harness.actions(server)[-4:] == [
+        ("attach_interface", "Error"),
+        ("detach_interface", "Success"),
+        ("detach_interface", "Error"),
+        ("detach_interface", "Success"),
+    ]
+
+
+@pytest.mark.parametrize("ended_by", ["reboot_hard", "delete"])
+def test_detachments_that_wait_end_with_what_they_wait_for(harness: ConductorHarness, ended_by: str) -> None:
+    server = harness.active()
+    done(harness, server, attach(harness, server))
+    (one,) = attached(harness, server)
+    attach(harness, server)
+    detach(harness, server, one.id)
+    if ended_by == "delete":
+        harness.delete(server)
+        harness.conductor.instance_deleted(CTX, instance_uuid=server, host="a")
+        assert left(harness) == (0, 0, 0)
+    else:
+        harness.acted(server, "reboot_hard")
+        assert len(attached(harness, server)) == 2
+    assert ("detach_interface", "Error") in harness.actions(server)
+    assert all(result is not None for _, result in harness.actions(server))
+
+
+def test_a_detachment_that_waits_for_the_attachment_of_its_port(harness: ConductorHarness) -> None:
+    """The host refuses the attachment: there is nothing left to detach."""
+    server = harness.active()
+    action = attach(harness, server)
+    (one,) = attached(harness, server)
+    detach(harness, server, one.id)
+    failed(harness, server, action)
+    assert (attached(harness, server), harness.task(server), left(harness)) == ([], None, (0, 0, 0))
+    assert harness.actions(server)[-2:] == [("attach_interface", "Error"), ("detach_interface", "Success")]
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_an_attachment_that_a_hard_reboot_ends_is_as_good_as_the_reboot(
+    harness: ConductorHarness, succeeds: bool
+) -> None:
+    server = harness.active()
+    attach(harness, server)
+    for _ in range(2):
+        action = harness.act(server, "reboot_hard")
+        assert ("attach_interface", None) in harness.actions(server), "whether the guest gets it is not known yet"
+    report: dict[str, Any] = {"instance_uuid": server, "action_id": action, "host": "a"}
+    harness.conductor.begin_action(CTX, **report)
+    if succeeds:
+        harness.conductor.action_succeeded(CTX, **report, power_state=1)
+    else:
+        harness.conductor.action_failed(CTX, **report, reason="bridge br0 is not there")
+    assert ("attach_interface", "Success" if succeeds else "Error") in harness.actions(server)
+    assert all(result is not None for _, result in harness.actions(server))
+
+
+@pytest.mark.parametrize("by", ["attachment", "creation"])
+def test_a_port_of_another_device_is_in_use(harness: ConductorHarness, by: str) -> None:
+    made = network_object(harness)
+    router = port(harness, made, device_id="a router", device_owner="network:router_interface")
+    wanted = {"network_id": made.id, "port_id": router.id}
+    attempt: Callable[[], object] = {
+        "attachment": lambda: attach(harness, harness.active(), made.id, port_id=router.id),
+        "creation": lambda: harness.create(requested_networks=(wanted,)),
+    }[by]
+    with pytest.raises(errors.PortInUse):
+        attempt()
+    with harness.db.read() as session:
+        kept = ports.find(session, router.id)
+    assert kept is not None
+    assert (kept.device_id, kept.device_owner) == ("a router", "network:router_interface")
+
+
+def test_a_port_gets_no_more_addresses_than_one_may_have(harness: ConductorHarness) -> None:
+    """From the first subnet that has one; whoever asks, and however many ask together."""
+    server = harness.active()
+    made = network(harness)
+    subnet(harness, made, "10.4.0.0/30")
+    subnet(harness, made, "10.5.0.0/24")
+    done(harness, server, attach(harness, server, made.id))
+
+    def more() -> list[str]:
+        (one,) = attached(harness, server)
+        wanted = [AddressRequest(subnet_id=each.subnet_id, ip_address=each.ip_address) for each in one.fixed_ips]
+        answer = harness.conductor.update_port(CTX, port=one, fixed_ips=(*wanted, AddressRequest()))
+        return [each.ip_address for each in answer.fixed_ips]
+
+    assert more() == ["10.4.0.2", "10.5.0.2"]
+    for _ in range(3):
+        most = more()
+    assert len(most) == MOST_ADDRESSES
+    with pytest.raises(errors.BadRequest, match="a port may have 5 addresses"):
+        more()
+
+
 def test_other_actions_wait_but_a_hard_reboot_and_a_deletion(harness: ConductorHarness) -> None:
     server = harness.active()
     attach(harness, server)
@@ -174,6 +296,7 @@ def test_other_actions_wait_but_a_hard_reboot_and_a_deletion(harness: ConductorH
     # The domain is defined anew, with the interface.
     harness.acted(server, "reboot_hard")
     assert ("attach_interface", "Success") in harness.actions(server)
+    assert all(result is not None for _, result in harness.actions(server))
     action = detach(harness, server, kept.id)
     harness.acted(server, "reboot_hard")
     assert ("detach_interface", "Error") in harness.actions(server)

@@ -29,7 +29,7 @@ Unset = msgspec.UnsetType
 Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$")]
 # Seconds until a host must have attached it, or another interface; and between two looks, the first and the longest.
 PATIENCE, FIRST_LOOK, LONGEST_LOOK = 60.0, 0.05, 0.5
-# Requests of one project that wait.
+# Requests of one project that wait. Each has one place.
 MOST_OF_PROJECT = 4
 # Repetitions of a change while others change the same port.
 TRIES = 5
@@ -95,7 +95,10 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     attached = interface.port_id or interface.id
     with api.waiting.place(row.project_id, MOST_OF_PROJECT):
         try:
-            _start(api, call, row, ATTACH_INTERFACE.kind, {"interface": msgspec.to_builtins(interface)})
+            _wait(
+                partial(_attach, api, call, row, {"interface": msgspec.to_builtins(interface)}),
+                lambda: errors.Conflict(f"Instance {row.uuid} attaches or detaches another interface."),
+            )
         except errors.IpAddressGenerationFailure:
             raise errors.BadRequest(f"No fixed IP addresses available for network: {interface.network_id}") from None
         _wait(partial(_has_ended, api, call, row), partial(_failed, row))
@@ -107,35 +110,33 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
+    """Several may be asked for at the same time: the conductor has them done one after the other."""
     with api.db.read() as session:
         row = servers.find(call, session)
         port = _port(call, session, row)
     _start(api, call, row, DETACH_INTERFACE.kind, {"port_id": port.id})
 
 
+def _attach(api: Collaborators, call: Call, row: models.Instance, arguments: dict[str, Any]) -> bool:
+    """False: another interface of the server is worked on. As in Nova, several may be asked for at the same time."""
+    start = partial(_start, api, call, row, ATTACH_INTERFACE.kind, arguments)
+    try:
+        start()
+    except errors.Conflict:
+        if _is_busy(api, row.uuid):
+            return False
+        start()  # the other one has ended just now, or it is about something else
+    return True
+
+
 def _start(api: Collaborators, call: Call, row: models.Instance, kind: str, arguments: dict[str, Any]) -> None:
-    """As in Nova, several may be asked for at the same time: they are done one after the other."""
-    start = partial(
-        api.conductor.start_action,
+    api.conductor.start_action(
         call.ctx,
         instance_uuid=row.uuid,
         action=kind,
         arguments=arguments,
         override_lock=call.ctx.is_admin,
     )
-
-    def attempt() -> bool:
-        try:
-            start()
-        except errors.Conflict:
-            if _is_busy(api, row.uuid):
-                return False
-            start()  # the other one has ended just now, or it is about something else
-        return True
-
-    if not attempt():
-        with api.waiting.place(row.project_id, 2 * MOST_OF_PROJECT):
-            _wait(attempt, lambda: errors.Conflict(f"Instance {row.uuid} attaches or detaches another interface."))
 
 
 def _is_busy(api: Collaborators, instance_uuid: str) -> bool:
@@ -213,7 +214,10 @@ _ADD, _REMOVE = Decoder(AddFixedIp), Decoder(RemoveFixedIp)
 
 
 def add_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
-    """One more address for the first interface on this network. NetworkNotFound: the server is not on it."""
+    """One more address for the first interface on this network, of the first of its subnets that has one.
+
+    NetworkNotFound: the server is not on it. BadRequest: no address is left, or the interface has as many as one may have.
+    """
     try:
         network_id = _ADD.from_builtins(body).network_id
     except msgspec.ValidationError as error:
@@ -226,7 +230,7 @@ def add_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
         if network is None or not network.subnets:
             raise errors.NetworkNotFound(f"Network could not be found for instance {row.uuid}.")
         port = of_server[0]
-        return port, [*_requests(port.fixed_ips), AddressRequest(subnet_id=network.subnets[0])]
+        return port, [*_requests(port.fixed_ips), AddressRequest()]
 
     try:
         _change(api, call, more)

@@ -1,11 +1,14 @@
 """`os-interface`, `addFixedIp` and `removeFixedIp`, as Nova answers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from minova import errors
 from minova.api.compute.servers.attributes import interfaces
+from minova.api.compute.waiting import WaitingRequests
 from tests.functional.api.conftest import Cloud, at
 from tests.functional.api.network.test_networks import UNKNOWN, addresses, listed, network, port, subnet
 
@@ -107,6 +110,7 @@ def test_tags_are_taken_since_2_49_and_shown_since_2_70(stocked: Cloud) -> None:
         ({"port_id": UNKNOWN}, 404, f"Port id {UNKNOWN} could not be found"),
         ({"net_id": "EMPTY"}, 400, "requires a subnet"),
         ({"port_id": "USED"}, 409, "still in use"),
+        ({"port_id": "ROUTERS"}, 409, "still in use"),
         ({"net_id": "FULL"}, 400, "No fixed IP addresses available for network"),
     ],
 )
@@ -116,7 +120,15 @@ def test_what_cannot_be_attached_is_refused(stocked: Cloud, wanted: Json, status
     used = port(stocked, of)
     assert attach(stocked, server, port_id=used["id"])[0] == 200
     assert attach(stocked, server, net_id=full["id"])[0] == 200
-    ids = {"BLUE": of["id"], "EMPTY": empty["id"], "FULL": full["id"], "USED": used["id"], "PORT": UNKNOWN}
+    routers = port(stocked, of, device_id="a router", device_owner="network:router_interface")
+    ids = {
+        "ROUTERS": routers["id"],
+        "BLUE": of["id"],
+        "EMPTY": empty["id"],
+        "FULL": full["id"],
+        "USED": used["id"],
+        "PORT": UNKNOWN,
+    }
     ids["USED_IP"] = addresses(used)[0]
     named: Json = {
         key: [{"ip_address": ids.get(one["ip_address"], one["ip_address"])} for one in value]
@@ -144,6 +156,39 @@ def test_a_host_that_is_slow_is_waited_for_a_while(stocked: Cloud, monkeypatch: 
     monkeypatch.setattr(stocked.conductor, "_end_action", lambda *words: None)
     monkeypatch.setattr(interfaces, "PATIENCE", 0.1)
     assert attach(stocked, server, net_id=of["id"])[0] == 500
+
+
+def test_a_request_holds_one_place_while_it_waits_and_a_detachment_none(
+    stocked: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attachment waits for another one of its server first, and then for its host."""
+    server, of = stocked.make_server(), blue(stocked)
+    held: list[int] = []
+    place, holds = WaitingRequests.place, 0
+
+    @contextmanager
+    def counted(*words: Any) -> Iterator[None]:
+        nonlocal holds
+        holds += 1
+        held.append(holds)
+        with place(*words):
+            yield
+        holds -= 1
+
+    busy = [True, True, False]
+
+    def refuse(method: str) -> None:
+        if method == "start_action" and busy and busy.pop(0):
+            raise errors.Conflict("another task is in progress")
+
+    monkeypatch.setattr(WaitingRequests, "place", counted)
+    monkeypatch.setattr(interfaces, "_is_busy", lambda api, uuid: True)
+    stocked.conductor.before = refuse
+    status, answer = attach(stocked, server, net_id=of["id"])
+    assert (status, held, busy) == (200, [1], [])
+    held.clear()
+    assert stocked.ask("DELETE", path_of(server, answer["interfaceAttachment"]["port_id"]))[0] == 202
+    assert held == []
 
 
 def test_a_state_that_does_not_allow_it_is_a_conflict(stocked: Cloud) -> None:
@@ -191,6 +236,10 @@ def test_addresses_come_and_go_until_2_43(stocked: Cloud) -> None:
         assert act(key, body)[0] == status, (key, body)
     assert act("addFixedIp", {"networkId": of["id"]}, "2.44")[0] == 404
     assert act("removeFixedIp", {"address": "10.1.0.3"}, "2.44")[0] == 404
+    for _ in range(4):
+        assert act("addFixedIp", {"networkId": of["id"]})[0] == 202
+    status, answer = act("addFixedIp", {"networkId": of["id"]})
+    assert (status, "a port may have 5 addresses" in text(answer)) == (400, True)
     stocked.conductor.edit(server["id"], locked_by="admin")
 
 
