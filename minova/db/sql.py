@@ -3,7 +3,19 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import JSON, Boolean, ColumnElement, String, bindparam, cast, type_coerce
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    ColumnElement,
+    String,
+    Text,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    type_coerce,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -60,10 +72,30 @@ class _JsonField(FunctionElement[str]):
     type = String()
 
 
-def json_field(column: Any, name: str) -> ColumnElement[str]:
-    """The string in field `name` of the JSON object that a text column holds."""
+def json_field(column: Any, *path: str | int) -> ColumnElement[str]:
+    """The string at a path into the JSON object that a text column holds; NULL where there is none.
+
+    A record of an older release may have the character U+0000: it reads as the replacement character on PostgreSQL.
+    """
     # Not one expression for all: SQLite's cast to JSON makes a number, and PostgreSQL has no path into text.
-    return _JsonField(type_coerce(column, JSON)[name].as_string(), cast(column, JSON)[name].as_string())
+    as_it_is: Any = type_coerce(column, JSON)
+    as_json: Any = cast(_without_nul(column), JSON)
+    for key in path:
+        as_it_is, as_json = as_it_is[key], as_json[key]
+    return _JsonField(as_it_is.as_string(), as_json.as_string())
+
+
+def _without_nul(column: Any) -> Any:
+    """PostgreSQL reads no field of a JSON text that has the escape of U+0000 anywhere."""
+    text = type_coerce(column, Text)
+    backslash: ColumnElement[str] = literal_column(r"'\\'")
+    pair: ColumnElement[str] = literal_column("'\x01'")
+    escape: ColumnElement[str] = literal_column(r"'\u0000'")
+    # A pair of backslashes is one in a value, and no escape begins with its second. JSON has no bare control characters.
+    paired = func.replace(text, backslash, pair)
+    replaced = func.replace(func.replace(paired, escape, literal_column(r"'\ufffd'")), pair, backslash)
+    # Few texts have those letters.
+    return case((func.strpos(text, escape) > 0, replaced), else_=text)
 
 
 @compiles(_JsonField)

@@ -8,6 +8,7 @@ import msgspec
 
 from minova import errors
 from minova.api.access.auth import Authenticator
+from minova.api.http import nul
 from minova.api.http.call import Call
 from minova.api.http.definition import ApiDefinition, Route
 from minova.api.http.faults import RETRY_AFTER
@@ -94,6 +95,8 @@ def _validate(definition: ApiDefinition, route: Route, call: Call) -> Call:
     definition.check_headers(request, route)
     if call.rule:
         call.require(call.rule)
+    nul.check_path(call.path)
+    nul.check_query(request)
     query = validation.query(request, route, call.version)
     if route.body is None:
         return msgspec.structs.replace(call, query=query)

@@ -1,4 +1,4 @@
-"""Request bodies, read with bounds: of their length, their depth, and their integers, of which databases hold 64 bits."""
+"""Request bodies, read with bounds: of their length, their depth, their integers, of which databases hold 64 bits, and their characters."""
 
 import re
 from typing import Any
@@ -7,6 +7,7 @@ import falcon
 import msgspec
 
 from minova import errors
+from minova.api.http import nul
 from minova.codecs import parse_json
 
 MAX_INT64 = 2**63 - 1
@@ -45,12 +46,14 @@ def read_bytes(request: falcon.Request, limit: int) -> bytes:
 
 def check_json(raw: bytes) -> None:
     """`raw` is valid JSON. Raises BadRequest as `check_values` does."""
-    if _MANY_DIGITS.search(raw) or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
+    if _MANY_DIGITS.search(raw) or nul.ESCAPED in raw or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
         check_values(parse_json(raw))
 
 
 def check_values(document: Any) -> None:
-    """Raises BadRequest for an integer beyond 64 bits and for values nested too deeply, wherever they stand in plain values."""
+    """Raises BadRequest for an integer beyond 64 bits, a text with a NUL character and values nested too deeply, wherever
+    they stand in plain values.
+    """
     left = [(document, 1)]
     while left:
         value, depth = left.pop()
@@ -62,6 +65,8 @@ def check_values(document: Any) -> None:
             left += [(each, depth + 1) for each in value]
         elif isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
             raise errors.BadRequest("Invalid input: an integer in the body does not fit into 64 bits.")
+    # After the check of the depth.
+    nul.check_document(document)
 
 
 def media_type(request: falcon.Request) -> str:

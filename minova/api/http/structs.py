@@ -163,8 +163,6 @@ def to_struct(pairs: list[tuple[str, str]], decoder: Decoder[Q]) -> Q:
     repeatable = {field.encode_name for field in msgspec.structs.fields(decoder.kind) if field.default == ()}
     values: dict[str, Any] = {}
     for key, value in pairs:
-        if "\x00" in value:
-            raise errors.BadRequest(f"Invalid input for query parameter {key}: it holds a NUL character.")
         values[key] = (*values.get(key, ()), value) if key in repeatable else value
     try:
         return decoder.from_builtins(values)

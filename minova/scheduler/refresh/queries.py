@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from sqlalchemy import JSON, Text, cast, literal, or_, select, type_coerce, union_all
-from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy import Text, cast, literal, or_, select, union_all
+from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import Session, aliased
 
 from minova.db import models
-from minova.db.sql import in_list
+from minova.db.sql import in_list, json_field
 from minova.objects.states import RESOURCE_FREE
 from minova.placement.allocations.claims import IN_CHILDREN
 
@@ -56,15 +56,6 @@ def _text(column: Any) -> Any:
     return cast(column, _TEXT).label(column.key)
 
 
-def _value(column: Any, *path: str | int) -> Any:
-    """A value inside of JSON that is stored as text; NULL where there is none."""
-    stored = _TEXT.with_variant(postgresql.JSON(), "postgresql")
-    value: Any = type_coerce(cast(column, stored), JSON)
-    for key in path:
-        value = value[key]
-    return value.as_string()
-
-
 _WITH_SERVICE = (Svc.host == Node.host) & (Svc.binary == COMPUTE)
 _SERVICE = (Svc.id, Svc.disabled, Svc.disabled_reason, Svc.forced_down, Svc.down_reason)
 _JSON = ("supported_instances", "metrics", "stats", "numa_topology", "pci_device_pools")
@@ -108,7 +99,7 @@ PENDING = _of_nodes(
 # Those of their requests that want cells or devices.
 WANTED = select(Spec.reservation_id, _text(Spec.spec)).where(
     in_list(Spec.reservation_id),
-    or_(_value(Spec.spec, "numa_topology").is_not(None), _value(Spec.spec, "pci_requests", 0).is_not(None)),
+    or_(json_field(Spec.spec, "numa_topology").is_not(None), json_field(Spec.spec, "pci_requests", 0).is_not(None)),
 )
 # Those that hold resources. Of some hosts deleted ones are brought too, for the reader to drop: asked for in the query
 # they make SQLite go through all instances that are not deleted.

@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
 import pytest
+from sqlalchemy import select
 
+from minova.db import models
 from minova.db.api_queries import images, instances
 from minova.objects.image import Image
 from tests.functional.api.conftest import Cloud
@@ -49,6 +52,10 @@ def test_pages_by_every_key_and_what_patterns_find(cloud: Cloud) -> None:
 
     cloud.make_image("small", data=b"\0" * 512)
     cloud.make_image("absent", data=None, min_ram=64)
+    with cloud.db.write() as session:
+        # As a release stored it that did not refuse the character.
+        for image in session.scalars(select(models.Image)):
+            image.value = msgspec.structs.replace(image.value, properties={"x": "a\0b"})
     for key in images.SORT_KEYS:
         assert sorted(pages(cloud, f"/v2/images?limit=1&sort={key}:asc", "images")) == ["absent", "guest", "small"], key
     assert pages(cloud, "/v2/images?sort=size:asc", "images") == ["absent", "small", "guest"]

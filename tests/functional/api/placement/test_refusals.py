@@ -308,3 +308,18 @@ def test_a_body_has_its_bound(cloud: PlacementCloud) -> None:
     cloud.conf.set_override("max_request_body_size", 1024, group="placement")
     answer = cloud.ask("POST", "/resource_providers", {"name": "x" * 1100})
     assert (answer.status, "1024" in answer.error["detail"]) == (413, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "place"),
+    [
+        ("POST", "/resource_providers", {"name": "a\0b"}, "$.name"),
+        ("GET", "/resource_providers?name=a%00b", None, "query parameter name"),
+        ("GET", "/resource_providers/a%00b", None, "uuid in the path"),
+        ("PUT", "/traits/CUSTOM_%00", None, "name in the path"),
+    ],
+)
+def test_nul_is_refused(cloud: PlacementCloud, method: str, path: str, body: Any, place: str) -> None:
+    """PostgreSQL stores none."""
+    answer = cloud.ask(method, path, body)
+    assert (answer.status, answer.error["detail"]) == (400, f"Invalid input: {place} has a NUL character.")

@@ -1,0 +1,63 @@
+"""The character U+0000, refused in all that a request brings: its path, its query string and its JSON body.
+
+PostgreSQL stores no text with it. In a JSON text it is stored as an escape, and then no field of that text can be read by a query:
+one such row makes listings and the scheduler fail for everybody.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+from urllib.parse import unquote_plus
+
+import falcon
+
+from minova import errors
+
+NUL = "\x00"
+# The only form that JSON allows.
+ESCAPED = b"\\u0000"
+_MOST_SHOWN = 255
+# The place around a value, and the key or index of the value there; None: the whole document.
+_Place: TypeAlias = "tuple[_Place, str | int] | None"
+
+
+def check_path(variables: Mapping[str, str]) -> None:
+    """Raises BadRequest with the name of the variable."""
+    for name, value in variables.items():
+        if NUL in value:
+            raise errors.BadRequest(f"Invalid input: {name} in the path has a NUL character.")
+
+
+def check_query(request: falcon.Request) -> None:
+    """Raises BadRequest with the key of the parameter."""
+    if "%00" not in request.query_string and NUL not in request.query_string:
+        return
+    for parameter in request.query_string.split("&"):
+        if NUL in unquote_plus(parameter):
+            key = unquote_plus(parameter.partition("=")[0])
+            raise errors.BadRequest(f"Invalid input: query parameter {_shown(key)} has a NUL character.")
+
+
+def check_document(document: Any) -> None:
+    """Raises BadRequest with the place in plain values: `$.server.metadata.key`."""
+    left: list[tuple[Any, _Place]] = [(document, None)]
+    while left:
+        value, place = left.pop()
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                left += [(key, (place, key)), (inner, (place, key))]
+        elif isinstance(value, list):
+            left += [(inner, (place, index)) for index, inner in enumerate(value)]
+        elif isinstance(value, str) and NUL in value:
+            raise errors.BadRequest(f"Invalid input: {_shown(_path(place))} has a NUL character.")
+
+
+def _path(place: _Place) -> str:
+    steps: list[str] = []
+    while place is not None:
+        place, step = place
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return "".join(["$", *reversed(steps)])
+
+
+def _shown(text: str) -> str:
+    return text[:_MOST_SHOWN].replace(NUL, r"\u0000")
