@@ -19,6 +19,7 @@ from minova.api.http.call import PROJECT_IN_PATH
 from minova.api.image.collaborators import Collaborators as ImageCollaborators
 from minova.api.image.definition import ImageDefinition
 from minova.api.image.importing.guard import allowed_networks
+from minova.api.image.proxy import BuiltInProxy
 from minova.api.image.store import ImageStore, Limits
 from minova.api.image.tokens import TokenAuthenticator, TokenDefinition, TokenKeys, has_token
 from minova.api.network.collaborators import Collaborators as NetworkCollaborators
@@ -120,10 +121,11 @@ def with_glance(
     # Imported here: keystoneauth takes a part of the start that other clouds need not wait for.
     from minova.api.image.glance.client import GlanceClient  # noqa: PLC0415
     from minova.api.image.glance.images import GlanceData, GlanceImages  # noqa: PLC0415
+    from minova.api.image.glance.proxy import GlanceProxy  # noqa: PLC0415
 
     client = GlanceClient(conf)
     return (
-        msgspec.structs.replace(servers, images=GlanceImages(client)),
+        msgspec.structs.replace(servers, images=GlanceImages(client), image_proxy=GlanceProxy(client)),
         msgspec.structs.replace(images, remote=GlanceData(client)),
     )
 
@@ -154,8 +156,10 @@ def make_app(
     allowed_networks(conf)  # to be told of a wrong one now
     # Most threads are for requests that are answered at once.
     waiting = WaitingRequests(max(1, conf.api.threads // 4))
-    servers = ComputeCollaborators(conf=conf, db=db, conductor=conductor, compute=compute, waiting=waiting)
     images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=image_store(conf))
+    servers = ComputeCollaborators(
+        conf=conf, db=db, conductor=conductor, compute=compute, waiting=waiting, image_proxy=BuiltInProxy(images)
+    )
     if conf.glance.backend == "glance":
         servers, images = with_glance(conf, servers, images)
     networks = NetworkCollaborators(conf=conf, db=db, conductor=conductor)

@@ -14,7 +14,7 @@ import falcon.testing
 import pytest
 
 from minova.api.app import make_app
-from minova.api.compute import retired
+from minova.api.compute.legacy import retired
 from minova.api.compute.routes import ROUTES as COMPUTE
 from minova.api.compute.servers.actions import KEYS
 from minova.api.http.definition import Route
@@ -175,6 +175,33 @@ GET /v2.1/os-simple-tenant-usage                          200 403 403 403 403 40
 GET /v2.1/os-simple-tenant-usage/{project_id}             200 200 200 403 403 403 401
 GET /v2.1/os-instance_usage_audit_log                     200 403 403 403 403 403 401
 GET /v2.1/os-instance_usage_audit_log/{before_timestamp}  200 403 403 403 403 403 401
+GET /v2.1/images until 2.35                               200 200 200 200 200 403 401
+GET /v2.1/images/detail until 2.35                        200 200 200 200 200 403 401
+GET /v2.1/images/{image_id} until 2.35                    200 200 200 404 404 403 401
+DELETE /v2.1/images/{image_id} until 2.35                 204 204 403 404 403 403 401
+GET /v2.1/images/{image_id}/metadata until 2.38           200 200 200 404 404 403 401
+POST /v2.1/images/{image_id}/metadata until 2.38          200 200 403 404 403 403 401
+PUT /v2.1/images/{image_id}/metadata until 2.38           200 200 403 404 403 403 401
+GET /v2.1/images/{image_id}/metadata/{key} until 2.38     404 404 404 404 404 403 401
+PUT /v2.1/images/{image_id}/metadata/{key} until 2.38     200 200 403 404 403 403 401
+DELETE /v2.1/images/{image_id}/metadata/{key} until 2.38  404 404 403 404 403 403 401
+GET /v2.1/os-networks until 2.35                          200 200 200 200 200 403 401
+GET /v2.1/os-networks/{network_id} until 2.35             200 200 200 404 404 403 401
+GET /v2.1/os-tenant-networks until 2.35                   200 200 200 200 200 403 401
+GET /v2.1/os-tenant-networks/{network_id} until 2.35      200 200 200 404 404 403 401
+GET /v2.1/os-security-groups until 2.35                   200 200 200 200 200 403 401
+POST /v2.1/os-security-groups until 2.35                  200 200 403 200 403 403 401
+GET /v2.1/os-security-groups/{security_group_id} until 2.35    200 200 200 404 404 403 401
+PUT /v2.1/os-security-groups/{security_group_id} until 2.35    200 200 403 404 403 403 401
+DELETE /v2.1/os-security-groups/{security_group_id} until 2.35 202 202 403 404 403 403 401
+POST /v2.1/os-security-group-rules until 2.35             200 200 403 404 403 403 401
+DELETE /v2.1/os-security-group-rules/{security_group_rule_id} until 2.35 202 202 403 404 403 403 401
+GET /v2.1/os-hosts until 2.42                             200 403 403 403 403 403 401
+GET /v2.1/os-hosts/{host_name} until 2.42                 200 403 403 403 403 403 401
+PUT /v2.1/os-hosts/{host_name} until 2.42                 200 403 403 403 403 403 401
+GET /v2.1/os-hosts/{host_name}/startup until 2.42         501 403 403 403 403 403 401
+GET /v2.1/os-hosts/{host_name}/shutdown until 2.42        501 403 403 403 403 403 401
+GET /v2.1/os-hosts/{host_name}/reboot until 2.42          501 403 403 403 403 403 401
 """
 # What Nova has removed is gone for each user.
 COMPUTE_TABLE += "".join(f"{route.method} {route.path} 410 410 410 410 410 410 401\n" for route in retired.ROUTES)
@@ -476,6 +503,7 @@ class Site:
             "project_id": "acme",
             "before_timestamp": "2026-01-01 00:00:00",
             "id": "1",
+            "host_name": "h1",
             "entry": "1",
             "consumer_uuid": str(uuid.uuid4()),
             "member_id": "globex",
@@ -505,7 +533,7 @@ def body_of_server(site: Site) -> Json:
 def body_of(site: Site, name: str, action: str) -> Any:
     if action == "rebuild":
         return {action: {"imageRef": site.image}}
-    made = BODIES.get(name)
+    made = BODIES.get(name) or BODIES.get(name.partition(" until ")[0])
     if made is not None:
         return made(site)
     return {action: {}} if action else None
@@ -557,6 +585,24 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     "POST /v2.1/os-aggregates/{aggregate_id}/action set_metadata": lambda _: {"set_metadata": {"metadata": {"x": "y"}}},
     "POST /v2.1/os-hypervisors/{hypervisor_id}/action": lambda _: {"audit": None},
     "PUT /v2.1/os-services/{id_or_action}": lambda _: {"host": "h1", "binary": "nova-compute"},
+    "POST /v2.1/images/{image_id}/metadata": lambda _: {"metadata": {"k": "w"}},
+    "PUT /v2.1/images/{image_id}/metadata": lambda _: {"metadata": {"k": "w"}},
+    "PUT /v2.1/images/{image_id}/metadata/{key}": lambda _: {"meta": {"k": "w"}},
+    "POST /v2.1/os-security-groups": lambda site: {
+        "security_group": {"name": f"t{next(site.numbers)}", "description": ""}
+    },
+    "PUT /v2.1/os-security-groups/{security_group_id}": lambda site: {
+        "security_group": {"name": f"t{next(site.numbers)}", "description": ""}
+    },
+    "POST /v2.1/os-security-group-rules": lambda site: {
+        "security_group_rule": {
+            "parent_group_id": site.security_group_id(),
+            "ip_protocol": "tcp",
+            "from_port": 22,
+            "to_port": 22,
+        }
+    },
+    "PUT /v2.1/os-hosts/{host_name}": lambda _: {"status": "enable"},
     "POST /v2/images": lambda site: site.body_of_image(),
     "PATCH /v2/images/{image_id}": lambda _: [{"op": "replace", "path": "/name", "value": "renamed"}],
     "POST /v2/images/{image_id}/import": lambda _: {"method": {"name": "glance-direct"}},

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from minova.api.compute import external_events, flavor_access, flavors, quotas, retired, server_groups, versions
+from minova.api.compute import external_events, flavor_access, flavors, quotas, server_groups, versions
 from minova.api.compute.hosts import aggregates, availability_zones, hosts, hypervisor_overview, hypervisors, services
 from minova.api.compute.keypairs import keypairs
+from minova.api.compute.legacy import routes as legacy
 from minova.api.compute.servers import (
     actions,
     consoles,
@@ -767,5 +768,5 @@ ROUTES: tuple[Route, ...] = (
         handler=audit_log.show,
         answer={"instance_usage_audit_log": dict[str, Any]},
     ),
-    *retired.ROUTES,
+    *legacy.ROUTES,
 )

@@ -84,14 +84,21 @@ def any_of(value: str | None) -> tuple[str, ...] | None:
     return values
 
 
-def matcher(call: Call) -> Callable[[Seen], bool]:
-    """Whether an image is listed. Raises BadRequest for a filter that cannot be read."""
+def matcher(call: Call, others: Mapping[str, str] | None = None) -> Callable[[Seen], bool]:
+    """Whether an image is listed. `others`: filters that the query struct does not name; None: those of the request.
+
+    Raises BadRequest for a filter that cannot be read.
+    """
     query: ImagesQuery = call.query
     if query.member_status not in (*MEMBER_STATUSES, "all"):
         raise errors.BadRequest(f"Invalid status: {query.member_status[:64]}")
     if query.visibility not in (None, "", *VISIBILITIES, "all"):
         raise errors.BadRequest(f"Invalid visibility value: {query.visibility[:64]}")
-    conditions = [*_field_filters(query), *_time_filters(query), *_other_filters(call)]
+    conditions = [
+        *_field_filters(query),
+        *_time_filters(query),
+        *_other_filters(_others(call) if others is None else others),
+    ]
     return lambda seen: _listed(seen, call) and all(holds(seen.image) for holds in conditions)
 
 
@@ -135,13 +142,16 @@ def _compared(field: str, compare: Callable[[datetime, datetime], bool], at: dat
     return value is not None and compare(value.replace(microsecond=0, tzinfo=None), at)
 
 
-def _other_filters(call: Call) -> Iterator[Condition]:
-    """What the query struct does not name is looked for in the image as it is shown: fields and properties."""
-    wanted = {
+def _others(call: Call) -> dict[str, str]:
+    return {
         key: value[-1] if isinstance(value, list) else value
         for key, value in call.request.params.items()
         if key not in _PARAMETERS
     }
+
+
+def _other_filters(wanted: Mapping[str, str]) -> Iterator[Condition]:
+    """They are looked for in the image as it is shown: fields and properties."""
     if wanted:
         yield partial(_shows, wanted)
 

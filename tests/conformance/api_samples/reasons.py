@@ -6,6 +6,7 @@ _CELLS = "there are no cells, of which one could be down"
 _CERTIFICATES = "images are not verified by certificates"
 _FIRST_API = "Compute v2.0 is not served; /v2 is the Image API"
 _MIGRATIONS = "Nova's tests pretend migrations"
+_DRIVER = "as Nova's libvirt driver; Nova's test pretends another one"
 _PORT = "Nova's test pretends a port"
 _CONSOLES = "consoles are VNC and serial"
 _MOVES = "servers do not move between hosts yet"
@@ -14,7 +15,6 @@ NOT_SERVED: dict[str, str] = {
     "extension-info": "the list of extensions is the same for each Nova, and no client asks for it",
     "extensions-list-resp.json.tpl": "as extension-info",
     "extensions-list-resp-v21-compatible.json.tpl": "as extension-info",
-    "images": "Nova's proxy of Image, until 2.35: use the Image API",
     "os-agents": "Nova has removed it (410)",
     "os-assisted-volume-snapshots": _VOLUMES,
     "os-baremetal-nodes": "Nova's proxy of Bare Metal, until 2.35",
@@ -23,14 +23,10 @@ NOT_SERVED: dict[str, str] = {
     "os-evacuate": _MOVES,
     "os-floating-ip-pools": _NEUTRON,
     "os-floating-ips": _NEUTRON,
-    "os-hosts": "until 2.42: use os-services and os-hypervisors",
     "os-migrate-server": _MOVES,
-    "os-networks": _NEUTRON,
     "os-quota-sets-noop": "there is one way to count quotas",
-    "os-security-groups": _NEUTRON,
     "os-server-shares": "there is no shared file system service",
     "os-snapshots": _VOLUMES,
-    "os-tenant-networks": _NEUTRON,
     "os-volume_attachments": _VOLUMES,
     "os-volumes": _VOLUMES,
     "server-migrations": _MOVES,
@@ -49,6 +45,12 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
     ("os-hypervisors/*", VALUES, "what Nova's fake hypervisor uses"),
     ("os-remote-consoles/*-resp.json.tpl", VALUES, "tokens are no UUIDs, and one proxy serves both kinds"),
     ("os-remote-consoles/get-vnc-console-post-req*", "409 != 200", "Nova's test pretends a state of the server"),
+    ("images/image-get-resp*", VALUES, "the day on which Nova's stand-in for Glance made its images"),
+    ("images/images-*", _LISTS, "the day on which Nova's stand-in for Glance made its images, and its address"),
+    ("os-hosts/host-get-*", "501 instead of 200", _DRIVER),
+    ("os-hosts/host-put-maintenance*", "501", _DRIVER),
+    ("os-hosts/hosts-list-resp*", _LISTS, "Nova's template names another zone than its test sets"),
+    ("os-security-groups/*", "", "Nova's test pretends security groups"),
     ("os-aggregates/v2.81/*", "404", "images are not fetched before a guest needs them"),
     ("os-rescue/*", VALUES, "Nova's fake hypervisor does not start the rescue system"),
     ("os-server-diagnostics/*", "", "what Nova's fake guest uses"),
@@ -104,6 +106,6 @@ ALWAYS: dict[str, str] = {
     "There is no such action: addFloatingIp": _NEUTRON,
     "There is no such action: removeFloatingIp": _NEUTRON,
     "There is no such action: injectNetworkInfo": "no guest takes it; Nova with libvirt takes the request, and its compute fails",
-    "does not support preserving ephemeral partitions": "as Nova's libvirt driver; Nova's test pretends another one",
+    "does not support preserving ephemeral partitions": _DRIVER,
     "-----BEGIN PRIVATE KEY-----": "the private key is in PKCS #8, as OpenSSL 3 writes it for Nova",
 }

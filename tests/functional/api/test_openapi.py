@@ -40,6 +40,7 @@ def documents() -> dict[Version, Json]:
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """At least one of each thing that is listed. Tests only read."""
     cloud = Cloud(tmp_path_factory.mktemp("openapi")).with_catalogue()
+    made(cloud, "POST", f"/v2.1/images/{cloud.server['imageRef']}/metadata", {"metadata": {"k": "v"}})
     cloud.conductor.add(service(1, "a"), service(2, "c", binary="minova-conductor", topic="conductor"))
     cloud.conductor.add(models.Heartbeat(service_id=1, last_seen=time.time()), node("a"))
     on = network(cloud)
@@ -108,6 +109,10 @@ def schema_of(document: Json, route: Route) -> Json | None:
 def path_of(cloud: Cloud, route: Route) -> str:
     server = cloud.get("/v2.1/servers")["servers"][0]["id"]
     values = {
+        "image_id": cloud.server["imageRef"],
+        "network_id": cloud.get("/v2.1/os-networks")["networks"][0]["id"],
+        "security_group_id": cloud.get("/v2.1/os-security-groups")["security_groups"][0]["id"],
+        "host_name": "a",
         "port_id": cloud.get(f"/v2.1/servers/{server}/os-interface")["interfaceAttachments"][0]["port_id"],
         "request_id": "req-1",
         "server_id": server,

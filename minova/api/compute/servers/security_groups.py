@@ -41,22 +41,26 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
         row = servers.find(call, session)
         ids = security_groups.of_instances(session, [row.uuid])
         groups = [group for group in (security_groups.find(session, uuid) for uuid in sorted(ids)) if group is not None]
-        remote = {rule.remote_group_id for group in groups for rule in group.rules if rule.remote_group_id is not None}
-        sources = {uuid: security_groups.find(session, uuid) for uuid in remote}
-    shown = [
+        return {"security_groups": shown_groups(session, groups)}
+
+
+def shown_groups(session: Session, groups: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
+    """In Nova's words, with the rules of what comes in."""
+    remote = {rule.remote_group_id for group in groups for rule in group.rules if rule.remote_group_id is not None}
+    sources = {uuid: security_groups.find(session, uuid) for uuid in remote}
+    return [
         {
             "id": group.id,
             "name": group.name,
             "description": group.description,
             "tenant_id": group.project_id,
-            "rules": [_rule(rule, sources) for rule in group.rules if rule.direction == "ingress"],
+            "rules": [shown_rule(rule, sources) for rule in group.rules if rule.direction == "ingress"],
         }
         for group in groups
     ]
-    return {"security_groups": shown}
 
 
-def _rule(rule: SecurityGroupRule, sources: Mapping[str, SecurityGroup | None]) -> dict[str, Any]:
+def shown_rule(rule: SecurityGroupRule, sources: Mapping[str, SecurityGroup | None]) -> dict[str, Any]:
     """As Nova shows rules of what comes in. `sources`: the groups that rules name, by id."""
     low, high = rule.port_range_min, rule.port_range_max
     if rule.protocol is not None and low is None and high is None:

@@ -1,12 +1,14 @@
 """Requests to a Glance that stands beside minova: with the token of a user, or as the user of `[service_user]`."""
 
 import itertools
+import json
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlencode
 
 from keystoneauth1 import exceptions as keystone_errors
 from keystoneauth1 import loading
@@ -20,6 +22,7 @@ LOG = logging.getLogger(__name__)
 GROUP, USER = "glance", "service_user"
 # Answers after which another server, or the same one a moment later, may do better.
 _AGAIN = frozenset((500, 502, 503, 504))
+_PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 _AWAY = "The image service does not answer. Please try again in a moment."
 
 
@@ -28,6 +31,7 @@ _REFUSALS: dict[int, type[errors.MinovaError]] = {
     403: errors.Forbidden,
     413: errors.Forbidden,  # its quotas
 }
+_REFUSALS_OF_CHANGES: dict[int, type[errors.MinovaError]] = {404: errors.NotFound, 409: errors.Conflict, **_REFUSALS}
 
 
 def _message(answer: Any) -> str:
@@ -84,6 +88,21 @@ class GlanceClient:
             raise errors.NotFound(f"Image {image_id} has no data.")
         return Data(self._checked(answer), self._chunk_size)
 
+    def page(self, query: dict[str, str], token: str) -> list[dict[str, Any]]:
+        """Documents of images that the user sees. Raises BadRequest, Forbidden."""
+        answer = self._ask("GET", f"/v2/images?{urlencode(query)}", token)
+        documents: list[dict[str, Any]] = self._of_user(answer).json()["images"]
+        return documents
+
+    def patch(self, image_id: str, operations: list[dict[str, Any]], token: str) -> None:
+        """Changes an image for the user. Raises NotFound, BadRequest, Forbidden, Conflict."""
+        body = json.dumps(operations).encode()
+        self._of_user(self._ask("PATCH", f"/v2/images/{image_id}", token, data=body, headers=_PATCH))
+
+    def remove(self, image_id: str, token: str) -> None:
+        """Deletes an image for the user. Raises NotFound, Forbidden, Conflict."""
+        self._of_user(self._ask("DELETE", f"/v2/images/{image_id}", token))
+
     def create(self, document: dict[str, Any], token: str) -> None:
         """For the user. Raises Forbidden, BadRequest as Glance refuses it. One that is there already was made by an earlier try."""
         answer = self._ask("POST", "/v2/images", token, json=document)
@@ -133,9 +152,16 @@ class GlanceClient:
         kind = _REFUSALS.get(answer.status_code, errors.ServiceUnavailable)
         raise kind(f"The image service refuses the image: {_message(answer)}")
 
-    def _ask(self, method: str, path: str, token: str | None, **more: Any) -> Any:
+    def _of_user(self, answer: Any) -> Any:
+        """What Glance refuses is refused in its words."""
+        kind = _REFUSALS_OF_CHANGES.get(answer.status_code)
+        if kind is not None:
+            raise kind(f"The image service refuses the request: {_message(answer)}")
+        return self._checked(answer)
+
+    def _ask(self, method: str, path: str, token: str | None, *, headers: Mapping[str, str] = {}, **more: Any) -> Any:
         """The first answer of a server that does not fail. Raises ServiceUnavailable."""
-        headers = {"Accept-Encoding": "identity"} | ({} if token is None else {"X-Auth-Token": token})
+        headers = {"Accept-Encoding": "identity", **headers, **({} if token is None else {"X-Auth-Token": token})}
         for number in range(1, self._tries + 1):
             try:
                 answer = self._session.request(

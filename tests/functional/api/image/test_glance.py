@@ -4,7 +4,9 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import falcon.testing
 import msgspec
@@ -18,6 +20,8 @@ from minova.api.http import app as http
 from minova.api.image import recovery
 from minova.api.image.glance.client import GlanceClient
 from minova.api.image.glance.images import SERVICE, GlanceData, image_of
+from minova.api.image.glance.proxy import GlanceProxy
+from minova.api.image.proxy import Filters
 from minova.api.image.tokens import TokenAuthenticator, TokenDefinition, TokenKeys
 from minova.api.policies.enforcer import Policy
 from minova.db import quotas
@@ -53,7 +57,7 @@ class ScriptedGlance:
             def do_GET(self) -> None:
                 glance.answer(self)
 
-            do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - the names are the library's
+            do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names are the library's
 
             def log_message(self, *_: Any) -> None:
                 """Silent."""
@@ -71,7 +75,7 @@ class ScriptedGlance:
                 to.rfile.readline()
             to.rfile.readline()
         self.requests.append((to.command, to.path, to.headers.get("X-Auth-Token"), body))
-        usual = {"GET": 200, "POST": 201, "PUT": 204, "DELETE": 204}[to.command]
+        usual = {"GET": 200, "POST": 201, "PUT": 204, "PATCH": 200, "DELETE": 204}[to.command]
         status = self.statuses.pop(0) if self.statuses else usual
         data = b"abc" if to.path.endswith("/file") else json.dumps(self.document).encode()
         data = b"" if status == 204 else data if status < 300 else b"<html>Quota  <b>exceeded</b></html>"
@@ -123,6 +127,65 @@ def test_an_image_has_fields_and_properties_as_the_built_in_ones(client: GlanceC
     assert glance.requests == [("GET", f"/v2/images/{ID}", "alices", b"")]
     with pytest.raises(errors.ServiceUnavailable):
         image_of({**DOCUMENT, "min_ram": "much"})
+
+
+# -- the Compute API's /images -------------------------------------------------------------------------------------------
+
+
+def proxied(image_id: str = ID) -> Any:
+    """A call of a user to the proxy, which reads its path and its token alone."""
+    request = falcon.testing.create_req(headers={"X-Auth-Token": "alices"})
+    return SimpleNamespace(request=request, path={"image_id": image_id})
+
+
+def test_the_proxy_lists_with_the_users_token(client: GlanceClient, glance: ScriptedGlance) -> None:
+    glance.document = {"images": [DOCUMENT]}
+    filters = Filters(name="a b", updated_at="gte:2026-01-31T12:00:00Z", others={"os_distro": "debian"})
+    assert [image.id for image in GlanceProxy(client).page(proxied(), filters, 7, ID)] == [ID]
+    ((method, path, token, _),) = glance.requests
+    query = dict(parse_qsl(urlsplit(path).query))
+    assert (method, token) == ("GET", "alices")
+    assert query == {
+        "name": "a b", "updated_at": "gte:2026-01-31T12:00:00Z", "os_distro": "debian", "limit": "7", "marker": ID
+    }  # fmt: skip
+
+
+def test_the_proxy_patches_what_differs(client: GlanceClient, glance: ScriptedGlance) -> None:
+    def make(before: dict[str, str]) -> dict[str, str]:
+        assert before["os_distro"] == "debian"
+        return {"os_distro": "alpine", "a/b~c": "new"}
+
+    assert GlanceProxy(client).set_properties(proxied(), make) == {"os_distro": "alpine", "a/b~c": "new"}
+    method, path, token, body = glance.requests[-1]
+    assert (method, path, token) == ("PATCH", f"/v2/images/{ID}", "alices")
+    assert json.loads(body) == [
+        {"op": "remove", "path": "/owner_specified.openstack.md5"},
+        {"op": "replace", "path": "/os_distro", "value": "alpine"},
+        {"op": "add", "path": "/a~1b~0c", "value": "new"},
+    ]
+    GlanceProxy(client).set_properties(proxied(), lambda before: before)
+    assert glance.requests[-1][0] == "GET", "nothing to change"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(403, errors.Forbidden), (404, errors.NotFound), (409, errors.Conflict), (400, errors.BadRequest)],
+)
+def test_the_proxy_passes_refusals_on(
+    client: GlanceClient, glance: ScriptedGlance, status: int, kind: type[Exception]
+) -> None:
+    glance.statuses = [status]
+    with pytest.raises(kind, match="Quota exceeded"):
+        GlanceProxy(client).delete(proxied())
+    assert glance.requests == [("DELETE", f"/v2/images/{ID}", "alices", b"")]
+
+
+def test_the_proxy_asks_nothing_of_what_can_be_no_id(client: GlanceClient, glance: ScriptedGlance) -> None:
+    proxy = GlanceProxy(client)
+    for ask in (proxy.show, proxy.delete, lambda call: proxy.set_properties(call, dict)):
+        with pytest.raises(errors.NotFound):
+            ask(proxied("x/../y?z"))
+    assert glance.requests == []
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])

@@ -27,20 +27,20 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
     """Raises NotFound if the server does not have the key."""
     key = call.path["key"]
-    return {"meta": {key: _required(_of(api, call)[1], key)}}
+    return {"meta": {key: required_item(_of(api, call)[1], key)}}
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
     """Sets the items of the body; other items stay."""
     uuid, before = _of(api, call)
-    given = _checked(call.body.metadata)
+    given = checked_items(call.body.metadata)
     _change(api, call, uuid, given)
     return {"metadata": {**before, **given}}
 
 
 def replace(api: Collaborators, call: Call) -> dict[str, Any]:
     uuid, _ = _of(api, call)
-    given = _checked(call.body.metadata)
+    given = checked_items(call.body.metadata)
     _change(api, call, uuid, given, replace=True)
     return {"metadata": given}
 
@@ -48,7 +48,7 @@ def replace(api: Collaborators, call: Call) -> dict[str, Any]:
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if the body has another key than the path."""
     uuid, _ = _of(api, call)
-    given = _checked(call.body.meta)
+    given = checked_items(call.body.meta)
     if [*given] != [call.path["key"]]:
         raise errors.BadRequest("Request body and URI mismatch: the body must hold the key in the path, and no other.")
     _change(api, call, uuid, given)
@@ -57,7 +57,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def delete(api: Collaborators, call: Call) -> None:
     uuid, before = _of(api, call)
-    _required(before, call.path["key"])
+    required_item(before, call.path["key"])
     _change(api, call, uuid, {call.path["key"]: None})
 
 
@@ -67,13 +67,13 @@ def _of(api: Collaborators, call: Call) -> tuple[str, dict[str, str]]:
         return row.uuid, dict(row.metadata_)
 
 
-def _required(metadata: dict[str, str], key: str) -> str:
+def required_item(metadata: dict[str, str], key: str) -> str:
     if key not in metadata:
         raise errors.NotFound("Metadata item was not found")
     return metadata[key]
 
 
-def _checked(metadata: dict[str, str]) -> dict[str, str]:
+def checked_items(metadata: dict[str, str]) -> dict[str, str]:
     for key in metadata:
         if not METADATA_KEY.fullmatch(key):
             raise errors.BadRequest(

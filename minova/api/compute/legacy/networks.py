@@ -1,0 +1,66 @@
+"""`/os-networks` and `/os-tenant-networks`, until 2.35: names and ids of networks, in the words of nova-network.
+
+What nova-network said beside them is null, as in Nova: the Network API says it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http.call import Call
+from minova.api.network.common import identifier
+from minova.db.networks import networks
+from minova.db.networks.pages import Page
+from minova.objects.network import Network
+
+# What administrators see, and of that everyone.
+_ALL = (
+    *("cidr", "netmask", "gateway", "broadcast", "dns1", "dns2", "cidr_v6", "gateway_v6", "netmask_v6", "created_at"),
+    *("updated_at", "deleted_at", "deleted", "injected", "bridge", "vlan", "vpn_public_address", "vpn_public_port"),
+    *("vpn_private_address", "dhcp_start", "project_id", "host", "bridge_interface", "multi_host", "priority"),
+    *("rxtx_base", "mtu", "dhcp_server", "enable_dhcp", "share_address"),
+)
+_EVERYONE = _ALL[:9]
+
+
+def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
+    return {"networks": [_view(call, network) for network in _usable(api, call)]}
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    return {"network": _view(call, _find(api, call))}
+
+
+def list_of_project(api: Collaborators, call: Call) -> dict[str, Any]:
+    return {"networks": [_brief(network) for network in _usable(api, call)]}
+
+
+def show_of_project(api: Collaborators, call: Call) -> dict[str, Any]:
+    return {"network": _brief(_find(api, call))}
+
+
+def _usable(api: Collaborators, call: Call) -> Sequence[Network]:
+    """All that the caller sees, `max_limit` at most: these listings have no pages."""
+    seen_by = None if call.ctx.is_admin else call.ctx.project_id
+    with api.db.read() as session:
+        return networks.visible(session, seen_by, {}, Page(limit=api.conf.api.max_limit))
+
+
+def _find(api: Collaborators, call: Call) -> Network:
+    """Raises NotFound also for one that the caller may not see."""
+    with api.db.read() as session:
+        network = networks.find(session, identifier(call.path["network_id"]))
+    if network is None or not network.visible_to(call.ctx.project_id, is_admin=call.ctx.is_admin):
+        raise errors.NotFound("Network not found")
+    return network
+
+
+def _view(call: Call, network: Network) -> dict[str, Any]:
+    names = _ALL if call.ctx.is_admin else _EVERYONE
+    return {"id": network.id, "label": network.name, **dict.fromkeys(names)}
+
+
+def _brief(network: Network) -> dict[str, Any]:
+    """Nova writes "None" where it knows no range."""
+    return {"id": network.id, "label": network.name, "cidr": "None"}

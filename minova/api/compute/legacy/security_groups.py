@@ -1,0 +1,216 @@
+"""`/os-security-groups` and `/os-security-group-rules`, until 2.35: the security groups of the Network API in Nova's words.
+
+Only rules of what comes in can be shown and made so.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers.security_groups import shown_groups, shown_rule
+from minova.api.http.call import Call
+from minova.api.http.structs import Int64, page_size
+from minova.api.network import security_group_rules, security_groups
+from minova.api.network.collaborators import Collaborators as NetworkCollaborators
+from minova.db.networks import security_groups as stored
+from minova.db.networks.pages import Page
+from minova.objects.network import SecurityGroup
+
+Text = Annotated[str, msgspec.Meta(max_length=255)]
+Port = Int64 | Text | None
+ANYWHERE = "0.0.0.0/0"
+ALL_PORTS = (1, 65535)
+# Any type and code of ICMP, and any port of a protocol without ports.
+ANY = -1
+
+
+class GroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """`all_tenants`: whatever it says, as in Nova."""
+
+    limit: Int64 | None = None
+    offset: Int64 = 0
+    all_tenants: str | None = None
+
+
+class NewGroup(msgspec.Struct, frozen=True, kw_only=True):
+    name: Text
+    description: Text
+
+
+class GroupBody(msgspec.Struct, frozen=True, kw_only=True):
+    security_group: NewGroup
+
+
+class NewRule(msgspec.Struct, frozen=True, kw_only=True):
+    """`group_id`: from members of this group; else from `cidr`, else from everywhere."""
+
+    parent_group_id: Text
+    group_id: Text | None = None
+    ip_protocol: Text | Int64 | None = None
+    from_port: Port = None
+    to_port: Port = None
+    cidr: Text | None = None
+
+
+class RuleBody(msgspec.Struct, frozen=True, kw_only=True):
+    security_group_rule: NewRule
+
+
+def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
+    query: GroupsQuery = call.query
+    if query.offset < 0:
+        raise errors.BadRequest(f"offset must not be negative, and is {query.offset}.")
+    size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
+    everywhere = call.ctx.is_admin and query.all_tenants is not None
+    networks = _network(api)
+    security_groups.ensure_default(networks, call)
+    with api.db.read() as session:
+        # A project has as many as its quota lets it have.
+        seen_by = None if everywhere else call.ctx.project_id
+        groups = stored.visible(session, seen_by, {}, Page(limit=min(query.offset + size, _MOST)))
+        shown = shown_groups(session, groups[query.offset :])
+    return {"security_groups": sorted(shown, key=lambda group: (group["tenant_id"], group["name"]))}
+
+
+# What one answer reads at most.
+_MOST = 100_000
+
+
+def show(api: Collaborators, call: Call) -> dict[str, Any]:
+    return {"security_group": _shown(api, _find(api, call, _uuid(call)))}
+
+
+def create(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: NewGroup = call.body.security_group
+    new = security_groups.NewSecurityGroup(name=body.name, description=body.description)
+    with _in_novas_codes():
+        made = security_groups.create(
+            _network(api),
+            _as(call, "create_security_group", body=security_groups.CreateSecurityGroup(security_group=new)),
+        )
+    return {"security_group": _shown(api, _find(api, call, made["security_group"]["id"]))}
+
+
+def update(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: NewGroup = call.body.security_group
+    group_id = _uuid(call)
+    changes = security_groups.SecurityGroupChanges(name=body.name, description=body.description)
+    changed = _as(
+        call,
+        "update_security_group",
+        body=security_groups.UpdateSecurityGroup(security_group=changes),
+        path={"security_group_id": group_id},
+    )
+    with _in_novas_codes():
+        security_groups.update(_network(api), changed)
+    return {"security_group": _shown(api, _find(api, call, group_id))}
+
+
+def delete(api: Collaborators, call: Call) -> None:
+    path = {"security_group_id": _uuid(call)}
+    with _in_novas_codes():
+        security_groups.delete(_network(api), _as(call, "delete_security_group", path=path))
+
+
+def create_rule(api: Collaborators, call: Call) -> dict[str, Any]:
+    body: NewRule = call.body.security_group_rule
+    group = _find(api, call, body.parent_group_id)
+    source = None if body.group_id is None else _find(api, call, body.group_id)
+    rule = _new_rule(body, group, source)
+    with _in_novas_codes():
+        made = security_group_rules.create(
+            _network(api),
+            _as(call, "create_security_group_rule", body=security_group_rules.CreateRule(security_group_rule=rule)),
+        )
+    with api.db.read() as session:
+        stored_rule = stored.find_rule(session, made["security_group_rule"]["id"])
+    if stored_rule is None:
+        raise errors.NotFound("The rule has been deleted meanwhile.")
+    return {"security_group_rule": shown_rule(stored_rule, {} if source is None else {source.id: source})}
+
+
+def delete_rule(api: Collaborators, call: Call) -> None:
+    path = {"security_group_rule_id": _uuid(call, "security_group_rule_id")}
+    with _in_novas_codes():
+        security_group_rules.delete(_network(api), _as(call, "delete_security_group_rule", path=path))
+
+
+def _new_rule(body: NewRule, group: SecurityGroup, source: SecurityGroup | None) -> security_group_rules.NewRule:
+    """Raises BadRequest. As in Nova a rule for a range names a protocol and ports; one for a group need not."""
+    protocol = None if body.ip_protocol is None else str(body.ip_protocol).lower()
+    low, high = body.from_port, body.to_port
+    if source is not None and low is None and high is None:
+        low, high = ALL_PORTS if protocol in ("tcp", "udp") else (ANY, ANY)
+    if source is None and (protocol is None or low is None or high is None):
+        raise errors.BadRequest("Not enough parameters to build a valid rule.")
+    ports = [_number(port) for port in (low, high)]
+    prefix = None if source is not None else _range(body.cidr or ANYWHERE)
+    return security_group_rules.NewRule(
+        security_group_id=group.id,
+        direction="ingress",
+        ethertype="IPv6" if prefix is not None and prefix.version == 6 else "IPv4",
+        protocol=protocol,
+        port_range_min=None if ports[0] == ANY else ports[0],
+        port_range_max=None if ports[1] == ANY else ports[1],
+        remote_ip_prefix=None if prefix is None else str(prefix),
+        remote_group_id=None if source is None else source.id,
+    )
+
+
+def _number(port: Port) -> int:
+    """Raises BadRequest."""
+    text = str(port)
+    if not (text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) <= 6):
+        raise errors.BadRequest("Invalid input received: To and From ports must be integers")
+    return int(text)
+
+
+def _range(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        block = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise errors.BadRequest(f"Invalid cidr {text[:64]}.") from None
+    if block.prefixlen == 0 and not text.startswith(("0.0.0.0", "::")):
+        raise errors.BadRequest(f"Bad prefix for network in cidr {text[:64]}")
+    return block
+
+
+def _uuid(call: Call, name: str = "security_group_id") -> str:
+    try:
+        return str(UUID(call.path[name]))
+    except ValueError:
+        raise errors.BadRequest("Security group id should be uuid") from None
+
+
+def _find(api: Collaborators, call: Call, wanted: str) -> SecurityGroup:
+    return security_groups.find(_network(api), call, wanted)
+
+
+def _shown(api: Collaborators, group: SecurityGroup) -> dict[str, Any]:
+    with api.db.read() as session:
+        return shown_groups(session, [group])[0]
+
+
+def _network(api: Collaborators) -> NetworkCollaborators:
+    return NetworkCollaborators(conf=api.conf, db=api.db, conductor=api.conductor)
+
+
+def _as(call: Call, rule: str, **more: Any) -> Call:
+    """The same request to the Network API, whose policy holds, too."""
+    call.require(rule)
+    return msgspec.structs.replace(call, rule=rule, **more)
+
+
+@contextmanager
+def _in_novas_codes() -> Iterator[None]:
+    """A conflict is a bad request here, as in Nova: a group that is used, a rule that there is."""
+    try:
+        yield
+    except errors.Conflict as error:
+        raise errors.BadRequest(str(error)) from None

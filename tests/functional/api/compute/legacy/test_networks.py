@@ -1,0 +1,130 @@
+"""`/os-networks`, `/os-tenant-networks`, `/os-security-groups` and their rules, until 2.35."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.functional.api.conftest import Cloud, at
+from tests.functional.api.network.test_networks import network
+
+GROUPS, RULES = "/v2.1/os-security-groups", "/v2.1/os-security-group-rules"
+Json = dict[str, Any]
+
+
+def group(cloud: Cloud, name: str = "web") -> Json:
+    status, answer = cloud.ask("POST", GROUPS, {"security_group": {"name": name, "description": "d"}})
+    assert status == 200, answer
+    made: Json = answer["security_group"]
+    return made
+
+
+def rule(cloud: Cloud, parent: str, **more: Any) -> tuple[int, Any]:
+    return cloud.ask("POST", RULES, {"security_group_rule": {"parent_group_id": parent, **more}})
+
+
+def test_networks_have_ids_and_names(cloud: Cloud) -> None:
+    made = network(cloud, name="blue")
+    (listed,) = cloud.get("/v2.1/os-networks")["networks"]
+    assert (listed["id"], listed["label"], listed["cidr"]) == (made["id"], "blue", None)
+    assert "vlan" in listed, "for administrators"
+    assert cloud.get(f"/v2.1/os-networks/{made['id']}") == {"network": listed}
+    brief = {"id": made["id"], "label": "blue", "cidr": "None"}
+    assert cloud.get("/v2.1/os-tenant-networks") == {"networks": [brief]}
+    assert cloud.get(f"/v2.1/os-tenant-networks/{made['id']}") == {"network": brief}
+    for path in ("os-networks", "os-tenant-networks"):
+        assert cloud.ask("GET", f"/v2.1/{path}/{uuid.uuid4()}")[0] == 404
+        assert cloud.ask("GET", f"/v2.1/{path}/x")[0] == 404
+        assert cloud.ask("GET", f"/v2.1/{path}", **at("2.36"))[0] == 404
+        assert cloud.ask("POST", f"/v2.1/{path}", {})[0] == 410
+
+
+def test_groups_are_those_of_the_network_api(cloud: Cloud) -> None:
+    made = group(cloud)
+    assert made == {
+        "id": made["id"],
+        "name": "web",
+        "description": "d",
+        "tenant_id": made["tenant_id"],
+        "rules": [],
+    }
+    assert cloud.get(f"{GROUPS}/{made['id']}") == {"security_group": made}
+    assert cloud.get(f"/network/v2.0/security-groups/{made['id']}")["security_group"]["name"] == "web"
+    body = {"security_group": {"name": "shop", "description": ""}}
+    status, changed = cloud.ask("PUT", f"{GROUPS}/{made['id']}", body)
+    assert (status, changed["security_group"]["name"]) == (200, "shop")
+    assert [each["name"] for each in cloud.get(GROUPS)["security_groups"]] == ["default", "shop"]
+    assert len(cloud.get(f"{GROUPS}?limit=1")["security_groups"]) == 1
+    assert [each["name"] for each in cloud.get(f"{GROUPS}?offset=1&all_tenants=1")["security_groups"]] == ["shop"]
+    assert cloud.ask("DELETE", f"{GROUPS}/{made['id']}") == (202, None)
+    assert cloud.ask("GET", f"{GROUPS}/{made['id']}")[0] == 404
+
+
+def test_rules_are_of_what_comes_in(cloud: Cloud) -> None:
+    web, front = group(cloud)["id"], group(cloud, "front")
+    status, answer = rule(cloud, web, ip_protocol="tcp", from_port="22", to_port=23, cidr="10.0.0.0/24")
+    made = answer["security_group_rule"]
+    assert (status, made) == (
+        200,
+        {
+            "id": made["id"],
+            "parent_group_id": web,
+            "ip_protocol": "tcp",
+            "from_port": 22,
+            "to_port": 23,
+            "group": {},
+            "ip_range": {"cidr": "10.0.0.0/24"},
+        },
+    )
+    assert cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"] == [made]
+    of_group = rule(cloud, web, ip_protocol="UDP", group_id=front["id"])[1]["security_group_rule"]
+    assert of_group["group"] == {"name": "front", "tenant_id": front["tenant_id"]}
+    assert (of_group["from_port"], of_group["to_port"], of_group["ip_range"]) == (1, 65535, {})
+    ping = rule(cloud, web, ip_protocol="icmp", from_port=-1, to_port=-1)[1]["security_group_rule"]
+    assert (ping["from_port"], ping["ip_range"]) == (-1, {"cidr": "0.0.0.0/0"})
+    assert cloud.ask("DELETE", f"{GROUPS}/{front['id']}")[0] == 400, "a rule names it"
+    for each in (made, of_group, ping):
+        assert cloud.ask("DELETE", f"{RULES}/{each['id']}") == (202, None)
+    assert cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"] == []
+    assert cloud.ask("DELETE", f"{RULES}/{made['id']}")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        ({}, 400),
+        ({"ip_protocol": "tcp"}, 400),
+        ({"ip_protocol": "tcp", "from_port": 22}, 400),
+        ({"ip_protocol": "tcp", "from_port": "a", "to_port": "b"}, 400),
+        ({"ip_protocol": "tcp", "from_port": 2, "to_port": 1}, 400),
+        ({"ip_protocol": "tcp", "from_port": 22, "to_port": 65536}, 400),
+        ({"ip_protocol": "tcp", "from_port": 22, "to_port": 22, "cidr": "nowhere"}, 400),
+        ({"ip_protocol": "tcp", "from_port": 22, "to_port": 22, "cidr": "10.0.0.0/0"}, 400),
+        ({"ip_protocol": "nothing", "from_port": 22, "to_port": 22}, 400),
+        ({"ip_protocol": "tcp", "from_port": 22, "to_port": 22, "group_id": str(uuid.uuid4())}, 404),
+        ({"ip_protocol": "tcp", "from_port": 22, "to_port": 22, "parent_group_id": str(uuid.uuid4())}, 404),
+    ],
+)
+def test_what_can_be_no_rule_is_refused(cloud: Cloud, wanted: Json, status: int) -> None:
+    parent = group(cloud)["id"]
+    body = {"security_group_rule": {"parent_group_id": parent, **wanted}}
+    assert cloud.ask("POST", RULES, body)[0] == status
+    assert cloud.get(f"{GROUPS}/{parent}")["security_group"]["rules"] == []
+
+
+def test_a_rule_that_there_is_and_ids_that_are_none_are_bad_requests(cloud: Cloud) -> None:
+    parent = group(cloud)["id"]
+    wanted = {"ip_protocol": "tcp", "from_port": 22, "to_port": 22}
+    assert [rule(cloud, parent, **wanted)[0] for _ in range(2)] == [200, 400]
+    for method, path in (("GET", GROUPS), ("DELETE", GROUPS), ("DELETE", RULES)):
+        assert cloud.ask(method, f"{path}/x")[0] == 400
+        assert cloud.ask(method, f"{path}/{uuid.uuid4()}")[0] == 404
+        assert cloud.ask(method, f"{path}/{uuid.uuid4()}", **at("2.36"))[0] == 404
+
+
+def test_quota_limits_groups(cloud: Cloud) -> None:
+    project = group(cloud)["tenant_id"]
+    quota = {"quota": {"security_group": 1}}
+    assert cloud.ask("PUT", f"/network/v2.0/quotas/{project}", quota)[0] == 200
+    body = {"security_group": {"name": "more", "description": ""}}
+    assert cloud.ask("POST", GROUPS, body)[0] == 403
