@@ -87,6 +87,10 @@ class App:
         env["PATH_INFO"] = resource.path.encode().decode("latin-1")
         env[PROJECT_IN_PATH] = resource.project_id
         if not _is_image(resource.path):
+            # 404, as in Nova: what asks for the resource with an empty name must not get, or change, all of them. An empty
+            # part fits into a route, two do not.
+            if decoded.endswith("/") and resource.path.count("/") > 1:
+                env["PATH_INFO"] += "//"
             return self._compute(env, start_response)
         app = self._downloads if has_token(env) else self._image
         return app(env, start_response)

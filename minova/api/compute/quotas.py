@@ -107,7 +107,7 @@ SHOWN_LIMITS = History(
 
 
 class QuotaQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of users are not served: quotas are of projects."""
+    """Quotas are of projects: a user without limits of its own, which none has, is shown the project's, as in Nova."""
 
     user_id: str | None = None
 
@@ -137,7 +137,7 @@ ASKED_LIMITS = History(LimitsQuery, strict_since=(2, 75))
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    project_id = _project(call)
+    project_id = _project(call, of_user=True)
     with api.db.read() as session:
         return {"quota_set": {"id": project_id, **_shown(call, quotas.limits_of(session, api.conf, project_id))}}
 
@@ -205,10 +205,12 @@ def limits(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"limits": LimitsView(absolute=call.shown_keys(SHOWN_LIMITS, absolute))}
 
 
-def _project(call: Call) -> str:
-    """The project in the path. Raises BadRequest if a user is named, Forbidden if the policy does not permit it for this project."""
+def _project(call: Call, *, of_user: bool = False) -> str:
+    """The project in the path. Raises BadRequest if a user is named that may not be, Forbidden if the policy does not permit it for
+    this project.
+    """
     query: QuotaQuery | None = call.query
-    if query is not None and query.user_id is not None:
+    if query is not None and query.user_id is not None and not of_user:
         raise errors.BadRequest("Quotas of users are not served; quotas are of projects.")
     project_id = _named(call)
     call.require_for(Target(project_id=project_id))

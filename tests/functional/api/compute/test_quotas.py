@@ -147,8 +147,9 @@ def test_malformed_limits_are_refused(site: Cloud, body: Any) -> None:
     assert site.get(f"{SETS}/demo") == {"quota_set": {"id": "demo", **NOVA}}
 
 
-def test_quotas_of_users_are_refused(site: Cloud) -> None:
-    for method, path in (("GET", ""), ("PUT", ""), ("DELETE", ""), ("GET", "/detail")):
+def test_user_has_the_limits_of_the_project_and_no_others(site: Cloud) -> None:
+    assert site.get(f"{SETS}/demo?user_id=alice") == site.get(f"{SETS}/demo")
+    for method, path in (("PUT", ""), ("DELETE", ""), ("GET", "/detail")):
         body: Any = {"quota_set": {}} if method == "PUT" else None
         status, document = site.ask(method, f"{SETS}/demo{path}?user_id=alice", body)
         assert (status, "Quotas of users are not served" in str(document)) == (400, True)

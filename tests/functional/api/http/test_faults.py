@@ -18,6 +18,10 @@ PATHS: list[tuple[str, str, int, str]] = [
     ("GET", "/v2.1/servers/x/y/z", 404, "itemNotFound"),
     ("GET", "/v2.1/servers/x", 404, "itemNotFound"),
     ("GET", f"/v2.1/servers/{'x' * 300}", 404, "itemNotFound"),
+    # The resource with an empty name is not all of them.
+    ("GET", "/v2.1/servers/", 404, "itemNotFound"),
+    ("GET", "/v2.1/os-simple-tenant-usage/", 404, "itemNotFound"),
+    ("POST", "/v2.1/p1/servers/", 404, "itemNotFound"),
     ("GET", "/v2.1/flavors/x%00y", 404, "itemNotFound"),
     ("PUT", "/v2.1/servers", 405, "badMethod"),
     ("PATCH", "/v2.1/flavors/1", 405, "badMethod"),

@@ -389,6 +389,7 @@ def test_a_stopped_server_is_shutoff(stocked: Cloud, vm_state: str, task_state: 
     stocked.conductor.edit(made["id"], vm_state=vm_state, task_state=task_state)
     server = stocked.ask("GET", f"/v2.1/servers/{made['id']}")[1]["server"]
     assert (server["status"], server["OS-EXT-STS:task_state"]) == ("SHUTOFF", task_state)
+    assert "progress" not in server, "as in Nova, which shows it while something may progress"
 
 
 @pytest.mark.parametrize(
