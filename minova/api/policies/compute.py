@@ -150,6 +150,7 @@ RULES: tuple[Rule, ...] = (
         ("os-hypervisors:search", ADMIN, "Search hypervisors by a part of their names."),
         ("os-hypervisors:servers", ADMIN, "List the servers of hypervisors by a part of their names."),
         ("os-hypervisors:uptime", ADMIN, "Show the uptime of a hypervisor."),
+        ("extensions", EVERY_USER, "List the parts of the API."),
         ("os-hosts:list", ADMIN, "List hosts and their services."),
         ("os-hosts:show", ADMIN, "Show what is used of a host."),
         ("os-hosts:update", ADMIN, "Enable or disable the compute of a host."),

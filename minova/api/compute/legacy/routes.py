@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minova.api.compute.legacy import images, networks, retired, security_groups
+from minova.api.compute.legacy import extensions, images, networks, retired, security_groups
 from minova.api.compute.servers.attributes.metadata import ManyItems, OneItem
 from minova.api.http.definition import Route
 from minova.api.http.links import Link
@@ -20,6 +20,20 @@ _SECURITY_GROUPS = "os_compute_api:os-security-groups"
 
 # Policies of images are those of the Image API; with Glance they are Glance's.
 ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/extensions",
+        rule="os_compute_api:extensions",
+        handler=extensions.list_extensions,
+        answer={"extensions": list[extensions.Extension]},
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/extensions/{alias}",
+        rule="os_compute_api:extensions",
+        handler=extensions.show,
+        answer={"extension": extensions.Extension},
+    ),
     Route(
         method="GET",
         path="/v2.1/images",
