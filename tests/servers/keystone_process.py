@@ -61,7 +61,8 @@ def serve(conf: Path, port: int) -> None:
             connection.execute("UPDATE endpoint SET url = ?", (URL.format(port),))
         connection.close()
     sys.argv = ["keystone", "--config-file", str(conf)]
-    wsgi.Server(("127.0.0.1", port), initialize_public_application(), numthreads=4).start()
+    # One request at a time: with more, SQLite refuses transactions that read before they write ("database is locked").
+    wsgi.Server(("127.0.0.1", port), initialize_public_application(), numthreads=1).start()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,139 @@
+"""The cloud that Tempest tests: minova's real services over RabbitMQ and PostgreSQL, with a fake driver, a Keystone and a Glance."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import requests
+
+from minova.conf.scheduler import DEFAULT_FILTERS
+from tests import limits
+from tests.cluster import Cluster
+from tests.servers.glance import Glance
+from tests.servers.keystone import PASSWORD, REGION, Keystone
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.rabbitmq import RabbitMQ
+
+Json = dict[str, Any]
+HOSTS = ("compute1", "compute2")
+NETWORK = "tempest-shared"
+# name, MiB of memory, vCPUs, GiB of disk; the second one is larger.
+FLAVORS = (("tempest.nano", 64, 1, 1), ("tempest.micro", 128, 1, 2))
+# As Tempest looks for them.
+ENDPOINTS = (("compute", "nova", "/v2.1"), ("network", "neutron", "/network"), ("placement", "placement", "/placement"))
+# What operators write: docs/operators/keystone.md, images.md.
+OPTIONS = """
+[keystone_authtoken]
+www_authenticate_uri = {keystone}
+auth_url = {keystone}
+auth_type = password
+username = minova
+password = {password}
+user_domain_name = Default
+project_name = service
+project_domain_name = Default
+# The machine that runs the tests may be very busy.
+http_connect_timeout = 60
+[glance]
+backend = glance
+[service_user]
+auth_type = password
+auth_url = {keystone}
+username = admin
+password = {password}
+user_domain_name = Default
+project_name = admin
+project_domain_name = Default
+"""
+# Tempest's tests use more than the default ones.
+FILTERS = (*DEFAULT_FILTERS, "SameHostFilter", "DifferentHostFilter")
+
+
+class Cloud(NamedTuple):
+    """What Tempest is told of it. `images`, `flavors`: ids of two."""
+
+    keystone: str
+    images: tuple[str, ...]
+    flavors: tuple[str, ...]
+
+
+@contextlib.contextmanager
+def cloud() -> Iterator[Cloud]:
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tempest")))
+        rabbitmq, postgresql = stack.enter_context(RabbitMQ()), stack.enter_context(PostgreSQL())
+        keystone = stack.enter_context(Keystone(cached=True))
+        keystone.add_project("service")
+        keystone.add_user("minova", service="service")
+        glance = stack.enter_context(Glance(keystone))
+        publish(keystone, "identity", "keystone", keystone.url)
+        publish(keystone, "image", "glance", glance.url)
+        file = folder / "minova.conf"
+        file.write_text(OPTIONS.format(keystone=keystone.url, password=PASSWORD))
+        cluster = stack.enter_context(
+            Cluster(
+                folder / "cloud",
+                HOSTS,
+                transport_url=rabbitmq.fresh_url(),
+                database_url=postgresql.fresh_url(),
+                files=[str(file)],
+                api__auth_strategy="keystone",
+                fake_vcpus=64,
+                fake_memory_mb=65536,
+                fake_local_gb=2048,
+                # The option that Tempest expects, and OpenStack's own test environment has.
+                shelved_offload_time=0,
+                # Then guests read the password that is answered and the files that are sent.
+                force_config_drive=True,
+                filter_scheduler__enabled_filters=FILTERS,
+                vnc__enabled=True,
+                serial_console__enabled=True,
+                # As operators have them: the limits of a Cluster are lifted.
+                **{f"quota__{name}": limit for name, limit in limits.DEFAULTS.items()},
+            )
+        )
+        for kind, name, path in ENDPOINTS:
+            publish(keystone, kind, name, cluster.url + path)
+        yield fill(keystone, glance.url, cluster.url)
+
+
+def publish(keystone: Keystone, kind: str, name: str, url: str) -> None:
+    service = keystone.call("POST", "/services", {"service": {"type": kind, "name": name}})["service"]
+    endpoint = {"interface": "public", "url": url, "region_id": REGION, "service_id": service["id"]}
+    keystone.call("POST", "/endpoints", {"endpoint": endpoint})
+
+
+def fill(keystone: Keystone, glance: str, minova: str) -> Cloud:
+    with requests.Session() as session:
+        session.headers["X-Auth-Token"] = keystone.token()
+        flavors = [_make_flavor(session, minova, *flavor) for flavor in FLAVORS]
+        images = [_make_image(session, glance, f"tempest-{number}") for number in (1, 2)]
+        _make_network(session, f"{minova}/network/v2.0")
+    return Cloud(keystone.url, tuple(images), tuple(flavors))
+
+
+def _make_flavor(session: requests.Session, url: str, name: str, memory_mb: int, vcpus: int, local_gb: int) -> str:
+    flavor = {"name": name, "ram": memory_mb, "vcpus": vcpus, "disk": local_gb}
+    return str(_sent(session, "POST", f"{url}/v2.1/flavors", json={"flavor": flavor})["flavor"]["id"])
+
+
+def _make_image(session: requests.Session, url: str, name: str) -> str:
+    image = {"name": name, "visibility": "public", "disk_format": "raw", "container_format": "bare"}
+    made = _sent(session, "POST", f"{url}/v2/images", json=image)["id"]
+    octets = {"Content-Type": "application/octet-stream"}
+    _sent(session, "PUT", f"{url}/v2/images/{made}/file", data=b"\0" * 65536, headers=octets)
+    return str(made)
+
+
+def _make_network(session: requests.Session, url: str) -> None:
+    made = _sent(session, "POST", f"{url}/networks", json={"network": {"name": NETWORK, "shared": True}})["network"]
+    subnet = {"network_id": made["id"], "ip_version": 4, "cidr": "10.90.0.0/20"}
+    _sent(session, "POST", f"{url}/subnets", json={"subnet": subnet})
+
+
+def _sent(session: requests.Session, method: str, url: str, **more: Any) -> Json:
+    answer = session.request(method, url, timeout=60, **more)
+    assert answer.ok, f"{method} {url}: {answer.status_code} {answer.text[:300]}"
+    return answer.json() if answer.content else {}

@@ -1,0 +1,53 @@
+"""Why tests of Tempest are skipped, or fail. What stands here is no failure of the run."""
+
+_MOVES = "servers do not move between hosts yet"
+_VOLUMES = "there is no volume service"
+_ROUTERS = "there are no routers and no floating addresses"
+_GUESTS = "the guests are the fake driver's: nobody logs in to them"
+_USERS = "quotas are of projects"
+_NEUTRON = "as with any Nova beside Neutron"
+# {a text of what Tempest says: reason}
+SKIPS: dict[str, str] = {
+    "live-migration is not available": _MOVES,
+    "Live migration": _MOVES,
+    "Cold migration not available": _MOVES,
+    "Resize not available": _MOVES,
+    "Cinder is not available": _VOLUMES,
+    "olume service": _VOLUMES,
+    "Encrypted volume attach is not supported": _VOLUMES,
+    # Of the microversions of volumes.
+    "The microversion range[3.": _VOLUMES,
+    # Of the microversions of Placement: bandwidth of ports.
+    "The microversion range[1.29 ": "ports have no bandwidth",
+    "Floating ips are not available": _ROUTERS,
+    "public_network_id": _ROUTERS,
+    "auto-allocated-topology extension is not available": _ROUTERS,
+    "IPv6 or its attributes not supported": "no router advertises IPv6",
+    "alidation": _GUESTS,
+    "VNC console feature is disabled": _GUESTS,
+    "SPICE console feature is disabled": "consoles are VNC and serial",
+    "swift is not available": "there is no object storage",
+    "Horizon support is required": "there is no dashboard",
+    "Neutron": _NEUTRON,
+    "nova-network is not available": _NEUTRON,
+    "certified_image_ref": "images are not verified by certificates",
+    "unified limits": "limits are minova's, and not Keystone's",
+    "Skipped until bug": "a bug that Tempest names",
+}
+# (a part of the test's name, a text of its failure, reason)
+FAILURES: tuple[tuple[str, str, str], ...] = (
+    ("test_hypervisor.", "None of the hypervisors had a valid uptime", "no host tells how long it has run"),
+    ("quotas.", "Quotas of users are not served", _USERS),
+    ("ServerDiagnosticsV248Test", "'fake' is not one of", "Tempest does not know the fake driver"),
+    (
+        "test_inject_network_info",
+        "There is no such action",
+        "no guest takes it; Nova with libvirt takes the request, and its compute fails",
+    ),
+    ("test_list_api_versions", "'v2.1' != 'v2.0'", "Compute v2.0 is not served; /v2 is the Image API"),
+    (
+        "test_get_console_output_with_unlimited_size",
+        "Cannot get enough console log",
+        "the fake driver's guests print one line",
+    ),
+)

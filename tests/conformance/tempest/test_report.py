@@ -1,0 +1,48 @@
+"""What becomes of a test, from what Tempest said of it."""
+
+import pytest
+
+from tests.conformance.tempest.report import FAILED, PASSED, SKIPPED, Outcome, outcomes, passed_in, table, unexplained
+
+TEST = "tempest.api.compute.servers.test_x.XTest.test_y"
+
+
+def outcome(ended: str, said: str = "", test: str = TEST) -> Outcome:
+    (made,) = outcomes([{"test": test, "ended": ended, "reason": said}])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("ended", "said", "explained"),
+    [
+        (PASSED, "", True),
+        (SKIPPED, "Live migration not available", True),
+        (SKIPPED, "for a reason that nobody knows", False),
+        (FAILED, "Live migration not available", False),
+    ],
+)
+def test_what_did_not_pass_needs_a_reason(ended: str, said: str, explained: bool) -> None:
+    made = outcome(ended, said)
+    assert made.kind == ended
+    assert unexplained([made]) == ([] if explained else [made])
+
+
+def test_reason_of_a_failure_is_of_this_test_and_of_these_words() -> None:
+    uptime = "tempest.api.compute.admin.test_hypervisor.HypervisorAdminTestJSON.test_get_hypervisor_uptime"
+    said = "None of the hypervisors had a valid uptime"
+    assert outcome(FAILED, said, uptime).reason
+    assert outcome(FAILED, "404 Not Found", uptime).reason is None
+    assert outcome(FAILED, said).reason is None
+
+
+def test_table_counts_by_module_and_is_read_again() -> None:
+    found = [
+        outcome(PASSED),
+        outcome(SKIPPED, "Live migration not available"),
+        outcome(FAILED, test=TEST.replace("_x", "_z")),
+    ]
+    made = table(found)
+    assert "| api.compute.servers.test_x | 1 | 0 | 1 | servers do not move between hosts yet |" in made
+    assert "| api.compute.servers.test_z | 0 | 1 | 0 |  |" in made
+    assert "| **all 3** | 1 | 1 | 1 | |" in made
+    assert (passed_in(made), passed_in("")) == (1, 0)
