@@ -49,6 +49,14 @@ OPTS: list[cfg.Opt] = [
         help="Where the random number generators of guests read (hw_rng_model of an image).",
     ),
     cfg.IntOpt(
+        "num_pcie_ports",
+        default=0,
+        min=0,
+        max=28,
+        help="PCIe ports of guests with machine q35 (x86_64) or virt (aarch64): each of their devices takes one, also an interface that is "
+        "attached while they run. 0: as many as their devices take, and 8 more. It takes effect at the next hard reboot of a guest.",
+    ),
+    cfg.IntOpt(
         "max_queues",
         min=1,
         max=256,
@@ -73,7 +81,7 @@ OPTS: list[cfg.Opt] = [
         "device_detach_timeout",
         default=20,
         min=1,
-        help="Seconds that it has for that each time. All of them together are less than [conductor] action_timeout.",
+        help="Seconds that it has for that each time.",
     ),
     cfg.IntOpt(
         "wait_soft_reboot_seconds",

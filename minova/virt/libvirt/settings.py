@@ -81,6 +81,7 @@ def settings_from(
         serial=_serial(conf) if conf.serial_console.enabled else None,
         bridges=dict(conf.networks.bridge_mappings),
         max_queues=conf.libvirt.max_queues or most_queues_of_kernel(os.uname().release),
+        pcie_ports=conf.libvirt.num_pcie_ports,
         rng_device=conf.libvirt.rng_dev_path,
         uefi=offer.uefi,
         secure_boot=offer.secure_boot,

@@ -13,6 +13,7 @@ import libvirt
 import msgspec
 import pytest
 
+from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.network import EGRESS, INGRESS, AddressPair
 from minova.objects.states import PowerState
@@ -265,6 +266,26 @@ def test_host_serves_its_guests_addresses_and_names_alone(pair: Pair) -> None:
             assert pair.pings("10.77.3.1")
         finally:
             service.terminate()
+
+
+def test_a_guest_with_pcie_ports_takes_several_interfaces_while_it_runs(pair: Pair, guest_image: Path) -> None:
+    """Of machine q35, to which libvirt leaves one free port."""
+    image = Image(id="i", disk_format="qcow2", properties={"hw_machine_type": "q35"})
+    one = instance(hostname="q35", image=image, network_info=(vif(40),))
+    pair.driver.prepare(one, pair.driver.available_nodes()[0], 1, guest_image)
+    pair.driver.power_on(one)
+    text = partial(pair.driver.console_output, one.uuid, None)
+    console = GuestConsole(pair.server.uri, one.uuid, text)
+    wait_for("READY", lambda: "MINOVA-GUEST READY" in text(), 180)
+    more = [vif(number) for number in range(41, 49)]
+    for each in more:
+        assert pair.driver.attach_interface(one, each) is PowerState.RUNNING
+    count = "cat /sys/class/net/eth*/address | grep -c fa:16:3e"
+    wait_for("the guest has them", lambda: console.ask(count) == "9", 60)
+    for each in more:
+        assert pair.driver.detach_interface(one.uuid, each, lambda: None) is PowerState.RUNNING
+    assert (console.ask(count), len(pair.driver.interfaces(one.uuid))) == ("1", 1)
+    pair.driver.destroy(one.uuid)
 
 
 def test_interfaces_come_and_go_while_guests_run(pair: Pair) -> None:

@@ -9,6 +9,19 @@ AGENT_CHANNEL = "org.qemu.guest_agent.0"
 KIB_IN_MB = 1024
 # By which a guest's kernel knows the watchdog of an s390x; all others have PCI.
 _WATCHDOGS = {"s390x": "diag288"}
+# Each takes a PCIe port. A channel is of a controller that libvirt adds; a watchdog, of a bridge.
+_ON_PCIE_PORTS = (
+    "disk/target[@bus='virtio']",
+    "interface",
+    "hostdev",
+    "rng",
+    "memballoon",
+    "controller",
+    "channel",
+    "watchdog",
+)
+# For devices that are attached while the guest runs; and most of a guest, as Nova has it.
+SPARE_PCIE_PORTS, MOST_PCIE_PORTS = 8, 28
 # Of a screen where the image names none, as Nova's default.
 _VIDEO = "virtio"
 
@@ -37,6 +50,16 @@ def _video(devices: ET.Element, hardware: GuestHardware) -> None:
     model = ET.SubElement(ET.SubElement(devices, "video"), "model", type=hardware.video_model or _VIDEO)
     if hardware.video_ram_mb and hardware.video_model != NO_VIDEO:
         model.set("vram", str(hardware.video_ram_mb * KIB_IN_MB))
+
+
+def add_pcie_ports(devices: ET.Element, count: int) -> None:
+    """Of a domain that has all its devices. `count` 0: as many as they take, and some for what is attached later. libvirt adds what lacks."""
+    taken = sum(len(devices.findall(each)) for each in _ON_PCIE_PORTS)
+    # The one of USB, which libvirt adds.
+    number = count or min(taken + 1 + SPARE_PCIE_PORTS, MOST_PCIE_PORTS)
+    ET.SubElement(devices, "controller", type="pci", index="0", model="pcie-root")
+    for _ in range(number):
+        ET.SubElement(devices, "controller", type="pci", model="pcie-root-port")
 
 
 def limit_cpus(domain: ET.Element, limits: GuestLimits) -> None:

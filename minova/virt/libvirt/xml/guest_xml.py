@@ -62,7 +62,8 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the configuration and the host say of every guest. `pinned` are the CPUs that guests may run on; `machines` the
     machine types that the host offers, by architecture; `bridges` those of flat networks and VLANs (see `Vif.segment`),
-    `lost_bridges` which of these are not there now. `max_queues`: of an interface.
+    `lost_bridges` which of these are not there now. `max_queues`: of an interface. `pcie_ports`: of a guest whose machine has them; 0:
+    as many as it may need.
     `rng_device`: where guests' random number generators read. `uefi`, `secure_boot`: whether there is such firmware for guests of
     `arch`.
     """
@@ -82,6 +83,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     bridges: dict[str, str] = {}
     lost_bridges: frozenset[str] = frozenset()
     max_queues: int = 256
+    pcie_ports: int = 0
     rng_device: str = "/dev/urandom"
     uefi: bool = False
     secure_boot: bool = False
@@ -165,6 +167,8 @@ def guest_xml(
         )
         devices.extend([_interface(vif, guest) for vif in instance.network_info])
     devices.extend(_hostdev(device) for device in instance.pci_devices)
+    if guest.emulated and _has_pcie_ports(guest):
+        device_xml.add_pcie_ports(devices, settings.pcie_ports)
     numa_xml.share_memory(domain)
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode")
@@ -371,6 +375,14 @@ def _cpu(domain: ET.Element, settings: HostSettings, vcpus: int, numa: InstanceN
     ET.SubElement(element, "topology", sockets=str(vcpus), cores="1", threads="1")
     if numa is not None:
         numa_xml.add_cells(element, numa)
+
+
+def _has_pcie_ports(guest: _Guest) -> bool:
+    """Whether each device has a port of its own, and libvirt leaves only one free."""
+    machine = guest.machine or ""
+    if guest.arch == "aarch64":
+        return not machine or machine.startswith("virt")
+    return guest.arch == "x86_64" and Q35 in machine
 
 
 def _cd_bus(arch: str, machine: str | None) -> str:

@@ -129,6 +129,34 @@ def test_the_machine_type(machine_types: dict[str, str], properties: dict[str, s
     assert attribute(domain, "os/type", "machine") == machine
 
 
+@pytest.mark.parametrize(
+    ("settings", "properties", "ports"),
+    [
+        ({}, {}, None),
+        ({"pcie_ports": 20}, {"hw_machine_type": "pc"}, None),
+        # Two disks, the balloon, USB, and 8 more.
+        ({}, {"hw_machine_type": "q35"}, 12),
+        ({}, {"hw_machine_type": "pc-q35-7.2", "hw_disk_bus": "sata", "hw_qemu_guest_agent": "yes"}, 11),
+        ({"pcie_ports": 3}, {"hw_machine_type": "q35"}, 3),
+        ({}, {"hw_architecture": "aarch64"}, 12),
+    ],
+)
+def test_ports_for_devices_that_are_attached_later(
+    settings: dict[str, Any], properties: dict[str, str], ports: int | None
+) -> None:
+    domain = xml_of(msgspec.structs.replace(QEMU, **settings), properties)
+    models = [each.get("model") for each in domain.findall("devices/controller[@type='pci']")]
+    assert models == ([] if ports is None else ["pcie-root", *["pcie-root-port"] * ports])
+
+
+def test_a_guest_has_no_more_ports_than_its_machine_takes() -> None:
+    vifs = tuple(
+        Vif(port_id=f"{number:08x}", mac_address=f"fa:16:3e:00:00:{number:02x}", network_id="n") for number in range(28)
+    )
+    domain = xml_of(QEMU, {"hw_machine_type": "q35"}, network_info=vifs)
+    assert len(domain.findall("devices/controller[@model='pcie-root-port']")) == 28
+
+
 def test_guests_keep_to_the_pinned_cpus() -> None:
     domain = xml_of(msgspec.structs.replace(QEMU, pinned=frozenset({0, 1, 2, 8})))
     assert attribute(domain, "vcpu", "cpuset") == "0-2,8"
