@@ -492,6 +492,10 @@ class ConductorManager:
         self.collaborators.services.heard(host, ctx.process)
         return self.collaborators.ports.of_host(host)
 
+    def interface_detached(self, ctx: RequestContext, instance_uuid: str, mac_address: str, host: str) -> None:
+        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.actions.interface_detached(instance_uuid, mac_address, host)
+
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
         return self.collaborators.compute_nodes.hosts_of_instances(instance_uuids, own_host(ctx.sender))
 

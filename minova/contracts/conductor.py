@@ -414,6 +414,11 @@ class ForComputes(Protocol):
         """The interfaces of the host's instances, by instance, with what they let through now."""
         ...
 
+    @call(since="1.7")
+    def interface_detached(self, ctx: RequestContext, instance_uuid: str, mac_address: str, host: str) -> None:
+        """The guest of an instance of this host does not have this interface, whose port is going: it goes. Idempotent."""
+        ...
+
     @call(since="1.6", of_no_host=True)
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
         """{instance uuid: the host that its row names} of those that have a row, deleted or not.

@@ -663,6 +663,8 @@ BY_KEY: Mapping[str, tuple[ServerAction, ...]] = {
     key: tuple(action for action in ACTIONS if action.key == key)
     for key in dict.fromkeys(one.key for one in ACTIONS if one.key)
 }
+# Once they are done the guest has the interfaces that its instance has, and no others.
+DEFINE_ANEW = (START, REBOOT_HARD, RESCUE, UNRESCUE, REBUILD, SHELVE_OFFLOAD, UNSHELVE, RESTORE)
 MAKE_IMAGES: tuple[ServerAction, ...] = tuple(action for action in ACTIONS if action.makes_image)
 # Those that share a task state are notified alike.
 BY_TASK_STATE: Mapping[TaskState, ServerAction] = {step: action for action in ACTIONS for step in action.progress}

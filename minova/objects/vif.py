@@ -65,7 +65,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     """`subnets`: all of the network, as they were when this was read.
 
     `rules`: of the port's security groups; None: no security group says what it lets through. `hostname`: of the instance, where
-    nothing else says it.
+    nothing else says it. `going`: the instance has it no more, and its guest may have it still.
     """
 
     port_id: str
@@ -83,6 +83,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     allowed_address_pairs: tuple[AddressPair, ...] = ()
     rules: tuple[VifRule, ...] | None = None
     hostname: str = ""
+    going: bool = False
 
     @property
     def segment(self) -> str:

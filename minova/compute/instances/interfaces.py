@@ -7,7 +7,7 @@ under the lock of the instance, by what the conductor says then.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from minova import errors
 from minova.compute.instances.domains import Domains
@@ -15,6 +15,7 @@ from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.objects.instance import Instance
 from minova.objects.server_actions import ATTACH_INTERFACE
+from minova.objects.vif import Vif
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -62,10 +63,14 @@ class Interfaces:
             vifs = self._conductor.interfaces_of_host(service_context(), host=self._host)
         except errors.PeerTooOld:  # during an upgrade: it knows no interfaces
             return
-        for instance_uuid in self._driver.refresh_interfaces(vifs):
+        going = {uuid: [vif for vif in of_instance if vif.going] for uuid, of_instance in vifs.items()}
+        kept = {uuid: tuple(vif for vif in of_instance if not vif.going) for uuid, of_instance in vifs.items()}
+        differing = self._driver.refresh_interfaces(kept)
+        for instance_uuid in dict.fromkeys((*differing, *(uuid for uuid, of_instance in going.items() if of_instance))):
             try:
                 with self._domains.locked_at_once(instance_uuid):
                     self._match(instance_uuid)
+                    self._report_gone(instance_uuid, going.get(instance_uuid, ()))
             except errors.MinovaError as error:
                 LOG.info("The interfaces of instance %s are put right later: %s", instance_uuid, error)
 
@@ -87,6 +92,17 @@ class Interfaces:
                 )
             # Also one that is half done: nothing happens to one that is whole.
             self._driver.attach_interface(instance, vif)
+
+    def _report_gone(self, instance_uuid: str, going: Sequence[Vif]) -> None:
+        """Of a locked instance: those that its guest has not got go for good. Again each time, until the conductor names them no more."""
+        if not going or self._is_unreported(instance_uuid):
+            return
+        has = {vif.mac_address for vif in self._driver.interfaces(instance_uuid)}
+        for vif in going:
+            if vif.mac_address not in has:
+                self._conductor.interface_detached(
+                    service_context(), instance_uuid=instance_uuid, mac_address=vif.mac_address, host=self._host
+                )
 
     def _detach_others(self, instance: Instance) -> None:
         own = {vif.mac_address for vif in instance.network_info}

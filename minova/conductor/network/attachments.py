@@ -3,6 +3,8 @@
 attach: the server has the port first, then its host is asked. One that says that it could not do it, and that its guest has nothing
         of it, gives the port back. Else the server keeps it: the guest may have it, so no other one may get its addresses.
 detach: the server has the port until its host says that the guest has let go of it.
+delete: the port is GOING from then on: the server has it no more, whatever becomes of its guest, and nobody gets its addresses. It goes with
+        the detachment, with the next definition of the domain, with the server, or when its host says so, which tries again and again.
 """
 
 from collections.abc import Mapping
@@ -66,7 +68,7 @@ class Attachments:
             require_free(row)
             ports.give_to(session, row.id, instance.uuid, number, owner, wanted.tag)
             return wanted.port_id
-        if ports.find(session, wanted.id) is not None:  # the request comes a second time
+        if ports.lock(session, wanted.id) is not None:  # the request comes a second time
             raise errors.PortInUse(f"Port {wanted.id} is still in use.")
         network = require(session, wanted.network_id)
         made = Port(
@@ -108,9 +110,19 @@ class Attachments:
         """Whether the port is the instance's."""
         return ports.server_of(session, port_id) == instance_uuid
 
-    def release(self, session: Session, instance_uuid: str, port_id: str, *, for_good: bool = False) -> None:
-        """The instance has the port no more. One that was made for it goes; with `for_good` each. Idempotent."""
-        detached = ports.take_from(session, port_id, instance_uuid, for_good=for_good)
+    def delete(self, session: Session, instance_uuid: str, port_id: str) -> None:
+        """A port that the instance has goes as soon as its guest has let go of it. Idempotent. PortNotFound: the instance has no such port."""
+        self.require(session, instance_uuid, port_id)
+        ports.mark_going(session, port_id)
+
+    def release_going(self, session: Session, instance_uuid: str, mac_address: str | None = None) -> None:
+        """The guest has no interface any more of ports that are going; of the one with this MAC address. Idempotent."""
+        for port_id in ports.going_of(session, instance_uuid, mac_address):
+            self.release(session, instance_uuid, port_id)
+
+    def release(self, session: Session, instance_uuid: str, port_id: str) -> None:
+        """The instance has the port no more. One that was made for it goes, and one that is going. Idempotent."""
+        detached = ports.take_from(session, port_id, instance_uuid)
         if detached is not None and detached.removed:
             give(session, detached.project_id, {"ports": 1})
             self._when_committed(session, lambda: self._hints.members_changed(detached.groups))

@@ -20,6 +20,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.db.models import Network as NetworkRow
 from minova.db.models import Port as PortRow
 from minova.db.models import Subnet as SubnetRow
+from minova.db.models.networks import GOING
 from minova.db.networks import ports, security_groups, subnets, vifs
 from minova.db.networks.vif_rules import pairs_of
 from minova.db.quotas import OverQuota, give
@@ -129,7 +130,7 @@ class Ports:
 
         def work(session: Session) -> Port:
             row = ports.lock(session, port.id)
-            if row is None:
+            if row is None or row.status == GOING:
                 raise not_found(port.id)
             network = require(session, port.network_id)
             before_groups = security_groups.of_ports(session, [row.id]).get(row.id, [])

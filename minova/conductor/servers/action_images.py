@@ -30,13 +30,12 @@ class WaitingDetachment(msgspec.Struct, frozen=True, kw_only=True):
 
     port_id: str
     action_id: int
-    removes_port: bool = False
 
 
 class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
     """An action task's payload: how often the host has been asked, whether it has begun, and what it gets beside the instance.
 
-    `before`: columns of the instance that are put back if nothing happens to its guest. `removes_port`: a detached one goes for good.
+    `before`: columns of the instance that are put back if nothing happens to its guest.
     `carried`: records of other actions that end as this one does. `waiting`: what follows it, whatever its end.
     """
 
@@ -44,7 +43,6 @@ class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
     begun: bool = False
     arguments: dict[str, Any] = {}
     before: dict[str, Any] = {}
-    removes_port: bool = False
     carried: tuple[int, ...] = ()
     waiting: tuple[WaitingDetachment, ...] = ()
 

@@ -53,6 +53,7 @@ from minova.contracts.base import numbers
 from minova.db import quotas
 from minova.db.catalogue import images
 from minova.db.models import Task, TaskStep
+from minova.db.networks import vifs
 from minova.db.quotas import OverQuota
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
@@ -64,6 +65,7 @@ from minova.objects.rebuild import RebuiltServer
 from minova.objects.server_actions import (
     ATTACH_INTERFACE,
     BY_KIND,
+    DEFINE_ANEW,
     DETACH_INTERFACE,
     REBOOT_HARD,
     REBOOT_SOFT,
@@ -251,7 +253,8 @@ class ServerActions:
         return found.project_id
 
     def delete_port(self, ctx: RequestContext, instance_uuid: str, port_id: str) -> None:
-        """Of a server, which loses its interface first. As in Neutron, no lock of the server stops it. Idempotent.
+        """Of a server, which loses its interface first: the port is going until then, and for its users it is gone. As in Neutron, no
+        lock of the server stops it. Idempotent.
 
         PortInUse: the state of the server does not allow that now. PortNotFound: it has gone meanwhile.
         """
@@ -267,12 +270,23 @@ class ServerActions:
                 f"Port {port_id} is in use by a server, and cannot be detached now: {error}"
             ) from None
 
+    def interface_detached(self, instance_uuid: str, mac_address: str, host: str) -> None:
+        """Idempotent. Of a port that is going: it goes. The report of another host changes nothing."""
+
+        def work(session: Session) -> None:
+            instance = _locked_instance(session, instance_uuid)
+            if instance is not None and not instance.deleted and instance.host == host:
+                self._attachments.release_going(session, instance_uuid, mac_address)
+
+        self._worker.run(work)
+
     def _delete_port(self, session: Session, instance_uuid: str, port_id: str) -> bool:
         """Whether it needs no further action: the server has no host."""
         instance = _locked_instance(session, instance_uuid)
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
         if task is None and (instance is None or instance.host is None):
-            self._attachments.release(session, instance_uuid, port_id, for_good=True)
+            self._attachments.delete(session, instance_uuid, port_id)
+            self._attachments.release_going(session, instance_uuid)
             return True
         return False
 
@@ -567,24 +581,24 @@ class ServerActions:
 
     def _let_wait(self, session: Session, request: ActionRequest, task: Task) -> None:
         """As in Nova, several interfaces may be detached at the same time: it is done one after the other. Idempotent."""
-        port_id, for_good = str(request.arguments["port_id"]), bool(request.arguments.get("for_good"))
-        self._attachments.require(session, request.instance_uuid, port_id)
+        port_id = self._detached(session, request)
         payload = PAYLOAD.from_builtins(task.payload)
-        if task.kind == DETACH_INTERFACE.kind and payload.arguments.get("port_id") == port_id:
-            kept = msgspec.structs.replace(payload, removes_port=payload.removes_port or for_good)
-        elif port_id in {one.port_id for one in payload.waiting}:
-            waiting = [
-                msgspec.structs.replace(one, removes_port=one.removes_port or for_good)
-                if one.port_id == port_id
-                else one
-                for one in payload.waiting
-            ]
-            kept = msgspec.structs.replace(payload, waiting=tuple(waiting))
-        else:
-            action_id = actions.begin(session, [self._record(request)])[request.instance_uuid]
-            follows = WaitingDetachment(port_id=port_id, action_id=action_id, removes_port=for_good)
-            kept = msgspec.structs.replace(payload, waiting=(*payload.waiting, follows))
+        is_detached = task.kind == DETACH_INTERFACE.kind and payload.arguments.get("port_id") == port_id
+        if is_detached or port_id in {one.port_id for one in payload.waiting}:
+            return
+        action_id = actions.begin(session, [self._record(request)])[request.instance_uuid]
+        follows = WaitingDetachment(port_id=port_id, action_id=action_id)
+        kept = msgspec.structs.replace(payload, waiting=(*payload.waiting, follows))
         tasks.set_payload(session, task, msgspec.to_builtins(kept))
+
+    def _detached(self, session: Session, request: ActionRequest) -> str:
+        """The id of the port of a detachment; one that is deleted is going from now on. PortNotFound: the server has not got it."""
+        port_id = str(request.arguments["port_id"])
+        if request.arguments.get("for_good"):
+            self._attachments.delete(session, request.instance_uuid, port_id)
+        else:
+            self._attachments.require(session, request.instance_uuid, port_id)
+        return port_id
 
     def _begin_waiting(self, session: Session, endings: Sequence[Ending]) -> None:
         """Of each of these actions, which have ended, the first of the detachments that have waited for it."""
@@ -604,7 +618,7 @@ class ServerActions:
                 ctx=ctx,
                 action=DETACH_INTERFACE,
                 instance_uuid=instance.uuid,
-                arguments={"port_id": first.port_id, "for_good": first.removes_port},
+                arguments={"port_id": first.port_id},
                 action_id=first.action_id,
                 waiting=tuple(waiting[number + 1 :]),
             )
@@ -663,7 +677,7 @@ class ServerActions:
                 action=request.action,
                 action_id=action_ids[request.instance_uuid],
                 host=str(locked[request.instance_uuid].host),
-                instance=sent[request.instance_uuid],
+                instance=_with_detached(session, sent[request.instance_uuid], request.action, payload.arguments),
                 arguments=payload.arguments,
             )
             for request, payload in zip(requests, payloads, strict=True)
@@ -680,9 +694,7 @@ class ServerActions:
             port_id = self._attachments.attach(session, instance, interface_in(arguments))
             return ActionPayload(arguments={"port_id": port_id})
         if request.action is DETACH_INTERFACE:
-            port_id = str(arguments["port_id"])
-            self._attachments.require(session, instance.uuid, port_id)
-            return ActionPayload(arguments={"port_id": port_id}, removes_port=bool(arguments.get("for_good")))
+            return ActionPayload(arguments={"port_id": self._detached(session, request)})
         if request.rebuilt is None:
             return ActionPayload(arguments=arguments)
         begun = rebuild.begin(session, instance, request.rebuilt, self._quotas, self._worker.at())
@@ -714,12 +726,14 @@ class ServerActions:
         }
 
     def _message(self, session: Session, action: ServerAction, task: Task) -> ActionMessage:
+        arguments = PAYLOAD.from_builtins(task.payload).arguments
+        instance = instances.by_uuids(session, [task.instance_uuid])[task.instance_uuid]
         return ActionMessage(
             action=action,
             action_id=task.action_id or 0,
             host=str(task.host),
-            instance=instances.by_uuids(session, [task.instance_uuid])[task.instance_uuid],
-            arguments=PAYLOAD.from_builtins(task.payload).arguments,
+            instance=_with_detached(session, instance, action, arguments),
+            arguments=arguments,
         )
 
     def _owned(self, session: Session, instance_uuid: str, action_id: int | None, epoch: int) -> LockedAction | None:
@@ -792,8 +806,10 @@ class ServerActions:
         else:
             rotate_backups(session, locked.task)
             if locked.action is DETACH_INTERFACE:
-                for_good = PAYLOAD.from_builtins(locked.task.payload).removes_port
-                self._attachments.release(session, uuid, _port_of(locked.task), for_good=for_good)
+                self._attachments.release(session, uuid, _port_of(locked.task))
+            elif locked.action in DEFINE_ANEW:
+                # Without the interfaces of these ports.
+                self._attachments.release_going(session, uuid)
         is_silent = locked.action.ends_in is None or locked.action is SHELVE_OFFLOAD
         if error is None and locked.action.notification and is_silent:
             # Its states are the same after a failure, or do not tell its host any more.
@@ -807,6 +823,18 @@ class Transition(NamedTuple):
     before: State
     after: State
     columns: dict[str, Any]
+
+
+def _with_detached(
+    session: Session, instance: Instance, action: ServerAction, arguments: Mapping[str, Any]
+) -> Instance:
+    """As its host gets it: with the interface that is to be detached, also of a port that is going."""
+    if action is not DETACH_INTERFACE:
+        return instance
+    known = {vif.port_id for vif in instance.network_info}
+    every = vifs.of_instances(session, [instance.uuid], rules=True, going=True).get(instance.uuid, ())
+    more = tuple(vif for vif in every if vif.port_id == arguments["port_id"] and vif.port_id not in known)
+    return msgspec.structs.replace(instance, network_info=(*instance.network_info, *more))
 
 
 def _allowed(instance: LockedInstance | None, request: ActionRequest) -> LockedInstance:

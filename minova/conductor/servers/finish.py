@@ -88,10 +88,12 @@ def finish_delete(
     before = [(standing.state[0], TaskState.DELETING)]
     values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
     if instances.transition(session, [uuid], before, (VmState.DELETED, None), **values):
-        # Ports that were made for a server are of its project.
-        gone = sum(ports.release(session, uuid).values())
+        # Ports that were made for a server are of its project; one that is going may be another's.
+        gone = ports.release(session, uuid)
         counted = standing.state[0] is not VmState.SOFT_DELETED
-        quotas.give_server(session, uuid, {"ports": gone}, counted=counted)
+        quotas.give_server(session, uuid, {"ports": gone.pop(standing.project_id, 0)}, counted=counted)
+        for project_id, count in sorted(gone.items()):
+            quotas.give(session, project_id, {"ports": count})
     if action_id is not None:
         actions.end(session, [action_id], at, event=False)
     tasks.remove(session, [uuid])

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db import models
+from minova.db.models.networks import GOING
 from minova.db.networks import security_groups
 from minova.db.networks.pages import Page, rows_of
 from minova.db.networks.subnets import by_row
@@ -47,13 +48,15 @@ _CHANGING = (
 
 
 def find(session: Session, uuid: str) -> Port | None:
-    row = session.scalar(select(Row).where(Row.uuid == uuid).execution_options(populate_existing=True))
+    """None also for one that is going."""
+    query = select(Row).where(Row.uuid == uuid, Row.status != GOING)
+    row = session.scalar(query.execution_options(populate_existing=True))
     return None if row is None else _to_objects(session, [row])[0]
 
 
 def of_instance(session: Session, instance_uuid: str) -> list[Port]:
-    """In the order of its interfaces."""
-    query = select(Row).where(Row.instance_uuid == instance_uuid).order_by(Row.nic, Row.id)
+    """In the order of its interfaces, without those that are going."""
+    query = select(Row).where(Row.instance_uuid == instance_uuid, Row.status != GOING).order_by(Row.nic, Row.id)
     return _to_objects(session, list(session.scalars(query)))
 
 
@@ -68,7 +71,7 @@ def visible(
 
     `addresses`: any of these `ip_address` and of these `subnet_id`. Raises LookupError if the marker is unknown.
     """
-    seen = select(Row).join(Net, Net.id == Row.network_id)
+    seen = select(Row).join(Net, Net.id == Row.network_id).where(Row.status != GOING)
     if project_id is not None:
         seen = seen.where(or_(Row.project_id == project_id, Net.project_id == project_id))
     values: dict[str, Sequence[Any]] = by_row(session, filters)
@@ -170,13 +173,13 @@ class Detached(NamedTuple):
     groups: tuple[str, ...]
 
 
-def take_from(session: Session, uuid: str, instance_uuid: str, *, for_good: bool = False) -> Detached | None:
-    """A server has this port no more. It goes if it was made for the server, or with `for_good`. None: the server has not got it."""
+def take_from(session: Session, uuid: str, instance_uuid: str) -> Detached | None:
+    """A server has this port no more. It goes if it was made for the server, or is going. None: the server has not got it."""
     row = lock(session, uuid)
     if row is None or row.instance_uuid != instance_uuid:
         return None
     groups = tuple(group for _, group in security_groups.of_ports(session, [row.id]).get(row.id, ()))
-    detached = Detached(row.project_id, removed=for_good or row.made_for_instance, groups=groups)
+    detached = Detached(row.project_id, removed=_goes(row), groups=groups)
     if detached.removed:
         remove(session, row.id)
     else:
@@ -184,17 +187,34 @@ def take_from(session: Session, uuid: str, instance_uuid: str, *, for_good: bool
     return detached
 
 
+def _goes(row: models.Port) -> bool:
+    """Whether it is removed when its server has it no more."""
+    return row.made_for_instance or row.status == GOING
+
+
+def mark_going(session: Session, uuid: str) -> None:
+    """A port that a server has is deleted: from now on it waits only for the guest."""
+    session.connection().execute(update(Row).where(Row.uuid == uuid).values(status=GOING))
+
+
+def going_of(session: Session, instance_uuid: str, mac_address: str | None = None) -> list[str]:
+    """The ids of those ports of a server that are going; of the one with this MAC address."""
+    query = select(Row.uuid).where(Row.instance_uuid == instance_uuid, Row.status == GOING)
+    if mac_address is not None:
+        query = query.where(Row.mac_address == mac_address)
+    return list(session.scalars(query.order_by(Row.id)))
+
+
 def release(session: Session, instance_uuid: str) -> dict[str, int]:
-    """The server has no ports any more; those that were made for it go. {project: how many went}."""
-    query = select(Row.id, Row.project_id, Row.made_for_instance).where(Row.instance_uuid == instance_uuid)
-    rows = session.execute(query.order_by(Row.id).with_for_update()).all()
+    """The server has no ports any more; those that were made for it, or are going, go. {project: how many went}."""
+    query = select(Row).where(Row.instance_uuid == instance_uuid).order_by(Row.id).with_for_update()
     gone: dict[str, int] = {}
-    for port_id, project_id, made in rows:
-        if made:
-            remove(session, port_id)
-            gone[project_id] = gone.get(project_id, 0) + 1
+    for row in session.scalars(query.execution_options(populate_existing=True)).all():
+        if _goes(row):
+            gone[row.project_id] = gone.get(row.project_id, 0) + 1
+            remove(session, row.id)
         else:
-            session.connection().execute(update(Row).where(Row.id == port_id).values(**_FREE))
+            session.connection().execute(update(Row).where(Row.id == row.id).values(**_FREE))
     return gone
 
 

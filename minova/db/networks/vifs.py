@@ -7,6 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.models import Instance, IpAllocation, Network, Port, Subnet
+from minova.db.models.networks import GOING
 from minova.db.networks import vif_rules
 from minova.db.sql import chunked, in_list
 from minova.objects.physical_networks import segment_of
@@ -40,22 +41,27 @@ def segments_of(session: Session, instance_uuid: str) -> set[str]:
 
 
 def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tuple[Vif, ...]]]:
-    """By host, of all instances that are there, for the hosts themselves."""
+    """By host, of all instances that are there, for the hosts themselves: also those of ports that are going."""
     found: dict[str, dict[str, tuple[Vif, ...]]] = {host: {} for host in hosts}
     query = select(Instance.uuid, Instance.hostname, Instance.host).join(Port, Port.instance_uuid == Instance.uuid)
     for chunk in chunked(sorted(found)):
         rows = {row.uuid: row for row in session.execute(query.where(Instance.host.in_(chunk)).distinct())}
-        for uuid, vifs in of_instances(session, rows, rules=True).items():
+        for uuid, vifs in of_instances(session, rows, rules=True, going=True).items():
             named = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for vif in vifs)
             found[str(rows[uuid].host)][uuid] = named
     return found
 
 
-def of_instances(session: Session, instance_uuids: Iterable[str], *, rules: bool = False) -> dict[str, tuple[Vif, ...]]:
-    """In the order of the interfaces; only of those that have any. `rules`: with what their security groups let through."""
+def of_instances(
+    session: Session, instance_uuids: Iterable[str], *, rules: bool = False, going: bool = False
+) -> dict[str, tuple[Vif, ...]]:
+    """In the order of the interfaces; only of those that have any. `rules`: with what their security groups let through. `going`: with
+    those of ports that are going.
+    """
     found: dict[str, tuple[Vif, ...]] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
-        rows = [(row[0], row[1]) for row in session.execute(_PORTS, {"some": chunk})]
+        every = [(row[0], row[1]) for row in session.execute(_PORTS, {"some": chunk})]
+        rows = [row for row in every if going or row[0].status != GOING]
         if rows:
             found.update(_vifs(session, rows, chunk, vif_rules.of_ports(session, rows) if rules else {}))
     return found
@@ -88,6 +94,7 @@ def _vifs(
             port_security_enabled=port.port_security_enabled,
             allowed_address_pairs=vif_rules.pairs_of(port),
             rules=rules.get(port.id),
+            going=port.status == GOING,
         )
         found[str(port.instance_uuid)] = (*found.get(str(port.instance_uuid), ()), vif)
     return found

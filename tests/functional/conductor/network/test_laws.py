@@ -170,6 +170,7 @@ class Attachments:
         self.subnet = subnet(harness, self.network, "10.9.0.0/29")
         self.servers = [harness.active() for _ in range(2)]
         self.reports: list[dict[str, Any]] = []
+        self.deleted: set[str] = set()
 
     def begin(self) -> None:
         """No server has an interface, and there is one port."""
@@ -184,6 +185,7 @@ class Attachments:
             self.harness.conductor.delete_port(CTX, port_id=one)
         self.own = port(self.harness, self.network).id
         self.reports.clear()
+        self.deleted.clear()
 
     def ports_of(self, server: str) -> list[str]:
         with self.harness.db.read() as session:
@@ -212,6 +214,15 @@ class Attachments:
     def remove_port(self, server: str, number: int) -> None:
         for one in self.ports_of(server)[:1]:
             self.harness.conductor.delete_port(CTX, port_id=one)
+            self.deleted.add(one)
+
+    def gone(self, server: str, number: int) -> None:
+        """The host says so of a port that is deleted."""
+        with self.harness.db.read() as session:
+            macs = select(models.Port.mac_address).where(models.Port.uuid.in_(ports.going_of(session, server)))
+            known = list(session.scalars(macs.order_by(models.Port.id)))
+        for mac in known[:1]:
+            self.harness.conductor.interface_detached(CTX, instance_uuid=server, mac_address=mac, host="a")
 
     def address(self, server: str, number: int) -> None:
         with self.harness.db.read() as session:
@@ -245,6 +256,7 @@ class Attachments:
         with self.harness.db.read() as session:
             rows = list(session.scalars(select(models.Port)))
             given = list(session.scalars(select(models.IpAllocation.address)))
+            assert not [one for one in self.deleted if ports.find(session, one) is not None], "it comes back"
         assert len(set(given)) == len(given) == len(rows) <= 5
         assert used(self.harness)["ports"] == len(rows)
         assert len({row.mac_address for row in rows}) == len(rows)
@@ -262,7 +274,9 @@ class Attachments:
 
 steps_of_interfaces = st.lists(
     st.tuples(
-        st.sampled_from(("attach", "attach_own", "detach", "remove_port", "address", "reboot", "said", "said", "late")),
+        st.sampled_from(
+            ("attach", "attach_own", "detach", "remove_port", "address", "reboot", "said", "said", "late", "gone")
+        ),
         numbers,
     ),
     max_size=20,

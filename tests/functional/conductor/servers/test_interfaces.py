@@ -389,11 +389,67 @@ def test_a_port_of_a_server_that_is_deleted_is_detached_first_and_gone_then(harn
     harness.conductor.delete_port(CTX, port_id=own.id)
     # Asked for again, it is the same deletion.
     harness.conductor.delete_port(CTX, port_id=own.id)
-    assert [one.id for one in attached(harness, server)] == [own.id]
+    assert (attached(harness, server), left(harness)) == ([], (1, 1, 1)), "the guest has it still"
     done(harness, server, harness.action_id(server))
     assert left(harness) == (0, 0, 0)
     with pytest.raises(errors.PortNotFound):
         harness.conductor.delete_port(CTX, port_id=own.id)
+
+
+@pytest.mark.parametrize("ended_by", ["host", "reboot_hard", "stop and start", "server", "shelve"])
+def test_a_port_that_is_deleted_never_comes_back(harness: ConductorHarness, ended_by: str) -> None:
+    """Its guest has not let go of it. It is nobody's from then on, and goes as soon as it is known that no guest has it."""
+    server = harness.active()
+    own = port(harness, network_object(harness))
+    done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
+    harness.conductor.delete_port(CTX, port_id=own.id)
+    failed(harness, server, harness.action_id(server), untouched=False)
+    assert (attached(harness, server), left(harness)) == ([], (1, 1, 1))
+    with harness.db.read() as session:
+        assert (ports.find(session, own.id), ports.going_of(session, server)) == (None, [own.id])
+    with pytest.raises(errors.PortNotFound):
+        harness.conductor.update_port(CTX, port=own, fixed_ips=None)
+    ((vif,),) = harness.conductor.interfaces_of_host(CTX, host="a").values()
+    assert (vif.port_id, vif.going) == (own.id, True)
+    if ended_by == "host":
+        known = {"instance_uuid": server, "mac_address": own.mac_address}
+        harness.conductor.interface_detached(CTX, **known, host="b")
+        assert left(harness) == (1, 1, 1)
+        for _ in range(2):
+            harness.conductor.interface_detached(CTX, **known, host="a")
+    elif ended_by == "server":
+        harness.delete(server)
+        harness.conductor.instance_deleted(CTX, instance_uuid=server, host="a")
+    elif ended_by == "shelve":
+        harness.acted(server, "shelve")
+        harness.acted(server, "shelve_offload")
+    else:
+        for kind in ("stop", "start") if ended_by == "stop and start" else (ended_by,):
+            assert left(harness) == (1, 1, 1)
+            harness.acted(server, kind)
+    assert left(harness) == (0, 0, 0)
+
+
+def test_a_hard_reboot_ends_the_deletion_of_a_port_well(harness: ConductorHarness) -> None:
+    server = harness.active()
+    own = port(harness, network_object(harness))
+    done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
+    harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.acted(server, "reboot_hard")
+    assert (attached(harness, server), left(harness)) == ([], (0, 0, 0))
+
+
+def test_a_port_that_is_deleted_while_another_one_is_attached_goes_after_it(harness: ConductorHarness) -> None:
+    server = harness.active()
+    own = port(harness, network_object(harness))
+    done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
+    action = attach(harness, server)
+    harness.conductor.delete_port(CTX, port_id=own.id)
+    (other,) = attached(harness, server)
+    done(harness, server, action)
+    harness.settle()
+    done(harness, server, harness.action_id(server))
+    assert ([one.id for one in attached(harness, server)], left(harness)) == ([other.id], (1, 1, 1))
 
 
 def test_a_detachment_in_progress_becomes_the_deletion_that_is_asked_for(harness: ConductorHarness) -> None:

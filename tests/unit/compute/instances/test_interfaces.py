@@ -47,9 +47,13 @@ class Rows(Conductor):
         super().__init__()
         self.instance = instance
         self.earlier = earlier
+        self.gone: list[tuple[str, str, str]] = []
 
     def interfaces_of_host(self, ctx: Any, host: str) -> dict[str, tuple[Vif, ...]]:
         return {self.instance.uuid: self.earlier or self.instance.network_info}
+
+    def interface_detached(self, ctx: Any, instance_uuid: str, mac_address: str, host: str) -> None:
+        self.gone.append((instance_uuid, mac_address, host))
 
     def instances_of_host(self, ctx: Any, host: str) -> HostInstances:
         return HostInstances(instances=(self.instance,))
@@ -85,6 +89,28 @@ def test_what_is_decided_is_what_the_conductor_says_under_the_lock(tmp_path: Any
     """A detachment has ended since the first answer: the interface does not come back."""
     conductor = Rows(INSTANCE, VIF)
     assert refreshed(guest(tmp_path), conductor) == []
+
+
+@pytest.mark.parametrize("has", [(VIF,), ()])
+def test_the_interface_of_a_port_that_is_going_is_detached_and_that_is_said_until_it_is_heard(
+    tmp_path: Any, has: tuple[Vif, ...]
+) -> None:
+    driver = guest(tmp_path, *has)
+    conductor = Rows(INSTANCE, msgspec.structs.replace(VIF, going=True))
+    for times in (1, 2):
+        assert refreshed(driver, conductor) == []
+        assert conductor.gone == [("one", VIF.mac_address, "h")] * times
+
+
+def test_a_guest_that_does_not_let_go_of_a_port_that_is_going_is_asked_again(tmp_path: Any) -> None:
+    driver = guest(tmp_path, VIF, OTHER)
+    driver.fail("detach_interface", [errors.InterfaceDetachFailed("it has not let go of it")])
+    instance = msgspec.structs.replace(INSTANCE, network_info=(OTHER,))
+    conductor = Rows(instance, msgspec.structs.replace(VIF, going=True), OTHER)
+    assert len(refreshed(driver, conductor)) == 2
+    assert conductor.gone == []
+    assert refreshed(driver, conductor) == [OTHER.mac_address]
+    assert conductor.gone == [("one", VIF.mac_address, "h")]
 
 
 def test_what_no_conductor_has_heard_of_is_waited_for(tmp_path: Any) -> None:
