@@ -18,8 +18,9 @@ from minova.db.networks import security_groups
 LOG = logging.getLogger(__name__)
 
 
-# Seconds between two works: a stream of new servers is told in a few messages. Hosts are to hear of a change within a second.
-INTERVAL = 0.4
+# Seconds between two works. Hosts are to hear of changed rules and ports within a second. Each new member of a group costs all
+# hosts of its members a question, so a stream of new servers is told in few messages: nobody waits for a guest that boots.
+RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
 
 
 class _Changes:
@@ -31,6 +32,19 @@ class _Changes:
         self.hosts: set[str] = set()
         self.servers: set[str] = set()
 
+    def add(
+        self,
+        *,
+        rules: Iterable[str] = (),
+        members: Iterable[str] = (),
+        hosts: Iterable[str] = (),
+        servers: Iterable[str] = (),
+    ) -> None:
+        self.rules.update(rules)
+        self.members.update(members)
+        self.hosts.update(hosts)
+        self.servers.update(servers)
+
 
 class InterfaceHints:
     """Safe for threads. Changes that come while work waits are told by that work: however many there are, one waits. The first one
@@ -39,44 +53,45 @@ class InterfaceHints:
 
     def __init__(self, worker: Worker, computes: ComputeClient) -> None:
         self._worker = worker
-        self._computes = computes
-        self._lock = threading.Lock()
-        self._changes = _Changes()
-        self._waits = False
-        self._next = float("-inf")
+        self._rules = _Stream(worker, computes, RULES_INTERVAL)
+        self._members = _Stream(worker, computes, MEMBERS_INTERVAL)
 
     def rules_changed(self, group_ids: Collection[str]) -> None:
         """Hosts whose ports have these groups."""
-        self._tell(rules=group_ids)
+        self._rules.tell(rules=group_ids)
 
     def members_changed(self, group_ids: Collection[str], hosts: Collection[str] = ()) -> None:
         """Hosts whose ports let in the members of these groups, and `hosts` beside them."""
-        if group_ids or hosts:
-            self._tell(members=group_ids, hosts=hosts)
+        if hosts:
+            self._rules.tell(hosts=hosts)
+        if group_ids:
+            self._members.tell(members=group_ids)
 
     def servers_changed(self, instance_uuids: Collection[str]) -> None:
         """New servers have come into their groups."""
-        self._tell(servers=instance_uuids)
+        self._members.tell(servers=instance_uuids)
 
     def groups_of(self, instance_uuid: str) -> set[str]:
         """The groups of a server's ports: to be read before the server goes, as its ports go with it."""
         with self._worker.db.read() as session:
             return security_groups.of_instances(session, [instance_uuid])
 
-    def _tell(
-        self,
-        *,
-        rules: Iterable[str] = (),
-        members: Iterable[str] = (),
-        hosts: Iterable[str] = (),
-        servers: Iterable[str] = (),
-    ) -> None:
+
+class _Stream:
+    """Changes whose works are `interval` seconds apart."""
+
+    def __init__(self, worker: Worker, computes: ComputeClient, interval: float) -> None:
+        self._worker = worker
+        self._computes = computes
+        self._interval = interval
+        self._lock = threading.Lock()
+        self._changes = _Changes()
+        self._waits = False
+        self._next = float("-inf")
+
+    def tell(self, **changes: Iterable[str]) -> None:
         with self._lock:
-            changes = self._changes
-            changes.rules.update(rules)
-            changes.members.update(members)
-            changes.hosts.update(hosts)
-            changes.servers.update(servers)
+            self._changes.add(**changes)
             if self._waits:
                 return
             self._waits = True
@@ -94,7 +109,7 @@ class InterfaceHints:
         if pause > 0:
             self._worker.pause(pause)
         with self._lock:
-            self._next = time.monotonic() + INTERVAL
+            self._next = time.monotonic() + self._interval
             changes, self._changes, self._waits = self._changes, _Changes(), False
         with self._worker.db.read() as session:
             members = changes.members | security_groups.of_instances(session, changes.servers)

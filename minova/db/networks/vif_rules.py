@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import select
@@ -98,9 +99,26 @@ def _vif_rule(
 
 def _ranges(members: Sequence[Member], network_id: int | None, version: int) -> tuple[str, ...]:
     """As few as possible: each costs the host a rule."""
-    blocks = {ipaddress.ip_network(one.range) for one in members if network_id is None or one.network_id == network_id}
-    of_version: Any = [block for block in blocks if block.version == version]
-    return tuple(str(block) for block in ipaddress.collapse_addresses(of_version))
+    spans = {_span(one.range) for one in members if network_id is None or one.network_id == network_id}
+    merged: list[tuple[int, int]] = []
+    for _, first, last in sorted(span for span in spans if span[0] == version):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    address: Any = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
+    return tuple(
+        str(block)
+        for first, last in merged
+        for block in ipaddress.summarize_address_range(address(first), address(last))
+    )
+
+
+@lru_cache(maxsize=16384)
+def _span(text: str) -> tuple[int, int, int]:
+    """IP version, first and last address. Remembered: each change of a large group asks for all its members again."""
+    block = ipaddress.ip_network(text)
+    return block.version, int(block.network_address), int(block.broadcast_address)
 
 
 def _members(session: Session, group_ids: Collection[int]) -> dict[int, list[Member]]:
