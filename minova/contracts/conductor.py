@@ -270,7 +270,7 @@ class ForApi(Protocol):
 
     @call(since="1.7")
     def delete_security_group(self, ctx: RequestContext, group_id: str) -> None:
-        """SecurityGroupInUse: a port has it, or a rule of another group names it."""
+        """With the rules of other groups that name it. SecurityGroupInUse: a port has it."""
         ...
 
     @call(since="1.7")

@@ -78,20 +78,25 @@ class SecurityGroups:
         return self._worker.run(work)
 
     def delete(self, group_id: str) -> None:
-        """SecurityGroupInUse: a port has it, or a rule of another group names it."""
+        """With the rules of other groups that name it. SecurityGroupInUse: a port has it, or a rule comes to name it just now."""
 
-        def work(session: Session) -> None:
-            row = lock_groups(session, [group_id])[group_id]
-            if security_groups.is_used(session, row.id):
+        def work(session: Session) -> set[str]:
+            naming = security_groups.naming(session, group_id)
+            # All of them: whoever deletes one of the rules holds its group, and gives its quota back, too.
+            locked = security_groups.lock_several(session, {group_id, *naming})
+            if group_id not in locked:
+                raise not_found(group_id)
+            row = locked[group_id]
+            if security_groups.is_used(session, row.id) or security_groups.naming(session, group_id) - naming:
                 raise errors.SecurityGroupInUse(f"Security Group {group_id} in use.")
-            project_id = row.project_id
-            gone = {project_id: {"security_group": 1}}
+            gone = {row.project_id: {"security_group": 1}}
             for owner, count in security_groups.remove(session, row.id).items():
                 gone.setdefault(owner, {})["security_group_rule"] = count
             for owner, counts in sorted(gone.items()):
                 give(session, owner, counts)
+            return naming & locked.keys()
 
-        self._worker.run(work)
+        self._hints.rules_changed(sorted(self._worker.run(work)))
 
     def create_rule(self, rule: SecurityGroupRule) -> SecurityGroupRule:
         """SecurityGroupRuleExists: the group has it. SecurityGroupNotFound: the group, or the one that it names, is gone."""

@@ -102,17 +102,23 @@ def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.S
 
 
 def is_used(session: Session, group_id: int) -> bool:
-    """Whether a port has it, or a rule of another group names it."""
-    of_port = select(exists().where(OfPort.group_id == group_id))
-    of_rule = select(exists().where(Rule.remote_group_id == group_id, Rule.group_id != group_id))
-    return bool(session.scalar(of_port)) or bool(session.scalar(of_rule))
+    """Whether a port has it."""
+    return bool(session.scalar(select(exists().where(OfPort.group_id == group_id))))
+
+
+def naming(session: Session, uuid: str) -> set[str]:
+    """The other groups with rules that name it."""
+    named = aliased(Row)
+    query = select(Row.uuid).join(Rule, Rule.group_id == Row.id).join(named, Rule.remote_group_id == named.id)
+    return set(session.scalars(query.where(named.uuid == uuid, Row.uuid != uuid)))
 
 
 def remove(session: Session, group_id: int) -> dict[str, int]:
-    """With its rules. {project: how many rules of it went}."""
-    count = select(Rule.project_id, func.count(Rule.id)).where(Rule.group_id == group_id).group_by(Rule.project_id)
+    """With its rules, and those of other groups that name it. {project: how many rules of it went}."""
+    goes = or_(Rule.group_id == group_id, Rule.remote_group_id == group_id)
+    count = select(Rule.project_id, func.count(Rule.id)).where(goes).group_by(Rule.project_id)
     gone = {project_id: int(number) for project_id, number in session.execute(count)}
-    session.connection().execute(delete(Rule).where(Rule.group_id == group_id))
+    session.connection().execute(delete(Rule).where(goes))
     session.connection().execute(delete(Row).where(Row.id == group_id))
     return gone
 

@@ -120,8 +120,8 @@ def delete(api: Collaborators, call: Call) -> None:
 
 def create_rule(api: Collaborators, call: Call) -> dict[str, Any]:
     body: NewRule = call.body.security_group_rule
-    group = _find(api, call, body.parent_group_id)
-    source = None if body.group_id is None else _find(api, call, body.group_id)
+    group = _find(api, call, _checked(body.parent_group_id))
+    source = None if body.group_id is None else _find(api, call, _checked(body.group_id))
     rule = _new_rule(body, group, source)
     with _in_novas_codes():
         made = security_group_rules.create(
@@ -182,8 +182,13 @@ def _range(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def _uuid(call: Call, name: str = "security_group_id") -> str:
+    return _checked(call.path[name])
+
+
+def _checked(wanted: str) -> str:
+    """Raises BadRequest."""
     try:
-        return str(UUID(call.path[name]))
+        return str(UUID(wanted))
     except ValueError:
         raise errors.BadRequest("Security group id should be uuid") from None
 

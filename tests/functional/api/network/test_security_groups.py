@@ -134,8 +134,24 @@ def test_rule_names_a_range_or_a_group(cloud: Cloud) -> None:
     assert (status, answer["message"]) == (400, "Only remote_ip_prefix or remote_group_id may be provided.")
     assert rule(cloud, made, remote_group_id=UNKNOWN)[0] == 404
     assert rule(cloud, made, remote_group_id=other["id"])[0] == 201
-    status, answer = cloud.ask("DELETE", f"{GROUPS}/{other['id']}")
-    assert (status, answer["NeutronError"]["type"]) == (409, "SecurityGroupInUse")
+
+
+def test_rules_that_name_a_group_go_with_it(cloud: Cloud) -> None:
+    made, other = group(cloud), group(cloud, "clients")
+    for of in (made, other):
+        assert rule(cloud, of, remote_group_id=other["id"])[0] == 201
+    assert rule(cloud, made, protocol="tcp")[0] == 201
+    used = cloud.get("/network/v2.0/quotas/admin/details.json")["quota"]["security_group_rule"]["used"]
+    assert cloud.ask("DELETE", f"{GROUPS}/{other['id']}") == (204, None)
+    left = cloud.get(f"{GROUPS}/{made['id']}")["security_group"]["security_group_rules"]
+    assert [(one["direction"], one["protocol"]) for one in left] == [
+        ("egress", None),
+        ("egress", None),
+        ("ingress", "tcp"),
+    ]
+    # Two egress rules of the group, and one that names it in each of both.
+    now = cloud.get("/network/v2.0/quotas/admin/details.json")["quota"]["security_group_rule"]["used"]
+    assert used - now == 4
 
 
 def test_ports_have_groups(cloud: Cloud) -> None:

@@ -82,8 +82,10 @@ def test_rules_are_of_what_comes_in(cloud: Cloud) -> None:
     assert (of_group["from_port"], of_group["to_port"], of_group["ip_range"]) == (1, 65535, {})
     ping = rule(cloud, web, ip_protocol="icmp", from_port=-1, to_port=-1)[1]["security_group_rule"]
     assert (ping["from_port"], ping["ip_range"]) == (-1, {"cidr": "0.0.0.0/0"})
-    assert cloud.ask("DELETE", f"{GROUPS}/{front['id']}")[0] == 400, "a rule names it"
-    for each in (made, of_group, ping):
+    assert cloud.ask("DELETE", f"{GROUPS}/{front['id']}")[0] == 202
+    left = cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"]
+    assert of_group["id"] not in [one["id"] for one in left], "it named the group that is gone"
+    for each in (made, ping):
         assert cloud.ask("DELETE", f"{RULES}/{each['id']}") == (202, None)
     assert cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"] == []
     assert cloud.ask("DELETE", f"{RULES}/{made['id']}")[0] == 404
@@ -103,6 +105,8 @@ def test_rules_are_of_what_comes_in(cloud: Cloud) -> None:
         ({"ip_protocol": "nothing", "from_port": 22, "to_port": 22}, 400),
         ({"ip_protocol": "tcp", "from_port": 22, "to_port": 22, "group_id": str(uuid.uuid4())}, 404),
         ({"ip_protocol": "tcp", "from_port": 22, "to_port": 22, "parent_group_id": str(uuid.uuid4())}, 404),
+        ({"ip_protocol": "tcp", "from_port": 22, "to_port": 22, "parent_group_id": "web"}, 400),
+        ({"ip_protocol": "tcp", "from_port": 22, "to_port": 22, "group_id": "7"}, 400),
     ],
 )
 def test_what_can_be_no_rule_is_refused(cloud: Cloud, wanted: Json, status: int) -> None:
