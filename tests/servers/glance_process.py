@@ -47,7 +47,8 @@ def serve(conf: Path, port: int) -> None:
     from glance.common import wsgi_app  # noqa: PLC0415
 
     sys.argv = ["glance-api"]
-    wsgi.Server(("127.0.0.1", port), wsgi_app.init_app(), numthreads=8).start()
+    # One request at a time: with more, SQLite refuses transactions that read before they write ("database is locked").
+    wsgi.Server(("127.0.0.1", port), wsgi_app.init_app(), numthreads=1).start()
 
 
 if __name__ == "__main__":

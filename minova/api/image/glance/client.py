@@ -101,7 +101,10 @@ class GlanceClient:
 
     def remove(self, image_id: str, token: str) -> None:
         """Deletes an image for the user. Raises NotFound, Forbidden, Conflict."""
-        self._of_user(self._ask("DELETE", f"/v2/images/{image_id}", token))
+        answer, tries = self._tried("DELETE", f"/v2/images/{image_id}", token)
+        # One that is gone after a failure was deleted by an earlier try.
+        if answer.status_code != 204 and (answer.status_code != 404 or tries == 1):
+            self._of_user(answer)
 
     def create(self, document: dict[str, Any], token: str) -> None:
         """For the user. Raises Forbidden, BadRequest as Glance refuses it. One that is there already was made by an earlier try."""
@@ -159,8 +162,14 @@ class GlanceClient:
             raise kind(f"The image service refuses the request: {_message(answer)}")
         return self._checked(answer)
 
-    def _ask(self, method: str, path: str, token: str | None, *, headers: Mapping[str, str] = {}, **more: Any) -> Any:
+    def _ask(self, method: str, path: str, token: str | None, **more: Any) -> Any:
         """The first answer of a server that does not fail. Raises ServiceUnavailable."""
+        return self._tried(method, path, token, **more)[0]
+
+    def _tried(
+        self, method: str, path: str, token: str | None, *, headers: Mapping[str, str] = {}, **more: Any
+    ) -> tuple[Any, int]:
+        """The same, and how many tries it took."""
         headers = {"Accept-Encoding": "identity", **headers, **({} if token is None else {"X-Auth-Token": token})}
         for number in range(1, self._tries + 1):
             try:
@@ -180,7 +189,7 @@ class GlanceClient:
                 LOG.warning("Glance, try %d of %d: %s", number, self._tries, error)
                 continue
             if answer.status_code not in _AGAIN:
-                return answer
+                return answer, number
             LOG.warning("Glance, try %d of %d: status %d", number, self._tries, answer.status_code)
             answer.close()
         raise errors.ServiceUnavailable(_AWAY)

@@ -180,6 +180,13 @@ def test_the_proxy_passes_refusals_on(
     assert glance.requests == [("DELETE", f"/v2/images/{ID}", "alices", b"")]
 
 
+def test_an_image_that_an_earlier_try_deleted_is_deleted(client: GlanceClient, glance: ScriptedGlance) -> None:
+    for statuses in ([204], [500, 404], [500, 500, 204]):
+        glance.statuses = statuses
+        GlanceProxy(client).delete(proxied())
+    assert len(glance.requests) == 6
+
+
 def test_the_proxy_asks_nothing_of_what_can_be_no_id(client: GlanceClient, glance: ScriptedGlance) -> None:
     proxy = GlanceProxy(client)
     for ask in (proxy.show, proxy.delete, lambda call: proxy.set_properties(call, dict)):
