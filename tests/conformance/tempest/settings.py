@@ -55,6 +55,7 @@ interface_attach = true
 snapshot = true
 personality = true
 config_drive = true
+vnc_console = true
 serial_console = true
 scheduler_enabled_filters = {filters}
 nova_policy_roles = admin,manager,member,reader,service
@@ -63,8 +64,6 @@ resize = false
 cold_migration = false
 live_migration = false
 shelve_migrate = false
-# Served, but the guests of the fake driver have no screen.
-vnc_console = false
 # There is no volume service, and consoles are VNC and serial.
 attach_encrypted_volume = false
 swap_volume = false
