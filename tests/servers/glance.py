@@ -42,8 +42,8 @@ class Glance(PrivateServer):
     name = "glance"
     ports_needed = 1
 
-    def __init__(self, keystone: Keystone) -> None:
-        super().__init__()
+    def __init__(self, keystone: Keystone, directory: Path | None = None) -> None:
+        super().__init__(directory)
         self._keystone = keystone
 
     @property

@@ -52,9 +52,9 @@ class Keystone(PrivateServer):
     ports_needed = 1
     _own_token: str | None = None
 
-    def __init__(self, *, cached: bool = False) -> None:
+    def __init__(self, directory: Path | None = None, *, cached: bool = False) -> None:
         """`cached`: in its memory. Then a request takes a fifth of the time, and the memory grows."""
-        super().__init__()
+        super().__init__(directory)
         self._cached = cached
 
     @property

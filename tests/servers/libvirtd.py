@@ -14,12 +14,11 @@ import os
 import signal
 import socket
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import Any
 
-from tests.servers.private_server import PrivateServer, ServerError, program
+from tests.servers.private_server import PrivateServer, ServerError, end_server, keeper_of, program
 
 # Debian's libvirt looks this user and group up before it reads that it shall be another. They come with
 # libvirt-daemon-system, together with services that nobody here wants started; so they are shown to libvirtd alone.
@@ -160,16 +159,6 @@ def uri_of(directory: Path) -> str:
     return f"qemu+unix:///system?socket={socket_of(directory)}"
 
 
-def keeper_of(directory: Path) -> int | None:
-    """The keeper of the server in `directory`, if it lives. The folder in its arguments tells it from a stranger."""
-    try:
-        pid = int((directory / "keeper.pid").read_text())
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError, ValueError):
-        return None
-    return pid if f"--directory={directory}".encode() in words else None
-
-
 def start(directory: Path) -> None:
     """Start one that outlives this process; where one is running already that is the one."""
     keeper = keeper_of(directory)
@@ -177,20 +166,8 @@ def start(directory: Path) -> None:
     if keeper is not None and server.answers():
         return
     if keeper is not None:
-        stop(directory)
+        end_server(directory)
     server.open(detached=True)
-
-
-def stop(directory: Path) -> None:
-    """End it with all its guests; nothing to do when there is none. ServerError if it does not end."""
-    deadline = time.monotonic() + 30
-    keeper = keeper_of(directory)
-    if keeper is not None:
-        os.kill(keeper, signal.SIGTERM)
-    while keeper_of(directory) is not None:
-        if time.monotonic() > deadline:
-            raise ServerError(f"process {keeper} does not end")
-        time.sleep(0.05)
 
 
 def main() -> int:
@@ -201,7 +178,7 @@ def main() -> int:
     directory = options.directory.resolve()
     try:
         if options.action == "stop":
-            stop(directory)
+            end_server(directory)
             return 0
         start(directory)
     except ServerError as error:

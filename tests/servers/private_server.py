@@ -19,6 +19,7 @@ KEEPER = Path(__file__).with_name("keeper.py")
 PORT_TAKEN = ("address already in use", "eaddrinuse")
 # The keeper is told by signals; they arrive at once, but its Python may only be starting.
 KEEPER_WITHIN = 60.0
+END_WITHIN = 30.0
 
 
 class ServerError(Exception):
@@ -44,6 +45,31 @@ def program(name: str, package: str, *places: str) -> str:
     if found is None:
         raise ServerError(f"{name} is not installed: it is in the Debian package {package}")
     return found
+
+
+def keeper_of(directory: Path) -> int | None:
+    """The keeper of the server in `directory`, if it lives. The folder in its arguments tells it from a stranger."""
+    try:
+        pid = int((directory / "keeper.pid").read_text())
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return None
+    return pid if f"--directory={directory}".encode() in words else None
+
+
+def end_server(directory: Path) -> None:
+    """End the detached server in `directory` with all that it started; nothing to do when there is none.
+
+    ServerError if it does not end.
+    """
+    deadline = time.monotonic() + END_WITHIN
+    keeper = keeper_of(directory)
+    if keeper is not None:
+        os.kill(keeper, signal.SIGTERM)
+    while keeper_of(directory) is not None:
+        if time.monotonic() > deadline:
+            raise ServerError(f"process {keeper} does not end")
+        time.sleep(0.05)
 
 
 class PrivateServer(abc.ABC):

@@ -182,3 +182,67 @@ def test_description_is_served_to_everyone(cloud: Cloud, documents: dict[Version
     for wrong, status in (("2.105", 406), ("1.1", 406), ("two", 400)):
         assert cloud.ask("GET", f"/openapi.json?microversion={wrong}")[0] == status
     assert cloud.ask("POST", "/openapi.json")[0] == 405
+
+
+# -- the Network API -----------------------------------------------------------------------------------------------------
+
+# (what is asked, what the answer must hold of it: each property of this schema)
+OF_NETWORK = {
+    "network": "NetworkAnswer",
+    "subnet": "SubnetAnswer",
+    "port": "PortAnswer",
+    "security_group": "SecurityGroupAnswer",
+    "security_group_rule": "SecurityGroupRuleAnswer",
+}
+
+
+def checked(cloud: Cloud, document: Json, method: str, path: str, body: Json | None = None, **values: str) -> Any:
+    """The answer, which matches the description. `values`: of the path's variables."""
+    status, answer = cloud.ask(method, path.format(**values), body)
+    assert status < 300, answer
+    response = document["paths"][path][method.lower()]["responses"][str(status)]
+    schema = response["content"]["application/json"]["schema"] | {"components": document["components"]}
+    found = [f"{error.json_path}: {error.message[:200]}" for error in Draft202012Validator(schema).iter_errors(answer)]
+    assert found == [], f"{method} {path}"
+    return answer
+
+
+def test_answers_of_the_network_api_match_their_description(cloud: Cloud) -> None:
+    """What is created, shown, listed and changed, whole and with `fields`; an administrator is shown every property."""
+    document = plain(describe())
+    root = "/network/v2.0"
+    made: Json = {}
+    for name, body in (
+        ("network", {}),
+        ("subnet", {"ip_version": 4, "cidr": "10.1.0.0/24", "dns_nameservers": ["9.9.9.9"]}),
+        ("port", {}),
+        ("security_group", {"name": "web"}),
+        ("security_group_rule", {"direction": "ingress", "protocol": "tcp"}),
+    ):
+        parents = {"subnet": "network", "port": "network", "security_group_rule": "security_group"}
+        parent = {f"{parents[name]}_id": made[parents[name]]["id"]} if name in parents else {}
+        many = f"{root}/{name.replace('_', '-')}s"
+        made[name] = checked(cloud, document, "POST", many, {name: {**body, **parent}})[name]
+        one, key = f"{many}/{{{name}_id}}", {f"{name}_id": made[name]["id"]}
+        shown = checked(cloud, document, "GET", one, **key)[name]
+        assert shown.keys() == document["components"]["schemas"][OF_NETWORK[name]]["properties"].keys()
+        assert checked(cloud, document, "GET", many)[f"{name}s"]
+        if name != "security_group_rule":
+            checked(cloud, document, "PUT", one, {name: {"description": "d"}}, **key)
+        status, few = cloud.ask("GET", f"{one.format(**key)}?fields=id")
+        assert (status, few) == (200, {name: {"id": made[name]["id"]}})
+    page = cloud.get(f"{root}/security-groups?limit=1")
+    schema = document["paths"][f"{root}/security-groups"]["get"]["responses"]["200"]["content"]["application/json"]
+    Draft202012Validator({**schema["schema"], "components": document["components"]}).validate(page)
+    assert page["security_groups_links"]
+
+
+def test_limits_and_extensions_of_the_network_api_match_their_description(cloud: Cloud) -> None:
+    document = plain(describe())
+    quota = "/network/v2.0/quotas/{project_id}"
+    checked(cloud, document, "PUT", quota, {"quota": {"port": 7}}, project_id="p")
+    for path in (quota, f"{quota}/default", f"{quota}/details.json"):
+        checked(cloud, document, "GET", path, project_id="p")
+    assert checked(cloud, document, "GET", "/network/v2.0/quotas")["quotas"]
+    assert checked(cloud, document, "GET", "/network/v2.0/extensions")["extensions"]
+    checked(cloud, document, "GET", "/network/v2.0/extensions/{alias}", alias="net-mtu")
