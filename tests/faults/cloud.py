@@ -58,6 +58,8 @@ SMALL = {
     "conductor__worker_lease": 36,
     "conductor__task_interval": 5,
 }
+# Beside the kinds of server actions: what users do with a server's port.
+DELETE_PORT = "delete_port"
 CONTROLLERS = {"conductor": ("conductor-a", "conductor-b"), "scheduler": ("scheduler-a", "scheduler-b")}
 
 
@@ -96,6 +98,7 @@ class Cloud:
         self.machines = {host: host for host in self.hosts}
         self.acknowledged: set[str] = set()
         self.delete_asked: set[str] = set()
+        self.deleted_ports: set[str] = set()
         self.asked: dict[str, int] = {}
         self.db = self.world.database()
         for name in CONTROLLERS["conductor"]:
@@ -205,7 +208,15 @@ class Cloud:
                 self.act(chosen, kind)
 
     def act(self, instance_uuid: str, kind: str) -> None:
-        """Raises what the conductor raises."""
+        """Raises what the conductor raises. `delete_port`: of one of its ports."""
+        if kind == DELETE_PORT:
+            with self.db.read() as session:
+                known = ports.of_instance(session, instance_uuid)
+            if not known:
+                raise errors.PortNotFound(f"Instance {instance_uuid} has no interface.")
+            self.conductor.delete_port(self._user(0), port_id=known[0].id)
+            self.deleted_ports.add(known[0].id)
+            return
         with self.db.write() as session:
             network_of(session)
         with self.db.read() as session:
@@ -278,6 +289,7 @@ class Cloud:
                 has = sorted(vif.mac_address for vif in driver.interfaces(uuid))
                 if has != wanted:
                     found.append(f"{uuid} has the interfaces {wanted}, and its guest {has}")
+            found += [f"port {one} was deleted and is back" for one in self.deleted_ports if ports.find(session, one)]
             gone = select(Port.uuid).join(Instance, Instance.uuid == Port.instance_uuid)
             found += [
                 f"port {one} is of no server" for one in session.scalars(gone.where(Instance.deleted_at.is_not(None)))

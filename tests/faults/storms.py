@@ -8,7 +8,7 @@ import msgspec
 
 from minova.objects.server_actions import ACTIONS
 from minova.objects.states import PowerState
-from tests.faults.cloud import CONTROLLERS, Cloud
+from tests.faults.cloud import CONTROLLERS, DELETE_PORT, Cloud
 from tests.faults.world import DATABASE, Faults
 
 # Seconds of the fake clock: while faults happen, and then at most, until everything that waits is found.
@@ -16,7 +16,7 @@ STORM, QUIET = 150.0, 1200.0
 # The quiet is looked at so often, and must be so twice in a row.
 LOOK = 60.0
 # Server actions that users ask for.
-KINDS = tuple(action.kind for action in ACTIONS)
+KINDS = (*(action.kind for action in ACTIONS), DELETE_PORT)
 HOUR = 3600.0
 LONGER_THAN_A_BUILD = 250.0
 # An instance that is deleted is purged after so long in the storm of hosts that come back later.

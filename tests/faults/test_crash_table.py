@@ -16,7 +16,7 @@ from minova.context import RequestContext
 from minova.db.models import Instance, InstanceAction, Task
 from minova.db.networks import ports
 from minova.objects.server_actions import BY_KIND
-from tests.faults.cloud import CONTROLLERS, Cloud
+from tests.faults.cloud import CONTROLLERS, DELETE_PORT, Cloud
 from tests.faults.world import Faults, Process
 
 pytestmark = pytest.mark.timeout(300)
@@ -28,7 +28,7 @@ HOST = "host-0"
 # In which state an action begins, where that is not active.
 BEGINS_IN = {"unshelve": "shelved_offloaded"}
 # How many interfaces a server has before.
-INTERFACES = {"attach_interface": 0, "detach_interface": 1}
+INTERFACES = {"attach_interface": 0, "detach_interface": 1, DELETE_PORT: 1}
 # What brings a server in one state into another for the next round.
 BACK = {
     ("stopped", "active"): "start",
@@ -98,6 +98,12 @@ def interfaces_of(cloud: Cloud, uuid: str) -> int:
         return len(ports.of_instance(session, uuid))
 
 
+def are_going(cloud: Cloud, uuid: str) -> bool:
+    """Whether a port of the server is deleted and there still."""
+    with cloud.db.read() as session:
+        return bool(ports.going_of(session, uuid))
+
+
 def bring_back(cloud: Cloud, uuid: str, kind: str) -> None:
     """Into the state in which the action begins."""
     while kind in INTERFACES and (has := interfaces_of(cloud, uuid)) != INTERFACES[kind]:
@@ -127,7 +133,9 @@ def killed_at(cloud: Cloud, uuid: str, kind: str, names: tuple[str, ...], step: 
     assert wait_until(cloud, lambda: is_at_rest(cloud, uuid), STABLE_WITHIN), (step, state_of(cloud, uuid))
     world.run(20.0)
     ended = state_of(cloud, uuid)[0]
-    assert ended in {BEGINS_IN.get(kind, "active"), BY_KIND[kind].ends_in, *ALSO.get(kind, ())}, step
+    ends_in = BY_KIND[kind].ends_in if kind in BY_KIND else None
+    assert ended in {BEGINS_IN.get(kind, "active"), ends_in, *ALSO.get(kind, ())}, step
+    assert wait_until(cloud, lambda: not are_going(cloud, uuid), STABLE_WITHIN), step
     assert (cloud.violations(), unfinished(cloud)) == ([], []), step
     return True
 
