@@ -36,3 +36,23 @@ def test_owner_of_a_network_deletes_the_ports_of_others_and_does_not_change_them
         assert ask(cloud, "alice", "DELETE", path)[0] == 204
     finally:
         cloud.close()
+
+
+def test_parts_of_a_network_are_made_by_its_project_alone(tmp_path: Path) -> None:
+    """As in Neutron: a port that names itself a router's or a DHCP server's is trusted for one."""
+    cloud = with_users(tmp_path)
+    try:
+        network = ask(cloud, "alice", "POST", "networks", {"network": {}})[1]["network"]["id"]
+        assert ask(cloud, "admin", "PUT", f"networks/{network}", {"network": {"shared": True}})[0] == 200
+        for user, owner, status in (
+            ("alice", "network:dhcp", 201),
+            ("bob", "network:router_interface", 403),
+            ("bob", "baremetal:none", 201),
+        ):
+            wanted = {"network_id": network, "device_owner": owner}
+            assert ask(cloud, user, "POST", "ports", {"port": wanted})[0] == status
+        path = f"ports/{ask(cloud, 'bob', 'POST', 'ports', {'port': {'network_id': network}})[1]['port']['id']}"
+        assert ask(cloud, "bob", "PUT", path, {"port": {"device_owner": "network:dhcp"}})[0] == 403
+        assert ask(cloud, "bob", "PUT", path, {"port": {"device_owner": "other"}})[0] == 200
+    finally:
+        cloud.close()
