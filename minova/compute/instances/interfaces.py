@@ -69,8 +69,10 @@ class Interfaces:
         for instance_uuid in dict.fromkeys((*differing, *(uuid for uuid, of_instance in going.items() if of_instance))):
             try:
                 with self._domains.locked_at_once(instance_uuid):
-                    self._match(instance_uuid)
-                    self._report_gone(instance_uuid, going.get(instance_uuid, ()))
+                    try:
+                        self._match(instance_uuid)
+                    finally:
+                        self._report_gone(instance_uuid, going.get(instance_uuid, ()))
             except errors.MinovaError as error:
                 LOG.info("The interfaces of instance %s are put right later: %s", instance_uuid, error)
 
@@ -97,7 +99,10 @@ class Interfaces:
         """Of a locked instance: those that its guest has not got go for good. Again each time, until the conductor names them no more."""
         if not going or self._is_unreported(instance_uuid):
             return
-        has = {vif.mac_address for vif in self._driver.interfaces(instance_uuid)}
+        try:
+            has = {vif.mac_address for vif in self._driver.interfaces(instance_uuid)}
+        except errors.NotFound:
+            has = set()
         for vif in going:
             if vif.mac_address not in has:
                 self._conductor.interface_detached(

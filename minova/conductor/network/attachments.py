@@ -68,7 +68,7 @@ class Attachments:
             require_free(row)
             ports.give_to(session, row.id, instance.uuid, number, owner, wanted.tag)
             return wanted.port_id
-        if ports.lock(session, wanted.id) is not None:  # the request comes a second time
+        if ports.exists(session, wanted.id):  # the request comes a second time
             raise errors.PortInUse(f"Port {wanted.id} is still in use.")
         network = require(session, wanted.network_id)
         made = Port(

@@ -118,6 +118,11 @@ def lock(session: Session, uuid: str) -> models.Port | None:
     )
 
 
+def exists(session: Session, uuid: str) -> bool:
+    """Also one that is going."""
+    return session.scalar(select(Row.id).where(Row.uuid == uuid)) is not None
+
+
 def is_attached(session: Session, uuid: str) -> bool:
     """Whether a server has it."""
     return session.scalar(select(Row.instance_uuid).where(Row.uuid == uuid)) is not None

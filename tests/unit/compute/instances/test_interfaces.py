@@ -102,6 +102,16 @@ def test_the_interface_of_a_port_that_is_going_is_detached_and_that_is_said_unti
         assert conductor.gone == [("one", VIF.mac_address, "h")] * times
 
 
+def test_a_domain_that_is_lost_has_no_interface_of_a_port_that_is_going(tmp_path: Any) -> None:
+    driver = guest(tmp_path)
+    driver.destroy("one")
+    conductor = Rows(INSTANCE, msgspec.structs.replace(VIF, going=True))
+    interfaces = made(driver, conductor)
+    interfaces.request()
+    interfaces.refresh()
+    assert conductor.gone == [("one", VIF.mac_address, "h")]
+
+
 def test_a_guest_that_does_not_let_go_of_a_port_that_is_going_is_asked_again(tmp_path: Any) -> None:
     driver = guest(tmp_path, VIF, OTHER)
     driver.fail("detach_interface", [errors.InterfaceDetachFailed("it has not let go of it")])
