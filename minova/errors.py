@@ -262,6 +262,14 @@ class PortInUse(Conflict):
     """A server has the port."""
 
 
+class PortBindingFailed(MinovaError):
+    """No agent of Neutron has bound the port to the host."""
+
+
+class VirtualInterfaceCreateException(MinovaError):
+    """Neutron has not said in time that it has wired the interfaces of a server."""
+
+
 class PortBound(Conflict):
     """A server has the port, whose MAC address can then not be changed."""
 

@@ -54,7 +54,7 @@ class App:
         compute: http.Application,
         image: Callable[..., Any],
         downloads: http.Application,
-        network: http.Application,
+        network: Callable[..., Any],
         placement: http.Application | None,
         description: http.Application,
         images: ImageCollaborators,
@@ -134,8 +134,16 @@ def with_glance(
     )
 
 
-def _no_images(env: dict[str, Any], start_response: Any) -> Any:
-    """Images are with Glance, which is in the catalog."""
+def with_neutron(conf: cfg.ConfigOpts, servers: ComputeCollaborators) -> ComputeCollaborators:
+    """New servers are on networks of Neutron. Raises InvalidConfiguration."""
+    # Imported here, as above.
+    from minova.neutron_client import NeutronClient  # noqa: PLC0415
+
+    return msgspec.structs.replace(servers, neutron=NeutronClient(conf))
+
+
+def _not_here(env: dict[str, Any], start_response: Any) -> Any:
+    """Images are with Glance, or networks with Neutron, which are in the catalog."""
     start_response("404 Not Found", [("Content-Length", "0")])
     return [b""]
 
@@ -166,12 +174,14 @@ def make_app(
     )
     if conf.glance.backend == "glance":
         servers, images = with_glance(conf, servers, images)
+    if conf.neutron.backend == "neutron":
+        servers = with_neutron(conf, servers)
     networks = NetworkCollaborators(conf=conf, db=db, conductor=conductor)
     return App(
         http.make_app(ComputeDefinition(servers), authenticate, policy),
-        http.make_app(ImageDefinition(images), authenticate, policy) if images.remote is None else _no_images,
+        http.make_app(ImageDefinition(images), authenticate, policy) if images.remote is None else _not_here,
         http.make_app(TokenDefinition(images), TokenAuthenticator(conf, TokenKeys(db)), policy),
-        http.make_app(NetworkDefinition(networks), authenticate, policy),
+        http.make_app(NetworkDefinition(networks), authenticate, policy) if servers.neutron is None else _not_here,
         placement,
         http.make_app(DescriptionDefinition(servers), authenticate, policy),
         images,

@@ -22,6 +22,7 @@ from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.operations import Operations
 from minova.compute.instances.orders import Progress
+from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.snapshots import Snapshots
 from minova.compute.instances.workers import Spawn, Workers
@@ -99,6 +100,14 @@ def make_manager(
         check=gate.check,
         repeat=repeat,
         fresh_claim=fresh_claim,
+        plugging=Plugging(
+            host,
+            guarded_conductor,
+            timeout=float(conf.vif_plugging_timeout),
+            is_fatal=conf.vif_plugging_is_fatal,
+            clock=ticks,
+            repeat=repeat,
+        ),
     )
     background = Background(workers, builder)
     progress = Progress(host, guarded_conductor, clock=ticks, repeat=repeat)
@@ -115,7 +124,7 @@ def make_manager(
     )
     actions = InstanceActions(
         host,
-        Operations(conf, host, guarded, guarded_conductor, images, snapshots, progress, builder),
+        Operations(conf, host, guarded, guarded_conductor, images, snapshots, progress, builder, builder.plugging),
         guarded.power_state,
         guarded_conductor,
         nodes,

@@ -4,7 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from oslo_config import cfg
 
@@ -26,6 +26,7 @@ from minova.conductor.hosts.services import Services
 from minova.conductor.image_tokens import ImageTokens
 from minova.conductor.manager import BINARY, Collaborators, ConductorManager
 from minova.conductor.network.attachments import Attachments
+from minova.conductor.network.backend import NetworkBackend, NetworkBackends
 from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
@@ -57,8 +58,12 @@ from minova.hardware.pci_alias import parse_aliases
 from minova.notifier import Notifier
 from minova.objects.service import SERVICE_VERSION
 from minova.objects.service import Service as ServiceRecord
+from minova.objects.vif import NEUTRON
 from minova.rpc import Rpc
 from minova.service import Running, Service
+
+if TYPE_CHECKING:
+    from minova.conductor.network.neutron import NeutronPorts
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
@@ -135,12 +140,16 @@ def make_manager(
     hints = InterfaceHints(worker, computes)
     security_groups = SecurityGroups(worker, quotas, hints)
     ports = Ports(worker, quotas, security_groups, hints)
+    neutron = _neutron(conf, worker)
+    backends: dict[str, NetworkBackend] = {"": ServerPorts(ports, security_groups, hints)}
+    if neutron is not None:
+        backends[NEUTRON] = neutron
     builds = BuildInstances(conf, worker, scheduler, computes, groups)
     reports = BuildReports(conf, worker, computes, liveness)
     terminate = Terminate(conf, worker, computes, liveness, hints)
     images = Images(worker, quotas)
     rebuilds = HostCheck(db, dry_runs or scheduler)
-    attachments = Attachments(ports, security_groups, hints, quotas)
+    attachments = Attachments(ports, security_groups, hints, quotas, worker.at)
     actions = ServerActions(conf, worker, computes, liveness, quotas, images, levels, rebuilds, attachments=attachments)
     registry = task_registry(
         conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=actions
@@ -153,7 +162,7 @@ def make_manager(
         broker_probe=probe,
         compute_nodes=Computes(worker, levels),
         audit_results=Audits(worker),
-        servers=Servers(conf, worker, builds, quotas, ServerPorts(ports, security_groups, hints), levels),
+        servers=Servers(conf, worker, builds, quotas, NetworkBackends(backends), levels),
         dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
         build_reports=reports,
         terminate=terminate,
@@ -173,6 +182,8 @@ def make_manager(
         networks=Networks(worker, quotas),
         subnets=Subnets(worker, quotas, conf.networks.local_ranges),
         ports=ports,
+        neutron=neutron,
+        hosts=computes,
         security_groups=security_groups,
         reconcile=Reconcile(conf, worker, registry, computes, liveness),
         purge=Purge(conf, worker, stopping),
@@ -180,6 +191,17 @@ def make_manager(
         image_tokens=image_tokens,
     )
     return ConductorManager(conf, db, collaborators, host=host, stopping=stopping, notifier=notifier)
+
+
+def _neutron(conf: cfg.ConfigOpts, worker: Worker) -> "NeutronPorts | None":
+    """None: all networks are minova's own. Raises InvalidConfiguration."""
+    if conf.neutron.backend != "neutron":
+        return None
+    # Imported here: keystoneauth takes a part of the start that other clouds need not wait for.
+    from minova.conductor.network.neutron import NeutronPorts  # noqa: PLC0415
+    from minova.neutron_client import NeutronClient  # noqa: PLC0415
+
+    return NeutronPorts(worker, NeutronClient(conf), conf.neutron.ovs_bridge)
 
 
 def _record(host: str) -> ServiceRecord:

@@ -139,6 +139,9 @@ class ComputeManager:
         interfaces.request()
         self._background.run(ctx, ("interfaces", self.host), interfaces.refresh)
 
+    def network_changed(self, ctx: RequestContext, instance_uuid: str) -> None:
+        self._builder.plugging.changed(instance_uuid)
+
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
         """Begin the removal, and end a build of it. What fails is asked for again by the conductor."""
         self._builder.cancel(instance_uuid)

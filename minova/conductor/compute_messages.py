@@ -173,6 +173,13 @@ class ComputeClient:
         work = lambda client: client.terminate_instance(ctx, instance_uuid=instance_uuid, node=node)  # noqa: E731
         self._cast(host, [instance_uuid], work)
 
+    def network_changed(self, ctx: RequestContext, host: str, instance_uuid: str) -> None:
+        """A hint, which is not sent again: the host asks from time to time."""
+        try:
+            self._compute(host).network_changed(ctx, instance_uuid=instance_uuid)
+        except errors.MinovaError as error:
+            LOG.info("Host %s is not told of a change of the interfaces of %s: %s", host, instance_uuid, error)
+
     def act(
         self,
         ctx: RequestContext,

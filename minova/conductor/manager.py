@@ -4,7 +4,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from oslo_config import cfg
@@ -15,6 +15,7 @@ from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.console_tokens import Consoles
 from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.audit_results import Audits
@@ -68,9 +69,14 @@ from minova.objects.vif import Vif
 from minova.rpc_access import own_host
 from minova.service import PeriodicTask, until_available
 
+if TYPE_CHECKING:
+    from minova.conductor.network.neutron import NeutronPorts
+
 LOG = logging.getLogger(__name__)
 BINARY = "minova-conductor"
 FORSAKEN_INTERVAL = 60.0
+# Seconds until Neutron is told of interfaces that servers have no more.
+CLEAN_INTERVAL = 2.0
 M = TypeVar("M", bound=Callable[..., Any])
 
 
@@ -114,6 +120,8 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: SecurityGroups
     subnets: Subnets
     ports: Ports
+    neutron: "NeutronPorts | None"
+    hosts: ComputeClient
     reconcile: Reconcile
     purge: Purge
     placement_audit: PlacementAudit
@@ -185,6 +193,7 @@ class ConductorManager:
                 name="trim_host_changes", interval=TRIM_INTERVAL, work=self.collaborators.purge.trim_host_changes
             ),
         ]
+        tasks += self._of_neutron()
         recount_interval = float(self._conf.quota.recount_interval)
         if recount_interval:
             recount = self.collaborators.quotas.recount
@@ -193,6 +202,19 @@ class ConductorManager:
         if placement_audit_interval:
             look = self.collaborators.placement_audit.look
             tasks.append(PeriodicTask(name="audit_placement", interval=placement_audit_interval, work=look))
+        return tasks
+
+    def _of_neutron(self) -> list[PeriodicTask]:
+        neutron = self.collaborators.neutron
+        if neutron is None:
+            return []
+        tasks = [
+            PeriodicTask(name="clean_neutron_ports", interval=CLEAN_INTERVAL, work=neutron.clean),
+            PeriodicTask(name="forsake_neutron_ports", interval=FORSAKEN_INTERVAL, work=neutron.forsake),
+        ]
+        heal_interval = float(self._conf.heal_instance_info_cache_interval)
+        if heal_interval > 0:
+            tasks.append(PeriodicTask(name="heal_interfaces", interval=heal_interval, work=neutron.heal))
         return tasks
 
     def broker_is_back(self) -> None:
@@ -264,6 +286,11 @@ class ConductorManager:
             self.collaborators.shelving.unshelve(ctx, instance_uuid, arguments or {}, override_lock=override_lock)
         else:
             self.collaborators.actions.start(ctx, instance_uuid, action, arguments or {}, override_lock=override_lock)
+
+    def network_changed(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
+        if self.collaborators.neutron is not None:
+            self.collaborators.neutron.refresh(instance_uuid)
+        self.collaborators.hosts.network_changed(ctx, host, instance_uuid)
 
     @needs_room
     def create_console_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
@@ -495,6 +522,12 @@ class ConductorManager:
     def interface_detached(self, ctx: RequestContext, instance_uuid: str, mac_address: str, host: str) -> None:
         self.collaborators.services.heard(host, ctx.process)
         self.collaborators.actions.interface_detached(instance_uuid, mac_address, host)
+
+    def bind_interfaces(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
+        self.collaborators.services.heard(host, ctx.process)
+        if self.collaborators.neutron is None:
+            raise errors.ServiceUnavailable("This conductor is not configured for Neutron.")
+        return self.collaborators.neutron.bind(instance_uuid, attempt, host)
 
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
         return self.collaborators.compute_nodes.hosts_of_instances(instance_uuids, own_host(ctx.sender))

@@ -89,6 +89,11 @@ class ForConductor(Protocol):
         ...
 
     @cast(since="1.3")
+    def network_changed(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """Neutron has told of a change of the instance's interfaces: a host that waits for them asks again. Idempotent."""
+        ...
+
+    @cast(since="1.3")
     def rebuild_instance(
         self,
         ctx: RequestContext,

@@ -70,6 +70,11 @@ class ForApi(Protocol):
         """
         ...
 
+    @cast(since="1.7")
+    def network_changed(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
+        """Neutron has told of a change of the instance's interfaces. Idempotent: they are read again, and its host is told."""
+        ...
+
     @call(since="1.7")
     def start_action(
         self,
@@ -417,6 +422,14 @@ class ForComputes(Protocol):
     @call(since="1.7")
     def interface_detached(self, ctx: RequestContext, instance_uuid: str, mac_address: str, host: str) -> None:
         """The guest of an instance of this host does not have this interface, whose port is going: it goes. Idempotent."""
+        ...
+
+    @call(since="1.7")
+    def bind_interfaces(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
+        """The interfaces of an instance on networks of Neutron, bound to the host that builds it. Idempotent.
+
+        StaleAttempt: it is no longer this host's. PortBindingFailed: the host cannot have one of them. Raises what Neutron refuses.
+        """
         ...
 
     @call(since="1.6", of_no_host=True)

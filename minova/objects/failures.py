@@ -30,6 +30,12 @@ TEXTS: Mapping[str, str] = {
     "ImageDeleted": "The image was deleted meanwhile.",
     "ImageQuotaExceeded": "The quota of the project does not allow another image of this size.",
     "Conflict": "The server is in use by another operation on the host.",
+    "PortBindingFailed": "The network service could not bind a port of the server to the host.",
+    "VirtualInterfaceCreateException": "The network service did not wire the interfaces of the server in time.",
+    "PortInUse": "A port of the server is in use by another server.",
+    "PortNotFound": "A port of the server is not there any more.",
+    "IpAddressAlreadyAllocated": "An address of the server is in use.",
+    "IpAddressGenerationFailure": "No address is left on a network of the server.",
     "GuestAgentNotEnabled": "The agent in the guest is not enabled.",
     "GuestAgentUnresponsive": "The agent in the guest does not answer.",
     "GuestNotRunning": "The guest is not running.",
@@ -46,7 +52,19 @@ TEXTS: Mapping[str, str] = {
     "SchedulingFailed": "The scheduler failed. An administrator sees the reason.",
 }
 # What every host would refuse alike: another one is not tried.
-CAUSED_BY_REQUEST = frozenset({"ImageUnacceptable", "GuestDataUnacceptable", "BadRequest"})
+CAUSED_BY_REQUEST = frozenset(
+    {
+        "ImageUnacceptable",
+        "GuestDataUnacceptable",
+        "BadRequest",
+        "PortInUse",
+        "PortNotFound",
+        "IpAddressAlreadyAllocated",
+        "IpAddressGenerationFailure",
+        # As in Nova, which gives up then.
+        "VirtualInterfaceCreateException",
+    }
+)
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

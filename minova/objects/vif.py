@@ -1,6 +1,7 @@
 """A server's interface on a network, with all that its host must know of it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,10 @@ from minova.objects.physical_networks import segment_of
 MOST_RANGES = 2000
 # Interfaces of one server.
 MOST_NICS = 16
+# `RequestedNic.service` and `Vif.network_type` of an interface whose port is in Neutron.
+NEUTRON = "neutron"
+# `vif_type` of ports that no agent has bound to their host.
+UNBOUND = ("", "unbound", "binding_failed")
 
 
 class VifSubnet(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +70,8 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     """`subnets`: all of the network, as they were when this was read.
 
     `rules`: of the port's security groups; None: no security group says what it lets through. `hostname`: of the instance, where
-    nothing else says it. `going`: the instance has it no more, and its guest may have it still.
+    nothing else says it. `going`: the instance has it no more, and its guest may have it still. `vif_type`, `vif_details`, `active`: of
+    a port in Neutron, as Neutron has bound it; `active`: its agent has wired it on the host.
     """
 
     port_id: str
@@ -84,6 +90,14 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[VifRule, ...] | None = None
     hostname: str = ""
     going: bool = False
+    vif_type: str = ""
+    vif_details: dict[str, Any] = {}
+    active: bool = True
+
+    @property
+    def is_neutrons(self) -> bool:
+        """Whether its port is in Neutron: minova keeps no network or filter for it."""
+        return self.network_type == NEUTRON
 
     @property
     def segment(self) -> str:
@@ -95,6 +109,7 @@ class RequestedNic(msgspec.Struct, frozen=True, kw_only=True):
     """An interface that a new server shall have: a port that is there, or a new one of a network.
 
     `security_groups`: ids, for a new port; None: the default group of its project. `segment`: what its host must have a bridge for.
+    `service`: which has the network. `tag`: of the interface.
     """
 
     network_id: str
@@ -102,13 +117,14 @@ class RequestedNic(msgspec.Struct, frozen=True, kw_only=True):
     port_id: str | None = None
     ip_address: str | None = None
     security_groups: tuple[str, ...] | None = None
+    service: str = ""
+    tag: str | None = None
 
 
 class NewInterface(RequestedNic, frozen=True, kw_only=True):
     """An interface that a server shall have from now on. `id`: of the port that is made for it, if none is named."""
 
     id: str
-    tag: str | None = None
 
 
 def network_name(network_id: str) -> str:

@@ -82,8 +82,11 @@ class Driver(Protocol):
         """
         ...
 
-    def power_on(self, instance: Instance) -> PowerState:
-        """Run the domain, prepared or stopped; one that runs already is left running. NotFound: there is none."""
+    def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
+        """Run the domain, prepared or stopped; one that runs already is left running. NotFound: there is none.
+
+        `paused`: its CPUs are held until `unpause`.
+        """
         ...
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:

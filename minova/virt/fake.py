@@ -224,13 +224,15 @@ class FakeDriver:
                 )
             )
 
-    def power_on(self, instance: Instance) -> PowerState:
+    def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
+        wanted = PowerState.PAUSED if paused else PowerState.RUNNING
         with self._lock:
             self._begin("power_on")
             domain = self._domain(instance.uuid)
             if domain.power_state is not PowerState.RUNNING:
                 console = f"{domain.console}{instance.hostname or instance.uuid} runs in a book only\n"
-                self._write(msgspec.structs.replace(domain, power_state=PowerState.RUNNING, console=console))
+                self._write(msgspec.structs.replace(domain, power_state=wanted, console=console))
+                return wanted
             return PowerState.RUNNING
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:

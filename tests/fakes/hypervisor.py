@@ -141,12 +141,13 @@ class Hypervisor:
         running = known is not None and known[1].power_state is PowerState.RUNNING
         self.add_domain(instance.uuid, node, instance.flavor.memory_mb, attempt=attempt, running=running)
 
-    def power_on(self, instance: Instance) -> PowerState:
+    def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
         self._note("power_on")
+        state = PowerState.PAUSED if paused else PowerState.RUNNING
         with self._lock:
             node, domain = self._domains[instance.uuid]
-            self._domains[instance.uuid] = (node, msgspec.structs.replace(domain, power_state=PowerState.RUNNING))
-        return PowerState.RUNNING
+            self._domains[instance.uuid] = (node, msgspec.structs.replace(domain, power_state=state))
+        return state
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         self._note("destroy")

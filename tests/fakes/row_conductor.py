@@ -76,7 +76,7 @@ class RowConductor:
         self._security_groups = SecurityGroups(worker, self._quotas, hints)
         self._ports = Ports(worker, self._quotas, self._security_groups, hints)
         self._server_ports = ServerPorts(self._ports, self._security_groups, hints)
-        self._attachments = Attachments(self._ports, self._security_groups, hints, self._quotas)
+        self._attachments = Attachments(self._ports, self._security_groups, hints, self._quotas, worker.at)
         self._flavors, self._images = Flavors(worker), Images(worker, self._quotas)
         self._attributes = ServerAttributes(worker, self._quotas, conf.scheduler.default_availability_zone)
         self._guest_metadata = GuestMetadatas(worker)
@@ -129,7 +129,7 @@ class RowConductor:
             locked = self._server_ports.lock(session, [(ctx.project_id, request)])
             self._quotas.take(session, ctx.project_id, counted(request, request.max_count))
             created = _create(session, ctx, request)
-            self._server_ports.attach(session, ctx, request, created.instance_uuids, locked)
+            self._server_ports.allocate(session, ctx, request, created.instance_uuids, locked)
             return created
 
         self._server_ports.prepare(ctx, request)

@@ -1,6 +1,7 @@
 """What the handlers of the Compute API work with."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from oslo_config import cfg
@@ -13,11 +14,16 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 
+if TYPE_CHECKING:  # its packages take a part of the start that other clouds need not wait for
+    from minova.neutron_client import NeutronClient
+else:
+    NeutronClient = Any
+
 
 class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     """`db` is read-only: the conductor makes all changes. `compute` calls the compute service of a host. `waiting`: places for
-    requests that wait for a guest. `images`: where servers' images are found.
-    `image_proxy`: the same for `/images`.
+    requests that wait for a guest. `images`: where servers' images are found. `image_proxy`: the same for `/images`.
+    `neutron`: which has the networks of new servers; None: minova itself.
     """
 
     conf: cfg.ConfigOpts
@@ -27,3 +33,4 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     waiting: WaitingRequests
     images: ImageService = BuiltInImages()
     image_proxy: ImageProxy
+    neutron: NeutronClient | None = None

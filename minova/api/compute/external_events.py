@@ -1,7 +1,7 @@
 """`/os-server-external-events`: what other services have seen happen to servers.
 
-An event changes nothing here. minova's hosts wait for none, and read ports and networks from their rows; Nova, too, takes
-events as hints. They are logged, and answered as Nova answers them.
+An event is a hint. Those of Neutron about networks let a conductor read the server's interfaces there again, and tell the host, which may
+wait for them. All are logged, and answered as Nova answers them.
 """
 
 import logging
@@ -28,6 +28,7 @@ SINCE = {
     "accelerator-request-bound": "2.82",
     "volume-reimaged": "2.93",
 }
+_OF_NEUTRON = "network-"
 # Without a tag nothing says what they are about.
 TAGGED = frozenset({"volume-extended", "power-update", "accelerator-request-bound"})
 
@@ -53,11 +54,17 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     body: CreateEvents = call.body
     for event in body.events:
         _check_name(call, event.name)
-    answers = []
+    answers: list[tuple[NewEvent, int]] = []
+    changed_on: dict[str, str] = {}
     with api.db.read() as session:
         for event in body.events:
             row = instances.instance(session, event.server_uuid, None)
-            answers.append((event, _code(event, known=row is not None, host=None if row is None else row.host)))
+            host = None if row is None else row.host
+            answers.append((event, _code(event, known=row is not None, host=host)))
+            if api.neutron is not None and host is not None and event.name.startswith(_OF_NEUTRON):
+                changed_on[event.server_uuid] = host
+    for instance_uuid, host in changed_on.items():
+        api.conductor.network_changed(call.ctx, instance_uuid=instance_uuid, host=host)
     for event, code in answers:
         LOG.info("Event %s %s of server %s: %s", event.name, event.tag or "", event.server_uuid, code)
     call.response.status = 200 if all(code == 200 for _, code in answers) else 207

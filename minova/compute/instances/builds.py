@@ -17,6 +17,7 @@ from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.attempts import Attempts, End, Outcome
 from minova.compute.instances.domains import Domains
+from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.report_queue import ReportQueue
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
@@ -70,6 +71,7 @@ class Builder:
         check: Callable[[], None] = lambda: None,
         repeat: ConductorRetry | None = None,
         fresh_claim: float = FRESH_CLAIM,
+        plugging: Plugging | None = None,
     ) -> None:
         self._fresh_claim = fresh_claim
         self.attempts = Attempts()
@@ -85,6 +87,7 @@ class Builder:
         self._nodes = nodes
         self._clock = clock
         self._repeat = repeat or ConductorRetry()
+        self.plugging = plugging or Plugging(host, conductor, clock=clock, repeat=self._repeat)
 
     # -- build -----------------------------------------------------------------------------------------------------
 
@@ -163,13 +166,19 @@ class Builder:
         token = ImageToken(message.image_token, lambda: self._fresh_token(ctx, instance))
         path = self._image_path(instance, lambda: self._require_wanted(message), token)
         self._require_wanted(message)
+        instance = self.plugging.bound(ctx, instance, message.attempt)
         self.domains.reused(instance.uuid)
         self._driver.prepare(instance, message.node, message.attempt, path, data_of(message))
         self._require_wanted(message)
         fresh = self._clock() - claimed_at < self._fresh_claim
         if not (fresh and instance.task_state is TaskState.SPAWNING):
             self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
-        return self._driver.power_on(instance)
+        if not self.plugging.must_wait(instance):
+            return self._driver.power_on(instance)
+        # Its interfaces are there with the domain, and an agent of Neutron wires them: the guest is not to run before.
+        self._driver.power_on(instance, paused=True)
+        self.plugging.wait(ctx, instance, message.attempt, lambda: self._require_wanted(message))
+        return self._driver.unpause(instance.uuid)
 
     def _fresh_token(self, ctx: RequestContext, instance: Instance) -> str:
         assert instance.image is not None

@@ -18,6 +18,7 @@ from minova import errors
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.builds import Images, checked_file
 from minova.compute.instances.orders import ActionEnded, Order, Progress
+from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.snapshots import Snapshots, Steps
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -57,6 +58,7 @@ class Operations:
         snapshots: Snapshots,
         progress: Progress,
         disks: Disks,
+        plugging: Plugging | None = None,
     ) -> None:
         self._conf = conf
         self._host = host
@@ -66,6 +68,7 @@ class Operations:
         self._progress = progress
         self._snapshots = snapshots
         self._disks = disks
+        self._plugging = plugging or Plugging(host, conductor)
         self._by_kind: Mapping[str, Operation] = {
             known.STOP.kind: self._stop,
             # As in Nova: whatever domain was left, the guest runs as its instance says, and from its own disk.
@@ -169,23 +172,30 @@ class Operations:
         return state
 
     def _attach_interface(self, order: Order) -> PowerState:
+        instance = order.instance
         vif = _vif_of(order)
+        if vif is not None and vif.is_neutrons:
+            with order.preparing():
+                instance = self._plugging.bound(order.ctx, instance, instance.attempt)
+            vif = _vif_of(order, instance)
         if vif is None:
             raise errors.PortNotFound(f"Port {order.arguments['port_id']} could not be found.")
         try:
-            return self._driver.attach_interface(order.instance, vif)
-        except Exception:
+            return self._driver.attach_interface(instance, vif)
+        except Exception as error:
             # Until it is known that the guest has not got it, nobody else may get its addresses.
-            order.untouched = not self._may_have(order.instance.uuid, vif)
+            order.untouched = not self._may_have(instance.uuid, vif, error)
             raise
 
-    def _may_have(self, instance_uuid: str, vif: Vif) -> bool:
+    def _may_have(self, instance_uuid: str, vif: Vif, error: Exception) -> bool:
+        if vif.is_neutrons:  # which hosts do not tell of
+            return not isinstance(error, errors.InterfaceAttachFailed)
         try:
             return vif.mac_address in {each.mac_address for each in self._driver.interfaces(instance_uuid)}
         except errors.NotFound:
             return False
-        except errors.MinovaError as error:
-            LOG.warning("Whether instance %s has interface %s is not known: %s", instance_uuid, vif.port_id, error)
+        except errors.MinovaError as unknown:
+            LOG.warning("Whether instance %s has interface %s is not known: %s", instance_uuid, vif.port_id, unknown)
             return True
 
     def _detach_interface(self, order: Order) -> PowerState:
@@ -235,9 +245,11 @@ class Operations:
         return self._driver.power_state(instance_uuid) or PowerState.SHUTDOWN
 
 
-def _vif_of(order: Order) -> Vif | None:
+def _vif_of(order: Order, instance: Instance | None = None) -> Vif | None:
     """None: the instance has no interface of this port."""
-    return next((vif for vif in order.instance.network_info if vif.port_id == order.arguments["port_id"]), None)
+    return next(
+        (vif for vif in (instance or order.instance).network_info if vif.port_id == order.arguments["port_id"]), None
+    )
 
 
 def shutdown_timeout(instance: Instance, default: float) -> float:

@@ -7,7 +7,8 @@ delete: the port is GOING from then on: the server has it no more, whatever beco
         the detachment, with the next definition of the domain, with the server, or when its host says so, which tries again and again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -23,17 +24,21 @@ from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.network.servers import DEFAULT_ZONE
 from minova.conductor.quotas import Quotas
 from minova.db.models import ComputeNode, Instance
-from minova.db.networks import ports
+from minova.db.networks import neutron_ports, ports
 from minova.db.quotas import give
 from minova.db.servers.instances import LockedInstance
 from minova.objects.network import AddressRequest, Port
-from minova.objects.vif import MOST_NICS, NewInterface
+from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface
 
 _INTERFACE = Decoder(NewInterface)
 
 
 class Attachments:
-    def __init__(self, ports: Ports, groups: SecurityGroups, hints: InterfaceHints, quotas: Quotas) -> None:
+    def __init__(
+        self, ports: Ports, groups: SecurityGroups, hints: InterfaceHints, quotas: Quotas, at: Callable[[], datetime]
+    ) -> None:
+        """`at`: the time, for rows."""
+        self._at = at
         self._ports = ports
         self._groups = groups
         self._hints = hints
@@ -42,7 +47,7 @@ class Attachments:
     def prepare(self, project_id: str, arguments: Mapping[str, Any]) -> None:
         """Before the transaction: a new port needs the default group of its project."""
         wanted = interface_in(arguments)
-        if wanted.port_id is None and wanted.security_groups is None:
+        if wanted.service != NEUTRON and wanted.port_id is None and wanted.security_groups is None:
             self._groups.ensure_default([project_id])
 
     def attach(self, session: Session, instance: LockedInstance, wanted: NewInterface) -> str:
@@ -54,12 +59,14 @@ class Attachments:
         Raises OverQuota.
         """
         self._require_network_of_host(session, instance, wanted)
-        numbers = ports.numbers_of(session, instance.uuid)
+        numbers = [*ports.numbers_of(session, instance.uuid), *neutron_ports.numbers_of(session, instance.uuid)]
         if len(numbers) >= MOST_NICS:
             raise errors.Forbidden(f"Maximum number of ports exceeded: a server may have {MOST_NICS}.")
         number = max(numbers, default=-1) + 1
         zone = session.scalar(select(Instance.availability_zone).where(Instance.uuid == instance.uuid))
         owner = f"compute:{zone or DEFAULT_ZONE}"
+        if wanted.service == NEUTRON:
+            return self._attach_neutrons(session, instance, wanted, number, owner)
         self._when_committed(session, lambda: self._hints.servers_changed([instance.uuid]))
         if wanted.port_id is not None:
             row = ports.lock(session, wanted.port_id)
@@ -87,6 +94,19 @@ class Attachments:
         return wanted.id
 
     @staticmethod
+    def _attach_neutrons(
+        session: Session, instance: LockedInstance, wanted: NewInterface, number: int, owner: str
+    ) -> str:
+        """The API has made the port, or the user has. Its host lets a conductor bind it."""
+        port_id = wanted.port_id or wanted.id
+        if neutron_ports.held(session, [port_id]):
+            raise errors.PortInUse(f"Port {port_id} is still in use.")
+        nic = msgspec.structs.replace(wanted, port_id=port_id)
+        made = wanted.port_id is None
+        neutron_ports.add(session, instance.uuid, instance.project_id, owner, {number: nic}, made=made)
+        return port_id
+
+    @staticmethod
     def _require_network_of_host(session: Session, instance: LockedInstance, wanted: NewInterface) -> None:
         if wanted.segment is None:
             return
@@ -101,6 +121,8 @@ class Attachments:
 
     def require(self, session: Session, instance_uuid: str, port_id: str) -> None:
         """PortNotFound: the instance has no such port."""
+        if neutron_ports.find(session, instance_uuid, port_id) is not None:
+            return
         row = ports.lock(session, port_id)
         if row is None or row.instance_uuid != instance_uuid:
             raise not_found(port_id)
@@ -108,6 +130,8 @@ class Attachments:
     @staticmethod
     def has(session: Session, instance_uuid: str, port_id: str) -> bool:
         """Whether the port is the instance's."""
+        if neutron_ports.find(session, instance_uuid, port_id) is not None:
+            return True
         return ports.server_of(session, port_id) == instance_uuid
 
     def delete(self, session: Session, instance_uuid: str, port_id: str) -> None:
@@ -122,6 +146,7 @@ class Attachments:
 
     def release(self, session: Session, instance_uuid: str, port_id: str) -> None:
         """The instance has the port no more. One that was made for it goes, and one that is going. Idempotent."""
+        neutron_ports.release(session, instance_uuid, self._at(), port_id)
         detached = ports.take_from(session, port_id, instance_uuid)
         if detached is not None and detached.removed:
             give(session, detached.project_id, {"ports": 1})

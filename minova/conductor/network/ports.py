@@ -5,6 +5,7 @@ Every transaction locks in one order: ports, networks, security groups, usages. 
 
 import random
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import msgspec
 from sqlalchemy.exc import IntegrityError
@@ -46,6 +47,9 @@ class Ports:
         self._groups = groups
         self._hints = hints
         self._hosts: BatchQueue[str, dict[str, tuple[Vif, ...]]] = BatchQueue(self._read_hosts, MOST_HOSTS)
+
+    def read(self) -> AbstractContextManager[Session]:
+        return self._worker.db.read()
 
     def of_host(self, host: str) -> dict[str, tuple[Vif, ...]]:
         """The interfaces of its instances, with what they let through. Hosts that ask together are read together: when a group has a new

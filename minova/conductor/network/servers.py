@@ -13,10 +13,10 @@ from minova.conductor.network.security_groups import SecurityGroups, lock_groups
 from minova.context import RequestContext
 from minova.db.models import Network as NetworkRow
 from minova.db.models import Port as PortRow
-from minova.db.networks import networks, ports, security_groups
+from minova.db.networks import networks, ports, security_groups, vifs
 from minova.objects.network import AddressRequest, Port
 from minova.objects.server_request import CreateServers, ServerRequest
-from minova.objects.vif import RequestedNic
+from minova.objects.vif import RequestedNic, Vif
 
 _NICS = Decoder(tuple[RequestedNic, ...])
 DEFAULT_ZONE = "nova"
@@ -32,11 +32,13 @@ def segments_of(request: ServerRequest) -> tuple[str, ...]:
 
 
 def new_ports(request: CreateServers) -> int:
-    """How many ports one server of the request needs that are not there yet."""
-    return sum(nic.port_id is None for nic in nics_of(request))
+    """How many ports of minova one server of the request needs that are not there yet."""
+    return sum(nic.port_id is None and not nic.service for nic in nics_of(request))
 
 
 class ServerPorts:
+    """The built-in networks: see `backend.NetworkBackend`."""
+
     def __init__(self, ports: Ports, groups: SecurityGroups, hints: InterfaceHints) -> None:
         self._ports = ports
         self._groups = groups
@@ -47,7 +49,7 @@ class ServerPorts:
         if any(nic.port_id is None and nic.security_groups is None for nic in nics_of(request)):
             self._groups.ensure_default([ctx.project_id])
 
-    def made(self, instance_uuids: Collection[str]) -> None:
+    def allocated(self, instance_uuids: Collection[str]) -> None:
         """After the transaction: the addresses of the new servers are members of their groups."""
         self._hints.servers_changed(instance_uuids)
 
@@ -68,7 +70,7 @@ class ServerPorts:
             raise errors.NetworkNotFound(f"Network {missing} could not be found.")
         return locked
 
-    def attach(
+    def allocate(
         self,
         session: Session,
         ctx: RequestContext,
@@ -95,6 +97,14 @@ class ServerPorts:
             ]
             fixed = None if nic.ip_address is None else (AddressRequest(ip_address=nic.ip_address),)
             self._ports.add_several(session, locked[nic.network_id], made, fixed, nic=number)
+
+    def bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
+        """They need no binding: a host that has their networks makes what they need of it."""
+        with self._ports.read() as session:
+            return vifs.of_instances(session, [instance_uuid], rules=True).get(instance_uuid, ())
+
+    def unbind(self) -> None:
+        """Nothing: a host removes what it has made for them."""
 
     def _take(self, session: Session, port_id: str, instance_uuid: str, number: int, owner: str) -> None:
         row: PortRow | None = ports.lock(session, port_id)

@@ -16,7 +16,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.catalogue.server_groups import HINT
 from minova.conductor.compute_messages import BuildExtras
-from minova.conductor.network.servers import ServerPorts, new_ports, segments_of
+from minova.conductor.network.backend import NetworkBackends
+from minova.conductor.network.servers import new_ports, segments_of
 from minova.conductor.quotas import TRIES, Quotas
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.tasks.group_commit import GroupCommit
@@ -69,7 +70,7 @@ class Servers:
         worker: Worker,
         builds: BuildInstances,
         quotas: Quotas,
-        ports: ServerPorts,
+        networks: NetworkBackends,
         levels: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         require_aliases(conf.pci.alias)
@@ -78,7 +79,7 @@ class Servers:
         self.builds = builds
         self._quotas = quotas
         self._levels = levels
-        self._ports = ports
+        self._networks = networks
         self._creations: GroupCommit[Creation, Made] = GroupCommit(worker, self._write)
 
     def create_servers(
@@ -89,7 +90,7 @@ class Servers:
             self._require_computes("Config drives")
         if request.requested_networks:
             self._require_computes("Interfaces of servers")
-            self._ports.prepare(ctx, request)
+            self._networks.prepare(ctx, request)
         if request.block_device_mapping:
             self._require_computes("Several local disks")
         asked, refusal = request, None
@@ -140,7 +141,7 @@ class Servers:
             )
             raise
         if made.new and request.requested_networks:
-            self._ports.made([*reservation.epochs])
+            self._networks.allocated(request, [*reservation.epochs])
         if made.new:
             self._in_background(ctx, reservation, lambda: self.builds.schedule(ctx, reservation))
         return made.answer
@@ -175,7 +176,7 @@ class Servers:
         ]
 
     def _insert(self, session: Session, new: Sequence[Creation]) -> None:
-        networks = self._ports.lock(session, [(creation.ctx.project_id, creation.request) for creation in new])
+        networks = self._networks.lock(session, [(creation.ctx.project_id, creation.request) for creation in new])
         self._count(session, new)
         at = self._worker.at()
         request_specs.add(
@@ -184,7 +185,7 @@ class Servers:
         instances.insert_rows(session, [row for creation in new for row in instance_rows(creation, at)])
         for creation in new:
             self._join_group(session, creation)
-            self._ports.attach(session, creation.ctx, creation.request, [*creation.made.epochs], networks)
+            self._networks.allocate(session, creation.ctx, creation.request, [*creation.made.epochs], networks)
             tags.add(session, creation.made.epochs, creation.request.tags)
         action_ids = actions.begin(session, [row for creation in new for row in action_rows(creation, at)])
         rows = [row for creation in new for row in self._task_rows(creation, action_ids, at)]

@@ -18,6 +18,7 @@ from minova.db.models.instances import Instance, InstanceFault, InstanceTag, Pur
 from minova.db.models.key_pairs import KeyPair
 from minova.db.models.migrations import Migration
 from minova.db.models.networks import IpAllocation, Network, Port, Subnet
+from minova.db.models.neutron_ports import NeutronPort
 from minova.db.models.pci_devices import PciDevice
 from minova.db.models.placement import (
     Allocation,
@@ -69,6 +70,7 @@ __all__ = [
     "KeyPair",
     "Migration",
     "Network",
+    "NeutronPort",
     "NodeAudit",
     "PciDevice",
     "Port",

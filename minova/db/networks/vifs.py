@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import Instance, IpAllocation, Network, Port, Subnet
 from minova.db.models.networks import GOING
-from minova.db.networks import vif_rules
+from minova.db.networks import neutron_ports, vif_rules
 from minova.db.sql import chunked, in_list
 from minova.objects.physical_networks import segment_of
 from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet
@@ -41,12 +41,14 @@ def segments_of(session: Session, instance_uuid: str) -> set[str]:
 
 
 def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tuple[Vif, ...]]]:
-    """By host, of all instances that are there, for the hosts themselves: also those of ports that are going."""
+    """By host, of all instances that are there, for the hosts themselves: also those of ports that are going. Without those of Neutron,
+    which keeps its own.
+    """
     found: dict[str, dict[str, tuple[Vif, ...]]] = {host: {} for host in hosts}
     query = select(Instance.uuid, Instance.hostname, Instance.host).join(Port, Port.instance_uuid == Instance.uuid)
     for chunk in chunked(sorted(found)):
         rows = {row.uuid: row for row in session.execute(query.where(Instance.host.in_(chunk)).distinct())}
-        for uuid, vifs in of_instances(session, rows, rules=True, going=True).items():
+        for uuid, vifs in _built_in(session, rows, rules=True, going=True).items():
             named = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for vif in vifs)
             found[str(rows[uuid].host)][uuid] = named
     return found
@@ -58,6 +60,13 @@ def of_instances(
     """In the order of the interfaces; only of those that have any. `rules`: with what their security groups let through. `going`: with
     those of ports that are going.
     """
+    uuids = sorted(set(instance_uuids))
+    return _built_in(session, uuids, rules=rules, going=going) | neutron_ports.describe(session, uuids)
+
+
+def _built_in(
+    session: Session, instance_uuids: Iterable[str], *, rules: bool, going: bool
+) -> dict[str, tuple[Vif, ...]]:
     found: dict[str, tuple[Vif, ...]] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         every = [(row[0], row[1]) for row in session.execute(_PORTS, {"some": chunk})]

@@ -38,7 +38,7 @@ def _link(vif: Vif) -> dict[str, Any]:
     return {
         "id": tap_name(vif.port_id),
         "vif_id": vif.port_id,
-        "type": LINK_TYPE,
+        "type": vif.vif_type or LINK_TYPE,
         "mtu": vif.mtu,
         "ethernet_mac_address": vif.mac_address,
     }

@@ -219,7 +219,7 @@ class LibvirtDriver:
         if base is not None:
             self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data))
 
-    def power_on(self, instance: Instance) -> PowerState:
+    def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
         """NotFound: there is no domain. StaleAttempt: another host has made its disks since."""
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
@@ -228,7 +228,7 @@ class LibvirtDriver:
             self._snapshots.settle(domain)
             self._plug(connection, instance)
             try:
-                domain.create()
+                domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
             except libvirt.libvirtError:
                 if not domain.isActive():
                     raise
@@ -562,14 +562,15 @@ class LibvirtDriver:
 
     def _plug(self, connection: Any, instance: Instance) -> None:
         """After the domain is defined: it tells which networks are in use."""
-        if self._real and instance.network_info:
-            self._networks.plug(connection, instance.network_info, instance.uuid, instance.hostname)
-            self._filters.define(connection, instance.network_info)
+        own = [vif for vif in instance.network_info if not vif.is_neutrons]
+        if self._real and own:
+            self._networks.plug(connection, own, instance.uuid, instance.hostname)
+            self._filters.define(connection, own)
 
     def _settings_now(self, vifs: Iterable[Vif]) -> HostSettings:
         """With the bridges that are not there, if one of the interfaces may need them."""
         settings = self._ready()
-        if not settings.bridges or all(vif.network_type == LOCAL for vif in vifs):
+        if not settings.bridges or all(vif.is_neutrons or vif.network_type == LOCAL for vif in vifs):
             return settings
         return msgspec.structs.replace(
             settings, lost_bridges=frozenset(settings.bridges) - self._bridges.there().keys()

@@ -122,6 +122,10 @@ class FakeHost(ComputeApi):
         self.old = False
         self.messages = 0
         self.refreshed = 0
+        self.network_changes: list[str] = []
+
+    def network_changed(self, ctx: RequestContext, instance_uuid: str) -> None:
+        self.network_changes.append(instance_uuid)
 
     def refresh_interfaces(self, ctx: RequestContext) -> None:
         self.refreshed += 1

@@ -13,7 +13,7 @@ from minova.api.compute import flavors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import guest_data
 from minova.api.compute.servers import security_groups as groups
-from minova.api.compute.servers.networks import Nic, access_address, requested_networks
+from minova.api.compute.servers.networks.requested import Nic, access_address, requested_networks
 from minova.api.compute.servers.scheduler_hints import checked_hints, group_of
 from minova.api.compute.servers.servers import Description
 from minova.api.http import links, names

@@ -7,7 +7,7 @@ import msgspec
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.attributes.diagnosis import redact_for
 from minova.api.compute.servers.create import CreateServer, NewServer, request_of, wanted
-from minova.api.compute.servers.networks import requested_networks
+from minova.api.compute.servers.networks.requested import requested_networks
 from minova.api.http.call import Call
 from minova.objects.server_request import ServerRequest
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import create, guest_data, servers
-from minova.api.compute.servers.networks import access_address
+from minova.api.compute.servers.networks.requested import access_address
 from minova.api.http import names
 from minova.api.http.call import Call
 from minova.api.http.structs import Boolean, is_true

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
+from minova.api.compute.servers.networks import neutron
 from minova.api.http.call import Call
 from minova.codecs import Decoder
 from minova.db import models
@@ -146,6 +147,9 @@ def requested(api: Collaborators, call: Call, groups: Sequence[Wanted] | None) -
     names = [group.name for group in groups or ()]
     if not names or names == [DEFAULT_GROUP]:
         return None
+    if api.neutron is not None:
+        known = neutron.groups_named(api, call)
+        return tuple(dict.fromkeys(_only(call, name, known.get(name, [])) for name in names))
     with api.db.read() as session:
         found = security_groups.named(session, call.ctx.project_id, names)
     return tuple(dict.fromkeys(_only(call, name, found.get(name, [])) for name in names))

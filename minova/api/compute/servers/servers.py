@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import filters
-from minova.api.compute.servers.networks import access_address
+from minova.api.compute.servers.networks.requested import access_address
 from minova.api.compute.servers.view import (
     HOST_STATUS,
     IMAGE_PROPERTIES,

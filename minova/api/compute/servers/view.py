@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from minova.api.compute.servers.networks import addresses_of
+from minova.api.compute.servers.networks.requested import addresses_of
 from minova.api.http import links, times
 from minova.api.http.call import Call
 from minova.api.http.links import Link

@@ -81,8 +81,9 @@ class Hotplug:
         if _interface(domain, vif, libvirt.VIR_DOMAIN_XML_INACTIVE) is None:
             domain.attachDeviceFlags(xml, _CONFIG)
         try:
-            self._networks.plug(connection, [vif], domain.UUIDString(), hostname)
-            self._filters.define(connection, [vif])
+            if not vif.is_neutrons:
+                self._networks.plug(connection, [vif], domain.UUIDString(), hostname)
+                self._filters.define(connection, [vif])
             if domain.isActive() and _interface(domain, vif) is None:
                 self._attach_live(domain, xml)
         except Exception:

@@ -436,6 +436,8 @@ def _serial(devices: ET.Element, settings: HostSettings, port: int | None) -> ET
 def _interface(vif: Vif, guest: _Guest) -> ET.Element:
     """HardwareNotOffered: this host has no bridge of its network."""
     settings = guest.settings
+    if vif.is_neutrons:
+        return _neutron_interface(vif, guest)
     if vif.network_type == LOCAL:
         kind, source = "network", {"network": network_name(vif.network_id)}
     elif vif.segment in settings.lost_bridges:
@@ -449,9 +451,44 @@ def _interface(vif: Vif, guest: _Guest) -> ET.Element:
         raise HardwareNotOffered(
             f"network {vif.network_id}: this host has no bridge for {vif.segment} in [networks] bridge_mappings"
         )
+    element = _link(vif, guest, kind, source)
+    ET.SubElement(element, "filterref", filter=filter_name(vif.port_id))
+    device_xml.limit_interface(element, guest.limits)
+    return element
+
+
+def _neutron_interface(vif: Vif, guest: _Guest) -> ET.Element:
+    """As Neutron has bound its port. An agent of Neutron filters what it lets through.
+
+    HardwareNotOffered: a binding of a type that minova does not plug.
+    """
+    bridge = vif.vif_details.get("bridge_name")
+    if vif.vif_details.get("ovs_hybrid_plug"):
+        raise HardwareNotOffered(
+            f"port {vif.port_id}: Neutron asks for a hybrid plug (firewall_driver iptables_hybrid), which is not there: use openvswitch"
+        )
+    if vif.vif_type == "ovs":
+        element = _link(vif, guest, "bridge", {"bridge": str(bridge)})
+        port = ET.SubElement(element, "virtualport", type="openvswitch")
+        ET.SubElement(port, "parameters", interfaceid=vif.port_id)
+    elif vif.vif_type == "bridge":
+        element = _link(vif, guest, "bridge", {"bridge": str(bridge or f"brq{vif.network_id[:11]}")})
+    elif vif.vif_type == "tap":
+        element = _link(vif, guest, "ethernet", None)
+    else:
+        raise HardwareNotOffered(
+            f"port {vif.port_id}: Neutron has bound it as {vif.vif_type}; ovs, bridge and tap are there"
+        )
+    device_xml.limit_interface(element, guest.limits)
+    return element
+
+
+def _link(vif: Vif, guest: _Guest, kind: str, source: dict[str, str] | None) -> ET.Element:
+    settings = guest.settings
     element = ET.Element("interface", type=kind)
     ET.SubElement(element, "mac", address=vif.mac_address)
-    ET.SubElement(element, "source", source)
+    if source is not None:
+        ET.SubElement(element, "source", source)
     ET.SubElement(element, "target", dev=tap_name(vif.port_id))
     ET.SubElement(element, "model", type=guest.hardware.vif_model)
     if guest.queues > 1:
@@ -461,8 +498,6 @@ def _interface(vif: Vif, guest: _Guest) -> ET.Element:
     ET.SubElement(element, "mtu", size=str(vif.mtu))
     if not vif.admin_state_up:
         ET.SubElement(element, "link", state="down")
-    ET.SubElement(element, "filterref", filter=filter_name(vif.port_id))
-    device_xml.limit_interface(element, guest.limits)
     return element
 
 

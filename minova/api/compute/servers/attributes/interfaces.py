@@ -12,14 +12,16 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
-from minova.api.compute.servers import networks, servers
+from minova.api.compute.servers import servers
+from minova.api.compute.servers.networks import neutron
+from minova.api.compute.servers.networks import requested as networks
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.api_queries import instances
 from minova.db.networks import networks as stored_networks
-from minova.db.networks import ports
+from minova.db.networks import neutron_ports, ports
 from minova.db.servers import tasks
 from minova.objects import addresses
 from minova.objects.network import AddressRequest, FixedIp, Port
@@ -69,12 +71,19 @@ SHOWN = History(AttachmentView, added("2.70", "tag"))
 def index(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
-        return {"interfaceAttachments": [_view(call, port) for port in ports.of_instance(session, row.uuid)]}
+        own = [_view(call, port) for port in ports.of_instance(session, row.uuid)]
+        return {
+            "interfaceAttachments": own
+            + [_neutron_view(call, one) for one in neutron_ports.of_instance(session, row.uuid)]
+        }
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
-        return {"interfaceAttachment": _view(call, _port(call, session, servers.find(call, session)))}
+        row = servers.find(call, session)
+        known = _of_neutron(call, session, row)
+        view = _view(call, _port(call, session, row)) if known is None else _neutron_view(call, known)
+        return {"interfaceAttachment": view}
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -88,9 +97,11 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         raise errors.BadRequest("Must input network_id when request IP address")
     with api.db.read() as session:
         row = servers.find(call, session)
-        interface = networks.new_interface(
-            session, call, row.project_id, networks.Nic(uuid=net_id, port=port_id, fixed_ip=address), str(uuid.uuid4())
-        )
+        nic = networks.Nic(uuid=net_id, port=port_id, fixed_ip=address, tag=_text(wanted.tag))
+        if api.neutron is None:
+            interface = networks.new_interface(session, call, row.project_id, nic, str(uuid.uuid4()))
+    if api.neutron is not None:
+        return _attach_neutrons(api, call, row, nic)
     interface = msgspec.structs.replace(interface, tag=_text(wanted.tag))
     attached = interface.port_id or interface.id
     with api.waiting.place(row.project_id, MOST_OF_PROJECT):
@@ -109,12 +120,38 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"interfaceAttachment": _view(call, port)}
 
 
+def _attach_neutrons(api: Collaborators, call: Call, row: models.Instance, nic: networks.Nic) -> dict[str, Any]:
+    """A new port is made in Neutron first, so that the answer can name it. One that this process leaves behind goes with the server."""
+    interface = neutron.new_interface(api, call, row, nic)
+    try:
+        with api.waiting.place(row.project_id, MOST_OF_PROJECT):
+            _start(api, call, row, ATTACH_INTERFACE.kind, {"interface": msgspec.to_builtins(interface)})
+    except Exception:
+        if interface.port_id is None:
+            neutron.withdraw(api, interface.id)
+        raise
+    with api.waiting.place(row.project_id, MOST_OF_PROJECT):
+        _wait(partial(_has_ended, api, call, row), partial(_failed, row))
+    with api.db.read() as session:
+        known = neutron_ports.find(session, row.uuid, interface.port_id or interface.id)
+    if known is None:
+        raise errors.PortNotFound(f"Port id {interface.port_id or interface.id} could not be found.")
+    return {"interfaceAttachment": _neutron_view(call, known)}
+
+
+def _of_neutron(call: Call, session: Session, row: models.Instance) -> models.NeutronPort | None:
+    """The port in the path, if the server has it from Neutron."""
+    wanted = call.path["port_id"]
+    return neutron_ports.find(session, row.uuid, wanted) if len(wanted) <= 36 else None
+
+
 def delete(api: Collaborators, call: Call) -> None:
     """Several may be asked for at the same time: the conductor has them done one after the other."""
     with api.db.read() as session:
         row = servers.find(call, session)
-        port = _port(call, session, row)
-    _start(api, call, row, DETACH_INTERFACE.kind, {"port_id": port.id})
+        known = _of_neutron(call, session, row)
+        port_id = str(known.port_id) if known is not None else _port(call, session, row).id
+    _start(api, call, row, DETACH_INTERFACE.kind, {"port_id": port_id})
 
 
 def _attach(api: Collaborators, call: Call, row: models.Instance, arguments: dict[str, Any]) -> bool:
@@ -191,6 +228,19 @@ def _view(call: Call, port: Port) -> AttachmentView:
         port_state=port.status,
         fixed_ips=port.fixed_ips,
         tag=port.tag,
+    )
+    return call.shown(SHOWN, complete)
+
+
+def _neutron_view(call: Call, known: models.NeutronPort) -> AttachmentView:
+    vif = neutron_ports.vif_of(known)
+    complete = AttachmentView(
+        net_id=vif.network_id,
+        port_id=vif.port_id,
+        mac_addr=vif.mac_address,
+        port_state="ACTIVE" if vif.active else "DOWN",
+        fixed_ips=tuple(FixedIp(subnet_id=one.subnet_id, ip_address=one.ip_address) for one in vif.addresses),
+        tag=known.tag,
     )
     return call.shown(SHOWN, complete)
 

@@ -15,7 +15,7 @@ from minova.objects.guest_hardware import DISK_BUSES
 from minova.objects.image import Image
 from minova.objects.image_properties import FIELDS
 from minova.objects.instance import Instance
-from minova.objects.vif import Vif
+from minova.objects.vif import NEUTRON, Vif, tap_name
 from minova.virt.libvirt.xml.guest_xml import Disk, HostSettings, domain_name, guest_xml, mark_of
 
 UUID = "0b8a5c5e-58a3-4a52-9e56-3a9a4f0f2f11"
@@ -571,3 +571,35 @@ def test_scsi_controller_of_the_images_model() -> None:
     domain = xml_of(properties={"hw_disk_bus": "scsi", "hw_scsi_model": "virtio-scsi"})
     assert attribute(domain, "devices/controller", "model") == "virtio-scsi"
     assert xml_of(properties={"hw_scsi_model": "virtio-scsi"}).find("devices/controller") is None
+
+
+def of_neutron(vif_type: str, **details: Any) -> Vif:
+    return vif(network_type=NEUTRON, vif_type=vif_type, vif_details=details)
+
+
+def test_interfaces_on_networks_of_neutron() -> None:
+    """Neutron's agents filter them, so they have no filter of minova's."""
+    vifs = (of_neutron("ovs", bridge_name="br-int"), of_neutron("bridge"), of_neutron("tap"))
+    ovs, bridge, tap = xml_of(QEMU, {}, network_info=vifs).findall("devices/interface")
+    assert [each.get("type") for each in (ovs, bridge, tap)] == ["bridge", "bridge", "ethernet"]
+    assert ovs.find("source").attrib == {"bridge": "br-int"}  # type: ignore[union-attr]
+    port = ovs.find("virtualport")
+    assert port is not None
+    assert port.get("type") == "openvswitch"
+    assert port.find("parameters").attrib == {"interfaceid": vifs[0].port_id}  # type: ignore[union-attr]
+    assert bridge.find("source").get("bridge") == f"brq{vifs[1].network_id[:11]}"  # type: ignore[union-attr]
+    assert tap.find("source") is None
+    assert all(each.find("filterref") is None for each in (ovs, bridge, tap))
+    assert {each.find("target").get("dev") for each in (ovs, bridge, tap)} == {tap_name(vifs[0].port_id)}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (of_neutron("hw_veb"), "Neutron has bound it as hw_veb"),
+        (of_neutron("ovs", ovs_hybrid_plug=True), "hybrid plug"),
+    ],
+)
+def test_bindings_that_cannot_be_plugged_are_refused(made: Vif, reason: str) -> None:
+    with pytest.raises(HardwareNotOffered, match=reason):
+        xml_of(QEMU, {}, network_info=(made,))

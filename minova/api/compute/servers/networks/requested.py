@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers.networks import neutron
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, removed
 from minova.api.policies.enforcer import Target
@@ -24,7 +25,7 @@ _CHOOSES = "create_port:fixed_ips:ip_address"
 Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern="^[^,/]*$")]
 
 
-class Nic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Nic(neutron.WantedNic, frozen=True, kw_only=True, forbid_unknown_fields=True):
     uuid: Text | None = None
     port: Text | None = None
     fixed_ip: Text | None = None
@@ -62,6 +63,12 @@ def requested_networks(
     """
     if wanted == "none":
         return ()
+    if api.neutron is not None:
+        nics = neutron.requested(api, call, wanted, servers)
+        return tuple(
+            msgspec.to_builtins(nic if nic.port_id else msgspec.structs.replace(nic, security_groups=groups))
+            for nic in nics
+        )
     with api.db.read() as session:
         nics = (
             _only_one(session, call.ctx.project_id)
@@ -167,6 +174,8 @@ def addresses_of(vifs: Sequence[Vif]) -> dict[str, list[dict[str, Any]]]:
     """By the name of the network, as Nova shows them."""
     shown: dict[str, list[dict[str, Any]]] = {}
     for vif in vifs:
+        if not vif.mac_address:  # its port is not made yet
+            continue
         entries = shown.setdefault(vif.network_name, [])
         entries += [
             {

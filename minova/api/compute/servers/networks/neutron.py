@@ -1,0 +1,173 @@
+"""Which networks of a Neutron beside minova a new server is to be on: asked with the caller's token, so that Neutron decides who sees what."""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http.call import Call
+from minova.api.policies.enforcer import Target
+from minova.db import models
+from minova.objects import addresses
+from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic
+
+if TYPE_CHECKING:  # its packages take a part of the start that other clouds need not wait for
+    from minova.neutron_client import Document, NeutronClient
+
+LOG = logging.getLogger(__name__)
+_CHOOSES = "create_port:fixed_ips:ip_address"
+
+
+class WantedNic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a request says of one interface."""
+
+    uuid: str | None = None
+    port: str | None = None
+    fixed_ip: str | None = None
+    tag: str | None = None
+
+
+def client_of(api: Collaborators) -> "NeutronClient":
+    assert api.neutron is not None
+    return api.neutron
+
+
+def token_of(api: Collaborators, call: Call) -> str | None:
+    """The caller's. None: minova's callers are not Keystone's, and Neutron is asked as the user of `[neutron]`."""
+    if api.conf.api.auth_strategy != "keystone":
+        return None
+    return call.request.get_header("X-Auth-Token") or ""
+
+
+def requested(
+    api: Collaborators, call: Call, wanted: Sequence[WantedNic] | str | None, servers: int
+) -> tuple[RequestedNic, ...]:
+    """Raises BadRequest, Forbidden, NetworkAmbiguous and PortInUse as `networks.requested_networks`."""
+    asker = Asker(api, call)
+    if isinstance(wanted, str) or not wanted:
+        nics = asker.only_one()
+        if wanted == "auto" and not nics:
+            raise errors.BadRequest(f"Unable to automatically allocate a network for project {call.ctx.project_id}")
+        return nics
+    if len(wanted) > MOST_NICS:
+        raise errors.BadRequest(f"A server may have {MOST_NICS} networks, and {len(wanted)} are given.")
+    given = [nic.port for nic in wanted if nic.port is not None]
+    if len(set(given)) < len(given):
+        raise errors.BadRequest("A port stands in networks twice.")
+    if servers > 1 and (given or any(nic.fixed_ip is not None for nic in wanted)):
+        raise errors.BadRequest("A port or a fixed_ip is for one server, and max_count is more.")
+    return tuple(asker.by_port(nic) if nic.port is not None else asker.by_network(nic) for nic in wanted)
+
+
+class Asker:
+    """For one caller."""
+
+    def __init__(self, api: Collaborators, call: Call) -> None:
+        self._client = client_of(api)
+        self._token = token_of(api, call)
+        self._call = call
+        self._project_id = call.ctx.project_id
+
+    def only_one(self) -> tuple[RequestedNic, ...]:
+        """As Nova: of the networks of the project and the shared ones. NetworkAmbiguous: there are several."""
+        own = self._client.networks(self._token, tenant_id=self._project_id)
+        shared = self._client.networks(self._token, shared=True)
+        found = {network["id"]: network for network in (*own, *shared)}
+        if len(found) > 1:
+            raise errors.NetworkAmbiguous("Multiple possible networks found, use a Network ID to be more specific.")
+        return tuple(self._new(network) for network in found.values())
+
+    def by_network(self, nic: WantedNic) -> RequestedNic:
+        if nic.uuid is None:
+            raise errors.BadRequest("Invalid input for field server.networks: each has a uuid or a port.")
+        network = self._client.network(nic.uuid, self._token)
+        if network is None or not (self._is_usable(network) or network.get("router:external")):
+            raise errors.BadRequest(f"Network {nic.uuid} could not be found.")
+        if not self._is_usable(network):
+            raise errors.Forbidden(f"It is not allowed to create an interface on external network {network['id']}.")
+        if nic.fixed_ip is not None:
+            addresses.parse_address("fixed_ip", nic.fixed_ip)
+            self._call.require(_CHOOSES, Target(project_id=str(network.get("tenant_id"))))
+        return self._new(network, nic)
+
+    def by_port(self, nic: WantedNic) -> RequestedNic:
+        if nic.fixed_ip is not None:
+            raise errors.BadRequest(f"Specified Fixed IP '{nic.fixed_ip[:64]}' cannot be used with port '{nic.port}'.")
+        port = self._client.port(str(nic.port), self._token)
+        is_admin = self._call.ctx.is_admin
+        if port is None or (port.get("tenant_id") != self._project_id and not is_admin):
+            raise errors.BadRequest(f"Port id {nic.port} could not be found.")
+        if port.get("device_id"):
+            raise errors.PortInUse(f"Port {port['id']} is still in use.")
+        return RequestedNic(network_id=port["network_id"], port_id=port["id"], service=NEUTRON, tag=nic.tag)
+
+    def _is_usable(self, network: "Document") -> bool:
+        return bool(network.get("shared") or network.get("tenant_id") == self._project_id or self._call.ctx.is_admin)
+
+    @staticmethod
+    def _new(network: "Document", nic: WantedNic | None = None) -> RequestedNic:
+        if not network.get("subnets"):
+            raise errors.BadRequest(f"Network {network['id']} requires a subnet in order to boot instances on.")
+        wanted = nic or WantedNic()
+        return RequestedNic(network_id=network["id"], ip_address=wanted.fixed_ip, service=NEUTRON, tag=wanted.tag)
+
+
+def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: WantedNic) -> NewInterface:
+    """Of a server that is there. A new port is made; the caller gives it back if the server cannot have it.
+
+    Raises as `requested`; an unknown port or network is NotFound.
+    """
+    asker = Asker(api, call)
+    found: RequestedNic | None
+    try:
+        if nic.port is not None:
+            found = asker.by_port(nic)
+        elif nic.uuid is not None:
+            found = asker.by_network(nic)
+        else:
+            found = next(iter(asker.only_one()), None)
+    except errors.NetworkAmbiguous:
+        raise errors.BadRequest(
+            "More than one possible network found. Specify network ID(s) to select which one(s) to connect to."
+        ) from None
+    if found is None:
+        raise errors.BadRequest(
+            f"No specific network was requested and none are available for project '{row.project_id}'."
+        )
+    values = msgspec.structs.asdict(msgspec.structs.replace(found, tag=nic.tag))
+    if found.port_id is not None:
+        return NewInterface(id=found.port_id, **values)
+    wanted: dict[str, Any] = {
+        "network_id": found.network_id,
+        "tenant_id": row.project_id,
+        "device_id": row.uuid,
+        "device_owner": f"compute:{row.availability_zone or 'nova'}",
+    }
+    if found.ip_address is not None:
+        wanted["fixed_ips"] = [{"ip_address": found.ip_address}]
+    try:
+        port = client_of(api).create_port(wanted)
+    except errors.IpAddressGenerationFailure:
+        raise errors.BadRequest(f"No fixed IP addresses available for network: {found.network_id}") from None
+    return NewInterface(id=port["id"], **values)
+
+
+def withdraw(api: Collaborators, port_id: str) -> None:
+    """A port of `new_interface`. Raises nothing."""
+    try:
+        client_of(api).delete_port(port_id)
+    except errors.MinovaError as error:
+        LOG.warning("Port %s is left in Neutron until its server goes: %s", port_id, error)
+
+
+def groups_named(api: Collaborators, call: Call) -> dict[str, list[str]]:
+    """The ids of the security groups of the caller's project, by name, and each by its id."""
+    found: dict[str, list[str]] = {}
+    groups: list[dict[str, Any]] = client_of(api).security_groups(token_of(api, call), tenant_id=call.ctx.project_id)
+    for group in groups:
+        for name in {group["name"], group["id"]}:
+            found.setdefault(name, []).append(group["id"])
+    return found

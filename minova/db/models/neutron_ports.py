@@ -1,0 +1,40 @@
+"""Interfaces of servers whose ports are in Neutron. Written by the conductor."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from minova.db.models.base import Base, Uuid
+
+
+class NeutronPort(Base):
+    """Interface number `nic` of a server: what was asked for (`nic_request`), and the port that it has in Neutron.
+
+    `port_id` None: the port is not made yet. `held_port_id`: the same as long as the server has it: no two servers have one.
+    `made_for_instance`: it goes with the server. `host`: to which it was bound last. `vif`: as Neutron showed it at `refreshed_at`.
+    `released_at`: since then the server has it no more, and it is to be deleted or unbound in Neutron; that was done at `cleaned_at`.
+    """
+
+    __tablename__ = "neutron_ports"
+    __table_args__ = (
+        Index("neutron_ports_instance_uuid", "instance_uuid"),
+        Index("neutron_ports_released_at", "released_at"),
+        Index("neutron_ports_refreshed_at", "refreshed_at"),
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    instance_uuid: Mapped[str] = mapped_column(Uuid)
+    nic: Mapped[int]
+    project_id: Mapped[str]
+    device_owner: Mapped[str]
+    nic_request: Mapped[dict[str, Any]]
+    made_for_instance: Mapped[bool]
+    port_id: Mapped[str | None] = mapped_column(Uuid)
+    held_port_id: Mapped[str | None] = mapped_column(Uuid, unique=True)
+    tag: Mapped[str | None] = mapped_column(String(60))
+    host: Mapped[str | None]
+    vif: Mapped[dict[str, Any] | None]
+    refreshed_at: Mapped[datetime | None]
+    released_at: Mapped[datetime | None]
+    cleaned_at: Mapped[datetime | None]

@@ -1,0 +1,173 @@
+"""Interfaces of servers whose ports are in Neutron: queries and writes."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from minova.codecs import Decoder
+from minova.db import models
+from minova.db.sql import chunked
+from minova.objects.states import VmState
+from minova.objects.vif import RequestedNic, Vif
+
+Row = models.NeutronPort
+_VIF, _NIC = Decoder(Vif), Decoder(RequestedNic)
+_HELD = Row.released_at.is_(None)
+
+
+def add(
+    session: Session,
+    instance_uuid: str,
+    project_id: str,
+    owner: str,
+    nics: Mapping[int, RequestedNic],
+    *,
+    made: bool = False,
+) -> None:
+    """`nics`: by the number of the interface. `made`: also ports that are named go with the server."""
+    rows = [
+        {
+            "instance_uuid": instance_uuid,
+            "nic": number,
+            "project_id": project_id,
+            "device_owner": owner,
+            "nic_request": msgspec.to_builtins(nic),
+            "made_for_instance": made or nic.port_id is None,
+            "port_id": nic.port_id,
+            "held_port_id": nic.port_id,
+            "tag": nic.tag,
+        }
+        for number, nic in nics.items()
+    ]
+    if rows:
+        session.connection().execute(insert(Row), rows)
+
+
+def nic_of(row: models.NeutronPort) -> RequestedNic:
+    """What was asked for."""
+    return _NIC.from_builtins(row.nic_request)
+
+
+def of_instance(session: Session, instance_uuid: str) -> list[models.NeutronPort]:
+    """Those that the server has, in their order."""
+    query = select(Row).where(Row.instance_uuid == instance_uuid, _HELD).order_by(Row.nic, Row.id)
+    return list(session.scalars(query.execution_options(populate_existing=True)))
+
+
+def find(session: Session, instance_uuid: str, port_id: str) -> models.NeutronPort | None:
+    """None: the server has no such port."""
+    query = select(Row).where(Row.instance_uuid == instance_uuid, Row.port_id == port_id, _HELD)
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def vif_of(row: models.NeutronPort) -> Vif:
+    return _VIF.from_builtins(row.vif) if row.vif is not None else _unbound(row.port_id, nic_of(row))
+
+
+def numbers_of(session: Session, instance_uuid: str) -> list[int]:
+    """The numbers of a server's interfaces."""
+    return list(session.scalars(select(Row.nic).where(Row.instance_uuid == instance_uuid, _HELD)))
+
+
+def held(session: Session, port_ids: Collection[str]) -> set[str]:
+    """Which of these ports servers have."""
+    return {
+        str(port_id)
+        for chunk in chunked(sorted(port_ids))
+        for port_id in session.scalars(select(Row.held_port_id).where(Row.held_port_id.in_(chunk)))
+    }
+
+
+def describe(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[Vif, ...]]:
+    """The interfaces, as Neutron showed them last. One whose port is not made yet has no MAC address and no addresses."""
+    found: dict[str, tuple[Vif, ...]] = {}
+    query = select(Row.instance_uuid, Row.port_id, Row.vif, Row.nic_request).where(_HELD).order_by(Row.nic, Row.id)
+    for chunk in chunked(sorted(set(instance_uuids))):
+        for uuid, port_id, vif, request in session.execute(query.where(Row.instance_uuid.in_(chunk))):
+            shown = _VIF.from_builtins(vif) if vif is not None else _unbound(port_id, _NIC.from_builtins(request))
+            found[uuid] = (*found.get(uuid, ()), shown)
+    return found
+
+
+def _unbound(port_id: str | None, nic: RequestedNic) -> Vif:
+    return Vif(port_id=port_id or "", mac_address="", network_id=nic.network_id, network_type=nic.service, active=False)
+
+
+def give_port(session: Session, row_id: int, port_id: str) -> bool:
+    """A port was made for it. False: it has one already, or the server has gone."""
+    statement = update(Row).where(Row.id == row_id, Row.port_id.is_(None), _HELD)
+    result: Any = session.connection().execute(statement.values(port_id=port_id, held_port_id=port_id))
+    return bool(result.rowcount)
+
+
+def write(session: Session, row_id: int, vif: Vif, at: datetime, host: str | None = None) -> bool:
+    """As Neutron shows it now. `host`: to which it is bound; None: as before. False: the server has it no more."""
+    values = {"vif": msgspec.to_builtins(vif), "refreshed_at": at} | ({} if host is None else {"host": host})
+    result: Any = session.connection().execute(update(Row).where(Row.id == row_id, _HELD).values(**values))
+    return bool(result.rowcount)
+
+
+def unbound(session: Session, row_id: int) -> None:
+    session.connection().execute(update(Row).where(Row.id == row_id).values(host=None))
+
+
+def release(session: Session, instance_uuid: str, at: datetime, port_id: str | None = None) -> None:
+    """The server has none of them any more, or not this one. Idempotent."""
+    statement = update(Row).where(Row.instance_uuid == instance_uuid, _HELD)
+    if port_id is not None:
+        statement = statement.where(Row.port_id == port_id)
+    session.connection().execute(statement.values(released_at=at, held_port_id=None))
+
+
+def forsake(session: Session, at: datetime, limit: int) -> int:
+    """Releases those of servers that a conductor of an older release has deleted, which knows no such ports. How many servers."""
+    gone = select(Row.instance_uuid).outerjoin(models.Instance, models.Instance.uuid == Row.instance_uuid)
+    lost = or_(models.Instance.deleted_at.is_not(None), models.Instance.uuid.is_(None))
+    uuids = list(session.scalars(gone.where(_HELD, lost).distinct().limit(limit)))
+    for uuid in uuids:
+        release(session, uuid, at)
+    return len(uuids)
+
+
+def to_clean(session: Session, before: datetime, limit: int) -> list[str]:
+    """Servers that have lost interfaces of which Neutron was not told, or was told before `before`."""
+    due = or_(Row.cleaned_at.is_(None), Row.cleaned_at < before)
+    query = select(Row.instance_uuid).where(Row.released_at.is_not(None), due).distinct().limit(limit)
+    return [str(uuid) for uuid in session.scalars(query)]
+
+
+def all_of(session: Session, instance_uuid: str) -> list[models.NeutronPort]:
+    """Also those that the server has no more."""
+    return list(session.scalars(select(Row).where(Row.instance_uuid == instance_uuid).order_by(Row.id)))
+
+
+def cleaned(session: Session, rows: Sequence[models.NeutronPort], at: datetime, before: datetime) -> None:
+    """Neutron has been told of these: for the last time if it was told before `before`."""
+    again = [row.id for row in rows if row.cleaned_at is not None and row.cleaned_at < before]
+    first = [row.id for row in rows if row.cleaned_at is None]
+    for chunk in chunked(again):
+        session.connection().execute(delete(Row).where(Row.id.in_(chunk)))
+    for chunk in chunked(first):
+        session.connection().execute(update(Row).where(Row.id.in_(chunk)).values(cleaned_at=at))
+
+
+def without_host(session: Session, limit: int) -> list[models.NeutronPort]:
+    """Bound to a host that the server has left, and no other one builds it now."""
+    instance = models.Instance
+    query = select(Row).join(instance, instance.uuid == Row.instance_uuid).where(_HELD, Row.host.is_not(None))
+    resting = instance.vm_state.in_([VmState.SHELVED_OFFLOADED.value, VmState.ERROR.value])
+    return list(
+        session.scalars(query.where(instance.host.is_(None), instance.task_state.is_(None), resting).limit(limit))
+    )
+
+
+def oldest(session: Session, limit: int) -> list[str]:
+    """Servers whose interfaces were looked at the longest time ago."""
+    query = (
+        select(Row.instance_uuid).where(_HELD, Row.refreshed_at.is_not(None)).order_by(Row.refreshed_at).limit(limit)
+    )
+    return list(dict.fromkeys(str(uuid) for uuid in session.scalars(query)))

@@ -1,0 +1,156 @@
+"""Requests to a Neutron that stands beside minova: as the user of `[neutron]`, or with the token of a user."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone_errors
+from keystoneauth1 import loading
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
+from oslo_config import cfg
+
+from minova import errors
+
+LOG = logging.getLogger(__name__)
+GROUP = "neutron"
+TIMEOUT = 30.0  # seconds, where [neutron] timeout names none
+PAUSE = 0.5  # seconds before a request is sent again
+_AGAIN = frozenset((500, 502, 503, 504))
+_AWAY = "The network service does not answer. Please try again in a moment."
+_BY_STATUS: dict[int, type[errors.MinovaError]] = {
+    400: errors.BadRequest,
+    403: errors.BadRequest,
+    404: errors.NotFound,
+    409: errors.BadRequest,
+}
+# Its words for an error, and ours.
+_BY_TYPE: dict[str, type[errors.MinovaError]] = {
+    "PortNotFound": errors.PortNotFound,
+    "NetworkNotFound": errors.NetworkNotFound,
+    "IpAddressGenerationFailure": errors.IpAddressGenerationFailure,
+    "IpAddressAlreadyAllocated": errors.IpAddressAlreadyAllocated,
+    "InvalidIpForNetwork": errors.InvalidIpForNetwork,
+    "MacAddressInUse": errors.MacAddressInUse,
+}
+Document = dict[str, Any]
+
+
+class NeutronClient:
+    """Safe for threads. InvalidConfiguration: `[neutron]` names no user.
+
+    All methods raise ServiceUnavailable if Neutron does not answer, and what it refuses as an error of its kind. `token`: of the user
+    for whom it is asked; None: as the user of `[neutron]`.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, sleep: Callable[[float], None] = time.sleep) -> None:
+        options = conf[GROUP]
+        try:
+            loading.register_auth_conf_options(conf, GROUP)
+            loading.register_session_conf_options(conf, GROUP)
+            auth = loading.load_auth_from_conf_options(conf, GROUP)
+            session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+        except (cfg.Error, ValueError, keystone_errors.ClientException) as error:
+            raise errors.InvalidConfiguration(f"[{GROUP}]: {error}") from None
+        if auth is None:
+            raise errors.InvalidConfiguration(f"[{GROUP}]: auth_type and a user are needed with backend = neutron.")
+        self._session: Session = session
+        self._tries = options.http_retries + 1
+        self._timeout = float(options.timeout or TIMEOUT)
+        self._sleep = sleep
+        self._override = options.endpoint_override
+        self._catalog = Adapter(
+            session,
+            service_type=options.service_type,
+            service_name=options.service_name,
+            region_name=options.region_name,
+            interface=options.valid_interfaces,
+        )
+
+    def networks(self, token: str | None = None, **filters: Any) -> list[Document]:
+        return self._list("networks", token, filters)
+
+    def network(self, network_id: str, token: str | None = None) -> Document | None:
+        """None: there is none, or the user may not see it."""
+        return next(iter(self.networks(token, id=network_id)), None)
+
+    def subnets(self, network_id: str) -> list[Document]:
+        return self._list("subnets", None, {"network_id": network_id})
+
+    def ports(self, token: str | None = None, **filters: Any) -> list[Document]:
+        return self._list("ports", token, filters)
+
+    def port(self, port_id: str, token: str | None = None) -> Document | None:
+        """None: there is none, or the user may not see it."""
+        return next(iter(self.ports(token, id=port_id)), None)
+
+    def security_groups(self, token: str | None = None, **filters: Any) -> list[Document]:
+        return self._list("security-groups", token, filters)
+
+    def create_port(self, port: Document) -> Document:
+        """Sent once: Neutron makes another port each time."""
+        made: Document = self._ask("POST", "/v2.0/ports", None, tries=1, json={"port": port})["port"]
+        return made
+
+    def update_port(self, port_id: str, port: Document) -> Document:
+        """PortNotFound: there is none."""
+        made: Document = self._ask("PUT", f"/v2.0/ports/{port_id}", None, json={"port": port})["port"]
+        return made
+
+    def delete_port(self, port_id: str) -> None:
+        """One that has gone already is fine."""
+        try:
+            self._ask("DELETE", f"/v2.0/ports/{port_id}", None)
+        except errors.NotFound:
+            LOG.debug("Port %s has gone already", port_id)
+
+    def _list(self, kind: str, token: str | None, filters: dict[str, Any]) -> list[Document]:
+        found: list[Document] = self._ask("GET", f"/v2.0/{kind}", token, params=filters)[kind.replace("-", "_")]
+        return found
+
+    def _ask(self, method: str, path: str, token: str | None, tries: int | None = None, **more: Any) -> Any:
+        for number in range(1, (tries or self._tries) + 1):
+            if number > 1:
+                self._sleep(PAUSE)
+            try:
+                answer = self._session.request(
+                    f"{self._server()}{path}",
+                    method,
+                    authenticated=token is None,
+                    headers={"Accept": "application/json"} | ({} if token is None else {"X-Auth-Token": token}),
+                    connect_retries=0,
+                    raise_exc=False,
+                    redirect=False,
+                    timeout=self._timeout,
+                    log=False,
+                    **more,
+                )
+            except keystone_errors.ClientException as error:
+                LOG.warning("Neutron, %s %s: %s", method, path, error)
+                continue
+            if answer.status_code < 300:
+                return answer.json() if answer.content else None
+            self._refuse(answer, method, path)
+        raise errors.ServiceUnavailable(_AWAY)
+
+    def _server(self) -> str:
+        url = self._override or self._catalog.get_endpoint()
+        if not url:
+            raise keystone_errors.EndpointNotFound("no network service in the catalog")
+        return str(url).rstrip("/").removesuffix("/v2.0")
+
+    @staticmethod
+    def _refuse(answer: Any, method: str, path: str) -> None:
+        """Returns if the same request may do better a moment later."""
+        try:
+            said = answer.json()["NeutronError"]
+            kind, message = str(said["type"]), str(said["message"])
+        except (ValueError, LookupError, TypeError):
+            kind, message = "", f"status {answer.status_code}"
+        LOG.info("Neutron answers %s %s with status %d: %s %s", method, path, answer.status_code, kind, message)
+        error = _BY_TYPE.get(kind) or _BY_STATUS.get(answer.status_code)
+        if error is not None:
+            raise error(f"The network service refuses it: {message[:255]}")
+        if answer.status_code not in _AGAIN:
+            raise errors.ServiceUnavailable(_AWAY)

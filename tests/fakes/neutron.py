@@ -1,0 +1,99 @@
+"""A Neutron that keeps books: networks, and ports that agents bind. It can end, as a killed conductor would see it, at any request."""
+
+import itertools
+from typing import Any
+
+from minova import errors
+
+NETWORK = {"id": "net-1", "name": "blue", "mtu": 1450, "subnets": ["sub-1"]}
+SUBNET = {
+    "id": "sub-1",
+    "cidr": "10.0.0.0/24",
+    "gateway_ip": "10.0.0.1",
+    "enable_dhcp": True,
+    "dns_nameservers": ["9.9.9.9"],
+}
+
+
+class Killed(BaseException):
+    """The process ends here: nothing of it goes on."""
+
+
+class FakeNeutron:
+    """Has the methods of `NeutronClient`. `hosts`: with an agent. `kill_at`: the number of the request, from 1, at which the asker dies;
+    with `after` the request is done, and only its answer is missing.
+    """
+
+    def __init__(self, hosts: tuple[str, ...] = ("a", "b")) -> None:
+        self.hosts = hosts
+        self.books: dict[str, dict[str, Any]] = {}
+        self.kill_at = 0
+        self.after = False
+        self.requests = 0
+        self._numbers = itertools.count(1)
+
+    def _begin(self) -> None:
+        self.requests += 1
+        if self.requests == self.kill_at and not self.after:
+            raise Killed
+
+    def _end(self) -> None:
+        if self.requests == self.kill_at and self.after:
+            raise Killed
+
+    def network(self, network_id: str, token: str | None = None) -> dict[str, Any] | None:
+        return {**NETWORK, "id": network_id}
+
+    def subnets(self, network_id: str) -> list[dict[str, Any]]:
+        return [SUBNET]
+
+    def ports(self, token: str | None = None, **filters: Any) -> list[dict[str, Any]]:
+        self._begin()
+        found = [
+            dict(port) for port in self.books.values() if all(port.get(key) == value for key, value in filters.items())
+        ]
+        self._end()
+        return found
+
+    def port(self, port_id: str, token: str | None = None) -> dict[str, Any] | None:
+        self._begin()
+        self._end()
+        return dict(self.books[port_id]) if port_id in self.books else None
+
+    def create_port(self, port: dict[str, Any]) -> dict[str, Any]:
+        self._begin()
+        number = next(self._numbers)
+        uuid = f"00000000-0000-4000-8000-{number:012d}"
+        self.books[uuid] = {
+            "id": uuid,
+            "mac_address": f"FA:16:3E:00:00:{number:02x}",
+            "device_id": "",
+            "device_owner": "",
+            "binding:host_id": "",
+            "binding:vif_type": "unbound",
+            "status": "DOWN",
+            "fixed_ips": [{"subnet_id": "sub-1", "ip_address": f"10.0.0.{number + 1}"}],
+            **port,
+        }
+        self._bind(uuid)
+        self._end()
+        return dict(self.books[uuid])
+
+    def update_port(self, port_id: str, port: dict[str, Any]) -> dict[str, Any]:
+        self._begin()
+        if port_id not in self.books:
+            raise errors.PortNotFound(port_id)
+        self.books[port_id].update(port)
+        self._bind(port_id)
+        self._end()
+        return dict(self.books[port_id])
+
+    def delete_port(self, port_id: str) -> None:
+        self._begin()
+        self.books.pop(port_id, None)
+        self._end()
+
+    def _bind(self, uuid: str) -> None:
+        port = self.books[uuid]
+        host = port["binding:host_id"]
+        port["binding:vif_type"] = "unbound" if not host else "ovs" if host in self.hosts else "binding_failed"

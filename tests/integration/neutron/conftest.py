@@ -1,0 +1,116 @@
+"""A real Neutron, and a cloud whose servers are on its networks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import urllib3
+
+from tests.cluster import Cluster, wait_for
+from tests.servers.neutron import Neutron
+from tests.servers.private_server import free_ports
+
+HOST = "h1"
+OPTIONS = """
+[neutron]
+backend = neutron
+auth_type = none
+endpoint_override = {url}
+"""
+
+
+class Cloud(msgspec.Struct, frozen=True, kw_only=True):
+    """What tests ask of minova, as an administrator who is in the project demo."""
+
+    cluster: Cluster
+    neutron: Neutron
+    image: str
+    flavor: str
+    network: dict[str, Any]
+
+    def ask(self, method: str, path: str, body: Any = None, status: int | None = None) -> Any:
+        headers = {"X-Auth-Token": "alice:demo", "OpenStack-API-Version": "compute 2.95"}
+        url = f"{self.cluster.url}{path}"
+        answer = urllib3.request(method, url, json=body, headers=headers, retries=False, timeout=90)
+        assert answer.status == status if status is not None else answer.status < 300, answer.data
+        return answer.json() if answer.data else None
+
+    def create(self, name: str, networks: Any, status: int | None = None, **more: Any) -> Any:
+        server = {"name": name, "imageRef": self.image, "flavorRef": self.flavor, "networks": networks, **more}
+        return self.ask("POST", "/v2.1/servers", {"server": server}, status)
+
+    def boot(self, name: str, networks: Any, **more: Any) -> str:
+        return str(self.create(name, networks, **more)["server"]["id"])
+
+    def show(self, server: str) -> dict[str, Any]:
+        shown: dict[str, Any] = self.ask("GET", f"/v2.1/servers/{server}")["server"]
+        return shown
+
+    def until(self, server: str, status: str) -> dict[str, Any]:
+        def look() -> dict[str, Any]:
+            shown = self.show(server)
+            assert shown["status"] in (status, "BUILD"), shown.get("fault")
+            return shown if shown["status"] == status else {}
+
+        return wait_for(f"server {server} is {status}", look)
+
+    def ports(self, server: str) -> list[dict[str, Any]]:
+        return self.neutron.ports_of(server)
+
+    def bound(self, server: str, count: int = 1) -> list[dict[str, Any]]:
+        """Its ports, once they are bound to its host."""
+
+        def look() -> list[dict[str, Any]]:
+            ports = self.ports(server)
+            assert self.show(server)["status"] != "ERROR", self.show(server)["fault"]
+            return ports if len([port for port in ports if port["binding:vif_type"] == "ovs"]) == count else []
+
+        return wait_for(f"{count} ports of {server} are bound", look)
+
+    def delete(self, server: str) -> None:
+        self.ask("DELETE", f"/v2.1/servers/{server}")
+        wait_for("the server is deleted", lambda: self._is_gone(server))
+
+    def _is_gone(self, server: str) -> bool:
+        path = f"{self.cluster.url}/v2.1/servers/{server}"
+        headers = {"X-Auth-Token": "alice:demo"}
+        return urllib3.request("GET", path, headers=headers, retries=False, timeout=60).status == 404
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    folder = tmp_path_factory.mktemp("neutron")
+    (port,) = free_ports(1)
+    with Neutron(f"http://127.0.0.1:{port}/v2.1") as neutron:
+        file = folder / "neutron.conf"
+        file.write_text(OPTIONS.format(url=neutron.url))
+        neutron.agent(HOST)
+        network = neutron.network("blue", "10.9.0.0/24")
+        options: dict[str, Any] = {"api__osapi_compute_listen_port": port, "heal_instance_info_cache_interval": 2}
+        with Cluster(folder / "cloud", [HOST], files=[str(file)], **options) as cluster:
+            yield Cloud(
+                cluster=cluster, neutron=neutron, image=_image(cluster), flavor=_flavor(cluster), network=network
+            )
+
+
+def _image(cluster: Cluster) -> str:
+    wanted = {"name": "guest", "disk_format": "raw", "container_format": "bare", "visibility": "public"}
+    headers = {"X-Auth-Token": "alice:demo"}
+    made = urllib3.request("POST", f"{cluster.url}/v2/images", json=wanted, headers=headers, timeout=60).json()
+    sent = urllib3.request(
+        "PUT",
+        f"{cluster.url}/v2/images/{made['id']}/file",
+        body=b"\1" * 4096,
+        headers=headers | {"Content-Type": "application/octet-stream"},
+        timeout=60,
+    )
+    assert sent.status == 204, sent.data
+    return str(made["id"])
+
+
+def _flavor(cluster: Cluster) -> str:
+    wanted = {"flavor": {"name": "tiny", "ram": 128, "vcpus": 1, "disk": 1, "id": "tiny"}}
+    made = urllib3.request("POST", f"{cluster.url}/v2.1/flavors", json=wanted, headers={"X-Auth-Token": "alice:demo"})
+    assert made.status == 200, made.data
+    return "tiny"

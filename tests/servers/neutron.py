@@ -1,0 +1,118 @@
+"""A private Neutron, from its package in .venv/openstack, which tools/setup makes; ML2, SQLite, no Keystone.
+
+`openvswitch` binds ports to hosts on which an agent is alive. No Open vSwitch is needed for that: `agent` lets Neutron's own RPC
+report one, and `wired` says as an agent does that an interface is there. So it is a stand-in for agents that keeps books, in front of
+a real neutron-server.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from tests.servers.keystone import openstack_python
+from tests.servers.private_server import PrivateServer
+
+PROCESS = Path(__file__).with_name("neutron_process.py")
+CONF = """
+[DEFAULT]
+core_plugin = ml2
+service_plugins =
+auth_strategy = noauth
+transport_url = kombu+memory://
+api_paste_config = {folder}/paste.ini
+state_path = {folder}
+log_file = {folder}/neutron.log
+notify_nova_on_port_status_changes = {notifies}
+notify_nova_on_port_data_changes = {notifies}
+send_events_interval = 1
+[database]
+connection = sqlite:///{folder}/neutron.sqlite
+[oslo_concurrency]
+lock_path = {folder}/locks
+[oslo_messaging_notifications]
+driver = noop
+[ml2]
+type_drivers = local,flat,vlan
+tenant_network_types = local
+mechanism_drivers = openvswitch
+extension_drivers = port_security
+[ml2_type_flat]
+flat_networks = *
+[nova]
+auth_type = http_basic
+username = admin
+password = admin
+endpoint = {nova}
+"""
+
+
+class Neutron(PrivateServer):
+    """`nova`: URL of the Compute API, which is told of events; empty: none is."""
+
+    name = "neutron"
+    ports_needed = 1
+
+    def __init__(self, nova: str = "") -> None:
+        super().__init__()
+        self._nova = nova
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.ports[0]}"
+
+    def prepare(self) -> None:
+        conf = CONF.format(folder=self.directory, nova=self._nova or "http://127.0.0.1:9", notifies=bool(self._nova))
+        (self.directory / "neutron.conf").write_text(conf)
+
+    def command(self) -> list[str]:
+        return [
+            str(openstack_python()),
+            "-P",
+            str(PROCESS),
+            str(self.directory / "neutron.conf"),
+            str(self.ports[0]),
+        ]
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in super().environment().items() if not name.startswith(("OS_", "PYTHON"))}
+        return kept | {"PYTHONWARNINGS": "ignore"}
+
+    def answers(self) -> bool:
+        try:
+            return urllib3.request("GET", self.url, retries=False, timeout=5).status == 200
+        except urllib3.exceptions.HTTPError:
+            return False
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Of the administrator."""
+        answer = urllib3.request(method, f"{self.url}{path}", json=body, retries=False, timeout=60)
+        assert answer.status < 300, answer.data
+        return answer.json() if answer.data else None
+
+    def agent(self, host: str) -> None:
+        """An agent is alive on this host, for as long as a test takes."""
+        self.call("POST", "/agents-of-tests", {"host": host})
+
+    def wired(self, host: str, port_id: str) -> None:
+        """The agent of the host has found the interface of this port, and wired it."""
+        self.call("POST", "/agents-of-tests", {"host": host, "port_id": port_id})
+
+    def network(self, name: str, cidr: str, project: str = "demo", **values: Any) -> dict[str, Any]:
+        """With one subnet."""
+        wanted = {"name": name, "tenant_id": project, **values}
+        network: dict[str, Any] = self.call("POST", "/v2.0/networks", {"network": wanted})["network"]
+        subnet = {"network_id": network["id"], "cidr": cidr, "ip_version": 4, "tenant_id": project}
+        self.call("POST", "/v2.0/subnets", {"subnet": subnet})
+        return network
+
+    def port(self, network_id: str, project: str = "demo", **values: Any) -> dict[str, Any]:
+        wanted = {"network_id": network_id, "tenant_id": project, **values}
+        made: dict[str, Any] = self.call("POST", "/v2.0/ports", {"port": wanted})["port"]
+        return made
+
+    def ports_of(self, device_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.call("GET", f"/v2.0/ports?device_id={device_id}")["ports"]
+        return found

@@ -1,0 +1,124 @@
+"""A guest on a network of Neutron waits for its wires, and no longer than it may."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from minova import errors
+from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.instances.plugging import Plugging
+from minova.context import service_context
+from minova.contracts.conductor import ConductorApi
+from minova.objects.flavor import Flavor
+from minova.objects.instance import Instance
+from minova.objects.vif import NEUTRON, Vif
+
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
+VIF = {"port_id": "p", "mac_address": "fa:16:3e:00:00:01", "network_id": "n", "network_type": NEUTRON}
+DOWN, UP = Vif(active=False, **VIF), Vif(active=True, **VIF)  # type: ignore[arg-type]
+INSTANCE = Instance(uuid="one", display_name="one", flavor=FLAVOR, host="h", node="n", network_info=(DOWN,))
+
+
+class Conductor:
+    """Answers with each of these in turn, then with the last one; an error is raised."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, int, str]] = []
+
+    def bind_interfaces(self, ctx: Any, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
+        self.asked.append((instance_uuid, attempt, host))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return (answer,)
+
+
+def made(conductor: Conductor, **options: Any) -> Plugging:
+    repeat = ConductorRetry(wait=lambda seconds: False)
+    return Plugging("h", cast(ConductorApi, conductor), repeat=repeat, poll=0.0, **options)
+
+
+def ticking() -> Callable[[], float]:
+    """A second passes with each look."""
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    return clock
+
+
+def test_interfaces_are_bound_with_the_attempt() -> None:
+    conductor = Conductor(UP)
+    bound = made(conductor).bound(service_context(), INSTANCE, 3)
+    assert bound.network_info == (UP,)
+    assert conductor.asked == [("one", 3, "h")]
+
+
+def test_minovas_own_networks_ask_nobody() -> None:
+    conductor = Conductor(errors.StaleAttempt("not asked"))
+    own = Instance(
+        uuid="one", display_name="one", flavor=FLAVOR, network_info=(Vif(port_id="p", mac_address="m", network_id="n"),)
+    )
+    plugging = made(conductor)
+    assert plugging.bound(service_context(), own, 1) is own
+    assert not plugging.must_wait(own)
+    assert conductor.asked == []
+
+
+def test_a_conductor_that_is_away_is_asked_again() -> None:
+    conductor = Conductor(errors.ServiceUnavailable("away"), UP)
+    assert made(conductor).bound(service_context(), INSTANCE, 1).network_info == (UP,)
+
+
+@pytest.mark.parametrize(("timeout", "waits"), [(300.0, True), (0.0, False)])
+def test_only_a_guest_with_a_time_out_waits(timeout: float, waits: bool) -> None:
+    assert made(Conductor(UP), timeout=timeout).must_wait(INSTANCE) is waits
+
+
+def test_it_waits_until_all_are_wired() -> None:
+    conductor = Conductor(DOWN, DOWN, UP)
+    made(conductor).wait(service_context(), INSTANCE, 1, lambda: None)
+    assert len(conductor.asked) == 3
+
+
+def test_a_port_that_is_down_by_its_administrator_is_not_waited_for() -> None:
+    off = Vif(active=False, admin_state_up=False, **VIF)  # type: ignore[arg-type]
+    made(Conductor(off)).wait(service_context(), INSTANCE, 1, lambda: None)
+
+
+def test_late_wires_are_fatal_unless_configured() -> None:
+    late = made(Conductor(DOWN), timeout=5.0, clock=ticking())
+    with pytest.raises(
+        errors.VirtualInterfaceCreateException, match="has not wired the ports p of instance one within"
+    ):
+        late.wait(service_context(), INSTANCE, 1, lambda: None)
+    made(Conductor(DOWN), timeout=5.0, is_fatal=False, clock=ticking()).wait(
+        service_context(), INSTANCE, 1, lambda: None
+    )
+
+
+def test_an_event_ends_the_pause() -> None:
+    """Without it the next question would be an hour away."""
+    conductor = Conductor(DOWN, UP)
+    plugging = Plugging("h", cast(ConductorApi, conductor), poll=3600.0, timeout=7200.0)
+
+    def check() -> None:
+        plugging.changed("another")
+        plugging.changed("one")
+
+    plugging.wait(service_context(), INSTANCE, 1, check)
+    assert len(conductor.asked) == 2
+
+
+def test_a_build_that_is_not_wanted_waits_no_longer() -> None:
+    plugging = Plugging("h", cast(ConductorApi, Conductor(DOWN)), poll=3600.0)
+
+    def cancelled() -> None:
+        raise errors.StaleAttempt("deleted")
+
+    with pytest.raises(errors.StaleAttempt):
+        plugging.wait(service_context(), INSTANCE, 1, cancelled)
