@@ -74,13 +74,19 @@ def describe(apis: Iterable[Api] = APIS) -> Json:
 def _schemas() -> tuple[list[Any], dict[int, Json], Json]:
     """The types of all routes, the schema of each by its `id`, and what these refer to; with the fields of all versions."""
     routes = [route for api in APIS for route in api.routes]
-    answers = [kind for route in routes for kind in route.answer.values()]
+    answers = [kind for route in routes for kind in _answers(route)]
     kinds = [kind for route in routes for kind in (route.query, route.body) if _is_type(kind)] + answers
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     # A client may rely on it: an answer has no other fields than those of its microversion.
     for kind in _structs(answers):
-        components[kind.__name__]["additionalProperties"] = False
+        beside = getattr(kind, "properties_beside", False)
+        components[kind.__name__]["additionalProperties"] = {"type": "string"} if beside else False
     return kinds, dict(zip(map(id, kinds), schemas, strict=True)), components
+
+
+def _answers(route: Route) -> list[Any]:
+    """The types in its answer."""
+    return [route.answer] if isinstance(route.answer, type) else [*route.answer.values()]
 
 
 def _cut(kinds: Iterable[Any], components: Json, version: Version | None) -> None:
@@ -142,7 +148,9 @@ def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) 
 
 def _response(status: int, what: str, route: Route, made: dict[int, Json]) -> Json:
     response: Json = {"description": what or "Done."}
-    if route.answer and status < _NO_CONTENT:
+    if isinstance(route.answer, type):
+        response["content"] = {falcon.MEDIA_JSON: {"schema": made[id(route.answer)]}}
+    elif route.answer and status < _NO_CONTENT:
         schema = {
             "type": "object",
             "properties": {key.rstrip("?"): made[id(kind)] for key, kind in route.answer.items()},

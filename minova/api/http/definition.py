@@ -25,7 +25,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """`query` and `body` are what the API's validation understands: structs, or JSON schemas by microversion.
 
     `rule`: the policy that is required; AUTHENTICATED: none but credentials. `actions`: the policy by the body's one key,
-    where that names an action. A route has one of both, or its path is public. `answer`: what the answer holds, {key: type}; a key that
+    where that names an action. A route has one of both, or its path is public. `answer`: what the answer holds, {key: type}, or a struct; a key that
     ends in ? may be left out. `since`, `until`: the microversions that have the route; in others the status is `absent`. `accepts_json`: a
     client must accept JSON. `statuses`: later ones, each with the version from which it holds.
     `action_history`: versions that have each action. `set_by_handler`: where the handler sets the status, each that it sets
@@ -37,7 +37,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     handler: Handler
     query: Any = None
     body: Any = None
-    answer: Mapping[str, Any] = {}
+    answer: Mapping[str, Any] | type[msgspec.Struct] = {}
     status: int = 200
     rule: str | None = None
     actions: Mapping[str, str] = {}

@@ -1,7 +1,8 @@
 """How an image looks, which ones a caller sees, and the schemas that describe them."""
 
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 from sqlalchemy.orm import Session
 
 from minova.api.http import times
@@ -23,6 +24,46 @@ def find_visible(session: Session, image_id: str, call: Call) -> Seen | None:
     """None also for an image that the caller may not see."""
     seen = images.seen(session, image_id, call.ctx.project_id)
     return seen if seen is not None and is_visible(seen, call) else None
+
+
+class ImageAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """For the description of the API: nothing is made of it. Sizes in bytes, `min_disk` in GB, `min_ram` in MB; properties stand beside."""
+
+    properties_beside: ClassVar[bool] = True
+
+    id: str
+    name: str | None
+    status: str
+    visibility: str
+    protected: bool
+    os_hidden: bool
+    owner: str | None
+    tags: tuple[str, ...]
+    disk_format: str | None
+    container_format: str | None
+    min_disk: int
+    min_ram: int
+    size: int | None
+    virtual_size: int | None
+    checksum: str | None
+    os_hash_algo: str | None
+    os_hash_value: str | None
+    created_at: str
+    updated_at: str
+    self_path: str = msgspec.field(name="self")
+    file: str
+    schema: str
+
+
+class MemberAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Likewise."""
+
+    image_id: str
+    member_id: str
+    status: str
+    created_at: str
+    updated_at: str
+    schema: str
 
 
 class BuiltInImages:

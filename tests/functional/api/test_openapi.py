@@ -246,3 +246,27 @@ def test_limits_and_extensions_of_the_network_api_match_their_description(cloud:
     assert checked(cloud, document, "GET", "/network/v2.0/quotas")["quotas"]
     assert checked(cloud, document, "GET", "/network/v2.0/extensions")["extensions"]
     checked(cloud, document, "GET", "/network/v2.0/extensions/{alias}", alias="net-mtu")
+
+
+# -- the Image API -------------------------------------------------------------------------------------------------------
+
+
+def test_answers_of_the_image_api_match_their_description(cloud: Cloud) -> None:
+    document = plain(describe())
+    many, one = "/v2/images", "/v2/images/{image_id}"
+    body = {"name": "guest", "disk_format": "raw", "container_format": "bare", "os_distro": "debian"}
+    image = checked(cloud, document, "POST", many, body)["id"]
+    assert checked(cloud, document, "GET", one, image_id=image)["os_distro"] == "debian", "queued"
+    assert cloud.upload(image, b"\0" * 1024)[0] == 204
+    assert checked(cloud, document, "GET", one, image_id=image)["size"] == 1024
+    cloud.make_image("other")
+    assert len(checked(cloud, document, "GET", many)["images"]) == 2
+    members = f"{one}/members"
+    checked(cloud, document, "POST", members, {"member": "friends"}, image_id=image)
+    assert checked(cloud, document, "GET", members, image_id=image)["members"]
+    member = f"{members}/{{member_id}}"
+    checked(cloud, document, "GET", member, image_id=image, member_id="friends")
+    checked(cloud, document, "GET", "/v2/info/import")
+    schema = document["components"]["schemas"]["ImageAnswer"] | {"components": document["components"]}
+    Draft202012Validator(schema).validate(cloud.get(f"{many}?limit=1")["images"][0])
+    assert list(Draft202012Validator(schema).iter_errors({"id": image})), "fields are missing"
