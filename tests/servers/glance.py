@@ -42,9 +42,11 @@ class Glance(PrivateServer):
     name = "glance"
     ports_needed = 1
 
-    def __init__(self, keystone: Keystone, directory: Path | None = None) -> None:
+    def __init__(self, keystone: Keystone, directory: Path | None = None, *, threads: int = 8) -> None:
+        """`threads`: as a Keystone's."""
         super().__init__(directory)
         self._keystone = keystone
+        self._threads = threads
 
     @property
     def url(self) -> str:
@@ -63,6 +65,7 @@ class Glance(PrivateServer):
             str(PROCESS),
             str(self.directory / "glance-api.conf"),
             str(self.ports[0]),
+            str(self._threads),
         ]
 
     def environment(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Glance from its package: `python -P glance_process.py CONF PORT` of .venv/openstack serves.
+"""Glance from its package: `python -P glance_process.py CONF PORT THREADS` of .venv/openstack serves.
 
 The folder of CONF gets a database, a copy of the one that the first run made and kept beside the package: the migrations take long.
 """
@@ -35,7 +35,7 @@ def keep(conf: Path) -> None:
             made.rename(KEPT)
 
 
-def serve(conf: Path, port: int) -> None:
+def serve(conf: Path, port: int, threads: int) -> None:
     database = conf.parent / "glance.sqlite"
     if not database.exists():
         if not KEPT.exists():
@@ -47,12 +47,11 @@ def serve(conf: Path, port: int) -> None:
     from glance.common import wsgi_app  # noqa: PLC0415
 
     sys.argv = ["glance-api"]
-    # One request at a time: with more, SQLite refuses transactions that read before they write ("database is locked").
-    wsgi.Server(("127.0.0.1", port), wsgi_app.init_app(), numthreads=1).start()
+    wsgi.Server(("127.0.0.1", port), wsgi_app.init_app(), numthreads=threads).start()
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
         make(Path(sys.argv[1]))
     else:
-        serve(Path(sys.argv[1]), int(sys.argv[2]))
+        serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -52,10 +52,13 @@ class Keystone(PrivateServer):
     ports_needed = 1
     _own_token: str | None = None
 
-    def __init__(self, directory: Path | None = None, *, cached: bool = False) -> None:
-        """`cached`: in its memory. Then a request takes a fifth of the time, and the memory grows."""
+    def __init__(self, directory: Path | None = None, *, cached: bool = False, threads: int = 4) -> None:
+        """`cached`: in its memory. Then a request takes a fifth of the time, and the memory grows. `threads`: one, where many write:
+        SQLite refuses transactions that read before they write ("database is locked").
+        """
         super().__init__(directory)
         self._cached = cached
+        self._threads = threads
 
     @property
     def url(self) -> str:
@@ -67,7 +70,7 @@ class Keystone(PrivateServer):
 
     def command(self) -> list[str]:
         conf = self.directory / "keystone.conf"
-        return [str(openstack_python()), "-P", str(PROCESS), str(conf), str(self.ports[0])]
+        return [str(openstack_python()), "-P", str(PROCESS), str(conf), str(self.ports[0]), str(self._threads)]
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in super().environment().items() if not name.startswith(("OS_", "PYTHON"))}

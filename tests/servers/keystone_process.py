@@ -1,4 +1,4 @@
-"""Keystone from its package: `python -P keystone_process.py CONF PORT` of .venv/openstack serves.
+"""Keystone from its package: `python -P keystone_process.py CONF PORT THREADS` of .venv/openstack serves.
 
 The folder of CONF gets a database and keys, a copy of those that the first run made and kept beside the package: the migrations
 and keystone-manage take long.
@@ -50,7 +50,7 @@ def keep(conf: Path) -> None:
             folder.rename(KEPT)
 
 
-def serve(conf: Path, port: int) -> None:
+def serve(conf: Path, port: int, threads: int) -> None:
     database = conf.parent / "keystone.sqlite"
     if not database.exists():
         if not KEPT.exists():
@@ -61,12 +61,11 @@ def serve(conf: Path, port: int) -> None:
             connection.execute("UPDATE endpoint SET url = ?", (URL.format(port),))
         connection.close()
     sys.argv = ["keystone", "--config-file", str(conf)]
-    # One request at a time: with more, SQLite refuses transactions that read before they write ("database is locked").
-    wsgi.Server(("127.0.0.1", port), initialize_public_application(), numthreads=1).start()
+    wsgi.Server(("127.0.0.1", port), initialize_public_application(), numthreads=threads).start()
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
         make(Path(sys.argv[1]))
     else:
-        serve(Path(sys.argv[1]), int(sys.argv[2]))
+        serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -10,11 +10,11 @@ _DRIVER = "as Nova's libvirt driver; Nova's test pretends another one"
 _PORT = "Nova's test pretends a port"
 _CONSOLES = "consoles are VNC and serial"
 _MOVES = "servers do not move between hosts yet"
+_EXTENSIONS = "what is served stands there, and nothing else"
 # Folders whose tests do not run.
 NOT_SERVED: dict[str, str] = {
-    "extension-info": "the list of extensions is the same for each Nova, and no client asks for it",
-    "extensions-list-resp.json.tpl": "as extension-info",
-    "extensions-list-resp-v21-compatible.json.tpl": "as extension-info",
+    "extensions-list-resp.json.tpl": "an older copy of extension-info",
+    "extensions-list-resp-v21-compatible.json.tpl": "an older copy of extension-info",
     "os-agents": "Nova has removed it (410)",
     "os-assisted-volume-snapshots": _VOLUMES,
     "os-baremetal-nodes": "Nova's proxy of Bare Metal, until 2.35",
@@ -47,6 +47,8 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
     ("os-remote-consoles/get-vnc-console-post-req*", "409 != 200", "Nova's test pretends a state of the server"),
     ("images/image-get-resp*", VALUES, "the day on which Nova's stand-in for Glance made its images"),
     ("images/images-*", _LISTS, "the day on which Nova's stand-in for Glance made its images, and its address"),
+    ("extension-info/extensions-get-resp.json.tpl", "404 instead of 200", _EXTENSIONS),
+    ("extension-info/extensions-list-resp.json.tpl", _LISTS, _EXTENSIONS),
     ("os-hosts/host-get-*", "501 instead of 200", _DRIVER),
     ("os-hosts/host-put-maintenance*", "501", _DRIVER),
     ("os-hosts/hosts-list-resp*", _LISTS, "Nova's template names another zone than its test sets"),
@@ -85,6 +87,7 @@ NOT_REACHED: dict[str, str] = {
         ),
         "no test of Nova's uses it",
     ),
+    "extension-info/extensions-list-resp-v21-compatible": _FIRST_API,
     "servers/v2.63/": _CERTIFICATES,
     "servers/v2.66/": _CERTIFICATES,
     "servers/server-action-confirm-resize": _MOVES,

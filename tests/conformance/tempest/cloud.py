@@ -64,10 +64,10 @@ def cloud() -> Iterator[Cloud]:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tempest")))
         rabbitmq, postgresql = stack.enter_context(RabbitMQ()), stack.enter_context(PostgreSQL())
-        keystone = stack.enter_context(Keystone(cached=True))
+        keystone = stack.enter_context(Keystone(cached=True, threads=1))
         keystone.add_project("service")
         keystone.add_user("minova", service="service")
-        glance = stack.enter_context(Glance(keystone))
+        glance = stack.enter_context(Glance(keystone, threads=1))
         publish(keystone, "identity", "keystone", keystone.url)
         publish(keystone, "image", "glance", glance.url)
         file = folder / "minova.conf"
