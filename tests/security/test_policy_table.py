@@ -196,6 +196,8 @@ PUT /v2.1/os-security-groups/{security_group_id} until 2.35    200 200 403 404 4
 DELETE /v2.1/os-security-groups/{security_group_id} until 2.35 202 202 403 404 403 403 401
 POST /v2.1/os-security-group-rules until 2.35             200 200 403 404 403 403 401
 DELETE /v2.1/os-security-group-rules/{security_group_rule_id} until 2.35 202 202 403 404 403 403 401
+GET /v2.1/extensions                                      200 200 200 200 200 200 401
+GET /v2.1/extensions/{extension}                          200 200 200 200 200 200 401
 GET /v2.1/os-hosts until 2.42                             200 403 403 403 403 403 401
 GET /v2.1/os-hosts/{host_name} until 2.42                 200 403 403 403 403 403 401
 PUT /v2.1/os-hosts/{host_name} until 2.42                 200 403 403 403 403 403 401
@@ -491,6 +493,7 @@ class Site:
         """With a resource of alice's project for each variable."""
         fixed = {
             "alias": "provider",
+            "extension": "os-hosts",
             "key": "k",
             "tag": "t",
             "hypervisor_id": "1",

@@ -113,6 +113,7 @@ def path_of(cloud: Cloud, route: Route) -> str:
         "network_id": cloud.get("/v2.1/os-networks")["networks"][0]["id"],
         "security_group_id": cloud.get("/v2.1/os-security-groups")["security_groups"][0]["id"],
         "host_name": "a",
+        "extension": "os-hosts",
         "port_id": cloud.get(f"/v2.1/servers/{server}/os-interface")["interfaceAttachments"][0]["port_id"],
         "request_id": "req-1",
         "server_id": server,

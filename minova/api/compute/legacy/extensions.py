@@ -104,7 +104,7 @@ def list_extensions(_: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(_: Collaborators, call: Call) -> dict[str, Any]:
-    alias = call.path["alias"]
+    alias = call.path["extension"]
     if alias not in EXTENSIONS:
         raise errors.NotFound("The resource could not be found.")
     return {"extension": Extension(alias=alias, name=EXTENSIONS[alias])}

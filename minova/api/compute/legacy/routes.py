@@ -29,7 +29,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET",
-        path="/v2.1/extensions/{alias}",
+        path="/v2.1/extensions/{extension}",
         rule="os_compute_api:extensions",
         handler=extensions.show,
         answer={"extension": extensions.Extension},
