@@ -436,7 +436,9 @@ class SecurityGroupCases:
         ]
 
     def test_changes_that_come_together_are_told_once(self, harness: ConductorHarness) -> None:
-        """However fast a project changes its rules, one work waits, and what comes after it has begun is told again."""
+        """However fast a project changes rules and members of groups, one work of each waits. What comes after it has begun is
+        told again.
+        """
         flat = network(harness, network_type="flat", physical_network="dc1")
         subnet(harness, flat, "10.1.0.0/24")
         (server,) = harness.conductor.create_servers(CTX, request(1, **on(flat))).instance_uuids
@@ -451,13 +453,15 @@ class SecurityGroupCases:
         for number in range(1, 8):
             opened = let_in(default, protocol="tcp", port_range_min=number, port_range_max=number)
             harness.conductor.create_security_group_rule(CTX, rule=opened)
-        port(harness, flat)
         assert len(harness.waiting) == 1
-        harness.settle()
-        assert host.refreshed == before + 1
-        harness.conductor.delete_security_group_rule(CTX, rule_id=opened.id)
+        for _ in range(3):
+            port(harness, flat)
+        assert len(harness.waiting) == 2
         harness.settle()
         assert host.refreshed == before + 2
+        harness.conductor.delete_security_group_rule(CTX, rule_id=opened.id)
+        harness.settle()
+        assert host.refreshed == before + 3
 
     def test_one_default_group_for_each_project(self, harness: ConductorHarness) -> None:
         answers = at_once(lambda _: harness.conductor.ensure_default_security_group(CTX, project_id=PROJECT), 8)
