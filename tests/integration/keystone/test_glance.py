@@ -32,7 +32,8 @@ project_domain_name = Default
 
 
 @pytest.fixture(scope="module")
-def glance(keystone: Keystone) -> Iterator[Glance]:
+def glance(keystone: Keystone, cloud: Cluster) -> Iterator[Glance]:
+    """`cloud` first: its services are found by their types, of which there are two each from here on."""
     with Glance(keystone) as server:
         keystone.call("POST", "/regions", {"region": {"id": REGION}})
         publish(keystone, "identity", keystone.url)
