@@ -72,15 +72,15 @@ class Operations:
         self._by_kind: Mapping[str, Operation] = {
             known.STOP.kind: self._stop,
             # As in Nova: whatever domain was left, the guest runs as its instance says, and from its own disk.
-            known.START.kind: lambda order: driver.hard_reboot(order.instance),
+            known.START.kind: self._hard_reboot,
             known.REBOOT_SOFT.kind: self._reboot_soft,
-            known.REBOOT_HARD.kind: lambda order: driver.hard_reboot(order.instance),
+            known.REBOOT_HARD.kind: self._hard_reboot,
             known.PAUSE.kind: lambda order: driver.pause(order.instance.uuid),
             known.UNPAUSE.kind: lambda order: driver.unpause(order.instance.uuid),
             known.SUSPEND.kind: lambda order: driver.suspend(order.instance.uuid),
             known.RESUME.kind: lambda order: driver.resume(order.instance),
             known.RESCUE.kind: self._rescue,
-            known.UNRESCUE.kind: lambda order: driver.hard_reboot(order.instance),
+            known.UNRESCUE.kind: self._hard_reboot,
             known.REBUILD.kind: self._rebuild,
             known.TRIGGER_CRASH_DUMP.kind: lambda order: driver.inject_nmi(order.instance.uuid),
             known.CHANGE_PASSWORD.kind: self._change_password,
@@ -88,12 +88,12 @@ class Operations:
             known.DETACH_INTERFACE.kind: self._detach_interface,
             known.SOFT_DELETE.kind: self._stop,
             # Likewise: it may have been rescued when it was deleted.
-            known.RESTORE.kind: lambda order: driver.hard_reboot(order.instance),
+            known.RESTORE.kind: self._hard_reboot,
             known.CREATE_IMAGE.kind: snapshots.take,
             known.CREATE_BACKUP.kind: snapshots.take,
             known.SHELVE.kind: self._shelve,
             known.SHELVE_OFFLOAD.kind: self._offload,
-            known.UNSHELVE.kind: lambda order: driver.hard_reboot(order.instance),
+            known.UNSHELVE.kind: self._hard_reboot,
         }
 
     def run(self, kind: str, order: Order) -> PowerState:
@@ -112,11 +112,14 @@ class Operations:
         if is_down:
             return self._driver.power_on(order.instance)
         LOG.info("Instance %s has not shut down within %g s: it is rebooted hard", order.instance.uuid, timeout)
-        return self._driver.hard_reboot(order.instance)
+        return self._hard_reboot(order)
+
+    def _hard_reboot(self, order: Order) -> PowerState:
+        return self._driver.hard_reboot(self._plugging.bound_if_lost(order.ctx, order.instance))
 
     def _rescue(self, order: Order) -> PowerState:
         """The disk first: without it the guest is left as it is."""
-        instance = order.instance
+        instance = self._plugging.bound_if_lost(order.ctx, order.instance)
         image: Image | None = order.arguments.get("rescue_image") or instance.image
         with order.preparing():
             if image is None:
@@ -189,7 +192,7 @@ class Operations:
 
     def _may_have(self, instance_uuid: str, vif: Vif, error: Exception) -> bool:
         if vif.is_neutrons:  # which hosts do not tell of
-            return not isinstance(error, errors.InterfaceAttachFailed)
+            return not isinstance(error, errors.InterfaceAttachFailed | errors.HardwareNotOffered)
         try:
             return vif.mac_address in {each.mac_address for each in self._driver.interfaces(instance_uuid)}
         except errors.NotFound:

@@ -16,7 +16,7 @@ from minova.compute.conductor_retry import ConductorRetry
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.instance import Instance
-from minova.objects.vif import Vif
+from minova.objects.vif import UNBOUND, Vif
 
 LOG = logging.getLogger(__name__)
 # Seconds between two questions without an event.
@@ -60,8 +60,16 @@ class Plugging:
         """With its interfaces as Neutron has bound them to this host. Raises as `bind_interfaces`."""
         if not any(vif.is_neutrons for vif in instance.network_info):
             return instance
-        vifs = self._repeat("bind_interfaces", lambda: self._ask(ctx, instance, attempt))
-        return msgspec.structs.replace(instance, network_info=vifs)
+        vifs = iter(self._repeat("bind_interfaces", lambda: self._ask(ctx, instance, attempt)))
+        # In their order, beside those of minova's own networks.
+        known = [next(vifs, None) if vif.is_neutrons else vif for vif in instance.network_info]
+        return msgspec.structs.replace(instance, network_info=(*(vif for vif in known if vif is not None), *vifs))
+
+    def bound_if_lost(self, ctx: RequestContext, instance: Instance) -> Instance:
+        """As `bound`, if Neutron has an interface that is bound to no host: a guest cannot be defined with it."""
+        if all(not vif.is_neutrons or vif.vif_type not in UNBOUND for vif in instance.network_info):
+            return instance
+        return self.bound(ctx, instance, instance.attempt)
 
     def must_wait(self, instance: Instance) -> bool:
         """Whether its guest is not to run yet."""

@@ -82,14 +82,17 @@ def held(session: Session, port_ids: Collection[str]) -> set[str]:
     }
 
 
-def describe(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[Vif, ...]]:
-    """The interfaces, as Neutron showed them last. One whose port is not made yet has no MAC address and no addresses."""
-    found: dict[str, tuple[Vif, ...]] = {}
-    query = select(Row.instance_uuid, Row.port_id, Row.vif, Row.nic_request).where(_HELD).order_by(Row.nic, Row.id)
+def describe(session: Session, instance_uuids: Iterable[str]) -> dict[str, list[tuple[int, Vif]]]:
+    """The interfaces with their numbers, as Neutron showed them last. One whose port is not made yet has no MAC address and no
+    addresses.
+    """
+    found: dict[str, list[tuple[int, Vif]]] = {}
+    query = select(Row.instance_uuid, Row.nic, Row.port_id, Row.vif, Row.nic_request)
+    query = query.where(_HELD).order_by(Row.nic, Row.id)
     for chunk in chunked(sorted(set(instance_uuids))):
-        for uuid, port_id, vif, request in session.execute(query.where(Row.instance_uuid.in_(chunk))):
+        for uuid, number, port_id, vif, request in session.execute(query.where(Row.instance_uuid.in_(chunk))):
             shown = _VIF.from_builtins(vif) if vif is not None else _unbound(port_id, _NIC.from_builtins(request))
-            found[uuid] = (*found.get(uuid, ()), shown)
+            found.setdefault(uuid, []).append((number, shown))
     return found
 
 

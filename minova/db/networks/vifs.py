@@ -1,6 +1,7 @@
 """The interfaces of servers, as hosts and answers of the Compute API need them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 from sqlalchemy import select
@@ -13,6 +14,8 @@ from minova.db.sql import chunked, in_list
 from minova.objects.physical_networks import segment_of
 from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet
 
+# By instance, interfaces with their numbers, in order.
+_Numbered: TypeAlias = dict[str, list[tuple[int, Vif]]]
 # Built once: every build asks them.
 _PORTS = (
     select(Port, Network)
@@ -49,7 +52,7 @@ def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tu
     for chunk in chunked(sorted(found)):
         rows = {row.uuid: row for row in session.execute(query.where(Instance.host.in_(chunk)).distinct())}
         for uuid, vifs in _built_in(session, rows, rules=True, going=True).items():
-            named = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for vif in vifs)
+            named = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for _, vif in vifs)
             found[str(rows[uuid].host)][uuid] = named
     return found
 
@@ -61,13 +64,15 @@ def of_instances(
     those of ports that are going.
     """
     uuids = sorted(set(instance_uuids))
-    return _built_in(session, uuids, rules=rules, going=going) | neutron_ports.describe(session, uuids)
+    found = _built_in(session, uuids, rules=rules, going=going)
+    for uuid, numbered in neutron_ports.describe(session, uuids).items():
+        # A server that was made on minova's own networks may get interfaces on Neutron's.
+        found[uuid] = sorted([*found.get(uuid, ()), *numbered], key=lambda one: one[0])
+    return {uuid: tuple(vif for _, vif in numbered) for uuid, numbered in found.items()}
 
 
-def _built_in(
-    session: Session, instance_uuids: Iterable[str], *, rules: bool, going: bool
-) -> dict[str, tuple[Vif, ...]]:
-    found: dict[str, tuple[Vif, ...]] = {}
+def _built_in(session: Session, instance_uuids: Iterable[str], *, rules: bool, going: bool) -> _Numbered:
+    found: _Numbered = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         every = [(row[0], row[1]) for row in session.execute(_PORTS, {"some": chunk})]
         rows = [row for row in every if going or row[0].status != GOING]
@@ -81,12 +86,12 @@ def _vifs(
     rows: Sequence[tuple[Port, Network]],
     instance_uuids: Sequence[str],
     rules: Mapping[int, tuple[VifRule, ...]],
-) -> dict[str, tuple[Vif, ...]]:
+) -> _Numbered:
     addresses: dict[int, list[VifAddress]] = {}
     for port_id, subnet, address in session.execute(_ADDRESSES, {"some": instance_uuids}):
         addresses.setdefault(port_id, []).append(VifAddress(subnet_id=subnet, ip_address=address))
     subnets = _subnets(session, {network.id for _, network in rows})
-    found: dict[str, tuple[Vif, ...]] = {}
+    found: _Numbered = {}
     for port, network in rows:
         vif = Vif(
             port_id=port.uuid,
@@ -105,7 +110,7 @@ def _vifs(
             rules=rules.get(port.id),
             going=port.status == GOING,
         )
-        found[str(port.instance_uuid)] = (*found.get(str(port.instance_uuid), ()), vif)
+        found.setdefault(str(port.instance_uuid), []).append((port.nic or 0, vif))
     return found
 
 

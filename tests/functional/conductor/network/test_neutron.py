@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from minova import errors
 from minova.conductor.network.neutron import AGAIN, NeutronPorts
 from minova.db import models
-from minova.db.networks import interfaces, neutron_ports
+from minova.db.networks import interfaces, neutron_ports, vifs
 from minova.neutron_client import NeutronClient
 from minova.objects.vif import NEUTRON, RequestedNic
 from tests.fakes.neutron import FakeNeutron, Killed
@@ -50,7 +50,7 @@ class World:
 
     def described(self) -> Any:
         with self.harness.db.read() as session:
-            return neutron_ports.describe(session, [self.server]).get(self.server, ())
+            return vifs.of_instances(session, [self.server]).get(self.server, ())
 
     def delete(self) -> None:
         """As `finish_delete` does."""

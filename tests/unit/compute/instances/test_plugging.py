@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from minova import errors
@@ -67,6 +68,21 @@ def test_minovas_own_networks_ask_nobody() -> None:
     assert plugging.bound(service_context(), own, 1) is own
     assert not plugging.must_wait(own)
     assert conductor.asked == []
+
+
+def test_interfaces_on_minovas_own_networks_stay_as_they_are() -> None:
+    first, last = (Vif(port_id=name, mac_address=name, network_id="own") for name in ("first", "last"))
+    mixed = msgspec.structs.replace(INSTANCE, network_info=(first, DOWN, last))
+    assert made(Conductor(UP)).bound(service_context(), mixed, 1).network_info == (first, UP, last)
+
+
+@pytest.mark.parametrize(("vif_type", "asks"), [("ovs", 0), ("binding_failed", 1), ("", 1)])
+def test_a_guest_that_is_started_anew_has_lost_bindings_renewed(vif_type: str, asks: int) -> None:
+    """A guest cannot be defined with an interface that is bound to no host."""
+    conductor = Conductor(UP)
+    known = msgspec.structs.replace(INSTANCE, network_info=(msgspec.structs.replace(UP, vif_type=vif_type),))
+    made(conductor).bound_if_lost(service_context(), known)
+    assert len(conductor.asked) == asks
 
 
 def test_a_conductor_that_is_away_is_asked_again() -> None:
