@@ -166,7 +166,7 @@ class Builder:
         token = ImageToken(message.image_token, lambda: self._fresh_token(ctx, instance))
         path = self._image_path(instance, lambda: self._require_wanted(message), token)
         self._require_wanted(message)
-        instance = self.plugging.bound(ctx, instance, message.attempt)
+        instance = self.plugging.bound(ctx, instance, message.attempt, lambda: self._require_wanted(message))
         self.domains.reused(instance.uuid)
         self._driver.prepare(instance, message.node, message.attempt, path, data_of(message))
         self._require_wanted(message)

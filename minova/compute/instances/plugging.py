@@ -56,11 +56,15 @@ class Plugging:
         if event is not None:
             event.set()
 
-    def bound(self, ctx: RequestContext, instance: Instance, attempt: int) -> Instance:
-        """With its interfaces as Neutron has bound them to this host. Raises as `bind_interfaces`."""
+    def bound(
+        self, ctx: RequestContext, instance: Instance, attempt: int, check: Callable[[], None] = lambda: None
+    ) -> Instance:
+        """With its interfaces as Neutron has bound them to this host. Raises as `bind_interfaces`, and what `check` raises, which is
+        called before each try.
+        """
         if not any(vif.is_neutrons for vif in instance.network_info):
             return instance
-        vifs = iter(self._repeat("bind_interfaces", lambda: self._ask(ctx, instance, attempt)))
+        vifs = iter(self._repeat("bind_interfaces", lambda: self._ask(ctx, instance, attempt, check)))
         # In their order, beside those of minova's own networks.
         known = [next(vifs, None) if vif.is_neutrons else vif for vif in instance.network_info]
         return msgspec.structs.replace(instance, network_info=(*(vif for vif in known if vif is not None), *vifs))
@@ -95,7 +99,7 @@ class Plugging:
         until = self._clock() + self._timeout
         while True:
             event.clear()
-            vifs = self._repeat("bind_interfaces", lambda: self._ask(ctx, instance, attempt))
+            vifs = self._repeat("bind_interfaces", lambda: self._ask(ctx, instance, attempt, check))
             if _are_wired(vifs):
                 return
             asked = self._clock()
@@ -112,7 +116,9 @@ class Plugging:
             raise errors.VirtualInterfaceCreateException(text)
         LOG.warning("%s: the guest runs without", text)
 
-    def _ask(self, ctx: RequestContext, instance: Instance, attempt: int) -> tuple[Vif, ...]:
+    def _ask(self, ctx: RequestContext, instance: Instance, attempt: int, check: Callable[[], None]) -> tuple[Vif, ...]:
+        # A server that is deleted while Neutron or the conductor is away is not to wait for them.
+        check()
         return self._conductor.bind_interfaces(ctx, instance_uuid=instance.uuid, attempt=attempt, host=self._host)
 
 

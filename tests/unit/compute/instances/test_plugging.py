@@ -90,6 +90,20 @@ def test_a_conductor_that_is_away_is_asked_again() -> None:
     assert made(conductor).bound(service_context(), INSTANCE, 1).network_info == (UP,)
 
 
+def test_a_build_that_is_not_wanted_does_not_wait_for_a_conductor() -> None:
+    conductor = Conductor(errors.ServiceUnavailable("away"))
+    looks = []
+
+    def check() -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            raise errors.StaleAttempt("deleted")
+
+    with pytest.raises(errors.StaleAttempt):
+        made(conductor).bound(service_context(), INSTANCE, 1, check)
+    assert len(conductor.asked) == 2
+
+
 @pytest.mark.parametrize(("timeout", "waits"), [(300.0, True), (0.0, False)])
 def test_only_a_guest_with_a_time_out_waits(timeout: float, waits: bool) -> None:
     assert made(Conductor(UP), timeout=timeout).must_wait(INSTANCE) is waits
