@@ -83,7 +83,11 @@ class NeutronClient:
 
     def port(self, port_id: str, token: str | None = None) -> Document | None:
         """None: there is none, or the user may not see it."""
-        return next(iter(self.ports(token, id=port_id)), None)
+        try:
+            found: Document = self._ask("GET", f"/v2.0/ports/{port_id}", token)["port"]
+        except errors.PortNotFound:
+            return None
+        return found
 
     def security_groups(self, token: str | None = None, **filters: Any) -> list[Document]:
         return self._list("security-groups", token, filters)
@@ -93,9 +97,9 @@ class NeutronClient:
         made: Document = self._ask("POST", "/v2.0/ports", None, tries=1, json={"port": port})["port"]
         return made
 
-    def update_port(self, port_id: str, port: Document) -> Document:
+    def update_port(self, port_id: str, port: Document, tries: int | None = None) -> Document:
         """PortNotFound: there is none."""
-        made: Document = self._ask("PUT", f"/v2.0/ports/{port_id}", None, json={"port": port})["port"]
+        made: Document = self._ask("PUT", f"/v2.0/ports/{port_id}", None, tries=tries, json={"port": port})["port"]
         return made
 
     def delete_port(self, port_id: str) -> None:

@@ -289,7 +289,10 @@ class ConductorManager:
 
     def network_changed(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
         if self.collaborators.neutron is not None:
-            self.collaborators.neutron.refresh(instance_uuid)
+            try:
+                self.collaborators.neutron.refresh(instance_uuid)
+            except errors.ServiceUnavailable as error:  # a later look sees it; the host may wait for this event
+                LOG.info("The interfaces of instance %s are read later: %s", instance_uuid, error)
         self.collaborators.hosts.network_changed(ctx, host, instance_uuid)
 
     @needs_room

@@ -1,6 +1,7 @@
 """A Neutron that keeps books: networks, and ports that agents bind. It can end, as a killed conductor would see it, at any request."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from minova import errors
@@ -27,13 +28,17 @@ class FakeNeutron:
     def __init__(self, hosts: tuple[str, ...] = ("a", "b")) -> None:
         self.hosts = hosts
         self.books: dict[str, dict[str, Any]] = {}
+        # What happens inside a request, before it is done: by its kind and the port, or "" for lists and new ones.
+        self.during: dict[tuple[str, str], Callable[[], None]] = {}
         self.kill_at = 0
         self.after = False
         self.requests = 0
         self._numbers = itertools.count(1)
 
-    def _begin(self) -> None:
+    def _begin(self, kind: str = "", port_id: str = "") -> None:
+        """`during`: it may raise what Neutron answers."""
         self.requests += 1
+        self.during.get((kind, port_id), lambda: None)()
         if self.requests == self.kill_at and not self.after:
             raise Killed
 
@@ -48,7 +53,7 @@ class FakeNeutron:
         return [SUBNET]
 
     def ports(self, token: str | None = None, **filters: Any) -> list[dict[str, Any]]:
-        self._begin()
+        self._begin("GET")
         found = [
             dict(port) for port in self.books.values() if all(port.get(key) == value for key, value in filters.items())
         ]
@@ -56,12 +61,12 @@ class FakeNeutron:
         return found
 
     def port(self, port_id: str, token: str | None = None) -> dict[str, Any] | None:
-        self._begin()
+        self._begin("GET", port_id)
         self._end()
         return dict(self.books[port_id]) if port_id in self.books else None
 
     def create_port(self, port: dict[str, Any]) -> dict[str, Any]:
-        self._begin()
+        self._begin("POST")
         number = next(self._numbers)
         uuid = f"00000000-0000-4000-8000-{number:012d}"
         self.books[uuid] = {
@@ -79,8 +84,8 @@ class FakeNeutron:
         self._end()
         return dict(self.books[uuid])
 
-    def update_port(self, port_id: str, port: dict[str, Any]) -> dict[str, Any]:
-        self._begin()
+    def update_port(self, port_id: str, port: dict[str, Any], tries: int | None = None) -> dict[str, Any]:
+        self._begin("PUT", port_id)
         if port_id not in self.books:
             raise errors.PortNotFound(port_id)
         self.books[port_id].update(port)
@@ -89,7 +94,7 @@ class FakeNeutron:
         return dict(self.books[port_id])
 
     def delete_port(self, port_id: str) -> None:
-        self._begin()
+        self._begin("DELETE", port_id)
         self.books.pop(port_id, None)
         self._end()
 

@@ -34,6 +34,8 @@ connection = sqlite:///{folder}/neutron.sqlite
 lock_path = {folder}/locks
 [oslo_messaging_notifications]
 driver = noop
+[oslo_policy]
+policy_file = {folder}/policy.yaml
 [ml2]
 type_drivers = local,flat,vlan
 tenant_network_types = local
@@ -47,6 +49,8 @@ username = admin
 password = admin
 endpoint = {nova}
 """
+# Without Keystone everybody is an administrator, and has no further role; minova's user has that of services, too.
+POLICY = '"service_api": "role:service or role:admin"\n'
 
 
 class Neutron(PrivateServer):
@@ -66,6 +70,7 @@ class Neutron(PrivateServer):
     def prepare(self) -> None:
         conf = CONF.format(folder=self.directory, nova=self._nova or "http://127.0.0.1:9", notifies=bool(self._nova))
         (self.directory / "neutron.conf").write_text(conf)
+        (self.directory / "policy.yaml").write_text(POLICY)
 
     def command(self) -> list[str]:
         return [

@@ -2,21 +2,23 @@
 
 transaction of the server:   rows, without ports
 its host has claimed it:     bind: a port is made with `device_id` and `binding:host_id`, then noted; or the user's is bound
-                             a crash between the two: the next `bind` finds the port by its `device_id`
+                             a crash between the two: the next `bind` finds the port by the mark that only minova can have set
 transaction of its end:      the rows are released
 then, and again later:       clean: its ports are deleted, those of users unbound. Also ports that nothing has noted: the
-                             second time is long after any request of a conductor that has died could have made one
+                             second time is long after any request of a conductor that has died could have made one. See `neutron_cleaning.py`
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.network.neutron_cleaning import LIMIT, OWNER, NeutronCleaning
+from minova.conductor.network.neutron_limits import Rounds, Turns
 from minova.conductor.network.servers import DEFAULT_ZONE, nics_of
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
@@ -24,26 +26,27 @@ from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
 from minova.neutron_client import NeutronClient
 from minova.objects.network import AddressPair
+from minova.objects.port_marks import interface_of, is_marked, mark
 from minova.objects.server_request import CreateServers
+from minova.objects.states import TaskState
 from minova.objects.vif import NEUTRON, UNBOUND, Vif, VifAddress, VifSubnet
 
 LOG = logging.getLogger(__name__)
 Document = Mapping[str, Any]
-# Servers in one round.
-LIMIT = 50
-# Neutron is told once more, after every request of before has ended.
-AGAIN = timedelta(minutes=5)
-OWNER = "compute:"
-_FREE = {"device_id": "", "device_owner": "", "binding:host_id": ""}
 
 
 class NeutronPorts:
     """See `backend.NetworkBackend`. `ovs_bridge`: where Neutron names none."""
 
-    def __init__(self, worker: Worker, client: NeutronClient, ovs_bridge: str) -> None:
+    def __init__(
+        self, worker: Worker, client: NeutronClient, ovs_bridge: str, ticks: Callable[[], float] = time.monotonic
+    ) -> None:
         self._worker = worker
         self._client = client
         self._ovs_bridge = ovs_bridge
+        self._turns = Turns()
+        self._cleaning = NeutronCleaning(worker, client, self._turns, ticks)
+        self._looks: Rounds[str] = Rounds("Neutron does not show the ports of instance", ticks)
 
     def prepare(self, ctx: RequestContext, request: CreateServers) -> None:
         """Nothing: the API has asked Neutron."""
@@ -76,25 +79,34 @@ class NeutronPorts:
     # -- bind ------------------------------------------------------------------------------------------------------
 
     def bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
-        """See `NetworkBackend`. Raises as the client, too: PortInUse, PortNotFound, what Neutron refuses."""
+        """See `NetworkBackend`. Raises as the client, too: PortInUse, PortNotFound, what Neutron refuses.
+
+        ServiceUnavailable, at once: the same is being done already, or for too many others.
+        """
+        with self._turns.take(instance_uuid):
+            return self._bind(instance_uuid, attempt, host)
+
+    def _bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
+        with self._worker.db.read() as session:
+            _require_attempt(session, instance_uuid, attempt, host)
+        known = {port["id"]: port for port in self._client.ports(device_id=instance_uuid)}
+        # Read after Neutron's list: what another conductor has noted of these ports is seen.
         with self._worker.db.read() as session:
             _require_attempt(session, instance_uuid, attempt, host)
             rows = neutron_ports.of_instance(session, instance_uuid)
-        known = {port["id"]: port for port in self._client.ports(device_id=instance_uuid)}
         described = Networks(self._client)
         bound = []
-        owned = {row.port_id for row in rows}
         for row in rows:
-            port = self._bound(row, known, host, owned)
+            port = self._bound(row, known, host)
             bound.append((row, self._vif(port, described)))
         self._worker.run(lambda session: self._note(session, bound, attempt, host))
         return tuple(vif for _, vif in bound)
 
-    def _bound(self, row: NeutronPort, known: Mapping[str, Document], host: str, owned: set[str | None]) -> Document:
+    def _bound(self, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
         """PortBindingFailed: no agent on this host takes it."""
         port: Document | None
         if row.port_id is None:
-            port = self._made(row, known, host, owned)
+            port = self._made(row, known, host)
         else:
             port = known.get(row.port_id) or self._client.port(row.port_id)
         if port is None:
@@ -111,31 +123,36 @@ class NeutronPorts:
             )
         return port
 
-    def _made(self, row: NeutronPort, known: Mapping[str, Document], host: str, owned: set[str | None]) -> Document:
-        nic = neutron_ports.nic_of(row)
-        left = (port for uuid, port in known.items() if uuid not in owned and port["network_id"] == nic.network_id)
-        port: Document | None = next((one for one in left if one.get("device_owner", "").startswith(OWNER)), None)
-        if port is None:
-            wanted: dict[str, Any] = {
-                "network_id": nic.network_id,
-                "tenant_id": row.project_id,
-                "device_id": row.instance_uuid,
-                "device_owner": row.device_owner,
-                "admin_state_up": True,
-                "binding:host_id": host,
-            }
-            if nic.ip_address is not None:
-                wanted["fixed_ips"] = [{"ip_address": nic.ip_address}]
-            if nic.security_groups is not None:
-                wanted["security_groups"] = list(nic.security_groups)
-            port = self._client.create_port(wanted)
-        made = port
-        if not self._worker.run(lambda session: neutron_ports.give_port(session, row.id, made["id"])):
-            # The server has gone, or another conductor has made one at the same time.
-            self._client.delete_port(made["id"])
+    def _made(self, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
+        """The port that was made for this row before, or a new one."""
+        found = (port for port in known.values() if _is_for(port, row))
+        adopted: Document | None = next(found, None)
+        port = adopted or self._client.create_port(self._wanted(row, host))
+        if not self._worker.run(lambda session: neutron_ports.give_port(session, row.id, port["id"])):
+            # The server has gone, or another conductor has made one at the same time. A port that was found may be the one that the other
+            # one has noted.
+            if adopted is None:
+                self._client.delete_port(port["id"])
             raise errors.ServiceUnavailable(f"The ports of instance {row.instance_uuid} were changed meanwhile.")
-        owned.add(made["id"])
-        return made
+        return port
+
+    @staticmethod
+    def _wanted(row: NeutronPort, host: str) -> dict[str, Any]:
+        nic = neutron_ports.nic_of(row)
+        wanted: dict[str, Any] = {
+            "network_id": nic.network_id,
+            "tenant_id": row.project_id,
+            "device_id": row.instance_uuid,
+            "device_owner": row.device_owner,
+            "admin_state_up": True,
+            "binding:host_id": host,
+            **mark(row.instance_uuid, row.id),
+        }
+        if nic.ip_address is not None:
+            wanted["fixed_ips"] = [{"ip_address": nic.ip_address}]
+        if nic.security_groups is not None:
+            wanted["security_groups"] = list(nic.security_groups)
+        return wanted
 
     def _note(self, session: Session, bound: Sequence[tuple[NeutronPort, Vif]], attempt: int, host: str) -> None:
         for row, vif in bound:
@@ -146,32 +163,45 @@ class NeutronPorts:
     # -- what Neutron shows ----------------------------------------------------------------------------------------
 
     def refresh(self, instance_uuid: str) -> None:
-        """The rows say what Neutron knows now. A port that was deleted there is no interface any more."""
+        """The rows say what Neutron knows now. A port that was deleted there is no interface any more. Raises as the client, and as `bind`."""
+        with self._turns.take(instance_uuid):
+            self._refresh(instance_uuid)
+
+    def _refresh(self, instance_uuid: str) -> None:
         with self._worker.db.read() as session:
             rows = [row for row in neutron_ports.of_instance(session, instance_uuid) if row.port_id is not None]
         if not rows:
             return
         known = {port["id"]: port for port in self._client.ports(device_id=instance_uuid)}
         described = Networks(self._client)
-        shown = {row.id: self._vif(known[row.port_id], described) for row in rows if row.port_id in known}
-        gone = [row.port_id for row in rows if row.vif is not None and row.port_id not in known]
+        shown: dict[int, Vif] = {}
+        gone: dict[int, str] = {}
+        for row in rows:
+            port_id = str(row.port_id)
+            # Its user may have taken its `device_id` away: the guest has it all the same.
+            port = known.get(port_id) or self._client.port(port_id)
+            if port is not None and port.get("device_id") == instance_uuid:
+                shown[row.id] = self._vif(port, described)
+            elif port is None and row.vif is not None:
+                gone[row.id] = port_id
 
         def work(session: Session) -> None:
             for row in rows:
                 if row.id in shown:
                     neutron_ports.write(session, row.id, shown[row.id], self._worker.at())
-            for port_id in gone:
-                LOG.warning("Port %s of instance %s was deleted in Neutron", port_id, instance_uuid)
-                neutron_ports.release(session, instance_uuid, self._worker.at(), port_id)
+                elif row.id in gone:
+                    LOG.warning("Port %s of instance %s was deleted in Neutron", row.port_id, instance_uuid)
+                    neutron_ports.forget(session, row.id, gone[row.id])
+                elif row.refreshed_at is not None:
+                    neutron_ports.looked_at(session, row.id, self._worker.at())
 
         self._worker.run(work)
 
     def heal(self) -> None:
         """Of the servers whose interfaces were looked at the longest time ago."""
         with self._worker.db.read() as session:
-            uuids = neutron_ports.oldest(session, LIMIT)
-        for uuid in uuids:
-            self.refresh(uuid)
+            uuids = neutron_ports.oldest(session, LIMIT + self._looks.failing)
+        self._looks.run(self._looks.due(uuids, LIMIT), self.refresh)
 
     def _vif(self, port: Document, described: "Networks") -> Vif:
         network, subnets = described.of(port["network_id"])
@@ -203,60 +233,19 @@ class NeutronPorts:
     # -- what is left ----------------------------------------------------------------------------------------------
 
     def clean(self) -> None:
-        """Neutron is told of interfaces that servers have no more. What fails is done again the next time."""
-        before = self._worker.at() - AGAIN
-        with self._worker.db.read() as session:
-            uuids = neutron_ports.to_clean(session, before, LIMIT)
-        for uuid in uuids:
-            self._clean(uuid)
-        self.unbind()
+        """Neutron is told of interfaces that servers have no more. What fails is done again, later each time."""
+        try:
+            self._cleaning.clean()
+        finally:
+            self._cleaning.unbind()
 
     def forsake(self) -> None:
-        """Interfaces of servers that a conductor of the last release has deleted, which knows none of Neutron."""
-        self._worker.run(lambda session: neutron_ports.forsake(session, self._worker.at(), LIMIT))
-
-    def _clean(self, instance_uuid: str) -> None:
-        with self._worker.db.read() as session:
-            rows = neutron_ports.all_of(session, instance_uuid)
-            lives = session.scalar(
-                select(Instance.id).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None))
-            )
-        ports = {port["id"]: port for port in self._client.ports(device_id=instance_uuid)}
-        has = {row.port_id for row in rows if row.released_at is None}
-        gone = [row for row in rows if row.released_at is not None]
-        for row in gone:
-            port = ports.pop(row.port_id or "", None)
-            if port is None or row.port_id in has:
-                continue
-            if row.made_for_instance:
-                self._client.delete_port(port["id"])
-            else:
-                self._unbind(port["id"])
-        if lives is None and not has:  # ports that no row names: a conductor died before it could note them
-            for uuid, port in ports.items():
-                if port.get("device_owner", "").startswith(OWNER):
-                    LOG.warning("Port %s of instance %s is left over and is deleted", uuid, instance_uuid)
-                    self._client.delete_port(uuid)
-        self._worker.run(
-            lambda session: neutron_ports.cleaned(session, gone, self._worker.at(), self._worker.at() - AGAIN)
-        )
-
-    def _unbind(self, port_id: str) -> None:
-        try:
-            self._client.update_port(port_id, _FREE)
-        except errors.NotFound:
-            LOG.debug("Port %s has gone already", port_id)
+        """See `NeutronCleaning`."""
+        self._cleaning.forsake()
 
     def unbind(self) -> None:
         """Of shelved servers and failed ones, which keep their ports without a host."""
-        with self._worker.db.read() as session:
-            rows = neutron_ports.without_host(session, LIMIT)
-        for row in rows:
-            try:
-                self._client.update_port(str(row.port_id), {"binding:host_id": ""})
-            except errors.NotFound:
-                LOG.debug("Port %s has gone already", row.port_id)
-            self._worker.run(lambda session, row_id=row.id: neutron_ports.unbound(session, row_id))  # type: ignore[misc]
+        self._cleaning.unbind()
 
 
 class Networks:
@@ -287,9 +276,23 @@ def _differs(port: Document, wanted: Document) -> bool:
     return any(port.get(name) != value for name, value in wanted.items())
 
 
+def _is_for(port: Document, row: NeutronPort) -> bool:
+    """Whether minova has made it for this row."""
+    return (
+        is_marked(port, row.instance_uuid)
+        and interface_of(port) == row.id
+        and port.get("tenant_id") == row.project_id
+        and port["network_id"] == neutron_ports.nic_of(row).network_id
+    )
+
+
 def _require_attempt(session: Session, instance_uuid: str, attempt: int, host: str) -> None:
     row = session.execute(
-        select(Instance.attempt, Instance.host).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None))
+        select(Instance.attempt, Instance.host, Instance.task_state).where(
+            Instance.uuid == instance_uuid, Instance.deleted_at.is_(None)
+        )
     ).one_or_none()
     if row is None or (row.attempt, row.host) != (attempt, host):
         raise errors.StaleAttempt(f"attempt {attempt} of instance {instance_uuid} is not {host}'s any more")
+    if row.task_state == TaskState.DELETING:
+        raise errors.StaleAttempt(f"instance {instance_uuid} is being deleted")

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.codecs import Decoder
@@ -101,8 +101,8 @@ def _unbound(port_id: str | None, nic: RequestedNic) -> Vif:
 
 
 def give_port(session: Session, row_id: int, port_id: str) -> bool:
-    """A port was made for it. False: it has one already, or the server has gone."""
-    statement = update(Row).where(Row.id == row_id, Row.port_id.is_(None), _HELD)
+    """A port was made for it. False: it has another one already, or the server has gone. Idempotent."""
+    statement = update(Row).where(Row.id == row_id, or_(Row.port_id.is_(None), Row.port_id == port_id), _HELD)
     result: Any = session.connection().execute(statement.values(port_id=port_id, held_port_id=port_id))
     return bool(result.rowcount)
 
@@ -114,8 +114,14 @@ def write(session: Session, row_id: int, vif: Vif, at: datetime, host: str | Non
     return bool(result.rowcount)
 
 
-def unbound(session: Session, row_id: int) -> None:
-    session.connection().execute(update(Row).where(Row.id == row_id).values(host=None))
+def looked_at(session: Session, row_id: int, at: datetime) -> None:
+    """Nothing of it has changed."""
+    session.connection().execute(update(Row).where(Row.id == row_id, _HELD).values(refreshed_at=at))
+
+
+def forget(session: Session, row_id: int, port_id: str) -> None:
+    """The port was deleted in Neutron: nothing is left to do there. Idempotent."""
+    session.connection().execute(delete(Row).where(Row.id == row_id, Row.port_id == port_id, _HELD))
 
 
 def release(session: Session, instance_uuid: str, at: datetime, port_id: str | None = None) -> None:
@@ -139,8 +145,8 @@ def forsake(session: Session, at: datetime, limit: int) -> int:
 def to_clean(session: Session, before: datetime, limit: int) -> list[str]:
     """Servers that have lost interfaces of which Neutron was not told, or was told before `before`."""
     due = or_(Row.cleaned_at.is_(None), Row.cleaned_at < before)
-    query = select(Row.instance_uuid).where(Row.released_at.is_not(None), due).distinct().limit(limit)
-    return [str(uuid) for uuid in session.scalars(query)]
+    query = select(Row.instance_uuid).where(Row.released_at.is_not(None), due).group_by(Row.instance_uuid)
+    return [str(uuid) for uuid in session.scalars(query.order_by(func.min(Row.released_at)).limit(limit))]
 
 
 def all_of(session: Session, instance_uuid: str) -> list[models.NeutronPort]:
@@ -158,14 +164,40 @@ def cleaned(session: Session, rows: Sequence[models.NeutronPort], at: datetime, 
         session.connection().execute(update(Row).where(Row.id.in_(chunk)).values(cleaned_at=at))
 
 
-def without_host(session: Session, limit: int) -> list[models.NeutronPort]:
-    """Bound to a host that the server has left, and no other one builds it now."""
+def _has_no_host() -> ColumnElement[bool]:
+    """The server has left its host, and no other one builds it now."""
     instance = models.Instance
-    query = select(Row).join(instance, instance.uuid == Row.instance_uuid).where(_HELD, Row.host.is_not(None))
     resting = instance.vm_state.in_([VmState.SHELVED_OFFLOADED.value, VmState.ERROR.value])
-    return list(
-        session.scalars(query.where(instance.host.is_(None), instance.task_state.is_(None), resting).limit(limit))
+    query = select(instance.id).where(
+        instance.uuid == Row.instance_uuid, instance.host.is_(None), instance.task_state.is_(None), resting
     )
+    return query.exists()
+
+
+def without_host(session: Session, limit: int) -> list[models.NeutronPort]:
+    """Bound to a host that the server has left."""
+    query = select(Row).where(_HELD, Row.host.is_not(None), Row.port_id.is_not(None), _has_no_host())
+    return list(session.scalars(query.order_by(Row.id).limit(limit)))
+
+
+def is_without_host(session: Session, row: models.NeutronPort) -> bool:
+    """Whether a row of `without_host` still is one."""
+    query = select(Row.id).where(Row.id == row.id, Row.host == row.host, _HELD, _has_no_host())
+    return session.scalar(query) is not None
+
+
+def unbound(session: Session, row: models.NeutronPort) -> bool:
+    """A row of `without_host` is bound to no host any more. False: it is none of them now; nothing is changed."""
+    statement = update(Row).where(Row.id == row.id, Row.host == row.host, _HELD, _has_no_host())
+    result: Any = session.connection().execute(statement.values(host=None))
+    return bool(result.rowcount)
+
+
+def host_of(session: Session, row_id: int) -> str | None:
+    """The host of the server that has this interface. None: it has none now, or lost the interface."""
+    instance = models.Instance
+    query = select(instance.host).join(Row, Row.instance_uuid == instance.uuid)
+    return session.scalar(query.where(Row.id == row_id, _HELD, instance.deleted_at.is_(None)))
 
 
 def oldest(session: Session, limit: int) -> list[str]:

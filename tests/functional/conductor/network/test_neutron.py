@@ -8,10 +8,13 @@ import pytest
 from sqlalchemy import select, update
 
 from minova import errors
-from minova.conductor.network.neutron import AGAIN, NeutronPorts
+from minova.conductor.network.neutron import NeutronPorts
+from minova.conductor.network.neutron_cleaning import AGAIN
+from minova.conductor.network.neutron_limits import LONGEST_PAUSE, MOST, Turns
 from minova.db import models
 from minova.db.networks import interfaces, neutron_ports, vifs
 from minova.neutron_client import NeutronClient
+from minova.objects.port_marks import mark
 from minova.objects.vif import NEUTRON, RequestedNic
 from tests.fakes.neutron import FakeNeutron, Killed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
@@ -34,16 +37,28 @@ class World:
         self.neutron.books[USERS_PORT] = {**users, "id": USERS_PORT}
         del self.neutron.books[users["id"]]
         self.neutron.requests = 0
-        self.ports = NeutronPorts(self.worker, cast(NeutronClient, self.neutron), "br-int")
+        self.ports = self.another()
         (self.server,) = self.harness.conductor.create_servers(CTX, request=request()).instance_uuids
         nics = {0: NEW, 1: RequestedNic(network_id="net-1", port_id=USERS_PORT, service=NEUTRON)}
         self.worker.run(lambda session: neutron_ports.add(session, self.server, "demo", OWNER, nics))
         self.place("a", 1)
 
+    def another(self) -> NeutronPorts:
+        """Those of one more conductor."""
+        client = cast(NeutronClient, self.neutron)
+        return NeutronPorts(self.worker, client, "br-int", ticks=lambda: self.harness.now)
+
     def place(self, host: str | None, attempt: int, **values: Any) -> None:
         instance = models.Instance
         change = update(instance).where(instance.uuid == self.server).values(host=host, attempt=attempt, **values)
         self.worker.run(lambda session: session.execute(change))
+
+    def make(self, project: str = "demo", **marks: int | None) -> str:
+        """A port with the server's id, as its project can make one; with `interface`, as minova makes it."""
+        wanted = {"network_id": "net-1", "device_id": self.server, "device_owner": OWNER, "tenant_id": project}
+        if marks:
+            wanted |= mark(self.server, marks["interface"])
+        return str(self.neutron.create_port(wanted)["id"])
 
     def made(self) -> list[dict[str, Any]]:
         return [port for uuid, port in self.neutron.books.items() if uuid != USERS_PORT]
@@ -155,7 +170,7 @@ def test_a_port_that_came_after_the_end_is_found_later(world: World) -> None:
     """A conductor was slow: its request reached Neutron when the ports had been deleted. The rows go with the second look."""
     world.delete()
     world.ports.clean()
-    world.neutron.create_port({"network_id": "net-1", "device_id": world.server, "device_owner": OWNER})
+    world.make(interface=1)
     world.ports.clean()
     assert len(world.made()) == 1
     assert world.rows() == 2
@@ -218,3 +233,199 @@ def test_two_servers_do_not_get_one_port(world: World) -> None:
     world.delete()
     with world.harness.db.read() as session:
         assert neutron_ports.held(session, [USERS_PORT]) == set()
+
+
+# -- several at the same time ------------------------------------------------------------------------------------------
+
+
+def test_a_bind_that_comes_behind_another_deletes_nothing_of_it(world: World) -> None:
+    """It finds the port that the other one has made, and is about to note."""
+    port_id = world.make(interface=1)
+
+    def other() -> None:
+        world.neutron.during.clear()
+        world.worker.run(lambda session: neutron_ports.give_port(session, 1, port_id))
+
+    # The rows are read, and then Neutron is asked for the second port: the first one has no port then.
+    world.neutron.during["GET", ""] = other
+    world.ports.bind(world.server, 1, "a")
+    assert port_id in world.neutron.books
+    assert len(world.made()) == 1
+
+
+def test_an_adopted_port_is_not_deleted(world: World) -> None:
+    """Its row has got another one meanwhile."""
+    port_id = world.make(interface=1)
+    other = world.make(interface=1)
+    run = world.worker.run
+
+    def late(work: Any) -> Any:
+        run(lambda session: neutron_ports.give_port(session, 1, other))
+        return run(work)
+
+    world.worker.run = late  # type: ignore[method-assign]
+    with pytest.raises(errors.ServiceUnavailable, match="changed meanwhile"):
+        world.ports.bind(world.server, 1, "a")
+    assert {port_id, other} <= world.neutron.books.keys()
+
+
+def test_two_conductors_that_bind_keep_one_port(world: World) -> None:
+    """Both find none; who notes the second one deletes what it has made itself."""
+    second = world.another()
+
+    def other() -> None:
+        world.neutron.during.clear()
+        second.bind(world.server, 1, "a")
+
+    world.neutron.during["POST", ""] = other
+    with pytest.raises(errors.ServiceUnavailable, match="changed meanwhile"):
+        world.ports.bind(world.server, 1, "a")
+    (kept,) = world.made()
+    assert [vif.port_id for vif in world.ports.bind(world.server, 1, "a")] == [kept["id"], USERS_PORT]
+
+
+def test_one_conductor_binds_a_server_once_at_a_time(world: World) -> None:
+    refused = []
+
+    def again() -> None:
+        with pytest.raises(errors.ServiceUnavailable, match="worked on already"):
+            world.ports.bind(world.server, 1, "a")
+        refused.append(True)
+
+    world.neutron.during["POST", ""] = again
+    world.ports.bind(world.server, 1, "a")
+    assert refused == [True]
+
+
+def test_few_servers_at_a_time() -> None:
+    turns, held = Turns(), []
+    for number in range(MOST):
+        held.append(turns.take(f"server-{number}"))
+        held[-1].__enter__()
+    with pytest.raises(errors.ServiceUnavailable, match="Too many"), turns.take("one more"):
+        pass
+    held[0].__exit__(None, None, None)
+    with turns.take("one more"):
+        pass
+
+
+def test_a_server_that_is_being_deleted_gets_no_ports(world: World) -> None:
+    world.place("a", 1, task_state="deleting")
+    with pytest.raises(errors.StaleAttempt, match="is being deleted"):
+        world.ports.bind(world.server, 1, "a")
+    assert world.neutron.requests == 0
+
+
+# -- whose ports they are ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("project", ["demo", "other"])
+def test_ports_that_users_give_the_servers_id_are_neither_taken_nor_deleted(world: World, project: str) -> None:
+    users = world.make(project)
+    vifs = world.ports.bind(world.server, 1, "a")
+    assert users not in [vif.port_id for vif in vifs]
+    world.delete()
+    world.ports.clean()
+    assert [port["id"] for port in world.made()] == [users]
+
+
+def test_the_port_of_an_attachment_goes_to_no_other_interface(world: World) -> None:
+    """The API has made it; its process has died. It goes with the server."""
+    attached = world.make(interface=None)
+    assert attached not in [vif.port_id for vif in world.ports.bind(world.server, 1, "a")]
+    world.delete()
+    world.ports.clean()
+    assert world.made() == []
+
+
+# -- what Neutron refuses ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [errors.BadRequest, errors.Conflict, errors.ServiceUnavailable])
+def test_a_port_that_neutron_keeps_holds_up_no_other(world: World, error: type[errors.MinovaError]) -> None:
+    """Neither of its server, nor of another one, nor what is to be unbound. It is tried again, and then the row goes."""
+    world.ports.bind(world.server, 1, "a")
+    (new,) = world.made()
+    world.delete()
+
+    def refuse() -> None:
+        raise error("no")
+
+    world.neutron.during["DELETE", new["id"]] = refuse
+    unbound = []
+    world.ports._cleaning.unbind = lambda: unbound.append(True)  # type: ignore[method-assign]
+    world.ports.clean()
+    assert world.neutron.books[USERS_PORT]["device_id"] == ""
+    assert unbound == [True]
+    asked = world.neutron.requests
+    world.ports.clean()
+    assert world.neutron.requests == asked, "it waits"
+    world.neutron.during.clear()
+    world.harness.now += LONGEST_PAUSE
+    world.ports.clean()
+    assert world.made() == []
+
+
+# -- what is gone in Neutron -------------------------------------------------------------------------------------------
+
+
+def test_a_port_without_its_device_id_is_not_gone(world: World) -> None:
+    """Its user took the id away: the guest has the port."""
+    before = world.ports.bind(world.server, 1, "a")
+    (new,) = world.made()
+    new["device_id"] = ""
+    world.ports.heal()
+    assert world.described() == before
+    world.harness.now += 2 * AGAIN.total_seconds()
+    world.ports.clean()
+    assert new["id"] in world.neutron.books
+
+
+def test_a_port_that_comes_back_is_not_deleted_while_its_server_lives(world: World) -> None:
+    """Neutron said that it is gone, which was not true."""
+    world.ports.bind(world.server, 1, "a")
+    (new,) = world.made()
+    kept = world.neutron.books.pop(new["id"])
+    world.ports.heal()
+    assert len(world.described()) == 1
+    world.neutron.books[new["id"]] = kept
+    for _ in range(3):
+        world.ports.clean()
+        world.harness.now += 2 * AGAIN.total_seconds()
+    assert new["id"] in world.neutron.books
+
+
+# -- servers that leave their hosts, and come back -----------------------------------------------------------------------
+
+
+def shelved(world: World) -> None:
+    world.ports.bind(world.server, 1, "a")
+    world.place(None, 1, vm_state="shelved_offloaded", task_state=None)
+
+
+def test_a_server_that_comes_back_meanwhile_keeps_its_host(world: World) -> None:
+    """It is unshelved between the two ports."""
+    shelved(world)
+    (new,) = world.made()
+    world.neutron.during["PUT", new["id"]] = lambda: world.place(None, 1, task_state="unshelving")
+    world.ports.unbind()
+    assert world.neutron.books[USERS_PORT]["binding:host_id"] == "a"
+
+
+@pytest.mark.parametrize("host", ["a", "b"])
+def test_a_port_that_a_host_takes_while_it_is_unbound_is_bound_again(world: World, host: str) -> None:
+    """Another conductor has bound it before Neutron unbinds it."""
+    shelved(world)
+    second = world.another()
+    (new,) = world.made()
+
+    def taken() -> None:
+        world.neutron.during.clear()
+        world.place(host, 2, task_state="spawning")
+        second.bind(world.server, 2, host)
+
+    world.neutron.during["PUT", new["id"]] = taken
+    world.ports.unbind()
+    assert {port["binding:host_id"] for port in world.neutron.books.values()} == {host}
+    with world.harness.db.read() as session:
+        assert set(session.scalars(select(models.NeutronPort.host))) == {host}

@@ -1,0 +1,131 @@
+"""What is left to do in Neutron: ports of interfaces that servers have no more, and of servers that have left their hosts.
+
+A port that Neutron refuses to change holds up no other one. Before each request the rows are read once more: a port may have been given to
+another server, and a server to another host, while an earlier request was under way.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from sqlalchemy import select
+
+from minova import errors
+from minova.conductor.network.neutron_limits import Rounds, Turns
+from minova.conductor.tasks.worker import Worker
+from minova.db.models import Instance, NeutronPort
+from minova.db.networks import neutron_ports
+from minova.neutron_client import Document, NeutronClient
+from minova.objects.port_marks import is_marked
+
+LOG = logging.getLogger(__name__)
+# Servers in one round.
+LIMIT = 50
+# Neutron is told once more, after every request of before has ended.
+AGAIN = timedelta(minutes=5)
+OWNER = "compute:"
+_FREE = {"device_id": "", "device_owner": "", "binding:host_id": ""}
+
+
+class NeutronCleaning:
+    """For one thread. `ticks`: seconds, monotonic."""
+
+    def __init__(
+        self, worker: Worker, client: NeutronClient, turns: Turns, ticks: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._worker = worker
+        self._client = client
+        self._turns = turns
+        self._releases: Rounds[str] = Rounds("Neutron has not yet let go of all ports of instance", ticks)
+        self._unbinds: Rounds[int] = Rounds("Neutron has not yet unbound the port of interface", ticks)
+
+    # -- interfaces that servers have no more ----------------------------------------------------------------------
+
+    def clean(self) -> None:
+        """Neutron is told of them. What fails is done again, later each time."""
+        before = self._worker.at() - AGAIN
+        with self._worker.db.read() as session:
+            uuids = neutron_ports.to_clean(session, before, LIMIT + self._releases.failing)
+        self._releases.run(self._releases.due(uuids, LIMIT), self._clean)
+
+    def _clean(self, instance_uuid: str) -> None:
+        with self._worker.db.read() as session:
+            rows = neutron_ports.all_of(session, instance_uuid)
+            lives = session.scalar(
+                select(Instance.id).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None))
+            )
+        ports = {port["id"]: port for port in self._client.ports(device_id=instance_uuid)}
+        gone = [row for row in rows if row.released_at is not None]
+        done = list(gone)
+        refused: errors.MinovaError | None = None
+        for row in gone:
+            try:
+                self._give_back(row, ports.pop(row.port_id or "", None))
+            except errors.MinovaError as error:
+                done.remove(row)
+                refused = error
+        if lives is None and len(gone) == len(rows):
+            projects = {row.project_id for row in rows}
+            try:
+                self._sweep(instance_uuid, projects, ports)
+            except errors.MinovaError as error:
+                done, refused = [], error
+        self._worker.run(
+            lambda session: neutron_ports.cleaned(session, done, self._worker.at(), self._worker.at() - AGAIN)
+        )
+        if refused is not None:
+            raise refused
+
+    def _give_back(self, row: NeutronPort, port: Document | None) -> None:
+        if port is None or self._is_held(port["id"]):
+            return
+        if row.made_for_instance:
+            self._client.delete_port(port["id"])
+            return
+        try:
+            self._client.update_port(port["id"], _FREE)
+        except errors.NotFound:
+            LOG.debug("Port %s has gone already", port["id"])
+
+    def _sweep(self, instance_uuid: str, projects: set[str], ports: dict[str, Document]) -> None:
+        """Ports that no row names: a process died before it could note them."""
+        for uuid, port in ports.items():
+            if is_marked(port, instance_uuid) and port.get("tenant_id") in projects and not self._is_held(uuid):
+                LOG.warning("Port %s of instance %s is left over and is deleted", uuid, instance_uuid)
+                self._client.delete_port(uuid)
+
+    def _is_held(self, port_id: str) -> bool:
+        with self._worker.db.read() as session:
+            return bool(neutron_ports.held(session, [port_id]))
+
+    def forsake(self) -> None:
+        """Interfaces of servers that a conductor of the last release has deleted, which knows none of Neutron."""
+        self._worker.run(lambda session: neutron_ports.forsake(session, self._worker.at(), LIMIT))
+
+    # -- servers without hosts -------------------------------------------------------------------------------------
+
+    def unbind(self) -> None:
+        """Of shelved servers and failed ones, which keep their ports without a host."""
+        with self._worker.db.read() as session:
+            found = neutron_ports.without_host(session, LIMIT + self._unbinds.failing)
+        rows = {row.id: row for row in found}
+        self._unbinds.run(self._unbinds.due(rows.keys(), LIMIT), lambda row_id: self._unbind(rows[row_id]))
+
+    def _unbind(self, row: NeutronPort) -> None:
+        """Sent once, so that little time passes after the look; a conductor that binds the port at this moment gets it back."""
+        with self._turns.alone(row.instance_uuid):
+            with self._worker.db.read() as session:
+                if not neutron_ports.is_without_host(session, row):
+                    return
+            try:
+                self._client.update_port(str(row.port_id), {"binding:host_id": ""}, tries=1)
+            except errors.NotFound:
+                LOG.debug("Port %s has gone already", row.port_id)
+            if self._worker.run(lambda session: neutron_ports.unbound(session, row)):
+                return
+            with self._worker.db.read() as session:
+                host = neutron_ports.host_of(session, row.id)
+            if host is not None:
+                LOG.warning("Port %s was unbound while host %s took it, and is bound again", row.port_id, host)
+                self._client.update_port(str(row.port_id), {"binding:host_id": host})

@@ -1,0 +1,104 @@
+"""How much of a conductor may wait for Neutron: a Neutron that hangs must not take the threads that serve everything else."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from minova import errors
+
+LOG = logging.getLogger(__name__)
+K = TypeVar("K")
+# Servers for which hosts and events ask at the same time.
+MOST = 4
+# Seconds until something that failed is tried again: doubled each time.
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 600.0
+# So many in a row without an answer: Neutron is away, and the others of the round need not be asked for.
+AWAY = 3
+
+
+class Turns:
+    """One piece of work for each server at a time, in this process; of `take`, at most `most` for all. Safe for threads."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._servers: set[str] = set()
+        self._taken = 0
+
+    @contextmanager
+    def take(self, instance_uuid: str) -> Iterator[None]:
+        """Raises ServiceUnavailable at once instead of waiting."""
+        with self.alone(instance_uuid):
+            with self._lock:
+                if self._taken >= self._most:
+                    raise errors.ServiceUnavailable("Too many servers wait for the network service here.")
+                self._taken += 1
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._taken -= 1
+
+    @contextmanager
+    def alone(self, instance_uuid: str) -> Iterator[None]:
+        """For work of which one thread does all: it is not counted. Raises ServiceUnavailable at once instead of waiting."""
+        with self._lock:
+            if instance_uuid in self._servers:
+                raise errors.ServiceUnavailable(f"The ports of instance {instance_uuid} are being worked on already.")
+            self._servers.add(instance_uuid)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._servers.discard(instance_uuid)
+
+
+class Rounds(Generic[K]):
+    """Work that is done again and again for many keys, by one thread. What fails waits longer each time, and comes after the others.
+
+    In memory: a process that is started anew begins at once. `ticks`: seconds, monotonic.
+    """
+
+    def __init__(self, what: str, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._ticks = ticks
+        self._failed: dict[K, tuple[int, float]] = {}  # how often, and until when it waits
+
+    @property
+    def failing(self) -> int:
+        """How many keys more have to be looked for, so that these do not hide others."""
+        return len(self._failed)
+
+    def due(self, keys: Collection[K], limit: int) -> Sequence[K]:
+        """Those that are done now, in their order. `keys`: all that is left to do, as far as it is known."""
+        self._failed = {key: failure for key, failure in self._failed.items() if key in keys}
+        now = self._ticks()
+        fresh = [key for key in keys if key not in self._failed]
+        again = [key for key, (_, until) in self._failed.items() if until <= now]
+        return (fresh + again)[:limit]
+
+    def run(self, keys: Sequence[K], work: Callable[[K], None]) -> None:
+        """What one key raises is logged. Ends early if Neutron is away."""
+        unanswered = 0
+        for key in keys:
+            try:
+                work(key)
+            except errors.MinovaError as error:
+                unanswered = unanswered + 1 if isinstance(error, errors.ServiceUnavailable) else 0
+                LOG.warning("%s %s: %s", self._what, key, error)
+            except Exception:
+                LOG.exception("%s %s", self._what, key)
+                unanswered = 0
+            else:
+                self._failed.pop(key, None)
+                unanswered = 0
+                continue
+            times = self._failed.get(key, (0, 0.0))[0]
+            # Failures move to the end of the dictionary: they are tried in the order in which they failed.
+            self._failed.pop(key, None)
+            self._failed[key] = (times + 1, self._ticks() + min(FIRST_PAUSE * 2 ** min(times, 20), LONGEST_PAUSE))
+            if unanswered >= AWAY:
+                return
