@@ -1,9 +1,11 @@
 """Requests to a Neutron that stands beside minova: as the user of `[neutron]`, or with the token of a user."""
 
+import copy
 import logging
+import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from keystoneauth1 import exceptions as keystone_errors
 from keystoneauth1 import loading
@@ -17,6 +19,8 @@ LOG = logging.getLogger(__name__)
 GROUP = "neutron"
 TIMEOUT = 30.0  # seconds, where [neutron] timeout names none
 PAUSE = 0.5  # seconds before a request is sent again
+# What may stand in a path: users name ports.
+_ID = re.compile("[0-9a-fA-F-]{1,36}")
 _AGAIN = frozenset((500, 502, 503, 504))
 _AWAY = "The network service does not answer. Please try again in a moment."
 _BY_STATUS: dict[int, type[errors.MinovaError]] = {
@@ -41,10 +45,18 @@ class NeutronClient:
     """Safe for threads. InvalidConfiguration: `[neutron]` names no user.
 
     All methods raise ServiceUnavailable if Neutron does not answer, and what it refuses as an error of its kind. `token`: of the user
-    for whom it is asked; None: as the user of `[neutron]`.
+    for whom it is asked; None: as the user of `[neutron]`. `most`: seconds that one request, also for a token, takes at most;
+    None: `[neutron] timeout`.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        sleep: Callable[[float], None] = time.sleep,
+        *,
+        most: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         options = conf[GROUP]
         try:
             loading.register_auth_conf_options(conf, GROUP)
@@ -57,8 +69,11 @@ class NeutronClient:
             raise errors.InvalidConfiguration(f"[{GROUP}]: auth_type and a user are needed with backend = neutron.")
         self._session: Session = session
         self._tries = options.http_retries + 1
-        self._timeout = float(options.timeout or TIMEOUT)
+        self._timeout = float(options.timeout or TIMEOUT) if most is None else min(float(options.timeout or most), most)
+        session.timeout = self._timeout  # of requests for tokens and for the catalog
         self._sleep = sleep
+        self._clock = clock
+        self._until: float | None = None
         self._override = options.endpoint_override
         self._catalog = Adapter(
             session,
@@ -67,6 +82,12 @@ class NeutronClient:
             region_name=options.region_name,
             interface=options.valid_interfaces,
         )
+
+    def within(self, seconds: float) -> Self:
+        """The same, which raises ServiceUnavailable once so many seconds have passed from now on, whatever is asked."""
+        bounded = copy.copy(self)
+        bounded._until = self._clock() + seconds
+        return bounded
 
     def networks(self, token: str | None = None, **filters: Any) -> list[Document]:
         return self._list("networks", token, filters)
@@ -83,6 +104,8 @@ class NeutronClient:
 
     def port(self, port_id: str, token: str | None = None) -> Document | None:
         """None: there is none, or the user may not see it."""
+        if not _ID.fullmatch(port_id):
+            return None
         try:
             found: Document = self._ask("GET", f"/v2.0/ports/{port_id}", token)["port"]
         except errors.PortNotFound:
@@ -117,6 +140,9 @@ class NeutronClient:
         for number in range(1, (tries or self._tries) + 1):
             if number > 1:
                 self._sleep(PAUSE)
+            timeout = self._timeout if self._until is None else min(self._timeout, self._until - self._clock())
+            if timeout <= 0:
+                break
             try:
                 answer = self._session.request(
                     f"{self._server()}{path}",
@@ -126,7 +152,7 @@ class NeutronClient:
                     connect_retries=0,
                     raise_exc=False,
                     redirect=False,
-                    timeout=self._timeout,
+                    timeout=timeout,
                     log=False,
                     **more,
                 )
@@ -134,7 +160,11 @@ class NeutronClient:
                 LOG.warning("Neutron, %s %s: %s", method, path, error)
                 continue
             if answer.status_code < 300:
-                return answer.json() if answer.content else None
+                try:
+                    return answer.json() if answer.content else None
+                except ValueError as error:
+                    LOG.warning("Neutron, %s %s: no JSON: %s", method, path, error)
+                    continue
             self._refuse(answer, method, path)
         raise errors.ServiceUnavailable(_AWAY)
 

@@ -11,6 +11,7 @@ from minova.api.access.auth import CLIENT_PATH, authenticator
 from minova.api.access.failure_table import FailureTable
 from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
 from minova.api.compute.definition import ComputeDefinition
+from minova.api.compute.servers.networks.neutron import PATIENCE as NEUTRON_PATIENCE
 from minova.api.compute.waiting import WaitingRequests
 from minova.api.description import PATH as DESCRIPTION
 from minova.api.description import DescriptionDefinition
@@ -139,7 +140,7 @@ def with_neutron(conf: cfg.ConfigOpts, servers: ComputeCollaborators) -> Compute
     # Imported here, as above.
     from minova.neutron_client import NeutronClient  # noqa: PLC0415
 
-    return msgspec.structs.replace(servers, neutron=NeutronClient(conf))
+    return msgspec.structs.replace(servers, neutron=NeutronClient(conf, most=NEUTRON_PATIENCE))
 
 
 def _not_here(env: dict[str, Any], start_response: Any) -> Any:

@@ -46,8 +46,14 @@ class FakeNeutron:
         if self.requests == self.kill_at and self.after:
             raise Killed
 
+    def within(self, seconds: float) -> "FakeNeutron":
+        return self
+
+    def networks(self, token: str | None = None, **filters: Any) -> list[dict[str, Any]]:
+        return [NETWORK]
+
     def network(self, network_id: str, token: str | None = None) -> dict[str, Any] | None:
-        return {**NETWORK, "id": network_id}
+        return {**NETWORK, "id": network_id, "shared": True}
 
     def subnets(self, network_id: str) -> list[dict[str, Any]]:
         return [SUBNET]

@@ -1,9 +1,11 @@
 """What minova does with a Neutron that fails, refuses or is away. tests/integration/neutron has a real one."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +30,13 @@ class ScriptedNeutron:
                 self.rfile.read(int(self.headers["Content-Length"] or 0))
                 neutron.requests.append((self.command, self.path, self.headers.get("X-Auth-Token")))
                 status, document = neutron.answers.pop(0) if len(neutron.answers) > 1 else neutron.answers[0]
-                data = b"" if document is None else json.dumps(document).encode()
+                data = (
+                    document
+                    if isinstance(document, bytes)
+                    else b""
+                    if document is None
+                    else json.dumps(document).encode()
+                )
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
@@ -55,12 +63,12 @@ def neutron() -> Iterator[ScriptedNeutron]:
     made.thread.join()
 
 
-def client(url: str, auth_type: str | None = "none") -> NeutronClient:
+def client(url: str, auth_type: str | None = "none", **more: Any) -> NeutronClient:
     conf = configuration.load([], "test", files=[])
     loading.register_auth_conf_options(conf, GROUP)
     conf.set_override("auth_type", auth_type, group=GROUP)
     conf.set_override("endpoint_override", url, group=GROUP)
-    return NeutronClient(conf, sleep=lambda seconds: None)
+    return NeutronClient(conf, **{"sleep": lambda seconds: None, **more})
 
 
 def refusal(kind: str, message: str = "no") -> dict[str, Any]:
@@ -122,3 +130,52 @@ def test_a_user_is_asked_for_with_the_token(neutron: ScriptedNeutron) -> None:
 def test_a_section_without_a_user_is_said_at_the_start() -> None:
     with pytest.raises(errors.InvalidConfiguration, match="auth_type and a user are needed"):
         client("http://127.0.0.1:9", None)
+
+
+def test_a_port_is_looked_for_by_its_id(neutron: ScriptedNeutron) -> None:
+    """What is no id is in no path: people name ports."""
+    neutron.answers = [(200, {"port": {"id": "f00"}}), (404, refusal("PortNotFound")), (404, None)]
+    asked = client(neutron.url)
+    assert asked.port("f00") == {"id": "f00"}
+    assert asked.port("f01") is None
+    for wrong in ("..", "../networks/f00", "f00?x=y", "", "f00/x"):
+        assert asked.port(wrong) is None
+    assert [path for _, path, _ in neutron.requests] == ["/v2.0/ports/f00", "/v2.0/ports/f01"]
+    with pytest.raises(errors.NotFound) as raised:  # of a proxy: nothing is said of the port
+        asked.port("f02")
+    assert not isinstance(raised.value, errors.PortNotFound)
+
+
+def test_all_that_a_request_asks_has_an_end(neutron: ScriptedNeutron) -> None:
+    neutron.answers = [(503, None)]
+    now = SimpleNamespace(at=0.0)
+
+    def sleep(seconds: float) -> None:
+        now.at += 4
+
+    asked = client(neutron.url, sleep=sleep, clock=lambda: now.at).within(10)
+    for _ in range(2):
+        with pytest.raises(errors.ServiceUnavailable):
+            asked.ports()
+    assert len(neutron.requests) == 3, "after 0, 4 and 8 s; none after 12 s"
+
+
+def test_an_answer_that_is_no_json(neutron: ScriptedNeutron) -> None:
+    """Of a proxy in front of it."""
+    neutron.answers = [(200, b"<html>"), (200, {"ports": []})]
+    assert client(neutron.url).ports() == []
+
+
+def test_a_keystone_that_hangs_is_given_up() -> None:
+    """No answer to the request for a token ever comes."""
+    conf = configuration.load([], "test", files=[])
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        loading.register_auth_conf_options(conf, GROUP)
+        conf.set_override("auth_type", "v3password", group=GROUP)
+        conf.register_opts(loading.get_auth_plugin_conf_options("v3password"), group=GROUP)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        values = {"auth_url": url, "username": "u", "password": "p", "user_domain_name": "d", "project_name": "p"}
+        for name, value in {**values, "project_domain_name": "d", "endpoint_override": url, "http_retries": 0}.items():
+            conf.set_override(name, value, group=GROUP)
+        with pytest.raises(errors.ServiceUnavailable):
+            NeutronClient(conf, most=0.2).ports()

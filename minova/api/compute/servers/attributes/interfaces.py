@@ -26,6 +26,7 @@ from minova.db.servers import tasks
 from minova.objects import addresses
 from minova.objects.network import AddressRequest, FixedIp, Port
 from minova.objects.server_actions import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.states import TaskState, VmState
 
 Unset = msgspec.UnsetType
 Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$")]
@@ -35,6 +36,8 @@ PATIENCE, FIRST_LOOK, LONGEST_LOOK = 60.0, 0.05, 0.5
 MOST_OF_PROJECT = 4
 # Repetitions of a change while others change the same port.
 TRIES = 5
+# Of the conductor, which has then changed nothing.
+_REFUSALS = (errors.BadRequest, errors.Forbidden, errors.NotFound, errors.Conflict)
 _KINDS = frozenset((ATTACH_INTERFACE.kind, DETACH_INTERFACE.kind))
 
 
@@ -122,21 +125,38 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def _attach_neutrons(api: Collaborators, call: Call, row: models.Instance, nic: networks.Nic) -> dict[str, Any]:
     """A new port is made in Neutron first, so that the answer can name it. One that this process leaves behind goes with the server."""
-    interface = neutron.new_interface(api, call, row, nic)
-    try:
-        with api.waiting.place(row.project_id, MOST_OF_PROJECT):
-            _start(api, call, row, ATTACH_INTERFACE.kind, {"interface": msgspec.to_builtins(interface)})
-    except Exception:
-        if interface.port_id is None:
-            neutron.withdraw(api, interface.id)
-        raise
     with api.waiting.place(row.project_id, MOST_OF_PROJECT):
+        _require_able(call, row)
+        interface = neutron.new_interface(api, call, row, nic)
+        try:
+            _start(api, call, row, ATTACH_INTERFACE.kind, {"interface": msgspec.to_builtins(interface)})
+        except _REFUSALS:
+            # Any other error leaves open whether the server has it.
+            if interface.port_id is None and not _is_held(api, interface.id):
+                neutron.withdraw(api, interface.id)
+            raise
         _wait(partial(_has_ended, api, call, row), partial(_failed, row))
     with api.db.read() as session:
         known = neutron_ports.find(session, row.uuid, interface.port_id or interface.id)
     if known is None:
         raise errors.PortNotFound(f"Port id {interface.port_id or interface.id} could not be found.")
     return {"interfaceAttachment": _neutron_view(call, known)}
+
+
+def _require_able(call: Call, row: models.Instance) -> None:
+    """Said before a port is made; the conductor says it again. Conflict."""
+    _require_unlocked(call, row)
+    task_state = None if row.task_state is None else TaskState(row.task_state)
+    state = (VmState(row.vm_state), task_state)
+    has_host, launched = row.host is not None, row.launched_at is not None
+    refusal = ATTACH_INTERFACE.refusal(row.uuid, state, has_host=has_host, launched=launched)
+    if refusal is not None:
+        raise errors.Conflict(refusal)
+
+
+def _is_held(api: Collaborators, port_id: str) -> bool:
+    with api.db.read() as session:
+        return bool(neutron_ports.held(session, [port_id]))
 
 
 def _of_neutron(call: Call, session: Session, row: models.Instance) -> models.NeutronPort | None:
@@ -309,9 +329,13 @@ def remove_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
 def _unlocked(api: Collaborators, call: Call) -> models.Instance:
     with api.db.read() as session:
         row = servers.find(call, session)
+    _require_unlocked(call, row)
+    return row
+
+
+def _require_unlocked(call: Call, row: models.Instance) -> None:
     if row.locked_by is not None and not call.ctx.is_admin:
         raise errors.Conflict(f"Instance {row.uuid} is locked")
-    return row
 
 
 def _requests(fixed_ips: tuple[FixedIp, ...] | list[FixedIp]) -> list[AddressRequest]:

@@ -12,12 +12,15 @@ from minova.api.http.call import Call
 from minova.api.policies.enforcer import Target
 from minova.db import models
 from minova.objects import addresses
+from minova.objects.port_marks import mark
 from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic
 
 if TYPE_CHECKING:  # its packages take a part of the start that other clouds need not wait for
     from minova.neutron_client import Document, NeutronClient
 
 LOG = logging.getLogger(__name__)
+# Seconds that a request waits for Neutron, all in all: it holds a thread of the API.
+PATIENCE = 10.0
 _CHOOSES = "create_port:fixed_ips:ip_address"
 
 
@@ -30,9 +33,14 @@ class WantedNic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tag: str | None = None
 
 
-def client_of(api: Collaborators) -> "NeutronClient":
+def client_of(api: Collaborators, call: Call) -> "NeutronClient":
+    """One for all questions of a request, which have PATIENCE together."""
     assert api.neutron is not None
-    return api.neutron
+    context = call.request.context
+    if not hasattr(context, "neutron"):
+        context.neutron = api.neutron.within(PATIENCE)
+    client: NeutronClient = context.neutron
+    return client
 
 
 def token_of(api: Collaborators, call: Call) -> str | None:
@@ -66,7 +74,7 @@ class Asker:
     """For one caller."""
 
     def __init__(self, api: Collaborators, call: Call) -> None:
-        self._client = client_of(api)
+        self._client = client_of(api, call)
         self._token = token_of(api, call)
         self._call = call
         self._project_id = call.ctx.project_id
@@ -145,11 +153,12 @@ def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: Wan
         "tenant_id": row.project_id,
         "device_id": row.uuid,
         "device_owner": f"compute:{row.availability_zone or 'nova'}",
+        **mark(row.uuid),
     }
     if found.ip_address is not None:
         wanted["fixed_ips"] = [{"ip_address": found.ip_address}]
     try:
-        port = client_of(api).create_port(wanted)
+        port = client_of(api, call).create_port(wanted)
     except errors.IpAddressGenerationFailure:
         raise errors.BadRequest(f"No fixed IP addresses available for network: {found.network_id}") from None
     return NewInterface(id=port["id"], **values)
@@ -157,8 +166,9 @@ def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: Wan
 
 def withdraw(api: Collaborators, port_id: str) -> None:
     """A port of `new_interface`. Raises nothing."""
+    assert api.neutron is not None
     try:
-        client_of(api).delete_port(port_id)
+        api.neutron.within(PATIENCE).delete_port(port_id)
     except errors.MinovaError as error:
         LOG.warning("Port %s is left in Neutron until its server goes: %s", port_id, error)
 
@@ -166,7 +176,9 @@ def withdraw(api: Collaborators, port_id: str) -> None:
 def groups_named(api: Collaborators, call: Call) -> dict[str, list[str]]:
     """The ids of the security groups of the caller's project, by name, and each by its id."""
     found: dict[str, list[str]] = {}
-    groups: list[dict[str, Any]] = client_of(api).security_groups(token_of(api, call), tenant_id=call.ctx.project_id)
+    groups: list[dict[str, Any]] = client_of(api, call).security_groups(
+        token_of(api, call), tenant_id=call.ctx.project_id
+    )
     for group in groups:
         for name in {group["name"], group["id"]}:
             found.setdefault(name, []).append(group["id"])

@@ -2,13 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
+import falcon.testing
+import msgspec
 import pytest
 
 from minova import errors
+from minova.api import app
 from minova.api.compute.servers.attributes import interfaces
 from minova.api.compute.waiting import WaitingRequests
+from minova.objects.port_marks import is_marked
+from tests.fakes.neutron import FakeNeutron
 from tests.functional.api.conftest import Cloud, at
 from tests.functional.api.network.test_networks import UNKNOWN, addresses, listed, network, port, subnet
 
@@ -258,3 +264,83 @@ def test_a_port_of_a_server_changes_but_for_what_its_guest_has(stocked: Cloud) -
     ):
         status, answer = stocked.ask("PUT", path, {"port": refused})
         assert (status, answer["NeutronError"]["type"]) == (409, kind)
+
+
+# -- of a Neutron beside minova ------------------------------------------------------------------------------------------
+
+NET = "22222222-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def neutron(stocked: Cloud, monkeypatch: pytest.MonkeyPatch) -> FakeNeutron:
+    """Beside `stocked`, from now on."""
+    fake = FakeNeutron()
+    monkeypatch.setattr(app, "with_neutron", lambda conf, servers: msgspec.structs.replace(servers, neutron=fake))
+    stocked.conf.set_override("backend", "neutron", group="neutron")
+    made = app.make_app(stocked.conf, stocked.readonly, stocked.conductor, stocked.consoles)  # type: ignore[arg-type]
+    stocked.client = falcon.testing.TestClient(made, headers={"Host": "localhost"})
+    return fake
+
+
+def running(cloud: Cloud) -> Json:
+    server = cloud.make_server(networks="none", **at("2.37"))
+    launched = {"host": "h", "launched_at": datetime.now(UTC).replace(tzinfo=None)}
+    cloud.conductor.edit(server["id"], vm_state="active", task_state=None, **launched)
+    return server
+
+
+def test_an_interface_of_neutron_is_attached(stocked: Cloud, neutron: FakeNeutron) -> None:
+    server = running(stocked)
+    status, answer = attach(stocked, server, net_id=NET)
+    (made,) = neutron.books.values()
+    assert (status, answer["interfaceAttachment"]["port_id"]) == (200, made["id"])
+    assert made["device_id"] == server["id"]
+    assert is_marked(made, server["id"])
+
+
+@pytest.mark.parametrize("error", [errors.BadRequest, errors.Forbidden, errors.NotFound, errors.Conflict])
+def test_a_port_whose_interface_the_conductor_refuses_is_withdrawn(
+    stocked: Cloud, neutron: FakeNeutron, error: type[errors.MinovaError]
+) -> None:
+    server = running(stocked)
+    stocked.conductor.before = fails(error)
+    assert attach(stocked, server, net_id=NET)[0] == error.code
+    assert neutron.requests == 2, "made and deleted"
+    assert neutron.books == {}
+
+
+@pytest.mark.parametrize("error", [errors.NoAnswer, errors.ServiceUnavailable])
+def test_a_port_whose_interface_may_be_there_stays(
+    stocked: Cloud, neutron: FakeNeutron, error: type[errors.MinovaError]
+) -> None:
+    """The action was written, and its answer was lost."""
+    server = running(stocked)
+    stocked.conductor.after = fails(error)
+    assert attach(stocked, server, net_id=NET)[0] == 503
+    (made,) = neutron.books
+    (has,) = stocked.get(path_of(server))["interfaceAttachments"]
+    assert has["port_id"] == made
+
+
+def test_a_port_that_a_server_has_is_not_withdrawn(stocked: Cloud, neutron: FakeNeutron) -> None:
+    """The first answer was lost on its way, and the message came twice."""
+    server = running(stocked)
+    stocked.conductor.after = fails(errors.Conflict)
+    assert attach(stocked, server, net_id=NET)[0] == 409
+    assert len(neutron.books) == 1
+
+
+@pytest.mark.parametrize("change", [{"vm_state": "error"}, {"task_state": "rebooting"}, {"host": None}])
+def test_no_port_is_made_for_a_server_that_cannot_have_it(stocked: Cloud, neutron: FakeNeutron, change: Json) -> None:
+    server = running(stocked)
+    stocked.conductor.edit(server["id"], **change)
+    assert attach(stocked, server, net_id=NET)[0] == 409
+    assert neutron.requests == 0
+
+
+def fails(error: type[errors.MinovaError]) -> Any:
+    def work(method: str) -> None:
+        if method == "start_action":
+            raise error("no")
+
+    return work
