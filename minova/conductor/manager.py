@@ -291,7 +291,7 @@ class ConductorManager:
         if self.collaborators.neutron is not None:
             try:
                 self.collaborators.neutron.refresh(instance_uuid)
-            except errors.ServiceUnavailable as error:  # a later look sees it; the host may wait for this event
+            except errors.MinovaError as error:  # a later look sees it; the host may wait for this event
                 LOG.info("The interfaces of instance %s are read later: %s", instance_uuid, error)
         self.collaborators.hosts.network_changed(ctx, host, instance_uuid)
 

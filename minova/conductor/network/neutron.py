@@ -33,6 +33,8 @@ from minova.objects.vif import NEUTRON, UNBOUND, Vif, VifAddress, VifSubnet
 
 LOG = logging.getLogger(__name__)
 Document = Mapping[str, Any]
+# Seconds that one bind asks Neutron, all in all: far less than AGAIN, so that the second look at a deleted server comes after it.
+PATIENCE = 120.0
 
 
 class NeutronPorts:
@@ -89,33 +91,34 @@ class NeutronPorts:
     def _bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
         with self._worker.db.read() as session:
             _require_attempt(session, instance_uuid, attempt, host)
-        known = {port["id"]: port for port in self._client.ports(device_id=instance_uuid)}
+        client = self._client.within(PATIENCE)
+        known = {port["id"]: port for port in client.ports(device_id=instance_uuid)}
         # Read after Neutron's list: what another conductor has noted of these ports is seen.
         with self._worker.db.read() as session:
             _require_attempt(session, instance_uuid, attempt, host)
             rows = neutron_ports.of_instance(session, instance_uuid)
-        described = Networks(self._client)
+        described = Networks(client)
         bound = []
         for row in rows:
-            port = self._bound(row, known, host)
+            port = self._bound(client, row, known, host)
             bound.append((row, self._vif(port, described)))
         self._worker.run(lambda session: self._note(session, bound, attempt, host))
         return tuple(vif for _, vif in bound)
 
-    def _bound(self, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
+    def _bound(self, client: NeutronClient, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
         """PortBindingFailed: no agent on this host takes it."""
         port: Document | None
         if row.port_id is None:
-            port = self._made(row, known, host)
+            port = self._made(client, row, known, host)
         else:
-            port = known.get(row.port_id) or self._client.port(row.port_id)
+            port = known.get(row.port_id) or client.port(row.port_id)
         if port is None:
             raise errors.PortNotFound(f"Port {row.port_id} could not be found.")
         if port.get("device_id") not in ("", row.instance_uuid):
             raise errors.PortInUse(f"Port {port['id']} is still in use.")
         wanted = {"device_id": row.instance_uuid, "device_owner": row.device_owner, "binding:host_id": host}
         if _differs(port, wanted) or port.get("binding:vif_type") in UNBOUND:
-            port = self._client.update_port(port["id"], wanted)
+            port = client.update_port(port["id"], wanted)
         if port.get("binding:vif_type") in UNBOUND:
             raise errors.PortBindingFailed(
                 f"Neutron has not bound port {port['id']} to host {host}: {port.get('binding:vif_type')}. "
@@ -123,11 +126,11 @@ class NeutronPorts:
             )
         return port
 
-    def _made(self, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
+    def _made(self, client: NeutronClient, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
         """The port that was made for this row before, or a new one."""
         found = (port for port in known.values() if _is_for(port, row))
         adopted: Document | None = next(found, None)
-        port = adopted or self._client.create_port(self._wanted(row, host))
+        port = adopted or client.create_port(self._wanted(row, host))
         if not self._worker.run(lambda session: neutron_ports.give_port(session, row.id, port["id"])):
             # The server has gone, or another conductor has made one at the same time. A port that was found may be the one that the other
             # one has noted.
@@ -170,18 +173,21 @@ class NeutronPorts:
     def _refresh(self, instance_uuid: str) -> None:
         with self._worker.db.read() as session:
             rows = [row for row in neutron_ports.of_instance(session, instance_uuid) if row.port_id is not None]
+            idle = Instance.task_state.is_(None), Instance.deleted_at.is_(None)
+            host = session.scalar(select(Instance.host).where(Instance.uuid == instance_uuid, *idle))
         if not rows:
             return
-        known = {port["id"]: port for port in self._client.ports(device_id=instance_uuid)}
-        described = Networks(self._client)
+        client = self._client.within(PATIENCE)
+        known = {port["id"]: port for port in client.ports(device_id=instance_uuid)}
+        described = Networks(client)
         shown: dict[int, Vif] = {}
         gone: dict[int, str] = {}
         for row in rows:
             port_id = str(row.port_id)
             # Its user may have taken its `device_id` away: the guest has it all the same.
-            port = known.get(port_id) or self._client.port(port_id)
+            port = known.get(port_id) or client.port(port_id)
             if port is not None and port.get("device_id") == instance_uuid:
-                shown[row.id] = self._vif(port, described)
+                shown[row.id] = self._vif(_with_host(client, port, row, host), described)
             elif port is None and row.vif is not None:
                 gone[row.id] = port_id
 
@@ -274,6 +280,13 @@ class Networks:
 
 def _differs(port: Document, wanted: Document) -> bool:
     return any(port.get(name) != value for name, value in wanted.items())
+
+
+def _with_host(client: NeutronClient, port: Document, row: NeutronPort, host: str | None) -> Document:
+    """`host`: of its idle server. A conductor may have died in `NeutronCleaning.unbind`, when the server had come back."""
+    if host is None or row.host != host or port.get("binding:host_id") != "":
+        return port
+    return client.update_port(port["id"], {"binding:host_id": host})
 
 
 def _is_for(port: Document, row: NeutronPort) -> bool:

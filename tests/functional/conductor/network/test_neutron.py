@@ -429,3 +429,28 @@ def test_a_port_that_a_host_takes_while_it_is_unbound_is_bound_again(world: Worl
     assert {port["binding:host_id"] for port in world.neutron.books.values()} == {host}
     with world.harness.db.read() as session:
         assert set(session.scalars(select(models.NeutronPort.host))) == {host}
+
+
+def test_a_conductor_that_dies_before_it_binds_again_is_made_good(world: World) -> None:
+    """The next look at the server's interfaces finds it."""
+    world.ports.bind(world.server, 1, "a")
+    world.place("a", 1, vm_state="active", task_state=None)
+    (new,) = world.made()
+    new["binding:host_id"] = ""
+    world.ports.heal()
+    assert new["binding:host_id"] == "a"
+
+
+def test_a_server_is_not_bound_while_it_is_unbound(world: World) -> None:
+    """Of one conductor: its host asks again."""
+    shelved(world)
+    refused = []
+
+    def bind() -> None:
+        with pytest.raises(errors.ServiceUnavailable, match="worked on already"):
+            world.ports.bind(world.server, 1, "a")
+        refused.append(True)
+
+    world.neutron.during["PUT", USERS_PORT] = bind
+    world.ports.unbind()
+    assert refused == [True]
