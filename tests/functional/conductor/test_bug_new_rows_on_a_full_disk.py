@@ -19,7 +19,7 @@ from tests.tables import make_tables
 READS = {"preview_servers", "capacity"}
 # Changes to what is there, without which a full disk could not be emptied, or the cloud not be run meanwhile. An upload that the
 # image store has no room for says by `change_image` that it has ended.
-GOES_ON = {"reset_server_state", "start_action", "change_image", "update_image", "update_service"}
+GOES_ON = {"reset_server_state", "start_action", "change_image", "update_image", "update_service", "network_changed"}
 REMOVES = ("clear_", "delete_", "remove_")
 ABSENT = "5d3c4f3c-0000-4000-8000-000000000001"
 FACTS = Facts("a", {"instance_uuid": ABSENT, "uuid": ABSENT, "id": 1, "attempt": 1})

@@ -19,6 +19,8 @@ NOT_OF_COMPUTES = {
     "remove_host_from_aggregate",
     "service_stopped",
     "heartbeat",
+    # The API names the host of an instance.
+    "network_changed",
     # Of the host's metadata service, which is no process of the compute.
     "metadata_of_address",
     "leave_password_of_address",

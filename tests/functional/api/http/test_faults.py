@@ -22,7 +22,7 @@ PATHS: list[tuple[str, str, int, str]] = [
     ("GET", "/v2.1/servers/", 404, "itemNotFound"),
     ("GET", "/v2.1/os-simple-tenant-usage/", 404, "itemNotFound"),
     ("POST", "/v2.1/p1/servers/", 404, "itemNotFound"),
-    ("GET", "/v2.1/flavors/x%00y", 404, "itemNotFound"),
+    ("GET", "/v2.1/flavors/x%00y", 400, "badRequest"),
     ("PUT", "/v2.1/servers", 405, "badMethod"),
     ("PATCH", "/v2.1/flavors/1", 405, "badMethod"),
     ("GET", "/v2.1/servers/x/action", 405, "badMethod"),
