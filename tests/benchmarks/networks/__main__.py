@@ -94,7 +94,14 @@ class NetworkClient(Client):
         assert self.count("ERROR") == 0
 
     def every_server(self) -> list[str]:
-        return [str(server["id"]) for server in self.ask("GET", "/v2.1/servers?limit=1000")["servers"]]
+        """In pages: one answer has 1,000 at most."""
+        found: list[str] = []
+        while True:
+            marker = f"&marker={found[-1]}" if found else ""
+            page = self.ask("GET", f"/v2.1/servers?limit=1000{marker}")["servers"]
+            if not page:
+                return found
+            found += [str(server["id"]) for server in page]
 
 
 def say(what: str, figure: float, unit: str) -> None:
