@@ -17,7 +17,7 @@ from minova.cmd import api, clients, compute, conductor, scheduler
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from tests import limits
 from tests.tables import make_tables
 

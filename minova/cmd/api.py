@@ -14,7 +14,7 @@ from minova.cmd import clients, database
 from minova.cmd.launch import launch
 from minova.contracts.conductor import ConductorApi
 from minova.hardware.pci_alias import parse_aliases
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from minova.service import Running
 
 # -P: nothing is imported from the folder where it is started.

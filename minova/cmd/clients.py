@@ -6,7 +6,7 @@ from functools import cache
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 
 # Seconds. Every call is safe to repeat, so a caller does better to ask again than to wait long for one who has died.
 CALL_TIMEOUT = 8.0

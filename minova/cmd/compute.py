@@ -33,7 +33,7 @@ from minova.compute.tracker.monitors import Monitors
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from minova.service import Running, Service
 from minova.virt.driver import Driver
 from minova.virt.libvirt.guest_files import root_files

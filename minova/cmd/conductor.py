@@ -55,11 +55,11 @@ from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
 from minova.hardware.pci_alias import parse_aliases
-from minova.notifier import Notifier
+from minova.messaging.notifier import Notifier
+from minova.messaging.rpc import Rpc
 from minova.objects.service import SERVICE_VERSION
 from minova.objects.service import Service as ServiceRecord
 from minova.objects.vif import NEUTRON
-from minova.rpc import Rpc
 from minova.service import Running, Service
 
 if TYPE_CHECKING:

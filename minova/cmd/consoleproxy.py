@@ -9,7 +9,7 @@ from oslo_config import cfg
 from minova.cmd import clients
 from minova.cmd.launch import launch
 from minova.consoleproxy.server import ConsoleProxy
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from minova.service import Running
 
 

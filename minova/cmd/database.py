@@ -8,7 +8,7 @@ from minova.db.engine import Database, Timeouts
 from minova.db.hosts import services
 from minova.db.schema import require_schema
 from minova.db.tls import connection_url
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from minova.service import until_available
 
 

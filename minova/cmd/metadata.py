@@ -10,8 +10,8 @@ from minova import errors
 from minova.cmd import clients
 from minova.cmd.launch import launch
 from minova.contracts.conductor import ConductorApi
+from minova.messaging.rpc import Rpc
 from minova.metadata import service
-from minova.rpc import Rpc
 from minova.service import Running
 
 # A guest waits for the answer, and asks again.

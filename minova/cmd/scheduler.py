@@ -9,8 +9,8 @@ from oslo_config import cfg
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
 from minova.contracts.scheduler import SchedulerApi
-from minova.notifier import Notifier
-from minova.rpc import Rpc
+from minova.messaging.notifier import Notifier
+from minova.messaging.rpc import Rpc
 from minova.scheduler.malloc import keep_memory
 from minova.scheduler.manager import SchedulerManager
 from minova.service import Running, Service

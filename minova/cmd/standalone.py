@@ -20,9 +20,9 @@ from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db.tls import connection_url
 from minova.db.upgrade import upgrade
+from minova.messaging.rpc import Rpc
 from minova.objects.flavor import Flavor
 from minova.private_files import make_folder
-from minova.rpc import Rpc
 from minova.service import Running
 from minova.virt.libvirt.guest_files import root_files
 

@@ -43,7 +43,8 @@ from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.clock import ADVANCE_INTERVAL
 from minova.db.engine import Database
-from minova.notifier import Notifier
+from minova.messaging.notifier import Notifier
+from minova.messaging.rpc_access import own_host
 from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
@@ -66,7 +67,6 @@ from minova.objects.server_changes import ServerChanges
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.service import Service, ServiceInstructions
 from minova.objects.vif import Vif
-from minova.rpc_access import own_host
 from minova.service import PeriodicTask, until_available
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ and HISTORY. Releases of different age talk to each other during an upgrade:
 - New fields of structs have defaults. Receivers ignore unknown fields inside structs, and refuse unknown arguments.
 
 Which services may call a method stands at the contract, or at the part of it that has the method (`called_by`). It is
-checked where services have users of their own at the broker (minova/rpc_access.py); without it no service may.
+checked where services have users of their own at the broker (minova/messaging/rpc_access.py); without it no service may.
 """
 
 import inspect

@@ -13,7 +13,7 @@ from minova.context import RequestContext, service_context
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
-from minova.notifier import Notifier
+from minova.messaging.notifier import Notifier
 from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from minova.context import RequestContext
-from minova.notifier import Notice, Notifier
+from minova.messaging.notifier import Notice, Notifier
 from minova.objects.legacy_spec import legacy_request_spec
 from minova.objects.request_spec import RequestSpec
 from minova.objects.versioned_payloads import request_spec

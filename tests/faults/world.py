@@ -26,9 +26,10 @@ import oslo_messaging
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from minova import errors, rpc
+from minova import errors
 from minova.contracts.base import numbers
 from minova.db.engine import Database, WriteSession
+from minova.messaging import rpc
 
 LOG = logging.getLogger(__name__)
 

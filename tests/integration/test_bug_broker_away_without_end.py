@@ -10,7 +10,7 @@ from minova import conf as configuration
 from minova import errors
 from minova.context import RequestContext, service_context
 from minova.contracts.base import call, cast, contract
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from tests.servers.private_server import free_ports
 from tests.servers.rabbitmq import RabbitMQ
 

@@ -13,7 +13,7 @@ import pytest
 
 from minova.context import RequestContext
 from minova.contracts.base import call, cast, contract
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from tests.cluster import configure, wait_for
 
 CTX = RequestContext(request_id="req-1")

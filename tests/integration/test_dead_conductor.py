@@ -13,7 +13,7 @@ from minova import conf as configuration
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 from minova.db.models.tasks import Task, Worker
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from tests.cluster import user, wait_for
 from tests.functional.conductor.conductor_harness import request
 from tests.integration.deployment import Executable

@@ -12,7 +12,7 @@ from minova.cmd import database
 from minova.context import service_context
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.tls import connection_url
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from tests.cluster import configure
 from tests.servers.authority import Authority, Certificate
 from tests.servers.mariadb import SecureMariaDB

@@ -68,7 +68,7 @@ def _methods(described: Any) -> list[Any]:
     try:
         methods_of = importlib.import_module("minova.contracts.base").methods_of
     except AttributeError:
-        methods_of = importlib.import_module("minova.rpc").methods_of
+        methods_of = importlib.import_module("minova.messaging.rpc").methods_of
     return list(methods_of(described).values())
 
 

@@ -18,7 +18,6 @@ from kombu.messaging import Producer
 from sqlalchemy import select
 
 from minova import errors, metrics
-from minova.broker_users import EXCHANGE, REPLIES, BrokerUser
 from minova.context import service_context
 from minova.contracts.base import Method, Role, methods_of
 from minova.contracts.compute import ComputeApi
@@ -28,10 +27,11 @@ from minova.db.catalogue import image_token_keys
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.models import Instance
 from minova.image_tokens import LIFETIME, sign
+from minova.messaging.broker_users import EXCHANGE, REPLIES, BrokerUser
+from minova.messaging.rpc import Rpc, _Serializer
+from minova.messaging.rpc_access import OTHER_HOST, hosts_named, refusal
 from minova.objects.compute_node import ComputeNode
 from minova.objects.flavor import Flavor
-from minova.rpc import Rpc, _Serializer
-from minova.rpc_access import OTHER_HOST, hosts_named, refusal
 from tests.cluster import Cluster, configure, wait_for
 from tests.functional.test_cloud import People
 from tests.security.broker_cloud import Attacker, Facts, Users, arguments_of, differences, envelope, rows, secure_cloud

@@ -16,9 +16,9 @@ from minova.contracts.base import methods_of, numbers
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.messaging.rpc_levels import RELEASED
 from minova.objects.server_actions import ACTIONS
 from minova.retry import retry_call
-from minova.rpc_levels import RELEASED
 from tests.released.describe import contracts
 
 OLD: dict[str, Any] = json.loads((Path(__file__).parents[1] / "released" / "d8f8a1a.json").read_text())

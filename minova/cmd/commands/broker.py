@@ -12,8 +12,8 @@ import urllib3
 from oslo_config import cfg
 
 from minova import errors
-from minova.broker_users import BrokerUser, permissions_of
 from minova.contracts.base import Role
+from minova.messaging.broker_users import BrokerUser, permissions_of
 
 TIMEOUT = 15.0
 

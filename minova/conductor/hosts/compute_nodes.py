@@ -20,6 +20,7 @@ from minova.db.catalogue import aggregates
 from minova.db.hosts import compute_nodes, identity
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.servers import actions, instances, migrations, pci_devices, tasks
+from minova.messaging.rpc_access import OTHER_HOST
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.instance import Instance
@@ -32,7 +33,6 @@ from minova.placement.nodes import children, inventories
 from minova.placement.nodes import traits as published_traits
 from minova.placement.providers import aggregates as provider_aggregates
 from minova.placement.providers import of_node as providers
-from minova.rpc_access import OTHER_HOST
 
 LOG = logging.getLogger(__name__)
 

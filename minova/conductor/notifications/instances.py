@@ -24,7 +24,7 @@ from minova.db.servers import actions, instances, request_specs, tags
 from minova.db.servers.instances import RecordingSession, StateChange
 from minova.db.sql import chunked
 from minova.log import bound_context
-from minova.notifier import Notice, Notifier
+from minova.messaging.notifier import Notice, Notifier
 from minova.objects import instance as objects
 from minova.objects.server_actions import BY_TASK_STATE, SHELVE_OFFLOAD, UNSHELVE, ServerAction
 from minova.objects.states import UNSHELVING_STEPS, State, TaskState, VmState

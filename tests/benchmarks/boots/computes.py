@@ -6,7 +6,7 @@ from pathlib import Path
 
 from minova import service
 from minova.cmd import compute
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from tests.cluster import configure
 
 

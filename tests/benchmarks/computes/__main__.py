@@ -24,7 +24,7 @@ from minova.compute.manager import AUDIT_INTERVAL, BINARY
 from minova.conductor.hosts.liveness import Liveness
 from minova.context import service_context
 from minova.db.engine import Database
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 from minova.service import until_available
 from tests.benchmarks.computes.clones import clone
 from tests.benchmarks.computes.simulation import Compute, Simulation

@@ -15,11 +15,11 @@ import kombu
 import msgspec
 from oslo_messaging._drivers import amqp, common
 
-from minova.broker_users import EXCHANGE
 from minova.context import RequestContext
 from minova.contracts.base import methods_of
 from minova.contracts.conductor import ConductorApi
 from minova.errors import MinovaError
+from minova.messaging.broker_users import EXCHANGE
 
 TIMEOUT = 60.0
 

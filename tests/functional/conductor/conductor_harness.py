@@ -18,7 +18,7 @@ from minova.context import RequestContext
 from minova.db import models
 from minova.db.api_queries import instances
 from minova.db.engine import Database
-from minova.notifier import Notifier
+from minova.messaging.notifier import Notifier
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.flavor import Flavor

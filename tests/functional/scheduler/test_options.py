@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db import models
 from minova.db.engine import Database
-from minova.notifier import Notifier
+from minova.messaging.notifier import Notifier
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.image import Image
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
@@ -27,7 +27,7 @@ from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.cases import held
 from tests.functional.scheduler.cloud import SEEN, conf_of, flavor, named, put_host, spec_of, uuids
 from tests.functional.scheduler.schedulers import ask, hosts, manager_of
-from tests.unit.test_notifier import conf_of as notifier_conf
+from tests.unit.messaging.test_notifier import conf_of as notifier_conf
 
 
 def chosen(answer: ScheduleAnswer) -> list[str]:

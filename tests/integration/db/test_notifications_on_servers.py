@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from oslo_messaging.notify import _impl_test
 
-from minova.notifier import Notifier
+from minova.messaging.notifier import Notifier
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.notifications.test_instances import sent_notifications
-from tests.unit.test_notifier import conf_of
+from tests.unit.messaging.test_notifier import conf_of
 
 
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])

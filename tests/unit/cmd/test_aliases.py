@@ -9,7 +9,7 @@ import pytest
 from minova import conf as configuration
 from minova.cmd import api, conductor
 from minova.hardware.errors import PciInvalidAlias
-from minova.rpc import Rpc
+from minova.messaging.rpc import Rpc
 
 
 @pytest.mark.parametrize("compose", [api.compose, conductor.compose])

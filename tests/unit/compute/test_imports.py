@@ -8,7 +8,7 @@ import pytest
 FORBIDDEN = ("sqlalchemy", "numpy", "alembic", "minova.db", "minova.conductor", "minova.scheduler", "minova.placement")
 LOADS = [
     ("minova.compute.manager", "minova.virt"),
-    ("minova.rpc", "minova.service", "minova.compute.manager", "minova.virt"),
+    ("minova.messaging.rpc", "minova.service", "minova.compute.manager", "minova.virt"),
     ("minova.cmd.compute",),
 ]
 

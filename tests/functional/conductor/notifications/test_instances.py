@@ -11,14 +11,14 @@ from oslo_messaging.notify import _impl_test
 from minova.conductor.servers.finish import fail_builds
 from minova.db import models
 from minova.db.servers import instances, tasks
-from minova.notifier import Notifier
+from minova.messaging.notifier import Notifier
 from minova.objects.failures import Failure
 from minova.objects.server_actions import ACTIONS, ServerAction
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness
 from tests.functional.scheduler.cloud import named
 from tests.servers.private_server import free_ports
 from tests.tables import make_tables
-from tests.unit.test_notifier import conf_of
+from tests.unit.messaging.test_notifier import conf_of
 
 Open = Callable[..., ConductorHarness]
 

@@ -10,7 +10,7 @@ from oslo_messaging.notify import _impl_test
 from minova.context import service_context
 from minova.db.catalogue import key_pairs
 from minova.log import bound_request
-from minova.notifier import Notifier
+from minova.messaging.notifier import Notifier
 from minova.objects.key_pair import KeyPair
 from minova.objects.server_actions import (
     ACTIONS,
@@ -27,7 +27,7 @@ from tests.conformance.notification_samples import SAMPLES, require_payload
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import network, subnet
 from tests.tables import make_tables
-from tests.unit.test_notifier import conf_of
+from tests.unit.messaging.test_notifier import conf_of
 
 Json = dict[str, Any]
 Open = Callable[..., ConductorHarness]

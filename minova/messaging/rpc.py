@@ -19,16 +19,17 @@ import kombu.exceptions
 import msgspec
 from oslo_config import cfg
 
-from minova import broker_connection, errors, memory_bus, metrics, rpc_access, threads
-from minova.broker_users import EXCHANGE
+from minova import errors, metrics, threads
 from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
 from minova.log import bound_request
+from minova.messaging import broker_connection, memory_bus, rpc_access
+from minova.messaging.broker_users import EXCHANGE
+from minova.messaging.reconnects import Reconnects, send_answers_to_missing_queues
+from minova.messaging.rpc_levels import Levels
+from minova.messaging.rpc_listener import hand_back_messages
 from minova.outages import Outage
-from minova.reconnects import Reconnects, send_answers_to_missing_queues
-from minova.rpc_levels import Levels
-from minova.rpc_listener import hand_back_messages
 
 threads.use_native()
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from minova import errors, rpc_levels
+from minova import errors
+from minova.messaging import rpc_levels
+from minova.messaging.rpc_levels import CURRENT, RELEASED, Levels
 from minova.objects.service import SERVICE_VERSION
-from minova.rpc_levels import CURRENT, RELEASED, Levels
 from tests.cluster import wait_for
 
 

@@ -6,14 +6,15 @@ import msgspec
 import oslo_messaging
 import pytest
 
-from minova import errors, rpc
+from minova import errors
 from minova.context import RequestContext
 from minova.contracts.base import methods_of
 from minova.contracts.conductor import ConductorApi
+from minova.messaging import rpc
+from minova.messaging.rpc_access import refusal
 from minova.objects.build import BuildReport
 from minova.objects.compute_node import ComputeNode
 from minova.objects.service import Service
-from minova.rpc_access import refusal
 
 CTX = RequestContext(request_id="req-1")
 OWN, OTHER = (

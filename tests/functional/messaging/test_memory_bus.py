@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from kombu import connection as kombu
 
-from minova import memory_bus
+from minova.messaging import memory_bus
 
 # kombu tells only some of its types.
 Connection: Any = kombu.Connection

@@ -14,9 +14,10 @@ from typing import Any
 import amqp.exceptions
 import kombu.entity
 
-from minova import broker_tls, broker_users, threads
-from minova.broker_users import BrokerUser
+from minova import threads
 from minova.contracts.base import Role
+from minova.messaging import broker_tls, broker_users
+from minova.messaging.broker_users import BrokerUser
 
 threads.use_native()
 

@@ -11,7 +11,7 @@ from oslo_messaging.notify import _impl_test
 from minova import conf as configuration
 from minova import errors
 from minova.context import RequestContext
-from minova.notifier import Notice, Notifier
+from minova.messaging.notifier import Notice, Notifier
 
 CTX = RequestContext(request_id="req-1", user_id="u", project_id="p")
 

@@ -7,9 +7,10 @@ import kombu.exceptions
 import pytest
 from oslo_messaging._drivers import common
 
-from minova import errors, rpc
+from minova import errors
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
+from minova.messaging import rpc
 
 
 class Client:

@@ -8,13 +8,14 @@ import msgspec
 import oslo_messaging
 import pytest
 
-from minova import errors, rpc
+from minova import errors
 from minova.conf.messaging import SAMPLE
 from minova.context import RequestContext
 from minova.contracts.base import call, cast, contract, methods_of
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.messaging import rpc
 from minova.objects.flavor import Flavor
 
 CTX = RequestContext(request_id="req-1")

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from minova.broker_users import EXCHANGE, REPLIES, BrokerUser, permissions_of, user_of
 from minova.contracts.base import Role
+from minova.messaging.broker_users import EXCHANGE, REPLIES, BrokerUser, permissions_of, user_of
 
 REPLY = "reply/{}/" + "0" * 32
 HV1 = BrokerUser(Role.COMPUTE, "hv1")

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from minova.broker_users import BrokerUser, user_of
 from minova.contracts.base import Method
+from minova.messaging.broker_users import BrokerUser, user_of
 
 # In the place of the name of another host, in answers to a compute.
 OTHER_HOST = "another host"

@@ -13,8 +13,9 @@ import pytest
 from oslo_config import cfg
 from oslo_messaging._drivers import amqpdriver, impl_rabbit
 
-from minova import errors, rpc
-from minova.reconnects import IncomingMessage, Reconnects
+from minova import errors
+from minova.messaging import rpc
+from minova.messaging.reconnects import IncomingMessage, Reconnects
 
 
 class Connection:

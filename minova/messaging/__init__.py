@@ -1,0 +1,1 @@
+"""Messages between services: RPC from contracts, and notifications, over oslo.messaging."""
