@@ -8,12 +8,11 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from keystoneauth1 import exceptions as keystone_errors
-from keystoneauth1 import loading
-from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from minova import errors
+from minova.service_session import endpoint_of, session_of
 
 LOG = logging.getLogger(__name__)
 GROUP = "neutron"
@@ -58,15 +57,7 @@ class NeutronClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         options = conf[GROUP]
-        try:
-            loading.register_auth_conf_options(conf, GROUP)
-            loading.register_session_conf_options(conf, GROUP)
-            auth = loading.load_auth_from_conf_options(conf, GROUP)
-            session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
-        except (cfg.Error, ValueError, keystone_errors.ClientException) as error:
-            raise errors.InvalidConfiguration(f"[{GROUP}]: {error}") from None
-        if auth is None:
-            raise errors.InvalidConfiguration(f"[{GROUP}]: auth_type and a user are needed with backend = neutron.")
+        session = session_of(conf, GROUP, "backend = neutron")
         self._session: Session = session
         self._tries = options.http_retries + 1
         self._timeout = float(options.timeout or TIMEOUT) if most is None else min(float(options.timeout or most), most)
@@ -75,13 +66,7 @@ class NeutronClient:
         self._clock = clock
         self._until: float | None = None
         self._override = options.endpoint_override
-        self._catalog = Adapter(
-            session,
-            service_type=options.service_type,
-            service_name=options.service_name,
-            region_name=options.region_name,
-            interface=options.valid_interfaces,
-        )
+        self._catalog = endpoint_of(session, options)
 
     def within(self, seconds: float) -> Self:
         """The same, which raises ServiceUnavailable once so many seconds have passed from now on, whatever is asked."""

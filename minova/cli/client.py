@@ -106,10 +106,10 @@ class Client:
         return name_or_id
 
     def own_project(self) -> str:
-        """The ID of the project of whoever asks."""
+        """The ID of the caller's project."""
         if self._cloud is not None:
             return self._cloud.own_project()
-        # By HTTP basic everybody has a project of their own, and without a login there is one.
+        # With HTTP basic each user has a project; without a login there is one for all.
         return self._username or "admin"
 
     def users_of(self, project: str, domain: str | None = None) -> list[str]:

@@ -70,6 +70,23 @@ def add_domain(parser: argparse.ArgumentParser, kind: str) -> None:
     )
 
 
+def add_key_values(parser: argparse.ArgumentParser, option: str, text: str) -> None:
+    """Such as `--property KEY=VALUE`, a list of pairs."""
+    parser.add_argument(option, type=key_value, action="append", default=[], metavar="KEY=VALUE", help=text)
+
+
+def add_wait(parser: argparse.ArgumentParser, until: str, limit: float) -> None:
+    """`--wait`, and `--timeout` with `limit` seconds as its default."""
+    parser.add_argument("--wait", action="store_true", help=until)
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=limit,
+        metavar="SECONDS",
+        help=f"how long --wait waits (default: {limit:g})",
+    )
+
+
 def key_value(text: str) -> tuple[str, str]:
     """The type of `--property k=v`."""
     key, equals, value = text.partition("=")

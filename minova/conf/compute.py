@@ -1,4 +1,4 @@
-"""Options of minova-compute, in Nova's group [DEFAULT]."""
+"""Options of minova-compute, in Nova's group [DEFAULT], where Nova has them all."""
 
 from oslo_config import cfg, types
 
@@ -231,5 +231,22 @@ OPTS: list[cfg.Opt] = [
         "fake_persistent",
         default=True,
         help="Keep the fake driver's domains in a file below instances_path, so that they outlive the process.",
+    ),
+    cfg.IntOpt(
+        "vif_plugging_timeout",
+        default=300,
+        min=0,
+        help="Seconds that a host waits until Neutron has wired the interfaces of a new server, before the guest runs. 0: it does not wait. Of the computes.",
+    ),
+    cfg.BoolOpt(
+        "vif_plugging_is_fatal",
+        default=True,
+        help="Whether a server fails whose interfaces are not wired in time; else its guest runs without. Of the computes.",
+    ),
+    cfg.IntOpt(
+        "heal_instance_info_cache_interval",
+        default=60,
+        help="Seconds between two looks of a conductor at what Neutron knows of servers' interfaces, of those that were looked at the longest "
+        "time ago. 0 or less: it does not look by itself, and changes come with events of Neutron alone.",
     ),
 ]

@@ -1,6 +1,8 @@
 """The route table of the Network API."""
 
-from minova.api.http.definition import Route
+import msgspec
+
+from minova.api.http.definition import Handler, Route
 from minova.api.network import (
     answers,
     networks,
@@ -13,12 +15,120 @@ from minova.api.network import (
 )
 from minova.api.network.common import FieldsQuery, ListQuery
 
-_NETWORK = "/v2.0/networks/{network_id}"
-_SUBNET = "/v2.0/subnets/{subnet_id}"
-_PORT = "/v2.0/ports/{port_id}"
-_GROUP = "/v2.0/security-groups/{security_group_id}"
 _QUOTA = "/v2.0/quotas/{project_id}"
-_RULE = "/v2.0/security-group-rules/{security_group_rule_id}"
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """What Neutron has of every resource: a listing, and each of it made, shown, changed and deleted. `name`: of one, in bodies and policies.
+
+    `update`, `changes`: None: it cannot be changed.
+    """
+
+    name: str
+    answer: type[answers.Standard]
+    index: Handler
+    query: type[msgspec.Struct]
+    create: Handler
+    body: type[msgspec.Struct]
+    show: Handler
+    update: Handler | None = None
+    changes: type[msgspec.Struct] | None = None
+    delete: Handler
+
+    def routes(self) -> tuple[Route, ...]:
+        plural = f"{self.name}s"
+        path = f"/v2.0/{plural.replace('_', '-')}"
+        single, answer = f"{path}/{{{self.name}_id}}", {self.name: self.answer}
+        read, write = f"get_{self.name}", f"update_{self.name}"
+        update = (
+            Route(method="PUT", path=single, rule=write, handler=self.update, answer=answer, body=self.changes)
+            if self.update
+            else None
+        )
+        return (
+            Route(
+                method="GET",
+                path=path,
+                rule=read,
+                handler=self.index,
+                answer=answers.page(plural, self.answer),
+                query=self.query,
+            ),
+            Route(
+                method="POST",
+                path=path,
+                rule=f"create_{self.name}",
+                handler=self.create,
+                answer=answer,
+                body=self.body,
+                status=201,
+            ),
+            Route(method="GET", path=single, rule=read, handler=self.show, answer=answer, query=FieldsQuery),
+            *(() if update is None else (update,)),
+            Route(method="DELETE", path=single, rule=f"delete_{self.name}", handler=self.delete, status=204),
+        )
+
+
+_RESOURCES = (
+    Resource(
+        name="network",
+        answer=answers.NetworkAnswer,
+        index=networks.list_networks,
+        query=networks.NetworksQuery,
+        create=networks.create,
+        body=networks.CreateNetwork,
+        show=networks.show,
+        update=networks.update,
+        changes=networks.UpdateNetwork,
+        delete=networks.delete,
+    ),
+    Resource(
+        name="subnet",
+        answer=answers.SubnetAnswer,
+        index=subnets.list_subnets,
+        query=subnets.SubnetsQuery,
+        create=subnets.create,
+        body=subnets.CreateSubnet,
+        show=subnets.show,
+        update=subnets.update,
+        changes=subnets.UpdateSubnet,
+        delete=subnets.delete,
+    ),
+    Resource(
+        name="port",
+        answer=answers.PortAnswer,
+        index=ports.list_ports,
+        query=ports.PortsQuery,
+        create=ports.create,
+        body=ports.CreatePort,
+        show=ports.show,
+        update=ports.update,
+        changes=ports.UpdatePort,
+        delete=ports.delete,
+    ),
+    Resource(
+        name="security_group",
+        answer=answers.SecurityGroupAnswer,
+        index=security_groups.list_groups,
+        query=ListQuery,
+        create=security_groups.create,
+        body=security_groups.CreateSecurityGroup,
+        show=security_groups.show,
+        update=security_groups.update,
+        changes=security_groups.UpdateSecurityGroup,
+        delete=security_groups.delete,
+    ),
+    Resource(
+        name="security_group_rule",
+        answer=answers.SecurityGroupRuleAnswer,
+        index=security_group_rules.list_rules,
+        query=security_group_rules.RulesQuery,
+        create=security_group_rules.create,
+        body=security_group_rules.CreateRule,
+        show=security_group_rules.show,
+        delete=security_group_rules.delete,
+    ),
+)
 
 ROUTES: tuple[Route, ...] = (
     Route(method="GET", path="/", handler=versions.versions),
@@ -37,170 +147,7 @@ ROUTES: tuple[Route, ...] = (
         handler=versions.show_extension,
         answer={"extension": answers.ExtensionAnswer},
     ),
-    Route(
-        method="GET",
-        path="/v2.0/networks",
-        rule="get_network",
-        handler=networks.list_networks,
-        answer=answers.page("networks", answers.NetworkAnswer),
-        query=networks.NetworksQuery,
-    ),
-    Route(
-        method="POST",
-        path="/v2.0/networks",
-        rule="create_network",
-        handler=networks.create,
-        answer={"network": answers.NetworkAnswer},
-        body=networks.CreateNetwork,
-        status=201,
-    ),
-    Route(
-        method="GET",
-        path=_NETWORK,
-        rule="get_network",
-        handler=networks.show,
-        answer={"network": answers.NetworkAnswer},
-        query=FieldsQuery,
-    ),
-    Route(
-        method="PUT",
-        path=_NETWORK,
-        rule="update_network",
-        handler=networks.update,
-        answer={"network": answers.NetworkAnswer},
-        body=networks.UpdateNetwork,
-    ),
-    Route(method="DELETE", path=_NETWORK, rule="delete_network", handler=networks.delete, status=204),
-    Route(
-        method="GET",
-        path="/v2.0/subnets",
-        rule="get_subnet",
-        handler=subnets.list_subnets,
-        answer=answers.page("subnets", answers.SubnetAnswer),
-        query=subnets.SubnetsQuery,
-    ),
-    Route(
-        method="POST",
-        path="/v2.0/subnets",
-        rule="create_subnet",
-        handler=subnets.create,
-        answer={"subnet": answers.SubnetAnswer},
-        body=subnets.CreateSubnet,
-        status=201,
-    ),
-    Route(
-        method="GET",
-        path=_SUBNET,
-        rule="get_subnet",
-        handler=subnets.show,
-        answer={"subnet": answers.SubnetAnswer},
-        query=FieldsQuery,
-    ),
-    Route(
-        method="PUT",
-        path=_SUBNET,
-        rule="update_subnet",
-        handler=subnets.update,
-        answer={"subnet": answers.SubnetAnswer},
-        body=subnets.UpdateSubnet,
-    ),
-    Route(method="DELETE", path=_SUBNET, rule="delete_subnet", handler=subnets.delete, status=204),
-    Route(
-        method="GET",
-        path="/v2.0/ports",
-        rule="get_port",
-        handler=ports.list_ports,
-        answer=answers.page("ports", answers.PortAnswer),
-        query=ports.PortsQuery,
-    ),
-    Route(
-        method="POST",
-        path="/v2.0/ports",
-        rule="create_port",
-        handler=ports.create,
-        answer={"port": answers.PortAnswer},
-        body=ports.CreatePort,
-        status=201,
-    ),
-    Route(
-        method="GET",
-        path=_PORT,
-        rule="get_port",
-        handler=ports.show,
-        answer={"port": answers.PortAnswer},
-        query=FieldsQuery,
-    ),
-    Route(
-        method="PUT",
-        path=_PORT,
-        rule="update_port",
-        handler=ports.update,
-        answer={"port": answers.PortAnswer},
-        body=ports.UpdatePort,
-    ),
-    Route(method="DELETE", path=_PORT, rule="delete_port", handler=ports.delete, status=204),
-    Route(
-        method="GET",
-        path="/v2.0/security-groups",
-        rule="get_security_group",
-        handler=security_groups.list_groups,
-        answer=answers.page("security_groups", answers.SecurityGroupAnswer),
-        query=ListQuery,
-    ),
-    Route(
-        method="POST",
-        path="/v2.0/security-groups",
-        rule="create_security_group",
-        handler=security_groups.create,
-        answer={"security_group": answers.SecurityGroupAnswer},
-        body=security_groups.CreateSecurityGroup,
-        status=201,
-    ),
-    Route(
-        method="GET",
-        path=_GROUP,
-        rule="get_security_group",
-        handler=security_groups.show,
-        answer={"security_group": answers.SecurityGroupAnswer},
-        query=FieldsQuery,
-    ),
-    Route(
-        method="PUT",
-        path=_GROUP,
-        rule="update_security_group",
-        handler=security_groups.update,
-        answer={"security_group": answers.SecurityGroupAnswer},
-        body=security_groups.UpdateSecurityGroup,
-    ),
-    Route(method="DELETE", path=_GROUP, rule="delete_security_group", handler=security_groups.delete, status=204),
-    Route(
-        method="GET",
-        path="/v2.0/security-group-rules",
-        rule="get_security_group_rule",
-        handler=security_group_rules.list_rules,
-        answer=answers.page("security_group_rules", answers.SecurityGroupRuleAnswer),
-        query=security_group_rules.RulesQuery,
-    ),
-    Route(
-        method="POST",
-        path="/v2.0/security-group-rules",
-        rule="create_security_group_rule",
-        handler=security_group_rules.create,
-        answer={"security_group_rule": answers.SecurityGroupRuleAnswer},
-        body=security_group_rules.CreateRule,
-        status=201,
-    ),
-    Route(
-        method="GET",
-        path=_RULE,
-        rule="get_security_group_rule",
-        handler=security_group_rules.show,
-        answer={"security_group_rule": answers.SecurityGroupRuleAnswer},
-        query=FieldsQuery,
-    ),
-    Route(
-        method="DELETE", path=_RULE, rule="delete_security_group_rule", handler=security_group_rules.delete, status=204
-    ),
+    *(route for resource in _RESOURCES for route in resource.routes()),
     Route(
         method="GET",
         path="/v2.0/quotas",

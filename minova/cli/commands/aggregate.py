@@ -9,7 +9,7 @@ from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, Json
 from minova.cli.errors import UsageError
 from minova.cli.output.columns import KeyValues, Words
-from minova.cli.parser import key_value
+from minova.cli.parser import add_key_values
 
 AGGREGATES = f"{COMPUTE}/os-aggregates"
 ZONE = "availability_zone"
@@ -209,14 +209,7 @@ def _with_aggregate(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 def _add_changes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zone", metavar="ZONE", help="makes its hosts the hosts of this availability zone")
-    parser.add_argument(
-        "--property",
-        type=key_value,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="metadata, which filters look at; may be repeated",
-    )
+    add_key_values(parser, "--property", "metadata, which filters look at; may be repeated")
 
 
 def _act(command: Command, aggregate: Json, action: str, **arguments: Any) -> Json:

@@ -9,7 +9,7 @@ from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.errors import ApiError, CliError, UsageError
 from minova.cli.output.columns import KeyValues
-from minova.cli.parser import add_owner, add_paging, key_value, natural, positive
+from minova.cli.parser import add_key_values, add_owner, add_paging, natural, positive
 
 COLUMNS = ("ID", "Name", "RAM", "Disk", "Ephemeral", "Swap", "VCPUs", "Is Public")
 LONG_COLUMNS = ("RXTX Factor", "Description", "Properties")
@@ -35,14 +35,7 @@ class FlavorCreate(ShowOne):
         add_owner(parser, "project", "with --private, the project that may use it")
         parser.add_argument("--rxtx-factor", type=factor, metavar="FACTOR", help="shown with it, and changes nothing")
         parser.add_argument("--description", help="what it is for")
-        parser.add_argument(
-            "--property",
-            type=key_value,
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="extra spec; may be repeated",
-        )
+        add_key_values(parser, "--property", "extra spec; may be repeated")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
@@ -126,14 +119,7 @@ class FlavorSet(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("flavor", metavar="FLAVOR", help="name or ID")
-        parser.add_argument(
-            "--property",
-            type=key_value,
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="extra spec; may be repeated",
-        )
+        add_key_values(parser, "--property", "extra spec; may be repeated")
         parser.add_argument(
             "--no-property",
             action="store_true",

@@ -15,7 +15,7 @@ from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import IMAGE, Client, Json, part
 from minova.cli.errors import ApiError, CliError
 from minova.cli.output.columns import KeyValues, Words
-from minova.cli.parser import key_value, natural, positive
+from minova.cli.parser import add_key_values, natural, positive
 
 QCOW2_MAGIC = b"QFI\xfb"
 REPORT_INTERVAL = 0.2  # seconds
@@ -119,14 +119,7 @@ class ImageCreate(ShowOne):
         parser.add_argument("--container-format", choices=["bare"], default="bare", help="default: bare")
         parser.add_argument("--min-disk", type=natural, default=0, metavar="GB", help="smallest root disk it boots on")
         parser.add_argument("--min-ram", type=natural, default=0, metavar="MB", help="least memory it boots with")
-        parser.add_argument(
-            "--property",
-            type=key_value,
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="such as hw_machine_type=q35; may be repeated",
-        )
+        add_key_values(parser, "--property", "such as hw_machine_type=q35; may be repeated")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:

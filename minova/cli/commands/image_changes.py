@@ -9,7 +9,7 @@ from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import IMAGE, Client, Json, part
 from minova.cli.commands.image import NOT_PROPERTIES
 from minova.cli.errors import CliError, UsageError
-from minova.cli.parser import key_value, natural
+from minova.cli.parser import add_key_values, natural
 
 # Options that stand for a value each: (attribute, {option: value}).
 FLAGS: Sequence[tuple[str, dict[str, Any]]] = (
@@ -36,12 +36,10 @@ class ImageSet(Command):
             group = parser.add_mutually_exclusive_group()
             for option in options:
                 group.add_argument(f"--{option}", action="store_true", help=_HELP[option])
-        parser.add_argument(
-            "--property", type=key_value, action="append", default=[], metavar="KEY=VALUE", help="may be repeated"
-        )
+        add_key_values(parser, "--property", "may be repeated")
         parser.add_argument("--tag", action="append", default=[], help="add a tag; may be repeated")
         state = parser.add_mutually_exclusive_group()
-        state.add_argument("--deactivate", action="store_true", help="nobody but administrators may download it")
+        state.add_argument("--deactivate", action="store_true", help="only administrators may download it")
         state.add_argument("--activate", action="store_true", help="it may be downloaded again")
         membership = parser.add_mutually_exclusive_group()
         for option, status in MEMBERSHIPS.items():

@@ -144,7 +144,7 @@ class KeypairDelete(Command):
 
 
 def _user(client: Client, parsed_args: argparse.Namespace) -> str | None:
-    """The ID of the user who is named; None: whoever asks."""
+    """The ID of the named user; None: the caller."""
     return client.owner("user", parsed_args.user, parsed_args.user_domain) if parsed_args.user else None
 
 

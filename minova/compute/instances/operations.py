@@ -186,7 +186,7 @@ class Operations:
         try:
             return self._driver.attach_interface(instance, vif)
         except Exception as error:
-            # Until it is known that the guest has not got it, nobody else may get its addresses.
+            # Its addresses stay taken unless it is certain that the guest does not have the interface.
             order.untouched = not self._may_have(instance.uuid, vif, error)
             raise
 

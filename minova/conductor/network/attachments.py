@@ -3,7 +3,7 @@
 attach: the server has the port first, then its host is asked. One that says that it could not do it, and that its guest has nothing
         of it, gives the port back. Else the server keeps it: the guest may have it, so no other one may get its addresses.
 detach: the server has the port until its host says that the guest has let go of it.
-delete: the port is GOING from then on: the server has it no more, whatever becomes of its guest, and nobody gets its addresses. It goes with
+delete: the port is GOING from then on: the server no longer has it, and its addresses stay taken. The row goes with
         the detachment, with the next definition of the domain, with the server, or when its host says so, which tries again and again.
 """
 

@@ -6,7 +6,7 @@ unbind:   it has left its host
 release:  in the transaction that ends it; what a service beside minova must be told is told afterwards, again and again
 describe: its interfaces, of rows alone
 
-`release` and `describe` are of rows, whichever service has a server's networks: `minova/db/networks/interfaces.py`.
+`release` and `describe` are of rows, whichever service has a server's networks: `minova/db/networks/vifs.py`.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 
 # Seconds between two works. Hosts are to hear of changed rules and ports within a second. Each new member of a group costs all
-# hosts of its members a question, so a stream of new servers is told in few messages: nobody waits for a guest that boots.
+# hosts of its members a question, so a stream of new servers is told in few messages. A guest that boots needs longer than that.
 RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
 
 

@@ -82,7 +82,7 @@ class SecurityGroups:
 
         def work(session: Session) -> set[str]:
             naming = security_groups.naming(session, group_id)
-            # All of them: whoever deletes one of the rules holds its group, and gives its quota back, too.
+            # All of them: a deletion of one of the rules locks its group, too, and gives its quota back.
             locked = security_groups.lock_several(session, {group_id, *naming})
             if group_id not in locked:
                 raise not_found(group_id)

@@ -443,7 +443,7 @@ class ServerActions:
         def work(session: Session) -> None:
             locked = _lock_on(session, instance_uuid, action_id, host)
             if locked is not None:
-                # Else its guest may have the interface, and nobody else may get its addresses.
+                # Else its guest may have the interface, and its addresses stay taken.
                 if locked.action is ATTACH_INTERFACE and untouched:
                     self._attachments.release(session, instance_uuid, _port_of(locked.task))
                 vm_state, task_state = locked.instance.state

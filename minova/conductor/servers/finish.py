@@ -14,7 +14,7 @@ from minova.conductor.servers.action_images import remove_image
 from minova.db import quotas
 from minova.db.hosts import services
 from minova.db.models import Task
-from minova.db.networks import interfaces
+from minova.db.networks import vifs
 from minova.db.servers import actions, instances, migrations, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.failures import Failure
@@ -89,7 +89,7 @@ def finish_delete(
     values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
     if instances.transition(session, [uuid], before, (VmState.DELETED, None), **values):
         # Ports that were made for a server are of its project; one that is going may be another's.
-        gone = interfaces.release(session, uuid, at)
+        gone = vifs.release(session, uuid, at)
         counted = standing.state[0] is not VmState.SOFT_DELETED
         quotas.give_server(session, uuid, {"ports": gone.pop(standing.project_id, 0)}, counted=counted)
         for project_id, count in sorted(gone.items()):

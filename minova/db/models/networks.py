@@ -64,7 +64,7 @@ GOING = "PENDING_DELETE"
 
 
 class Port(Base):
-    """`mac_address` is unique in the cloud. One that is GOING is shown to nobody, and holds its addresses until the guest has let go.
+    """`mac_address` is unique in the cloud. One that is GOING is not shown, and keeps its addresses until the guest has let go.
 
     `instance_uuid`: the server that has it, as its interface number `nic`; `device_id` is what users may write there. With
     `made_for_instance` it goes with the server. `tag`: of that interface.

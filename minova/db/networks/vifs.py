@@ -1,6 +1,7 @@
 """The interfaces of servers, as hosts and answers of the Compute API need them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
@@ -9,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import Instance, IpAllocation, Network, Port, Subnet
 from minova.db.models.networks import GOING
-from minova.db.networks import neutron_ports, vif_rules
+from minova.db.networks import neutron_ports, ports, vif_rules
 from minova.db.sql import chunked, in_list
 from minova.objects.physical_networks import segment_of
 from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet
@@ -41,6 +42,12 @@ def segments_of(session: Session, instance_uuid: str) -> set[str]:
         .distinct()
     )
     return {segment for row in session.execute(query) if (segment := segment_of(*row)) is not None}
+
+
+def release(session: Session, instance_uuid: str, at: datetime) -> dict[str, int]:
+    """The server has no interface any more, and ports that were made for it go. {project: how many of minova's own went}."""
+    neutron_ports.release(session, instance_uuid, at)
+    return ports.release(session, instance_uuid)
 
 
 def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tuple[Vif, ...]]]:

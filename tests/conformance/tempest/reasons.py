@@ -3,7 +3,7 @@
 _MOVES = "servers do not move between hosts yet"
 _VOLUMES = "there is no volume service"
 _ROUTERS = "there are no routers and no floating addresses"
-_GUESTS = "the guests are the fake driver's: nobody logs in to them"
+_GUESTS = "the fake driver's guests have no login"
 _USERS = "quotas are of projects"
 _NEUTRON = "as with any Nova beside Neutron"
 # {a text of what Tempest says: reason}

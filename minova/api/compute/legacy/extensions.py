@@ -89,7 +89,7 @@ EXTENSIONS = dict(sorted((_OF_SERVERS | _OF_OTHERS).items()))
 
 
 class Extension(msgspec.Struct, frozen=True, kw_only=True):
-    """minova has no descriptions of them, and nobody has links."""
+    """One extension that Nova once had. `description` is empty: minova has none. `links` is always empty, as in Nova."""
 
     alias: str
     name: str

@@ -11,12 +11,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from keystoneauth1 import exceptions as keystone_errors
-from keystoneauth1 import loading
-from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from minova import errors
+from minova.service_session import endpoint_of, session_of
 
 LOG = logging.getLogger(__name__)
 GROUP, USER = "glance", "service_user"
@@ -45,17 +44,7 @@ class GlanceClient:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         options = conf[GROUP]
-        try:
-            loading.register_auth_conf_options(conf, USER)
-            loading.register_session_conf_options(conf, USER)
-            auth = loading.load_auth_from_conf_options(conf, USER)
-            session = loading.load_session_from_conf_options(conf, USER, auth=auth)
-        except (cfg.Error, ValueError, keystone_errors.ClientException) as error:
-            raise errors.InvalidConfiguration(f"[{USER}]: {error}") from None
-        if auth is None:
-            raise errors.InvalidConfiguration(
-                f"[{USER}]: auth_type and a user are needed with [{GROUP}] backend = glance."
-            )
+        session = session_of(conf, USER, f"[{GROUP}] backend = glance")
         session.verify = options.cafile or session.verify
         self._session: Session = session
         self._tries = options.num_retries + 1
@@ -64,13 +53,7 @@ class GlanceClient:
         self._servers = itertools.cycle([url.rstrip("/").removesuffix("/v2") for url in options.api_servers])
         self._named = bool(options.api_servers)
         self._lock = threading.Lock()
-        self._catalog = Adapter(
-            session,
-            service_type=options.service_type,
-            service_name=options.service_name,
-            region_name=options.region_name,
-            interface=options.valid_interfaces,
-        )
+        self._catalog = endpoint_of(session, options)
 
     def image(self, image_id: str, token: str | None = None) -> dict[str, Any] | None:
         """Its document; None if there is none, or the user may not see it. `token`: of the user; None: as the service user."""

@@ -1,6 +1,6 @@
 """`/v2/images/{id}/stage` and `/import`: an image's bytes in two steps, or from an address that the user names. There are no tasks.
 
-stage:         queued -> saving -> uploading       the bytes have come and are checked; nobody is served them
+stage:         queued -> saving -> uploading       the bytes have come and are checked; they are not served
 glance-direct:                     uploading -> active
 web-download:  queued -> importing -> active       in the background; queued again after any error
 """

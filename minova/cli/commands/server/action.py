@@ -13,7 +13,7 @@ from minova.cli.commands.server.create.command import user_data
 from minova.cli.commands.server.delete import add_all_projects, find_all
 from minova.cli.errors import ApiError, CliError
 from minova.cli.output.columns import printable
-from minova.cli.parser import key_value, seconds
+from minova.cli.parser import add_wait, key_value
 from minova.cli.wait import Gone, Progress, TimedOut, failed_action, wait_for_status
 
 
@@ -38,14 +38,7 @@ class ServerAction(Command):
             "servers", nargs="+", metavar="SERVER", help="name or ID; if one is unknown, none is changed"
         )
         add_all_projects(parser)
-        parser.add_argument("--wait", action="store_true", help=f"until they are {self.done}")
-        parser.add_argument(
-            "--timeout",
-            type=seconds,
-            default=300.0,
-            metavar="SECONDS",
-            help="how long --wait waits (default: 300)",
-        )
+        add_wait(parser, f"until they are {self.done}", 300.0)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from minova.cli import find
 from minova.cli.base import Command
 from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.errors import ApiError, CliError
-from minova.cli.parser import seconds
+from minova.cli.parser import add_wait
 from minova.cli.wait import Progress, TimedOut, wait_until_gone
 
 
@@ -21,14 +21,7 @@ class ServerDelete(Command):
         parser.add_argument("servers", nargs="+", metavar="SERVER", help="name or ID; if one is unknown, none goes")
         add_all_projects(parser)
         parser.add_argument("--force", action="store_true", help="at once: they cannot be restored")
-        parser.add_argument("--wait", action="store_true", help="until they are gone, or can only be restored")
-        parser.add_argument(
-            "--timeout",
-            type=seconds,
-            default=300.0,
-            metavar="SECONDS",
-            help="how long --wait waits (default: 300)",
-        )
+        add_wait(parser, "until they are gone, or can only be restored", 300.0)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from minova.cli.client import COMPUTE, IMAGE, Json, part
 from minova.cli.commands.image import fields
 from minova.cli.errors import ApiError, CliError
 from minova.cli.output.columns import printable
-from minova.cli.parser import key_value, positive, seconds
+from minova.cli.parser import add_wait, key_value, positive
 from minova.cli.wait import Gone, Progress, TimedOut, failed_action, pauses, wait_for_status
 
 
@@ -26,10 +26,7 @@ class ServerImageCreate(ShowOne):
         parser.add_argument("server", metavar="SERVER", help="name or ID")
         parser.add_argument("--name", metavar="IMAGE", help="name of the image (default: the server's)")
         self.add_options(parser)
-        parser.add_argument("--wait", action="store_true", help="until the image is active")
-        parser.add_argument(
-            "--timeout", type=seconds, default=1800.0, metavar="SECONDS", help="how long --wait waits (default: 1800)"
-        )
+        add_wait(parser, "until the image is active", 1800.0)
         return parser
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -149,7 +149,7 @@ class Hotplug:
     def _remove(self, domain: Any, vif: Vif) -> None:
         """What is left of an interface that no guest has any more, its place in the definition last.
 
-        InterfaceDetachFailed: the guest has it. libvirt would only ask it to let go, and somebody else could get its addresses.
+        InterfaceDetachFailed: the guest has it. libvirt would only ask it to let go, and another guest could get its addresses.
         """
         connection = domain.connect()
         if _interface(domain, vif) is not None:

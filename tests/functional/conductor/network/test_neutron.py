@@ -12,7 +12,7 @@ from minova.conductor.network.neutron import NeutronPorts
 from minova.conductor.network.neutron_cleaning import AGAIN
 from minova.conductor.network.neutron_limits import LONGEST_PAUSE, MOST, Turns
 from minova.db import models
-from minova.db.networks import interfaces, neutron_ports, vifs
+from minova.db.networks import neutron_ports, vifs
 from minova.neutron_client import NeutronClient
 from minova.objects.port_marks import mark
 from minova.objects.vif import NEUTRON, RequestedNic
@@ -70,7 +70,7 @@ class World:
     def delete(self) -> None:
         """As `finish_delete` does."""
         self.place("a", 1, deleted_at=self.worker.at())
-        self.worker.run(lambda session: interfaces.release(session, self.server, self.worker.at()))
+        self.worker.run(lambda session: vifs.release(session, self.server, self.worker.at()))
 
     def rows(self) -> int:
         with self.harness.db.read() as session:

@@ -33,6 +33,17 @@ class WantedNic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tag: str | None = None
 
 
+def check_together(wanted: Sequence[WantedNic], servers: int) -> None:
+    """Raises BadRequest if a server, or so many, cannot have all of them."""
+    if len(wanted) > MOST_NICS:
+        raise errors.BadRequest(f"A server may have {MOST_NICS} networks, and {len(wanted)} are given.")
+    given = [nic.port for nic in wanted if nic.port is not None]
+    if len(set(given)) < len(given):
+        raise errors.BadRequest("A port stands in networks twice.")
+    if servers > 1 and (given or any(nic.fixed_ip is not None for nic in wanted)):
+        raise errors.BadRequest("A port or a fixed_ip is for one server, and max_count is more.")
+
+
 def client_of(api: Collaborators, call: Call) -> "NeutronClient":
     """One for all questions of a request, which have PATIENCE together."""
     assert api.neutron is not None
@@ -60,13 +71,7 @@ def requested(
         if wanted == "auto" and not nics:
             raise errors.BadRequest(f"Unable to automatically allocate a network for project {call.ctx.project_id}")
         return nics
-    if len(wanted) > MOST_NICS:
-        raise errors.BadRequest(f"A server may have {MOST_NICS} networks, and {len(wanted)} are given.")
-    given = [nic.port for nic in wanted if nic.port is not None]
-    if len(set(given)) < len(given):
-        raise errors.BadRequest("A port stands in networks twice.")
-    if servers > 1 and (given or any(nic.fixed_ip is not None for nic in wanted)):
-        raise errors.BadRequest("A port or a fixed_ip is for one server, and max_count is more.")
+    check_together(wanted, servers)
     return tuple(asker.by_port(nic) if nic.port is not None else asker.by_network(nic) for nic in wanted)
 
 

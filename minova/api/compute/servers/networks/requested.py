@@ -16,7 +16,7 @@ from minova.db.networks import networks, ports
 from minova.objects import addresses
 from minova.objects.network import Network, Port
 from minova.objects.physical_networks import segment_of_network
-from minova.objects.vif import MOST_NICS, NewInterface, RequestedNic, Vif
+from minova.objects.vif import NewInterface, RequestedNic, Vif
 
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 _CHOOSES = "create_port:fixed_ips:ip_address"
@@ -115,13 +115,7 @@ def _only_one(session: Session, project_id: str) -> tuple[RequestedNic, ...]:
 
 
 def _each(session: Session, call: Call, wanted: Sequence[Nic], servers: int) -> tuple[RequestedNic, ...]:
-    if len(wanted) > MOST_NICS:
-        raise errors.BadRequest(f"A server may have {MOST_NICS} networks, and {len(wanted)} are given.")
-    given = [nic.port for nic in wanted if nic.port is not None]
-    if len(set(given)) < len(given):
-        raise errors.BadRequest("A port stands in networks twice.")
-    if servers > 1 and (given or any(nic.fixed_ip is not None for nic in wanted)):
-        raise errors.BadRequest("A port or a fixed_ip is for one server, and max_count is more.")
+    neutron.check_together(wanted, servers)
     return tuple(
         _by_port(session, call, nic) if nic.port is not None else _by_network(session, call, nic) for nic in wanted
     )

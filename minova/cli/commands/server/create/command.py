@@ -25,7 +25,7 @@ from minova.cli.errors import CliError, UsageError
 from minova.cli.output import diagnosis
 from minova.cli.output.report import show
 from minova.cli.output.servers import COLUMNS, Names, OneServer, fields, row
-from minova.cli.parser import key_value, positive, seconds
+from minova.cli.parser import add_wait, key_value, positive
 from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server, wait_for_builds
 
 REQUEST_UUID = "X-Minova-Request-UUID"
@@ -101,14 +101,7 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
             action="store_true",
             help="only show where it would go, and why; exit code 1 if nowhere",
         )
-        parser.add_argument("--wait", action="store_true", help="until it is built, with progress on stderr")
-        parser.add_argument(
-            "--timeout",
-            type=seconds,
-            default=600.0,
-            metavar="SECONDS",
-            help="how long --wait waits (default: 600)",
-        )
+        add_wait(parser, "until it is built, with progress on stderr", 600.0)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from minova.cli import find
 from minova.cli.client import Client, Json
 from minova.cli.commands.server.create.disks import OfVolume
 from minova.cli.errors import UsageError
-from minova.cli.parser import key_value
+from minova.cli.parser import add_key_values, key_value
 
 NAMING_SERVERS = {"same_host", "different_host"}  # hints
 
@@ -35,22 +35,8 @@ def add_request_options(parser: argparse.ArgumentParser, *, any_image: bool = Fa
     )
     parser.add_argument("--host", help="on this host, if its filters allow it (administrators)")
     parser.add_argument("--hypervisor-hostname", metavar="NODE", help="on this node, likewise (administrators)")
-    parser.add_argument(
-        "--hint",
-        type=key_value,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="for the scheduler's filters; may be repeated, also with the same key",
-    )
-    parser.add_argument(
-        "--property",
-        type=key_value,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="metadata; may be repeated",
-    )
+    add_key_values(parser, "--hint", "for the scheduler's filters; may be repeated, also with the same key")
+    add_key_values(parser, "--property", "metadata; may be repeated")
 
 
 def request_body(client: Client, parsed_args: argparse.Namespace) -> Json:
