@@ -4,7 +4,7 @@ import copy
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from keystoneauth1 import exceptions as keystone_errors
@@ -27,6 +27,7 @@ _BY_STATUS: dict[int, type[errors.MinovaError]] = {
     403: errors.BadRequest,
     404: errors.NotFound,
     409: errors.BadRequest,
+    412: errors.RevisionNumberConstraintFailed,
 }
 # Its words for an error, and ours.
 _BY_TYPE: dict[str, type[errors.MinovaError]] = {
@@ -81,8 +82,8 @@ class NeutronClient:
         """None: there is none, or the user may not see it."""
         return next(iter(self.networks(token, id=network_id)), None)
 
-    def subnets(self, network_id: str) -> list[Document]:
-        return self._list("subnets", None, {"network_id": network_id})
+    def subnets(self, network_id: str, token: str | None = None) -> list[Document]:
+        return self._list("subnets", token, {"network_id": network_id})
 
     def ports(self, token: str | None = None, **filters: Any) -> list[Document]:
         return self._list("ports", token, filters)
@@ -105,9 +106,18 @@ class NeutronClient:
         made: Document = self._ask("POST", "/v2.0/ports", None, tries=1, json={"port": port})["port"]
         return made
 
-    def update_port(self, port_id: str, port: Document, tries: int | None = None) -> Document:
-        """PortNotFound: there is none."""
-        made: Document = self._ask("PUT", f"/v2.0/ports/{port_id}", None, tries=tries, json={"port": port})["port"]
+    def update_port(
+        self,
+        port_id: str,
+        port: Document,
+        tries: int | None = None,
+        token: str | None = None,
+        revision: int | None = None,
+    ) -> Document:
+        """PortNotFound: there is none. RevisionNumberConstraintFailed: it has changed since `revision` was read."""
+        headers = {} if revision is None else {"If-Match": f"revision_number={revision}"}
+        path = f"/v2.0/ports/{port_id}"
+        made: Document = self._ask("PUT", path, token, tries=tries, headers=headers, json={"port": port})["port"]
         return made
 
     def delete_port(self, port_id: str) -> None:
@@ -121,7 +131,16 @@ class NeutronClient:
         found: list[Document] = self._ask("GET", f"/v2.0/{kind}", token, params=filters)[kind.replace("-", "_")]
         return found
 
-    def _ask(self, method: str, path: str, token: str | None, tries: int | None = None, **more: Any) -> Any:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        token: str | None,
+        tries: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> Any:
+        sent = {"Accept": "application/json", **(headers or {})} | ({} if token is None else {"X-Auth-Token": token})
         for number in range(1, (tries or self._tries) + 1):
             if number > 1:
                 self._sleep(PAUSE)
@@ -133,7 +152,7 @@ class NeutronClient:
                     f"{self._server()}{path}",
                     method,
                     authenticated=token is None,
-                    headers={"Accept": "application/json"} | ({} if token is None else {"X-Auth-Token": token}),
+                    headers=sent,
                     connect_retries=0,
                     raise_exc=False,
                     redirect=False,

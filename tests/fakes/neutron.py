@@ -1,7 +1,7 @@
-"""A Neutron that keeps books: networks, and ports that agents bind. It can end, as a killed conductor would see it, at any request."""
+"""A Neutron that keeps books: networks, security groups, and ports that agents bind. It can end, as a killed conductor would see it, at any request."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from minova import errors
@@ -32,6 +32,12 @@ class FakeNeutron:
         self.during: dict[tuple[str, str], Callable[[], None]] = {}
         self.kill_at = 0
         self.after = False
+        # As lists show them.
+        self.groups: list[dict[str, Any]] = []
+        self.subnets_of: dict[str, list[dict[str, Any]]] = {}
+        # Kind and filters of each list that was asked for.
+        self.lists: list[tuple[str, dict[str, Any]]] = []
+        self.tokens: set[str | None] = set()
         self.requests = 0
         self._numbers = itertools.count(1)
 
@@ -55,16 +61,27 @@ class FakeNeutron:
     def network(self, network_id: str, token: str | None = None) -> dict[str, Any] | None:
         return {**NETWORK, "id": network_id, "shared": True}
 
-    def subnets(self, network_id: str) -> list[dict[str, Any]]:
-        return [SUBNET]
+    def subnets(self, network_id: str, token: str | None = None) -> list[dict[str, Any]]:
+        return self.subnets_of.get(network_id, [SUBNET])
 
     def ports(self, token: str | None = None, **filters: Any) -> list[dict[str, Any]]:
         self._begin("GET")
-        found = [
-            dict(port) for port in self.books.values() if all(port.get(key) == value for key, value in filters.items())
-        ]
+        self.tokens.add(token)
+        found = self._found("ports", self.books.values(), filters)
         self._end()
         return found
+
+    def security_groups(self, token: str | None = None, **filters: Any) -> list[dict[str, Any]]:
+        self.tokens.add(token)
+        return self._found("security_groups", self.groups, filters)
+
+    def _found(self, kind: str, books: Iterable[dict[str, Any]], filters: dict[str, Any]) -> list[dict[str, Any]]:
+        self.lists.append((kind, filters))
+        wanted = {
+            key: value if isinstance(value, list) else [value] for key, value in filters.items() if key != "fields"
+        }
+        found = [one for one in books if all(one.get(key) in values for key, values in wanted.items())]
+        return [{key: one.get(key) for key in filters.get("fields", one)} for one in found]
 
     def port(self, port_id: str, token: str | None = None) -> dict[str, Any] | None:
         self._begin("GET", port_id)
@@ -83,6 +100,8 @@ class FakeNeutron:
             "binding:host_id": "",
             "binding:vif_type": "unbound",
             "status": "DOWN",
+            "security_groups": [],
+            "revision_number": 1,
             "fixed_ips": [{"subnet_id": "sub-1", "ip_address": f"10.0.0.{number + 1}"}],
             **port,
         }
@@ -90,11 +109,24 @@ class FakeNeutron:
         self._end()
         return dict(self.books[uuid])
 
-    def update_port(self, port_id: str, port: dict[str, Any], tries: int | None = None) -> dict[str, Any]:
+    def update_port(
+        self,
+        port_id: str,
+        port: dict[str, Any],
+        tries: int | None = None,
+        token: str | None = None,
+        revision: int | None = None,
+    ) -> dict[str, Any]:
         self._begin("PUT", port_id)
+        self.tokens.add(token)
         if port_id not in self.books:
             raise errors.PortNotFound(port_id)
-        self.books[port_id].update(port)
+        known = self.books[port_id]
+        if revision is not None and known["revision_number"] != revision:
+            raise errors.RevisionNumberConstraintFailed(port_id)
+        known.update(port, revision_number=known["revision_number"] + 1)
+        for fixed in known["fixed_ips"]:
+            fixed.setdefault("ip_address", f"10.0.0.{next(self._numbers) + 100}")
         self._bind(port_id)
         self._end()
         return dict(self.books[port_id])

@@ -85,6 +85,7 @@ class RowConductor:
         self.deleted: list[str] = []
         self.forced: list[str] = []
         self.actions: list[tuple[str, str, dict[str, Any]]] = []
+        self.network_changes: list[tuple[str, str]] = []
         self.previewed: list[ServerRequest] = []
         # Of what a host does at once: the kind of its failure.
         self.host_failure: str | None = None
@@ -330,6 +331,10 @@ class RowConductor:
 
     def delete_port(self, ctx: RequestContext, port_id: str) -> None:
         self._ports.delete(port_id)
+
+    def network_changed(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
+        self.before("network_changed")
+        self.network_changes.append((instance_uuid, host))
 
     def ensure_default_security_group(self, ctx: RequestContext, project_id: str) -> None:
         self._security_groups.ensure_default([project_id])

@@ -84,6 +84,7 @@ def refusal(kind: str, message: str = "no") -> dict[str, Any]:
         (409, "OverQuota", errors.BadRequest),
         (400, "HTTPBadRequest", errors.BadRequest),
         (403, "PolicyNotAuthorized", errors.BadRequest),
+        (412, "RevisionNumberConstraintFailed", errors.RevisionNumberConstraintFailed),
         (401, "HTTPUnauthorized", errors.ServiceUnavailable),
     ],
 )

@@ -73,6 +73,16 @@ def numbers_of(session: Session, instance_uuid: str) -> list[int]:
     return list(session.scalars(select(Row.nic).where(Row.instance_uuid == instance_uuid, _HELD)))
 
 
+def ids_of(session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
+    """The ports that servers have, by server, in their order. Those that are not made yet are none."""
+    found: dict[str, list[str]] = {}
+    query = select(Row.instance_uuid, Row.port_id).where(_HELD, Row.port_id.is_not(None)).order_by(Row.nic, Row.id)
+    for chunk in chunked(sorted(set(instance_uuids))):
+        for uuid, port_id in session.execute(query.where(Row.instance_uuid.in_(chunk))):
+            found.setdefault(uuid, []).append(str(port_id))
+    return found
+
+
 def held(session: Session, port_ids: Collection[str]) -> set[str]:
     """Which of these ports servers have."""
     return {

@@ -29,8 +29,8 @@ class Cloud(msgspec.Struct, frozen=True, kw_only=True):
     flavor: str
     network: dict[str, Any]
 
-    def ask(self, method: str, path: str, body: Any = None, status: int | None = None) -> Any:
-        headers = {"X-Auth-Token": "alice:demo", "OpenStack-API-Version": "compute 2.95"}
+    def ask(self, method: str, path: str, body: Any = None, status: int | None = None, version: str = "2.95") -> Any:
+        headers = {"X-Auth-Token": "alice:demo", "OpenStack-API-Version": f"compute {version}"}
         url = f"{self.cluster.url}{path}"
         answer = urllib3.request(method, url, json=body, headers=headers, retries=False, timeout=90)
         assert answer.status == status if status is not None else answer.status < 300, answer.data
@@ -42,6 +42,9 @@ class Cloud(msgspec.Struct, frozen=True, kw_only=True):
 
     def boot(self, name: str, networks: Any, **more: Any) -> str:
         return str(self.create(name, networks, **more)["server"]["id"])
+
+    def act(self, server: str, action: str, version: str = "2.43", **arguments: Any) -> None:
+        self.ask("POST", f"/v2.1/servers/{server}/action", {action: arguments}, 202, version)
 
     def show(self, server: str) -> dict[str, Any]:
         shown: dict[str, Any] = self.ask("GET", f"/v2.1/servers/{server}")["server"]

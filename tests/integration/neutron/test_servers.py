@@ -57,6 +57,45 @@ def test_addresses_groups_and_several_networks(cloud: Cloud) -> None:
     cloud.delete(server)
 
 
+def test_groups_and_addresses_of_a_server_change_in_neutron(cloud: Cloud) -> None:
+    wanted = {"security_group": {"name": "ssh", "tenant_id": "demo"}}
+    group = cloud.neutron.call("POST", "/v2.0/security-groups", wanted)["security_group"]
+    server = cloud.boot("secured", [{"uuid": cloud.network["id"]}])
+    (port,) = cloud.bound(server)
+    rule = {
+        "protocol": "tcp",
+        "port_range_min": 22,
+        "port_range_max": 22,
+        "remote_group_id": port["security_groups"][0],
+    }
+    rule |= {"security_group_id": group["id"], "direction": "ingress", "tenant_id": "demo"}
+    cloud.neutron.call("POST", "/v2.0/security-group-rules", {"security_group_rule": rule})
+    cloud.neutron.wired(HOST, port["id"])
+    assert cloud.until(server, "ACTIVE")["security_groups"] == [{"name": "default"}]
+    cloud.act(server, "addSecurityGroup", name="ssh")
+    (changed,) = cloud.ports(server)
+    assert set(changed["security_groups"]) == {*port["security_groups"], group["id"]}
+    names = [{"name": "default"}, {"name": "ssh"}]
+    (listed,) = cloud.ask("GET", "/v2.1/servers/detail?name=secured")["servers"]
+    assert (listed["security_groups"], cloud.show(server)["security_groups"]) == (names, names)
+    shown = cloud.ask("GET", f"/v2.1/servers/{server}/os-security-groups")["security_groups"]
+    assert [one["name"] for one in shown] == ["default", "ssh"]
+    (shown_rule,) = shown[1]["rules"]
+    assert (shown_rule["ip_protocol"], shown_rule["from_port"], shown_rule["group"]["name"]) == ("tcp", 22, "default")
+    cloud.act(server, "removeSecurityGroup", name=group["id"])
+    assert cloud.show(server)["security_groups"] == [{"name": "default"}]
+
+    def addresses() -> list[str]:
+        return [one["addr"] for one in cloud.show(server)["addresses"]["blue"]]
+
+    (first,) = addresses()
+    cloud.act(server, "addFixedIp", networkId=cloud.network["id"])
+    second = wait_for("it has two addresses", lambda: [one for one in addresses() if one != first])[0]
+    cloud.act(server, "removeFixedIp", address=first)
+    wait_for("it has the second one", lambda: addresses() == [second])
+    cloud.delete(server)
+
+
 def test_what_neutron_changes_later_is_shown(cloud: Cloud) -> None:
     """Its event, or the look from time to time."""
     server = cloud.boot("later", [{"uuid": cloud.network["id"]}])

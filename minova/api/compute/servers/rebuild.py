@@ -79,9 +79,9 @@ def requested(
 
 def shown(api: Collaborators, call: Call) -> dict[str, Any]:
     """The server in the answer: as after an update, and with the key and the user data from the versions that let a rebuild change them."""
+    server: dict[str, Any] = msgspec.to_builtins(servers.shown_after_change(api, call))
     with api.db.read() as session:
         row = servers.find(call, session)
-        server: dict[str, Any] = msgspec.to_builtins(servers.after_change(api, call, session, row))
         added = {"key_name": row.key_name, "user_data": row.user_data}
     # Under the other name, as in Nova.
     server.pop("OS-EXT-SRV-ATTR:user_data", None)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
-from minova.api.compute.servers.networks import neutron
+from minova.api.compute.servers.networks import neutron, neutron_servers
 from minova.api.http.call import Call
 from minova.codecs import Decoder
 from minova.db import models
@@ -42,13 +42,20 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
         row = servers.find(call, session)
         ids = security_groups.of_instances(session, [row.uuid])
         groups = [group for group in (security_groups.find(session, uuid) for uuid in sorted(ids)) if group is not None]
-        return {"security_groups": shown_groups(session, groups)}
+        shown = shown_groups(session, groups)
+        in_neutron = neutron_servers.ports_asked(api, session, [row.uuid]).get(row.uuid)
+    if in_neutron:
+        shown += _shown(*neutron_servers.groups_of(api, call, in_neutron))
+    return {"security_groups": shown}
 
 
 def shown_groups(session: Session, groups: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
     """In Nova's words, with the rules of what comes in."""
     remote = {rule.remote_group_id for group in groups for rule in group.rules if rule.remote_group_id is not None}
-    sources = {uuid: security_groups.find(session, uuid) for uuid in remote}
+    return _shown(groups, {uuid: security_groups.find(session, uuid) for uuid in remote})
+
+
+def _shown(groups: Sequence[SecurityGroup], sources: Mapping[str, SecurityGroup | None]) -> list[dict[str, Any]]:
     return [
         {
             "id": group.id,
@@ -102,8 +109,13 @@ def _change(api: Collaborators, call: Call, body: Any, *, adding: bool) -> None:
         raise errors.BadRequest(f"Invalid input for the security group: {error}") from None
     with api.db.read() as session:
         row = servers.find(call, session)
-        group_id = _by_name(session, row, name)
+        in_neutron = neutron_servers.ports_of(session, [row.uuid]).get(row.uuid, [])
+        group_id = "" if in_neutron else _by_name(session, row, name)
         of_server = ports.of_instance(session, row.uuid)
+    call.response.status = 202
+    if in_neutron:
+        neutron_servers.change_group(api, call, row, in_neutron, name, adding=adding)
+        return
     if not of_server and adding:
         raise errors.BadRequest(f"Server {row.uuid} has no interface that could have a security group.")
     if not adding and not any(group_id in (port.security_groups or ()) for port in of_server):
@@ -112,7 +124,6 @@ def _change(api: Collaborators, call: Call, body: Any, *, adding: bool) -> None:
         if adding and not port.port_security_enabled:
             continue
         _write(api, call, port, group_id, adding=adding)
-    call.response.status = 202
 
 
 def _by_name(session: Session, row: models.Instance, name: str) -> str:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import filters
+from minova.api.compute.servers.networks import neutron_servers
 from minova.api.compute.servers.networks.requested import access_address
 from minova.api.compute.servers.view import (
     HOST_STATUS,
@@ -50,13 +51,16 @@ def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         rows, more = _rows(api, call, session)
         shown = _views(api, call, session, rows)
-    return _page(call, shown, rows, more)
+        in_neutron = neutron_servers.ports_asked(api, session, [row.uuid for row in rows])
+    return _page(call, _with_groups(api, call, shown, in_neutron), rows, more)
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = find(call, session)
-        return {"server": _views(api, call, session, [row], with_groups=True)[0]}
+        shown = _views(api, call, session, [row], with_groups=True)
+        in_neutron = neutron_servers.ports_asked(api, session, [row.uuid])
+    return {"server": _with_groups(api, call, shown, in_neutron)[0]}
 
 
 def delete(api: Collaborators, call: Call) -> None:
@@ -152,18 +156,16 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def shown_after_change(api: Collaborators, call: Call) -> ServerView:
-    """What an update answers."""
+    """What an update answers, and a rebuild: of a server whose name or disks were changed older versions show less."""
+    is_whole = call.since(WHOLE_ANSWER) or call.shows_all
     with api.db.read() as session:
-        return after_change(api, call, session, find(call, session))
-
-
-def after_change(api: Collaborators, call: Call, session: Session, row: models.Instance) -> ServerView:
-    """With what older versions show of a server whose name or disks were changed."""
-    shown = _views(api, call, session, [row], with_groups=True)[0]
-    if not (call.since(WHOLE_ANSWER) or call.shows_all):
-        plain = _plain(shown.addresses)
-        shown = msgspec.structs.replace(shown, addresses=plain, **dict.fromkeys(SHOWN_LATER, msgspec.UNSET))
-    return shown
+        row = find(call, session)
+        shown = _views(api, call, session, [row], with_groups=True)
+        in_neutron = neutron_servers.ports_asked(api, session, [row.uuid]) if is_whole else {}
+    if is_whole:
+        return _with_groups(api, call, shown, in_neutron)[0]
+    plain = _plain(shown[0].addresses)
+    return msgspec.structs.replace(shown[0], addresses=plain, **dict.fromkeys(SHOWN_LATER, msgspec.UNSET))
 
 
 def _changed_address(version: int, text: str | msgspec.UnsetType | None) -> str | None:
@@ -287,6 +289,19 @@ def _views(
         )
         for row in rows
     ]
+
+
+def _with_groups(
+    api: Collaborators, call: Call, shown: Sequence[ServerView], in_neutron: neutron_servers.Ports
+) -> list[ServerView]:
+    """With the security groups of ports in Neutron."""
+    names = neutron_servers.group_names(api, call, in_neutron)
+    return [_with(each, names[each.id]) if names.get(each.id) else each for each in shown]
+
+
+def _with(shown: ServerView, names: Sequence[str]) -> ServerView:
+    own = () if isinstance(shown.security_groups, msgspec.UnsetType) else shown.security_groups
+    return msgspec.structs.replace(shown, security_groups=(*own, *({"name": name} for name in names)))
 
 
 def _unknown(row: ShownInstance) -> str:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
-from minova.api.compute.servers.networks import neutron
+from minova.api.compute.servers.networks import neutron, neutron_servers
 from minova.api.compute.servers.networks import requested as networks
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added
@@ -293,6 +293,11 @@ def add_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for addFixedIp: {error}") from None
     row = _unlocked(api, call)
+    in_neutron = _in_neutron(api, row, lambda port: port.network_id == network_id)
+    if in_neutron:
+        neutron_servers.add_address(api, call, row, in_neutron, network_id)
+        call.response.status = 202
+        return
 
     def more(session: Session) -> tuple[Port, list[AddressRequest]]:
         of_server = [port for port in ports.of_instance(session, row.uuid) if port.network_id == network_id]
@@ -315,6 +320,11 @@ def remove_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for removeFixedIp: {error}") from None
     row = _unlocked(api, call)
+    in_neutron = _in_neutron(api, row, lambda port: any(fixed.ip_address == address for fixed in port.fixed_ips))
+    if in_neutron:
+        neutron_servers.remove_address(api, call, row, in_neutron, address)
+        call.response.status = 202
+        return
 
     def less(session: Session) -> tuple[Port, list[AddressRequest]]:
         for port in ports.of_instance(session, row.uuid):
@@ -324,6 +334,14 @@ def remove_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
         raise errors.BadRequest(f"Instance {row.uuid} does not have fixed IP '{address}'.")
 
     _change(api, call, less)
+
+
+def _in_neutron(api: Collaborators, row: models.Instance, is_meant: Callable[[Port], bool]) -> list[str]:
+    """The server's ports in Neutron, unless one of minova's own is meant."""
+    with api.db.read() as session:
+        if any(is_meant(port) for port in ports.of_instance(session, row.uuid)):
+            return []
+        return neutron_servers.ports_of(session, [row.uuid]).get(row.uuid, [])
 
 
 def _unlocked(api: Collaborators, call: Call) -> models.Instance:

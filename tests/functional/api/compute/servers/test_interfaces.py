@@ -5,12 +5,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-import falcon.testing
-import msgspec
 import pytest
 
 from minova import errors
-from minova.api import app
 from minova.api.compute.servers.attributes import interfaces
 from minova.api.compute.waiting import WaitingRequests
 from minova.objects.port_marks import is_marked
@@ -269,17 +266,6 @@ def test_a_port_of_a_server_changes_but_for_what_its_guest_has(stocked: Cloud) -
 # -- of a Neutron beside minova ------------------------------------------------------------------------------------------
 
 NET = "22222222-0000-4000-8000-000000000000"
-
-
-@pytest.fixture
-def neutron(stocked: Cloud, monkeypatch: pytest.MonkeyPatch) -> FakeNeutron:
-    """Beside `stocked`, from now on."""
-    fake = FakeNeutron()
-    monkeypatch.setattr(app, "with_neutron", lambda conf, servers: msgspec.structs.replace(servers, neutron=fake))
-    stocked.conf.set_override("backend", "neutron", group="neutron")
-    made = app.make_app(stocked.conf, stocked.readonly, stocked.conductor, stocked.consoles)  # type: ignore[arg-type]
-    stocked.client = falcon.testing.TestClient(made, headers={"Host": "localhost"})
-    return fake
 
 
 def running(cloud: Cloud) -> Json:

@@ -1,0 +1,258 @@
+"""The ports in Neutron of servers that are there: their security groups and addresses, asked and changed with the caller's token, as Nova does.
+
+The port that a server has is named by its row. What else in Neutron has the server's id as `device_id` is not the server's: any project may
+write that.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers.networks.neutron import client_of, token_of
+from minova.api.http.call import Call
+from minova.db import models
+from minova.db.networks import neutron_ports
+from minova.db.sql import chunked
+from minova.objects.network import SecurityGroup, SecurityGroupRule
+
+if TYPE_CHECKING:  # its packages take a part of the start that other clouds need not wait for
+    from minova.neutron_client import Document
+
+LOG = logging.getLogger(__name__)
+# Ids in one question: they stand in its URL.
+MOST_IDS = 150
+# Seconds for which an answer about servers waits for the names of their groups: without them it is of use, too.
+PATIENCE = 3.0
+# Repetitions of a change while others change the same port.
+TRIES = 5
+_OFTEN = "The ports of the server are being changed by others. Please try again in a moment."
+Ports = Mapping[str, Collection[str]]
+
+
+def ports_of(session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
+    """The ids of the ports that servers have in Neutron, by server, in their order."""
+    return neutron_ports.ids_of(session, instance_uuids)
+
+
+def ports_asked(api: Collaborators, session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
+    """The same for what is shown: none if this API knows no Neutron."""
+    return {} if api.neutron is None else ports_of(session, instance_uuids)
+
+
+def require_neutron(api: Collaborators, row: models.Instance) -> None:
+    """BadRequest: the server has ports in a Neutron that this API does not know any more."""
+    if api.neutron is None:
+        raise errors.BadRequest(
+            f"The ports of server {row.uuid} are in Neutron, with which this API does not work: change them there."
+        )
+
+
+# -- security groups -----------------------------------------------------------------------------------------------------
+
+
+def group_names(api: Collaborators, call: Call, ports: Ports) -> dict[str, list[str]]:
+    """The names of the security groups that Neutron shows the caller, by server: two questions for all of them. None if Neutron is away."""
+    if not any(ports.values()) or api.neutron is None:
+        return {}
+    client, token = api.neutron.within(PATIENCE), token_of(api, call)
+    try:
+        found = _all(partial(client.ports, token, fields=["id", "security_groups"]), _flat(ports.values()))
+        groups = {port["id"]: port["security_groups"] for port in found}
+        named = _all(partial(client.security_groups, token, fields=["id", "name"]), set(_flat(groups.values())))
+    except errors.MinovaError as error:
+        LOG.warning("Servers are shown without their security groups: %s", error)
+        return {}
+    # A group needs no name in Neutron.
+    names = {group["id"]: group["name"] or group["id"] for group in named}
+    return {
+        uuid: sorted({names[group] for group in _flat(groups.get(port, ()) for port in of_server) if group in names})
+        for uuid, of_server in ports.items()
+    }
+
+
+def groups_of(
+    api: Collaborators, call: Call, port_ids: Collection[str]
+) -> tuple[list[SecurityGroup], dict[str, SecurityGroup | None]]:
+    """The security groups of these ports, and by id those that their rules name: as far as the caller may see them."""
+    client, token = client_of(api, call), token_of(api, call)
+    ports = _all(partial(client.ports, token), port_ids)
+    wanted = set(_flat(port["security_groups"] for port in ports))
+    groups = [_group(found) for found in _all(partial(client.security_groups, token), wanted)]
+    known: dict[str, SecurityGroup | None] = {group.id: group for group in groups}
+    remote = {rule.remote_group_id for group in groups for rule in group.rules if rule.remote_group_id is not None}
+    for found in _all(partial(client.security_groups, token), remote - known.keys()):
+        known[found["id"]] = _group(found)
+    return sorted(groups, key=lambda group: (group.project_id, group.name)), known
+
+
+def change_group(
+    api: Collaborators, call: Call, row: models.Instance, port_ids: Sequence[str], name: str, *, adding: bool
+) -> None:
+    """Each of these ports gets the group, or loses it.
+
+    NotFound: no such group; or, of one that is to go, no port has it. Conflict: several have this name. BadRequest: a port can have none.
+    """
+    require_neutron(api, row)
+    group_id = _named(api, call, row.project_id, name)
+    found = 0
+    for port_id in port_ids:
+        found += _change(api, call, port_id, partial(_added if adding else _removed, group_id))
+    if not adding and not found:
+        raise errors.NotFound(f"Security group {name} not associated with the instance {row.uuid}")
+    _look_again(api, call, row)
+
+
+def _named(api: Collaborators, call: Call, project_id: str, name: str) -> str:
+    """As Nova: first by its id, then by its name among those of the project."""
+    client, token = client_of(api, call), token_of(api, call)
+    by_id = client.security_groups(token, id=name)
+    if token is None and not call.ctx.is_admin:  # Neutron shows minova's own user all
+        by_id = [group for group in by_id if group["tenant_id"] == project_id]
+    found = by_id or client.security_groups(token, name=name, tenant_id=project_id)
+    if len(found) > 1:
+        raise errors.Conflict(f"Multiple security groups found matching '{name}'. Use an ID to be more specific.")
+    if not found:
+        raise errors.NotFound(f"Security group {name} is not found for project {project_id}")
+    return str(found[0]["id"])
+
+
+def _added(group_id: str, port: "Document") -> dict[str, Any] | None:
+    has_addresses = port.get("fixed_ips") or port.get("ip_allocation") == "deferred"
+    if not (port.get("port_security_enabled", True) and has_addresses):
+        raise errors.BadRequest(
+            "Network requires port_security_enabled and subnet associated in order to apply security groups."
+        )
+    groups = port["security_groups"]
+    return None if group_id in groups else {"security_groups": [*groups, group_id]}
+
+
+def _removed(group_id: str, port: "Document") -> dict[str, Any] | None:
+    left = [each for each in port["security_groups"] if each != group_id]
+    return None if len(left) == len(port["security_groups"]) else {"security_groups": left}
+
+
+# -- addresses -----------------------------------------------------------------------------------------------------------
+
+
+def add_address(api: Collaborators, call: Call, row: models.Instance, port_ids: Sequence[str], network_id: str) -> None:
+    """One more for the first port on this network, of the first of its subnets that gives one.
+
+    NetworkNotFound: no port is on it. BadRequest: no subnet gives one.
+    """
+    require_neutron(api, row)
+    client, token = client_of(api, call), token_of(api, call)
+    subnets = client.subnets(network_id, token)
+    ports = {port["id"]: port for port in _all(partial(client.ports, token), port_ids)}
+    port_id = next((uuid for uuid in port_ids if uuid in ports and ports[uuid]["network_id"] == network_id), None)
+    if port_id is None or not subnets:
+        raise errors.NetworkNotFound(f"Network could not be found for instance {row.uuid}.")
+    refused: errors.MinovaError | None = None
+    for subnet in subnets:
+        try:
+            # Once: Neutron gives another address each time.
+            _change(api, call, port_id, partial(_with_address, subnet["id"]), tries=1)
+        except (errors.IpAddressGenerationFailure, errors.BadRequest) as error:
+            refused = error
+        else:
+            _look_again(api, call, row)
+            return
+    if isinstance(refused, errors.IpAddressGenerationFailure):
+        raise errors.BadRequest(f"No fixed IP addresses available for network: {network_id}")
+    assert refused is not None
+    raise refused
+
+
+def _with_address(subnet_id: str, port: "Document") -> dict[str, Any]:
+    return {"fixed_ips": [*port["fixed_ips"], {"subnet_id": subnet_id}]}
+
+
+def remove_address(api: Collaborators, call: Call, row: models.Instance, port_ids: Sequence[str], address: str) -> None:
+    """BadRequest: no port has it."""
+    require_neutron(api, row)
+    if not any(_change(api, call, port_id, partial(_without_address, address)) for port_id in port_ids):
+        raise errors.BadRequest(f"Instance {row.uuid} does not have fixed IP '{address}'.")
+    _look_again(api, call, row)
+
+
+def _without_address(address: str, port: "Document") -> dict[str, Any] | None:
+    left = [fixed for fixed in port["fixed_ips"] if fixed["ip_address"] != address]
+    return None if len(left) == len(port["fixed_ips"]) else {"fixed_ips": left}
+
+
+# -- a port --------------------------------------------------------------------------------------------------------------
+
+
+def _change(
+    api: Collaborators,
+    call: Call,
+    port_id: str,
+    wanted: Callable[["Document"], dict[str, Any] | None],
+    tries: int | None = None,
+) -> bool:
+    """What `wanted` makes of the port as it is now; None: as it is. False: nothing is changed, or the caller sees no such port.
+
+    Repeated while others change the same port: nothing of theirs is lost.
+    """
+    client, token = client_of(api, call), token_of(api, call)
+    for _ in range(TRIES):
+        port = client.port(port_id, token)
+        changes = None if port is None else wanted(port)
+        if port is None or changes is None:
+            return False
+        try:
+            client.update_port(port_id, changes, tries=tries, token=token, revision=port.get("revision_number"))
+        except errors.RevisionNumberConstraintFailed:
+            continue
+        except errors.PortNotFound:
+            return False
+        return True
+    raise errors.Conflict(_OFTEN)
+
+
+def _look_again(api: Collaborators, call: Call, row: models.Instance) -> None:
+    """Neutron's event may come later, or never."""
+    if row.host is not None:
+        try:
+            api.conductor.network_changed(call.ctx, instance_uuid=row.uuid, host=row.host)
+        except errors.MinovaError as error:
+            LOG.info("The interfaces of server %s are looked at later: %s", row.uuid, error)
+
+
+def _all(ask: Callable[..., list["Document"]], ids: Collection[str]) -> list["Document"]:
+    """Asked for by their ids, in as few questions as their length permits."""
+    return [found for chunk in chunked(sorted(ids), MOST_IDS) for found in ask(id=list(chunk))]
+
+
+def _flat(lists: Iterable[Collection[str]]) -> list[str]:
+    return [one for each in lists for one in each]
+
+
+def _group(found: "Document") -> SecurityGroup:
+    return SecurityGroup(
+        id=found["id"],
+        name=found["name"],
+        description=found.get("description") or "",
+        project_id=found["tenant_id"],
+        rules=tuple(_rule(rule) for rule in found.get("security_group_rules") or ()),
+    )
+
+
+def _rule(found: "Document") -> SecurityGroupRule:
+    names = (
+        "id",
+        "security_group_id",
+        "direction",
+        "ethertype",
+        "protocol",
+        "port_range_min",
+        "port_range_max",
+        "remote_ip_prefix",
+        "remote_group_id",
+    )
+    values: dict[str, Any] = {name: found.get(name) for name in names}
+    return SecurityGroupRule(project_id=found["tenant_id"], **values)
