@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Seconds that a fresh machine may take, and that anything may take here.
+# Seconds that a fresh machine may take that does nothing else, and that anything may take here.
 FRESH, PATIENCE = 360, 900
 
 
@@ -27,7 +27,9 @@ def state(tmp_path: Path) -> Iterator[Path]:
     """The folder of a demo, which is removed by the demo itself."""
     folder = tmp_path / "demo"
     yield folder
-    demo(folder, "--stop").wait(PATIENCE)
+    ended = demo(folder, "--stop")
+    said, _ = ended.communicate(timeout=PATIENCE)
+    assert ended.returncode == 0, said
     assert left_of(folder) == []
 
 
@@ -56,11 +58,13 @@ def demo(folder: Path, *words: str) -> subprocess.Popen[str]:
 def test_a_server_boots_by_openstack_alone_and_again_on_what_runs(state: Path) -> None:
     ids = []
     for _ in range(2):
-        started = time.monotonic()
+        started, quiet = time.monotonic(), os.getloadavg()[0] < (os.cpu_count() or 1)
         running = demo(state, "--openstack")
         said, _ = running.communicate(timeout=PATIENCE)
         assert running.returncode == 0, said
-        assert time.monotonic() - started < FRESH
+        seconds = time.monotonic() - started
+        print(f"tools/demo --openstack: {seconds:.0f} s")
+        assert seconds < FRESH or not quiet
         assert re.search(r"\| status +\| ACTIVE ", said)
         assert "MINOVA-GUEST READY" in said
         assert {"compute", "identity", "image", "network", "placement"} <= set(re.findall(r"\| (\w+)", said))

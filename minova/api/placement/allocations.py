@@ -60,18 +60,18 @@ def replace(placement: Placement, call: Call) -> Answer:
         }
     wanted = new_allocations({uuid: document}, call.version)
     placement.change(lambda session: writes.replace(session, wanted))
-    return Answer(status=204)
+    return Answer()
 
 
 def replace_many(placement: Placement, call: Call) -> Answer:
     wanted = new_allocations(call.body, call.version)
     placement.change(lambda session: writes.replace(session, wanted))
-    return Answer(status=204)
+    return Answer()
 
 
 def delete(placement: Placement, call: Call) -> Answer:
     placement.change(lambda session: writes.remove(session, call.path["consumer_uuid"]))
-    return Answer(status=204)
+    return Answer()
 
 
 def reshape(placement: Placement, call: Call) -> Answer:
@@ -85,7 +85,7 @@ def reshape(placement: Placement, call: Call) -> Answer:
     }
     wanted = new_allocations(call.body["allocations"], call.version)
     placement.change(lambda session: reshaper.reshape(session, inventories, wanted))
-    return Answer(status=204)
+    return Answer()
 
 
 def new_allocations(documents: Mapping[str, Any], version: Version) -> list[Wanted]:

@@ -48,13 +48,13 @@ class Call(call.Call, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """`changed`: seconds since the epoch, shown from microversion 1.15 on; None where the route shows none.
+    """`status`: None is that of the route. `changed`: seconds since the epoch, shown from microversion 1.15 on; None where the route shows none.
 
     `location`: a path, as in `Call.href`.
     """
 
     body: Any = None
-    status: int = 200
+    status: int | None = None
     changed: float | None = None
     location: str | None = None
 

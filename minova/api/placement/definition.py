@@ -89,7 +89,8 @@ class PlacementDefinition(ApiDefinition):
     def send(self, call: http.Call, answer: Answer) -> None:
         super().send(call, answer.body)
         request, response = call.request, call.response
-        response.status = answer.status
+        if answer.status is not None:
+            response.status = answer.status
         if answer.location is not None:
             response.set_header("Location", f"{request.forwarded_scheme}://{request.forwarded_host}{answer.location}")
         if answer.changed is not None and call.version >= CACHE_HEADERS:

@@ -64,7 +64,7 @@ def create(placement: Placement, call: Call) -> Answer:
 
     answer = _one(placement.change(work), numbers, None)
     location = f"{href(call, call.path['uuid'])}/inventories/{name}"
-    return msgspec.structs.replace(answer, status=201, location=location)
+    return msgspec.structs.replace(answer, location=location)
 
 
 def change(placement: Placement, call: Call) -> Answer:
@@ -101,7 +101,7 @@ def delete_all(placement: Placement, call: Call) -> Answer:
         provider_inventories.replace(session, queries.find(session, call.path["uuid"]), {})
 
     placement.change(work)
-    return Answer(status=204)
+    return Answer()
 
 
 def delete(placement: Placement, call: Call) -> Answer:
@@ -118,7 +118,7 @@ def delete(placement: Placement, call: Call) -> Answer:
             ) from None
 
     placement.change(work)
-    return Answer(status=204)
+    return Answer()
 
 
 def _check(call: Call, provider: Record, wanted: Mapping[str, Numbers], prefix: str = "") -> None:

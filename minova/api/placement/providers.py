@@ -81,7 +81,7 @@ def create(placement: Placement, call: Call) -> Answer:
     name, parent = call.body["name"], call.body.get("parent_provider_uuid")
     made = placement.change(lambda session: trees.create(session, uuid, name, _plain(parent)))
     if call.version < (1, 20):
-        return Answer(status=201, location=href(call, uuid))
+        return Answer(location=href(call, uuid))
     return Answer(body=view(call, made), changed=latest([made.updated_at]), location=href(call, uuid))
 
 
@@ -118,4 +118,4 @@ def delete(placement: Placement, call: Call) -> Answer:
         trees.remove(session, provider)
 
     placement.change(work)
-    return Answer(status=204)
+    return Answer()

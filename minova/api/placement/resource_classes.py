@@ -34,7 +34,7 @@ def create(placement: Placement, call: Call) -> Answer:
     name = call.body["name"]
     if not placement.change(lambda session: resource_classes.make(session, name)):
         raise errors.Conflict(f"Conflicting resource class already exists: {name}")
-    return Answer(status=201, location=_href(call, name))
+    return Answer(location=_href(call, name))
 
 
 def rename(placement: Placement, call: Call) -> Answer:
@@ -54,4 +54,4 @@ def ensure(placement: Placement, call: Call) -> Answer:
 
 def delete(placement: Placement, call: Call) -> Answer:
     placement.change(lambda session: resource_classes.remove(session, call.path["name"]))
-    return Answer(status=204)
+    return Answer()

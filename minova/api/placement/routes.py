@@ -20,6 +20,10 @@ _INVENTORIES = f"{_PROVIDER}/inventories"
 _INVENTORY = f"{_INVENTORIES}/{{resource_class}}"
 _CLASS = "/resource_classes/{name}"
 
+_ALL_INVENTORIES = {"resource_provider_generation": int, "inventories": dict[str, answers.InventoryAnswer]}
+_AGGREGATES = {"resource_provider_generation": int, "aggregates": list[str]}
+_TRAITS = {"resource_provider_generation": int, "traits": list[str]}
+
 ROUTES: tuple[Route, ...] = (
     Route(method="GET", path="/", handler=versions.show),
     # -- resource classes
@@ -37,6 +41,7 @@ ROUTES: tuple[Route, ...] = (
         path="/resource_classes",
         rule="placement:resource_classes:create",
         handler=resource_classes.create,
+        status=201,
         since=(1, 2),
         body=schemas.RESOURCE_CLASS,
     ),
@@ -63,6 +68,7 @@ ROUTES: tuple[Route, ...] = (
         path=_CLASS,
         rule="placement:resource_classes:update",
         handler=resource_classes.ensure,
+        set_by_handler={201: "", 204: "for a class that there is"},
         since=(1, 7),
     ),
     Route(
@@ -70,6 +76,7 @@ ROUTES: tuple[Route, ...] = (
         path=_CLASS,
         rule="placement:resource_classes:delete",
         handler=resource_classes.delete,
+        status=204,
         since=(1, 2),
     ),
     # -- resource providers
@@ -87,6 +94,9 @@ ROUTES: tuple[Route, ...] = (
         path="/resource_providers",
         rule="placement:resource_providers:create",
         handler=providers.create,
+        status=201,
+        statuses=(((1, 20), 200),),
+        answer=answers.ProviderAnswer,
         body=schemas.MAKE_PROVIDER,
     ),
     Route(
@@ -102,15 +112,22 @@ ROUTES: tuple[Route, ...] = (
         path=_PROVIDER,
         rule="placement:resource_providers:update",
         handler=providers.change,
+        answer=answers.ProviderAnswer,
         body=schemas.CHANGE_PROVIDER,
     ),
-    Route(method="DELETE", path=_PROVIDER, rule="placement:resource_providers:delete", handler=providers.delete),
+    Route(
+        method="DELETE",
+        path=_PROVIDER,
+        rule="placement:resource_providers:delete",
+        handler=providers.delete,
+        status=204,
+    ),
     Route(
         method="GET",
         path=_INVENTORIES,
         rule="placement:resource_providers:inventories:list",
         handler=inventories.list_inventories,
-        answer={"resource_provider_generation": int, "inventories": dict[str, answers.InventoryAnswer]},
+        answer=_ALL_INVENTORIES,
         accepts_json=True,
     ),
     Route(
@@ -118,6 +135,8 @@ ROUTES: tuple[Route, ...] = (
         path=_INVENTORIES,
         rule="placement:resource_providers:inventories:create",
         handler=inventories.create,
+        status=201,
+        answer=answers.OneInventoryAnswer,
         body=schemas.ADD_INVENTORY,
     ),
     Route(
@@ -125,6 +144,7 @@ ROUTES: tuple[Route, ...] = (
         path=_INVENTORIES,
         rule="placement:resource_providers:inventories:update",
         handler=inventories.replace,
+        answer=_ALL_INVENTORIES,
         body=schemas.SET_INVENTORIES,
     ),
     Route(
@@ -132,6 +152,7 @@ ROUTES: tuple[Route, ...] = (
         path=_INVENTORIES,
         rule="placement:resource_providers:inventories:delete",
         handler=inventories.delete_all,
+        status=204,
         since=(1, 5),
         absent=405,
     ),
@@ -148,6 +169,7 @@ ROUTES: tuple[Route, ...] = (
         path=_INVENTORY,
         rule="placement:resource_providers:inventories:update",
         handler=inventories.change,
+        answer=answers.OneInventoryAnswer,
         body=schemas.CHANGE_INVENTORY,
     ),
     Route(
@@ -155,6 +177,7 @@ ROUTES: tuple[Route, ...] = (
         path=_INVENTORY,
         rule="placement:resource_providers:inventories:delete",
         handler=inventories.delete,
+        status=204,
     ),
     Route(
         method="GET",
@@ -169,7 +192,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_PROVIDER}/aggregates",
         rule="placement:resource_providers:aggregates:list",
         handler=aggregates.show,
-        answer={"resource_provider_generation": int, "aggregates": list[str]},
+        answer=_AGGREGATES,
         since=(1, 1),
         accepts_json=True,
     ),
@@ -178,6 +201,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_PROVIDER}/aggregates",
         rule="placement:resource_providers:aggregates:update",
         handler=aggregates.replace,
+        answer=_AGGREGATES,
         since=(1, 1),
         body=schemas.SET_AGGREGATES,
     ),
@@ -194,7 +218,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_PROVIDER}/traits",
         rule="placement:resource_providers:traits:list",
         handler=traits.of_provider,
-        answer={"resource_provider_generation": int, "traits": list[str]},
+        answer=_TRAITS,
         since=(1, 6),
         accepts_json=True,
     ),
@@ -203,6 +227,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_PROVIDER}/traits",
         rule="placement:resource_providers:traits:update",
         handler=traits.replace,
+        answer=_TRAITS,
         since=(1, 6),
         body=schemas.SET_TRAITS,
     ),
@@ -211,6 +236,7 @@ ROUTES: tuple[Route, ...] = (
         path=f"{_PROVIDER}/traits",
         rule="placement:resource_providers:traits:delete",
         handler=traits.delete_all,
+        status=204,
         since=(1, 6),
     ),
     # -- traits
@@ -224,15 +250,32 @@ ROUTES: tuple[Route, ...] = (
         query=schemas.LIST_TRAITS,
         accepts_json=True,
     ),
-    Route(method="GET", path="/traits/{name}", rule="placement:traits:show", handler=traits.show, since=(1, 6)),
-    Route(method="PUT", path="/traits/{name}", rule="placement:traits:update", handler=traits.create, since=(1, 6)),
-    Route(method="DELETE", path="/traits/{name}", rule="placement:traits:delete", handler=traits.delete, since=(1, 6)),
+    Route(
+        method="GET", path="/traits/{name}", rule="placement:traits:show", handler=traits.show, status=204, since=(1, 6)
+    ),
+    Route(
+        method="PUT",
+        path="/traits/{name}",
+        rule="placement:traits:update",
+        handler=traits.create,
+        set_by_handler={201: "", 204: "for a trait that there is"},
+        since=(1, 6),
+    ),
+    Route(
+        method="DELETE",
+        path="/traits/{name}",
+        rule="placement:traits:delete",
+        handler=traits.delete,
+        status=204,
+        since=(1, 6),
+    ),
     # -- allocations
     Route(
         method="POST",
         path="/allocations",
         rule="placement:allocations:manage",
         handler=allocations.replace_many,
+        status=204,
         since=(1, 13),
         body=schemas.MANY_ALLOCATIONS,
     ),
@@ -255,6 +298,7 @@ ROUTES: tuple[Route, ...] = (
         path="/allocations/{consumer_uuid}",
         rule="placement:allocations:update",
         handler=allocations.replace,
+        status=204,
         body=schemas.SET_ALLOCATIONS,
     ),
     Route(
@@ -262,6 +306,7 @@ ROUTES: tuple[Route, ...] = (
         path="/allocations/{consumer_uuid}",
         rule="placement:allocations:delete",
         handler=allocations.delete,
+        status=204,
     ),
     Route(
         method="GET",
@@ -290,6 +335,7 @@ ROUTES: tuple[Route, ...] = (
         path="/reshaper",
         rule="placement:reshaper:reshape",
         handler=allocations.reshape,
+        status=204,
         since=(1, 30),
         body=schemas.RESHAPE,
     ),

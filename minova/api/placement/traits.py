@@ -46,7 +46,7 @@ def _names(name: str | None) -> NameQuery:
 def show(placement: Placement, call: Call) -> Answer:
     with placement.reads.read() as session:
         trait = traits.find(session, call.path["name"])
-    return Answer(status=204, changed=latest([trait.updated_at]))
+    return Answer(changed=latest([trait.updated_at]))
 
 
 def create(placement: Placement, call: Call) -> Answer:
@@ -70,7 +70,7 @@ def create(placement: Placement, call: Call) -> Answer:
 
 def delete(placement: Placement, call: Call) -> Answer:
     placement.change(lambda session: traits.remove(session, call.path["name"]))
-    return Answer(status=204)
+    return Answer()
 
 
 # -- of a provider -----------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def replace(placement: Placement, call: Call) -> Answer:
 
 def delete_all(placement: Placement, call: Call) -> Answer:
     placement.change(lambda session: traits.set_traits(session, queries.find(session, call.path["uuid"]), ()))
-    return Answer(status=204)
+    return Answer()
 
 
 def _of_provider(records: list[Named], generation: int) -> Answer:
