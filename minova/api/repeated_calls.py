@@ -164,6 +164,7 @@ _LOOKS: Mapping[str, Look] = {
     "preview_servers": _never,
     "capacity": _never,
     "update_service": _never,
+    "expect_port": _never,  # each row says the same
     "update_quota_set": _never,  # the limits are absolute
     "update_quota_class_set": _never,
     "delete_quota_set": _never,

@@ -23,6 +23,7 @@ from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import Computes
 from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
 from minova.conductor.image_tokens import REFRESH_INTERVAL, ImageTokens
+from minova.conductor.network import attachments
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
@@ -294,6 +295,10 @@ class ConductorManager:
             except errors.MinovaError as error:  # a later look sees it; the host may wait for this event
                 LOG.info("The interfaces of instance %s are read later: %s", instance_uuid, error)
         self.collaborators.hosts.network_changed(ctx, host, instance_uuid)
+
+    @needs_room
+    def expect_port(self, ctx: RequestContext, instance_uuid: str, network_id: str) -> None:
+        attachments.expect_port(self.collaborators.worker, instance_uuid, network_id)
 
     @needs_room
     def create_console_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:

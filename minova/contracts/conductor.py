@@ -76,6 +76,13 @@ class ForApi(Protocol):
         ...
 
     @call(since="1.7")
+    def expect_port(self, ctx: RequestContext, instance_uuid: str, network_id: str) -> None:
+        """The API makes a port in Neutron for an interface of this instance now. If no interface has it some minutes later, it is
+        deleted. May be repeated. NotFound: no such instance.
+        """
+        ...
+
+    @call(since="1.7")
     def start_action(
         self,
         ctx: RequestContext,

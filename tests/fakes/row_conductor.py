@@ -86,6 +86,7 @@ class RowConductor:
         self.forced: list[str] = []
         self.actions: list[tuple[str, str, dict[str, Any]]] = []
         self.network_changes: list[tuple[str, str]] = []
+        self.expected_ports: list[tuple[str, str]] = []
         self.previewed: list[ServerRequest] = []
         # Of what a host does at once: the kind of its failure.
         self.host_failure: str | None = None
@@ -331,6 +332,10 @@ class RowConductor:
 
     def delete_port(self, ctx: RequestContext, port_id: str) -> None:
         self._ports.delete(port_id)
+
+    def expect_port(self, ctx: RequestContext, instance_uuid: str, network_id: str) -> None:
+        self.before("expect_port")
+        self.expected_ports.append((instance_uuid, network_id))
 
     def network_changed(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
         self.before("network_changed")

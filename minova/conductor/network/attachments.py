@@ -23,12 +23,13 @@ from minova.conductor.network.ports import Ports, not_found, require_free
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.network.servers import DEFAULT_ZONE
 from minova.conductor.quotas import Quotas
+from minova.conductor.tasks.worker import Worker
 from minova.db.models import ComputeNode, Instance
 from minova.db.networks import neutron_ports, ports
 from minova.db.quotas import give
 from minova.db.servers.instances import LockedInstance
 from minova.objects.network import AddressRequest, Port
-from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface
+from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic
 
 _INTERFACE = Decoder(NewInterface)
 
@@ -155,6 +156,20 @@ class Attachments:
     @staticmethod
     def _when_committed(session: Session, work: Any) -> None:
         event.listen(session, "after_commit", lambda _: work(), once=True)
+
+
+def expect_port(worker: Worker, instance_uuid: str, network_id: str) -> None:
+    """The API makes a port in Neutron for this instance: `NeutronCleaning` looks later whether an interface has it. NotFound: no such instance."""
+
+    def work(session: Session) -> None:
+        living = Instance.uuid == instance_uuid, Instance.deleted_at.is_(None)
+        project_id = session.scalar(select(Instance.project_id).where(*living))
+        if project_id is None:
+            raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
+        nic = RequestedNic(network_id=network_id, service=NEUTRON)
+        neutron_ports.expect(session, instance_uuid, project_id, nic, worker.at())
+
+    worker.run(work)
 
 
 def interface_in(arguments: Mapping[str, Any]) -> NewInterface:

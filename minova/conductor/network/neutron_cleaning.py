@@ -17,7 +17,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
 from minova.neutron_client import Document, NeutronClient
-from minova.objects.port_marks import is_marked
+from minova.objects.port_marks import interface_of, is_marked
 
 LOG = logging.getLogger(__name__)
 # Servers in one round.
@@ -65,12 +65,14 @@ class NeutronCleaning:
             except errors.MinovaError as error:
                 done.remove(row)
                 refused = error
-        if lives is None and len(gone) == len(rows):
-            projects = {row.project_id for row in rows}
-            try:
+        projects = {row.project_id for row in rows}
+        try:
+            if lives is None and len(gone) == len(rows):
                 self._sweep(instance_uuid, projects, ports)
-            except errors.MinovaError as error:
-                done, refused = [], error
+            else:
+                self._sweep_attachments(instance_uuid, projects, ports)
+        except errors.MinovaError as error:
+            done, refused = [], error
         self._worker.run(
             lambda session: neutron_ports.cleaned(session, done, self._worker.at(), self._worker.at() - AGAIN)
         )
@@ -94,6 +96,16 @@ class NeutronCleaning:
             if is_marked(port, instance_uuid) and port.get("tenant_id") in projects and not self._is_held(uuid):
                 LOG.warning("Port %s of instance %s is left over and is deleted", uuid, instance_uuid)
                 self._client.delete_port(uuid)
+
+    def _sweep_attachments(self, instance_uuid: str, projects: set[str], ports: dict[str, Document]) -> None:
+        """Of a server that is there: what the API has made for its interfaces, and no interface has. A port that is being made now has a
+        row since before: that row's end is the time to look at it.
+        """
+        made = {uuid: port for uuid, port in ports.items() if interface_of(port) is None}
+        with self._worker.db.read() as session:
+            is_young = neutron_ports.expects(session, instance_uuid, self._worker.at() - AGAIN)
+        if made and not is_young:
+            self._sweep(instance_uuid, projects, made)
 
     def _is_held(self, port_id: str) -> bool:
         with self._worker.db.read() as session:

@@ -47,6 +47,27 @@ def add(
         session.connection().execute(insert(Row), rows)
 
 
+def expect(session: Session, instance_uuid: str, project_id: str, nic: RequestedNic, at: datetime) -> None:
+    """A port is made for the server now, which it may never get: a row as of an interface that it has lost, of which Neutron was told."""
+    values = {
+        "instance_uuid": instance_uuid,
+        "nic": 0,
+        "project_id": project_id,
+        "device_owner": "",
+        "nic_request": msgspec.to_builtins(nic),
+        "made_for_instance": True,
+        "released_at": at,
+        "cleaned_at": at,
+    }
+    session.connection().execute(insert(Row).values(values))
+
+
+def expects(session: Session, instance_uuid: str, after: datetime) -> bool:
+    """Whether a port may have been made for the server since then that no row names yet."""
+    query = select(Row.id).where(Row.instance_uuid == instance_uuid, Row.port_id.is_(None), Row.released_at > after)
+    return session.scalar(query.limit(1)) is not None
+
+
 def nic_of(row: models.NeutronPort) -> RequestedNic:
     """What was asked for."""
     return _NIC.from_builtins(row.nic_request)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from minova import errors
 from minova.conductor.network.neutron import NeutronPorts
@@ -71,6 +71,10 @@ class World:
         """As `finish_delete` does."""
         self.place("a", 1, deleted_at=self.worker.at())
         self.worker.run(lambda session: vifs.release(session, self.server, self.worker.at()))
+
+    def forget_rows(self) -> None:
+        """The server has no interfaces."""
+        self.worker.run(lambda session: session.execute(delete(models.NeutronPort)))
 
     def rows(self) -> int:
         with self.harness.db.read() as session:
@@ -336,6 +340,64 @@ def test_the_port_of_an_attachment_goes_to_no_other_interface(world: World) -> N
     world.delete()
     world.ports.clean()
     assert world.made() == []
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_the_port_of_an_attachment_without_an_end_is_deleted(world: World, dies: bool) -> None:
+    """The API has heard no answer, and the server has no interface in Neutron: nothing else names the port."""
+    world.forget_rows()
+    conductor = world.harness.conductor
+    conductor.expect_port(CTX, instance_uuid=world.server, network_id="net-1")
+    world.make(interface=None)
+    users = world.make()
+    if dies:
+        world.delete()
+    for seconds in (0.0, AGAIN.total_seconds() - 10):
+        world.harness.now += seconds
+        world.ports.clean()
+        assert len(world.made()) == 2, "its interface may still be on its way"
+    world.harness.now += 20
+    world.ports.clean()
+    assert [port["id"] for port in world.made()] == [users]
+    assert world.rows() == 0
+
+
+def test_a_port_that_an_attachment_makes_now_stays(world: World) -> None:
+    conductor = world.harness.conductor
+    conductor.expect_port(CTX, instance_uuid=world.server, network_id="net-1")
+    world.harness.now += AGAIN.total_seconds() + 1
+    made: list[str] = []
+
+    def another() -> None:
+        """Another attachment, after the first look at the rows."""
+        if not made:
+            conductor.expect_port(CTX, instance_uuid=world.server, network_id="net-1")
+            made.append(world.make(interface=None))
+
+    world.neutron.during["GET", ""] = another
+    world.ports.clean()
+    assert made[0] in world.neutron.books
+    world.harness.now += AGAIN.total_seconds() + 1
+    world.ports.clean()
+    assert made[0] not in world.neutron.books
+
+
+def test_the_port_of_an_attachment_that_succeeded_stays(world: World) -> None:
+    world.harness.conductor.expect_port(CTX, instance_uuid=world.server, network_id="net-1")
+    attached = world.make(interface=None)
+    nic = {2: RequestedNic(network_id="net-1", port_id=attached, service=NEUTRON)}
+    world.worker.run(lambda session: neutron_ports.add(session, world.server, "demo", OWNER, nic, made=True))
+    world.ports.bind(world.server, 1, "a")
+    world.harness.now += AGAIN.total_seconds() + 1
+    world.ports.clean()
+    assert attached in world.neutron.books
+    assert world.rows() == 3
+
+
+def test_a_server_that_has_gone_expects_no_port(world: World) -> None:
+    world.delete()
+    with pytest.raises(errors.NotFound):
+        world.harness.conductor.expect_port(CTX, instance_uuid=world.server, network_id="net-1")
 
 
 # -- what Neutron refuses ----------------------------------------------------------------------------------------------

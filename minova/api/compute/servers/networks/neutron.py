@@ -162,6 +162,8 @@ def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: Wan
     }
     if found.ip_address is not None:
         wanted["fixed_ips"] = [{"ip_address": found.ip_address}]
+    # Before it is there: this process may die, or Neutron's answer be lost.
+    api.conductor.expect_port(call.ctx, instance_uuid=row.uuid, network_id=found.network_id)
     try:
         port = client_of(api, call).create_port(wanted)
     except errors.IpAddressGenerationFailure:
@@ -175,7 +177,7 @@ def withdraw(api: Collaborators, port_id: str) -> None:
     try:
         api.neutron.within(PATIENCE).delete_port(port_id)
     except errors.MinovaError as error:
-        LOG.warning("Port %s is left in Neutron until its server goes: %s", port_id, error)
+        LOG.warning("Port %s is left in Neutron for some minutes: %s", port_id, error)
 
 
 def groups_named(api: Collaborators, call: Call) -> dict[str, list[str]]:

@@ -308,6 +308,22 @@ def test_a_port_whose_interface_may_be_there_stays(
     assert has["port_id"] == made
 
 
+def test_conductors_know_of_a_port_before_it_is_made(stocked: Cloud, neutron: FakeNeutron) -> None:
+    """Neutron makes it, and its answer is lost: nothing else says that it is there."""
+    server = running(stocked)
+
+    def lost() -> None:
+        assert stocked.conductor.expected_ports == [(server["id"], NET)]
+        raise errors.ServiceUnavailable("no answer")
+
+    neutron.during["POST", ""] = lost
+    assert attach(stocked, server, net_id=NET)[0] == 503
+    assert neutron.requests == 1
+    stocked.conductor.before = fails(errors.ServiceUnavailable, "expect_port")
+    assert attach(stocked, server, net_id=NET)[0] == 503
+    assert neutron.requests == 1, "none is made that nothing looks for"
+
+
 def test_a_port_that_a_server_has_is_not_withdrawn(stocked: Cloud, neutron: FakeNeutron) -> None:
     """The first answer was lost on its way, and the message came twice."""
     server = running(stocked)
@@ -324,9 +340,9 @@ def test_no_port_is_made_for_a_server_that_cannot_have_it(stocked: Cloud, neutro
     assert neutron.requests == 0
 
 
-def fails(error: type[errors.MinovaError]) -> Any:
+def fails(error: type[errors.MinovaError], failing: str = "start_action") -> Any:
     def work(method: str) -> None:
-        if method == "start_action":
+        if method == failing:
             raise error("no")
 
     return work
