@@ -38,6 +38,7 @@ from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
 from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.objects.states import PowerState
+from minova.objects.vif import GroupMembers
 from minova.service import PeriodicTask, until_available
 from minova.virt.driver import Driver, GuestData
 
@@ -137,6 +138,11 @@ class ComputeManager:
     def refresh_interfaces(self, ctx: RequestContext) -> None:
         interfaces = self.collaborators.interfaces
         interfaces.request()
+        self._background.run(ctx, ("interfaces", self.host), interfaces.refresh)
+
+    def refresh_members(self, ctx: RequestContext, members: tuple[GroupMembers, ...]) -> None:
+        interfaces = self.collaborators.interfaces
+        interfaces.learn(members)
         self._background.run(ctx, ("interfaces", self.host), interfaces.refresh)
 
     def network_changed(self, ctx: RequestContext, instance_uuid: str) -> None:

@@ -22,6 +22,7 @@ from minova.objects.build import BuildMessage
 from minova.objects.instance import Instance as InstanceObject
 from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection
 from minova.objects.states import VmState
+from minova.objects.vif import GroupMembers
 
 LOG = logging.getLogger(__name__)
 # Seconds until a message that could not be sent is sent again; doubled each time, up to the longest.
@@ -211,6 +212,13 @@ class ComputeClient:
             self._compute(host).refresh_interfaces(ctx)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
             LOG.warning("Host %s could not be told that interfaces have changed: %s", host, error)
+
+    def refresh_members(self, ctx: RequestContext, host: str, members: tuple[GroupMembers, ...]) -> None:
+        """As `refresh_interfaces`."""
+        try:
+            self._compute(host).refresh_members(ctx, members=members)
+        except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
+            LOG.warning("Host %s could not be told of the members of security groups: %s", host, error)
 
     def _cast(self, host: str, instance_uuids: Sequence[str], send: Callable[[ComputeApi], None]) -> None:
         try:

@@ -10,6 +10,7 @@ from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
+from minova.objects.vif import GroupMembers
 
 
 @called_by(Role.CONDUCTOR)
@@ -86,6 +87,13 @@ class ForConductor(Protocol):
     @cast(since="1.3")
     def refresh_interfaces(self, ctx: RequestContext) -> None:
         """What interfaces of this host let through has changed: the host asks `interfaces_of_host`. Idempotent."""
+        ...
+
+    @cast(since="1.3")
+    def refresh_members(self, ctx: RequestContext, members: tuple[GroupMembers, ...]) -> None:
+        """All members of these groups, which rules of interfaces of this host name. Those with a number that is not higher than
+        another one of their group are older. Idempotent.
+        """
         ...
 
     @cast(since="1.3")

@@ -1,6 +1,6 @@
 """A server's interface on a network, with all that its host must know of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -36,7 +36,8 @@ class VifAddress(msgspec.Struct, frozen=True, kw_only=True):
 class VifRule(msgspec.Struct, frozen=True, kw_only=True):
     """What a security group lets through.
 
-    `protocol` None: any. `port_min`, `port_max`: ports, or ICMP's type and code. `remotes`: ranges; None: any address.
+    `protocol` None: any. `port_min`, `port_max`: ports, or ICMP's type and code. `remotes`: ranges; None: any address. `remote_group`:
+    whose members' ranges they are, by its id, and `revision`: as `GroupMembers`; 0: what any message says of the members is newer.
     """
 
     direction: str
@@ -45,6 +46,8 @@ class VifRule(msgspec.Struct, frozen=True, kw_only=True):
     port_min: int | None = None
     port_max: int | None = None
     remotes: tuple[str, ...] | None = None
+    remote_group: str = ""
+    revision: int = 0
 
     @property
     def ranges(self) -> int:
@@ -64,6 +67,27 @@ def within_bound(rules: Sequence[VifRule]) -> tuple[VifRule, ...]:
         left -= rule.ranges
         kept.append(rule)
     return tuple(kept)
+
+
+class MemberRanges(msgspec.Struct, frozen=True, kw_only=True):
+    """The addresses of a group's members, of one IP version. `network_id`: on this `local` network; empty: on any network."""
+
+    network_id: str = ""
+    ip_version: int
+    ranges: tuple[str, ...]
+
+
+class GroupMembers(msgspec.Struct, frozen=True, kw_only=True):
+    """All members of a security group. `revision`: of two messages the one with the higher number has been read later."""
+
+    group_id: str
+    revision: int
+    members: tuple[MemberRanges, ...] = ()
+
+    def ranges(self, network_id: str, ip_version: int) -> tuple[str, ...]:
+        """As `MemberRanges`."""
+        key = (network_id, ip_version)
+        return next((one.ranges for one in self.members if (one.network_id, one.ip_version) == key), ())
 
 
 class Vif(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +127,33 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     def segment(self) -> str:
         """How `[networks] bridge_mappings` names what carries the network: the physical network, or a VLAN of it."""
         return str(segment_of(self.network_type, self.physical_network, self.segmentation_id))
+
+
+def with_members(vif: Vif, known: Mapping[str, GroupMembers]) -> Vif:
+    """Where these members, by the ids of their groups, are newer than those in the rules, they stand there instead."""
+    rules = vif.rules or ()
+    if all(_members_after(rule, known) is None for rule in rules):
+        return vif
+    network_id = reaching(vif.network_type, vif.network_id)
+    return msgspec.structs.replace(vif, rules=tuple(_with_members(rule, known, network_id) for rule in rules))
+
+
+def reaching(network_type: str, network_id: str) -> str:
+    """On which network members are that reach a port on this one, as `MemberRanges` says it. To a `local` network no other one leads."""
+    return network_id if network_type == LOCAL else ""
+
+
+def _with_members(rule: VifRule, known: Mapping[str, GroupMembers], network_id: str) -> VifRule:
+    newer = _members_after(rule, known)
+    if newer is None:
+        return rule
+    ranges = newer.ranges(network_id, rule.ip_version)
+    return msgspec.structs.replace(rule, remotes=ranges, revision=newer.revision)
+
+
+def _members_after(rule: VifRule, known: Mapping[str, GroupMembers]) -> GroupMembers | None:
+    newest = known.get(rule.remote_group)
+    return newest if newest is not None and newest.revision > rule.revision else None
 
 
 class RequestedNic(msgspec.Struct, frozen=True, kw_only=True):

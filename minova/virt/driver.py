@@ -15,7 +15,7 @@ from minova.objects.flavor import Flavor, Overhead
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
-from minova.objects.vif import Vif
+from minova.objects.vif import GroupMembers, Vif
 
 
 class RowHost(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,6 +173,14 @@ class Driver(Protocol):
         run feel it at once. Answers the instances whose domains have more or fewer interfaces.
 
         Idempotent. An instance that is not here is left out.
+        """
+        ...
+
+    def refresh_members(self, members: Sequence[GroupMembers]) -> None:
+        """These are the members of security groups now, unless newer ones are known: rules of interfaces that name the groups let
+        them in, of those that are here and of those that come. Guests that run feel it at once. Idempotent.
+
+        Interfaces that were here before the driver began are left to `refresh_interfaces`.
         """
         ...
 

@@ -24,7 +24,7 @@ from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.states import PowerState
-from minova.objects.vif import Vif
+from minova.objects.vif import GroupMembers, Vif
 from minova.private_files import make_folder
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
 
@@ -319,6 +319,10 @@ class FakeDriver:
             self._begin("refresh_interfaces")
             known = {uuid: set(domain.macs) for uuid, domain in self._domains.items()}
         return tuple(uuid for uuid, macs in known.items() if macs != wanted.get(uuid, set()))
+
+    def refresh_members(self, members: Sequence[GroupMembers]) -> None:
+        """As `refresh_interfaces`."""
+        self._begin("refresh_members")
 
     def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
         with self._lock:

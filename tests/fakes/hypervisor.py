@@ -16,7 +16,7 @@ from minova.objects.flavor import Flavor, Overhead
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
-from minova.objects.vif import Vif
+from minova.objects.vif import GroupMembers, Vif
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
 
 
@@ -53,6 +53,7 @@ class Hypervisor:
         self.present_bridges: dict[str, str] = {}
         self.owned: set[str] = set()
         self.vifs: dict[str, tuple[Vif, ...]] = {}
+        self.members: list[GroupMembers] = []
         self.differing: tuple[str, ...] = ()
         # Instances whose snapshot is open.
         self.aside: set[str] = set()
@@ -218,6 +219,10 @@ class Hypervisor:
         self._note("refresh_interfaces")
         self.vifs.update({uuid: tuple(of_instance) for uuid, of_instance in vifs.items()})
         return self.differing
+
+    def refresh_members(self, members: Sequence[GroupMembers]) -> None:
+        self._note("refresh_members")
+        self.members.extend(members)
 
     def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
         self._note("interfaces")

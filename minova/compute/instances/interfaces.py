@@ -7,7 +7,7 @@ under the lock of the instance, by what the conductor says then.
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from minova import errors
 from minova.compute.instances.domains import Domains
@@ -15,7 +15,7 @@ from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.objects.instance import Instance
 from minova.objects.server_actions import ATTACH_INTERFACE
-from minova.objects.vif import Vif
+from minova.objects.vif import GroupMembers, Vif
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -45,18 +45,40 @@ class Interfaces:
         self._clock = clock
         self._lock = threading.Lock()
         self._wanted = False
+        self._members_lock = threading.Lock()
+        self._members: dict[str, GroupMembers] = {}
+        self._is_known = False
 
     def request(self) -> None:
         """The next `refresh` works, also one that works already."""
         self._wanted = True
 
+    def learn(self, members: Iterable[GroupMembers]) -> None:
+        """The next `refresh` lets these members of groups in. The driver knows which interfaces name the groups, once they were all told."""
+        with self._members_lock:
+            for told in members:
+                known = self._members.get(told.group_id)
+                if known is None or told.revision > known.revision:
+                    self._members[told.group_id] = told
+
     def refresh(self) -> None:
-        while self._wanted and self._lock.acquire(blocking=False):
+        while (self._wanted or self._members) and self._lock.acquire(blocking=False):
             try:
-                self._wanted = False
-                self._refresh()
+                with self._members_lock:
+                    members, self._members = self._members, {}
+                self._let_in(tuple(members.values()))
+                if self._wanted or not self._is_known:
+                    self._wanted = False
+                    self._refresh()
             finally:
                 self._lock.release()
+
+    def _let_in(self, members: Sequence[GroupMembers]) -> None:
+        if members:
+            try:
+                self._driver.refresh_members(members)
+            except errors.MinovaError as error:
+                LOG.warning("Members of security groups are let in with the next refresh of all: %s", error)
 
     def _refresh(self) -> None:
         try:
@@ -66,6 +88,7 @@ class Interfaces:
         going = {uuid: [vif for vif in of_instance if vif.going] for uuid, of_instance in vifs.items()}
         kept = {uuid: tuple(vif for vif in of_instance if not vif.going) for uuid, of_instance in vifs.items()}
         differing = self._driver.refresh_interfaces(kept)
+        self._is_known = True
         for instance_uuid in dict.fromkeys((*differing, *(uuid for uuid, of_instance in going.items() if of_instance))):
             try:
                 with self._domains.locked_at_once(instance_uuid):

@@ -1,5 +1,8 @@
 """Tells hosts that what their interfaces let through has changed. The rows are written already.
 
+rules, ports: the host is told that there is something new, and asks for all of its interfaces.
+members of a group: the host gets the members, with a number, and asks nothing. They are read once, for all hosts.
+
 A lost message costs time: each host also asks from time to time by itself.
 """
 
@@ -7,19 +10,20 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
-from minova.db.networks import security_groups
+from minova.db.networks import group_members, security_groups
+from minova.objects.vif import GroupMembers
 
 LOG = logging.getLogger(__name__)
 
 
-# Seconds between two works. Hosts are to hear of changed rules and ports within a second. Each new member of a group costs all
-# hosts of its members a question, so a stream of new servers is told in few messages. A guest that boots needs longer than that.
+# Seconds between two works. Hosts are to hear of changed rules and ports within a second. Each new member of a group costs a message
+# to all hosts of its members, so a stream of new servers is told in few messages. A guest that boots needs longer than that.
 RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
 
 
@@ -113,8 +117,19 @@ class _Stream:
             changes, self._changes, self._waits = self._changes, _Changes(), False
         with self._worker.db.read() as session:
             members = changes.members | security_groups.of_instances(session, changes.servers)
-            hosts = changes.hosts | security_groups.hosts_of(session, changes.rules, members=False)
-            hosts |= security_groups.hosts_of(session, members, members=True)
+            hosts = changes.hosts | security_groups.hosts_of(session, changes.rules)
+            naming = security_groups.hosts_naming(session, members)
         ctx = service_context()
         for host in sorted(hosts):
             self._computes.refresh_interfaces(ctx, host)
+        if naming:
+            known = self._members(set().union(*naming.values()))
+            for host, groups in sorted(naming.items()):
+                told = tuple(known[group] for group in sorted(groups) if group in known)
+                self._computes.refresh_members(ctx, host, told)
+
+    def _members(self, group_ids: Collection[str]) -> Mapping[str, GroupMembers]:
+        """As they are after all changes that are told now, with new numbers. Those that are read after them get higher ones."""
+        numbers = self._worker.run(lambda session: group_members.number(session, group_ids))
+        with self._worker.db.read() as session:
+            return group_members.of_numbers(session, numbers)

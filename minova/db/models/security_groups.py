@@ -9,7 +9,9 @@ from minova.db.models.base import Base, Uuid
 
 
 class SecurityGroup(Base):
-    """`default_of`: the project whose default group it is; a project has one."""
+    """`default_of`: the project whose default group it is; a project has one. `members_revision`: of its members' addresses, as hosts
+    were told of them last; another one than the API's `revision_number`.
+    """
 
     __tablename__ = "security_groups"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -19,6 +21,7 @@ class SecurityGroup(Base):
     project_id: Mapped[str] = mapped_column(index=True)
     default_of: Mapped[str | None] = mapped_column(unique=True)
     revision_number: Mapped[int]
+    members_revision: Mapped[int] = mapped_column(default=0, server_default="0")
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, exists, func, insert, or_, select, update
+from sqlalchemy import Select, delete, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from minova.db import models
@@ -214,23 +214,30 @@ def names_of_instances(session: Session, instance_uuids: Collection[str]) -> dic
     return found
 
 
-def hosts_of(session: Session, uuids: Collection[str], *, members: bool) -> set[str]:
-    """Hosts on which ports have these groups, or groups whose rules name these.
-
-    `members`: these groups' members have changed, not their rules, so only rules that name them count.
-    """
-    found: set[str] = set()
-    instance, named_group = models.Instance, aliased(Row)
+def hosts_of(session: Session, uuids: Collection[str]) -> set[str]:
+    """Hosts on which ports have these groups, or groups whose rules name these."""
+    found = set(hosts_naming(session, uuids))
     for chunk in chunked(sorted(uuids)):
-        query = select(instance.host).join(Port, Port.instance_uuid == instance.uuid)
-        query = query.join(OfPort, OfPort.port_id == Port.id)
-        naming = query.join(Rule, Rule.group_id == OfPort.group_id)
-        naming = naming.join(named_group, named_group.id == Rule.remote_group_id).where(named_group.uuid.in_(chunk))
-        found |= set(session.scalars(naming.where(instance.host.is_not(None)).distinct()))
-        if not members:
-            having = query.join(Row, Row.id == OfPort.group_id).where(Row.uuid.in_(chunk))
-            found |= set(session.scalars(having.where(instance.host.is_not(None)).distinct()))
+        having = _hosts_of_ports(models.Instance.host).join(Row, Row.id == OfPort.group_id)
+        found |= set(session.scalars(having.where(Row.uuid.in_(chunk)).distinct()))
     return {host for host in found if host}
+
+
+def hosts_naming(session: Session, uuids: Collection[str]) -> dict[str, set[str]]:
+    """The hosts on which ports have groups whose rules name these, and which of these they name."""
+    found: dict[str, set[str]] = {}
+    named = aliased(Row)
+    for chunk in chunked(sorted(uuids)):
+        naming = _hosts_of_ports(models.Instance.host, named.uuid).join(Rule, Rule.group_id == OfPort.group_id)
+        naming = naming.join(named, named.id == Rule.remote_group_id).where(named.uuid.in_(chunk))
+        for host, uuid in session.execute(naming.distinct()):
+            found.setdefault(host, set()).add(uuid)
+    return found
+
+
+def _hosts_of_ports(*columns: Any) -> Select[Any]:
+    query = select(*columns).select_from(models.Instance).join(Port, Port.instance_uuid == models.Instance.uuid)
+    return query.join(OfPort, OfPort.port_id == Port.id).where(models.Instance.host.is_not(None))
 
 
 # -- objects -------------------------------------------------------------------------------------------------------------

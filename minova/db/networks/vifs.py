@@ -58,7 +58,7 @@ def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tu
     query = select(Instance.uuid, Instance.hostname, Instance.host).join(Port, Port.instance_uuid == Instance.uuid)
     for chunk in chunked(sorted(found)):
         rows = {row.uuid: row for row in session.execute(query.where(Instance.host.in_(chunk)).distinct())}
-        for uuid, vifs in _built_in(session, rows, rules=True, going=True).items():
+        for uuid, vifs in _built_in(session, rows, rules=True, going=True, members_now=True).items():
             named = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for _, vif in vifs)
             found[str(rows[uuid].host)][uuid] = named
     return found
@@ -78,13 +78,16 @@ def of_instances(
     return {uuid: tuple(vif for _, vif in numbered) for uuid, numbered in found.items()}
 
 
-def _built_in(session: Session, instance_uuids: Iterable[str], *, rules: bool, going: bool) -> _Numbered:
+def _built_in(
+    session: Session, instance_uuids: Iterable[str], *, rules: bool, going: bool, members_now: bool = False
+) -> _Numbered:
     found: _Numbered = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         every = [(row[0], row[1]) for row in session.execute(_PORTS, {"some": chunk})]
         rows = [row for row in every if going or row[0].status != GOING]
         if rows:
-            found.update(_vifs(session, rows, chunk, vif_rules.of_ports(session, rows) if rules else {}))
+            of_ports = vif_rules.of_ports(session, rows, members_now=members_now) if rules else {}
+            found.update(_vifs(session, rows, chunk, of_ports))
     return found
 
 

@@ -27,7 +27,7 @@ from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.network import LOCAL
 from minova.objects.states import PowerState
-from minova.objects.vif import Vif
+from minova.objects.vif import GroupMembers, Vif
 from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
 from minova.virt.libvirt import diagnostics, guest_agent, power
@@ -461,10 +461,15 @@ class LibvirtDriver:
             self._networks.serve(connection, own)
             refused = self._filters.refresh(connection, vifs, is_own)
             differing = self._hotplug.refresh(connection, own, is_own)
-        if refused:
-            reasons = "; ".join(f"{uuid}: {error}" for uuid, error in refused.items())
-            raise errors.HypervisorUnavailable(f"Filtering the interfaces of instances {reasons[:1000]}")
+        _raise_refused("instances", refused)
         return differing
+
+    def refresh_members(self, members: Sequence[GroupMembers]) -> None:
+        if not self._real:
+            return
+        with self._host.asked("Filtering the interfaces") as connection:
+            refused = self._filters.refresh_members(connection, members)
+        _raise_refused("ports", refused)
 
     def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
         with self._host.asked("Reading the interfaces", domain_name(instance_uuid)) as connection:
@@ -659,6 +664,13 @@ class LibvirtDriver:
     def _remove_disks(self, instance_uuid: str, row: RowHost) -> None:
         if self._real:
             self._disks.remove(instance_uuid, self._ready().host, row)
+
+
+def _raise_refused(what: str, refused: Mapping[str, libvirt.libvirtError]) -> None:
+    """HypervisorUnavailable, if there is any: by the uuid of what it is."""
+    if refused:
+        reasons = "; ".join(f"{uuid}: {error}" for uuid, error in refused.items())
+        raise errors.HypervisorUnavailable(f"Filtering the interfaces of {what} {reasons[:1000]}")
 
 
 def _undefine(domain: Any) -> None:

@@ -21,6 +21,7 @@ from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
 from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 from minova.objects.resource_request import resource_alternatives
+from minova.objects.vif import GroupMembers
 from minova.placement.allocations import claims as allocations
 from tests.functional.scheduler.cloud import named
 
@@ -122,6 +123,7 @@ class FakeHost(ComputeApi):
         self.old = False
         self.messages = 0
         self.refreshed = 0
+        self.members: list[GroupMembers] = []
         self.network_changes: list[str] = []
 
     def network_changed(self, ctx: RequestContext, instance_uuid: str) -> None:
@@ -129,6 +131,9 @@ class FakeHost(ComputeApi):
 
     def refresh_interfaces(self, ctx: RequestContext) -> None:
         self.refreshed += 1
+
+    def refresh_members(self, ctx: RequestContext, members: tuple[GroupMembers, ...]) -> None:
+        self.members.extend(members)
 
     def attach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
         assert port_id in {vif.port_id for vif in instance.network_info}

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
+from minova.db.networks import vifs
 from minova.objects.addresses import default_pools, parse_cidr
 from minova.objects.network import AddressPair, AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
 from minova.objects.vif import MOST_RANGES, VifAddress, VifRule, VifSubnet
@@ -393,6 +394,16 @@ class SecurityGroupCases:
             harness.settle()
             return host.refreshed > before
 
+        def told_members(ask: Callable[[], Any]) -> list[tuple[str, ...]]:
+            """The host gets them, and need not ask."""
+            before = host.refreshed, len(host.members)
+            ask()
+            harness.settle()
+            assert host.refreshed == before[0]
+            assert [each.revision for each in host.members] == sorted({each.revision for each in host.members})
+            assert {each.group_id for each in host.members} == {default}
+            return [each.ranges("", 4) for each in host.members[before[1] :]]
+
         opened = let_in(default, protocol="tcp", port_range_min=22, port_range_max=22)
         assert told(lambda: harness.conductor.create_security_group_rule(CTX, rule=opened))
         wanted = VifRule(direction="ingress", ip_version=4, protocol="tcp", port_min=22, port_max=22)
@@ -405,11 +416,12 @@ class SecurityGroupCases:
         assert wanted not in (rules_on(harness, "a")[port_id] or ())
         # Another member, on no host yet: neighbours are one range.
         other: list[Port] = []
-        assert told(lambda: other.append(port(harness, flat)))
+        assert told_members(lambda: other.append(port(harness, flat))) == [("10.1.0.2/31",)]
         assert [rule.remotes for rule in rules_on(harness, "a")[port_id] or () if rule.remotes] == [("10.1.0.2/31",)]
-        assert told(lambda: harness.conductor.delete_port(CTX, port_id=other[0].id))
+        assert told_members(lambda: harness.conductor.delete_port(CTX, port_id=other[0].id)) == [("10.1.0.2/32",)]
         assert [rule.remotes for rule in rules_on(harness, "a")[port_id] or () if rule.remotes] == [("10.1.0.2/32",)]
-        assert told(lambda: harness.conductor.create_servers(CTX, request(1, **on(flat))))
+        made = told_members(lambda: harness.conductor.create_servers(CTX, request(1, **on(flat))))
+        assert made == [("10.1.0.2/32", "10.1.0.4/32")]
         # A host that does not hear costs nothing but time.
         host.deaf = True
         harness.conductor.create_security_group_rule(CTX, rule=opened)
@@ -432,8 +444,12 @@ class SecurityGroupCases:
         assert sorted((rule.direction, rule.ip_version, rule.remotes) for rule in rules or ()) == [
             ("egress", 4, None),
             ("egress", 6, None),
+            ("ingress", 4, ()),
             ("ingress", 6, ()),
         ]
+        harness.settle()
+        (members,) = harness.hosts["a"].members[-1:]
+        assert members.members == (), "nor by themselves"
 
     def test_changes_that_come_together_are_told_once(self, harness: ConductorHarness) -> None:
         """However fast a project changes rules and members of groups, one work of each waits. What comes after it has begun is
@@ -449,7 +465,7 @@ class SecurityGroupCases:
         with harness.db.read() as session:
             (default,) = session.scalars(select(models.SecurityGroup.uuid))
         host = harness.hosts["a"]
-        before = host.refreshed
+        before = host.refreshed, len(host.members)
         for number in range(1, 8):
             opened = let_in(default, protocol="tcp", port_range_min=number, port_range_max=number)
             harness.conductor.create_security_group_rule(CTX, rule=opened)
@@ -458,10 +474,32 @@ class SecurityGroupCases:
             port(harness, flat)
         assert len(harness.waiting) == 2
         harness.settle()
-        assert host.refreshed == before + 2
+        assert (host.refreshed, len(host.members)) == (before[0] + 1, before[1] + 1)
         harness.conductor.delete_security_group_rule(CTX, rule_id=opened.id)
         harness.settle()
-        assert host.refreshed == before + 3
+        assert host.refreshed == before[0] + 2
+
+    def test_builds_of_a_moment_read_the_members_of_their_groups_once(self, harness: ConductorHarness) -> None:
+        """Each needs all members. What a host asks for is what is there now, and hosts hear of later members by themselves."""
+        flat = network(harness, network_type="flat", physical_network="dc1")
+        subnet(harness, flat, "10.1.0.0/24")
+        (server,) = harness.conductor.create_servers(CTX, request(1, **on(flat))).instance_uuids
+        harness.settle()
+        harness.claim("a", server)
+        harness.succeed("a", server)
+        harness.settle()
+
+        def in_messages() -> list[tuple[str, ...]]:
+            with harness.db.read() as session:
+                ((vif,),) = vifs.of_instances(session, [server], rules=True).values()
+            return [rule.remotes for rule in vif.rules or () if rule.remotes]
+
+        assert in_messages() == [("10.1.0.2/32",)]
+        port(harness, flat)
+        assert in_messages() == [("10.1.0.2/32",)]
+        ((rules,),) = (rules_on(harness, "a").values(),)
+        assert [rule.remotes for rule in rules or () if rule.remotes] == [("10.1.0.2/31",)]
+        assert in_messages() == [("10.1.0.2/31",)]
 
     def test_one_default_group_for_each_project(self, harness: ConductorHarness) -> None:
         answers = at_once(lambda _: harness.conductor.ensure_default_security_group(CTX, project_id=PROJECT), 8)

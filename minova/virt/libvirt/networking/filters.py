@@ -7,10 +7,11 @@ from typing import Any
 
 import libvirt
 
-from minova.objects.vif import Vif, filter_name
+from minova.objects.vif import GroupMembers, Vif, filter_name
 from minova.virt.libvirt.networking import metadata_address
 from minova.virt.libvirt.networking.host_routes import addresses_of_host
 from minova.virt.libvirt.xml.filter_xml import closed_to, filter_xml, filters_of
+from minova.virt.port_rules import PortRules
 
 LOG = logging.getLogger(__name__)
 _PREFIX = filter_name("")
@@ -23,6 +24,7 @@ class PortFilters:
         self._addresses = addresses
         self._lock = threading.Lock()
         self._closed: set[str] = set()
+        self._rules = PortRules()
 
     def define(self, connection: Any, vifs: Iterable[Vif]) -> None:
         """libvirt changes the rules of guests that run, and nothing where the filter is as it was.
@@ -33,7 +35,7 @@ class PortFilters:
             addresses = self._addresses()
             metadata = metadata_address.is_there(connection)
             for vif in vifs:
-                connection.nwfilterDefineXML(filter_xml(vif, addresses, metadata=metadata))
+                connection.nwfilterDefineXML(filter_xml(self._rules.define(vif), addresses, metadata=metadata))
             if not self._closed.issuperset(addresses):
                 _close(connection, addresses)
             self._closed = set(addresses)
@@ -54,11 +56,39 @@ class PortFilters:
         self.sweep(connection)
         return refused
 
+    def refresh_members(self, connection: Any, members: Iterable[GroupMembers]) -> dict[str, libvirt.libvirtError]:
+        """By port, what libvirt refuses: it is nothing to other ports. Another guest's filter is not kept waiting by those of all."""
+        with self._lock:
+            changed = [vif.port_id for vif in self._rules.learn(members)]
+        refused: dict[str, libvirt.libvirtError] = {}
+        for port_id in changed:
+            try:
+                self._define_again(connection, port_id)
+            except libvirt.libvirtError as error:
+                if not connection.isAlive():
+                    raise
+                refused[port_id] = error
+        return refused
+
+    def _define_again(self, connection: Any, port_id: str) -> None:
+        """Of a port that is still here."""
+        with self._lock:
+            vif = self._rules.current(port_id)
+            if vif is None or not _is_there(connection, filter_name(port_id)):
+                return
+            metadata = metadata_address.is_there(connection)
+            connection.nwfilterDefineXML(filter_xml(vif, self._addresses(), metadata=metadata))
+
     def remove(self, connection: Any, names: Iterable[str]) -> None:
         """Those of a domain that is undefined."""
         for name in names:
             if name.startswith(_PREFIX):
-                _undefine(connection, name)
+                self._remove(connection, name)
+
+    def _remove(self, connection: Any, name: str) -> None:
+        with self._lock:
+            if _undefine(connection, name):
+                self._rules.forget(name.removeprefix(_PREFIX))
 
     def sweep(self, connection: Any) -> None:
         """Removes what no domain refers to: a crash came between a domain's end and its filters'."""
@@ -68,7 +98,7 @@ class PortFilters:
             left -= {name for domain in connection.listAllDomains() for name in _of_domain(domain)}
         for name in sorted(left):
             LOG.info("Removing network filter %s: no guest has it", name)
-            _undefine(connection, name)
+            self._remove(connection, name)
 
 
 def _close(connection: Any, addresses: Sequence[str]) -> None:
@@ -92,12 +122,24 @@ def _of_domain(domain: Any) -> list[str]:
         raise
 
 
-def _undefine(connection: Any, name: str) -> None:
+def _is_there(connection: Any, name: str) -> bool:
+    try:
+        connection.nwfilterLookupByName(name)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_NWFILTER:
+            raise
+        return False
+    return True
+
+
+def _undefine(connection: Any, name: str) -> bool:
+    """Whether it is gone."""
     try:
         connection.nwfilterLookupByName(name).undefine()
     except libvirt.libvirtError as error:
-        gone = error.get_error_code() == libvirt.VIR_ERR_NO_NWFILTER
         # In use: a port that was moved to another guest of this host.
-        used = error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID
-        if not gone and not used:
+        if error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:
+            return False
+        if error.get_error_code() != libvirt.VIR_ERR_NO_NWFILTER:
             raise
+    return True

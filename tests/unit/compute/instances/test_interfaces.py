@@ -13,7 +13,7 @@ from minova.objects.build import HostInstances
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
 from minova.objects.states import TaskState, VmState
-from minova.objects.vif import Vif
+from minova.objects.vif import GroupMembers, Vif
 from minova.virt.driver import Driver
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure
@@ -195,3 +195,43 @@ def test_older_conductor_knows_no_interfaces() -> None:
     interfaces.request()
     interfaces.refresh()
     assert driver.calls == []
+
+
+def of_group(revision: int) -> GroupMembers:
+    return GroupMembers(group_id="g", revision=revision)
+
+
+def test_members_go_to_the_driver_once_the_newest_alone_and_nothing_is_asked() -> None:
+    driver, conductor = Hypervisor("n"), Conductor()
+    interfaces = made(driver, conductor)
+    interfaces.request()
+    interfaces.refresh()
+    for revision in (1, 3, 2):
+        interfaces.learn([of_group(revision)])
+    interfaces.refresh()
+    interfaces.refresh()
+    assert (driver.members, conductor.asked) == ([of_group(3)], 1)
+
+
+def test_a_driver_that_knows_no_interfaces_yet_is_told_of_all_of_them_with_the_first_members() -> None:
+    driver, conductor = Hypervisor("n"), Conductor()
+    interfaces = made(driver, conductor)
+    for _ in range(2):
+        interfaces.learn([of_group(1)])
+        interfaces.refresh()
+    assert driver.calls == ["refresh_members", "refresh_interfaces", "refresh_members"]
+
+
+def test_members_that_the_driver_refuses_do_not_hold_up_the_rest() -> None:
+    driver, conductor = Hypervisor("n"), Conductor()
+    interfaces = made(driver, conductor)
+
+    def refuse(operation: str) -> None:
+        if operation == "refresh_members":
+            raise errors.HypervisorUnavailable("libvirt is away")
+
+    driver.on_call = refuse
+    interfaces.learn([of_group(1)])
+    interfaces.request()
+    interfaces.refresh()
+    assert driver.vifs == {"one": (VIF,)}

@@ -8,7 +8,7 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.objects.vif import Vif
+from minova.objects.vif import GroupMembers, MemberRanges, Vif, VifRule, filter_name
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.xml.filter_xml import filter_xml
 
@@ -49,6 +49,16 @@ class Host(Connection):
 
     def listAllNWFilters(self) -> list[Any]:  # noqa: N802  - libvirt's name
         return [SimpleNamespace(name=lambda xml=xml: named(xml), XMLDesc=lambda xml=xml: xml) for xml in self.defined]
+
+    def nwfilterLookupByName(self, name: str) -> Any:  # noqa: N802  - libvirt's name
+        if name in {named(xml) for xml in self.defined}:
+            return SimpleNamespace(undefine=lambda: self._undefine(name))
+        error = libvirt.libvirtError("no such filter")
+        error.err = (libvirt.VIR_ERR_NO_NWFILTER, *[None] * 8)
+        raise error
+
+    def _undefine(self, name: str) -> None:
+        self.defined = [xml for xml in self.defined if named(xml) != name]
 
 
 def named(xml: str) -> str:
@@ -96,3 +106,53 @@ def rows(xml: str) -> list[tuple[str, ...]]:
     return sorted(
         (*(f"{each}" for each in rule.items()), rule[0].tag, *(f"{each}" for each in rule[0].items())) for rule in rules
     )
+
+
+def guarded(port_id: str, group: str = "g") -> Vif:
+    """Lets in the members of a group."""
+    rule = VifRule(direction="ingress", ip_version=4, remotes=("10.9.0.1/32",), remote_group=group, revision=1)
+    return msgspec.structs.replace(vif(port_id), rules=(rule,))
+
+
+def members(revision: int, *ranges: str, group: str = "g") -> GroupMembers:
+    return GroupMembers(group_id=group, revision=revision, members=(MemberRanges(ip_version=4, ranges=ranges),))
+
+
+def let_in(xml: str) -> list[str | None]:
+    return [
+        each.get("srcipaddr")
+        for each in ET.fromstring(xml).findall("rule[@direction='in']/all")
+        if each.get("srcipaddr")
+    ]
+
+
+def test_new_members_come_into_the_filters_that_name_their_group_alone() -> None:
+    host, filters = Host(), PortFilters(lambda: ())
+    filters.define(host, [guarded("one"), guarded("two", "other"), vif("three"), guarded("four")])
+    filters.remove(host, [filter_name("four")])
+    before = len(host.defined)
+    for _ in range(2):  # the message comes twice
+        assert filters.refresh_members(host, [members(3, "10.9.0.1/32", "10.9.0.7/32")]) == {}
+    (changed,) = host.defined[before:]
+    assert (named(changed), let_in(changed)) == (filter_name("one"), ["10.9.0.1", "10.9.0.7"])
+    # A message that was late, also one that the guest's own interface comes with.
+    assert filters.refresh_members(host, [members(2, "10.9.0.9/32")]) == {}
+    filters.define(host, [guarded("one")])
+    assert let_in(host.defined[-1]) == ["10.9.0.1", "10.9.0.7"]
+
+
+def test_a_filter_that_has_gone_does_not_come_back_with_its_groups_members() -> None:
+    """Something else has removed it."""
+    host, filters = Host(), PortFilters(lambda: ())
+    filters.define(host, [guarded("one")])
+    host.defined.clear()
+    assert filters.refresh_members(host, [members(3, "10.9.0.7/32")]) == {}
+    assert host.defined == []
+
+
+def test_a_filter_that_libvirt_refuses_does_not_keep_members_from_others() -> None:
+    host, filters = Host(), PortFilters(lambda: ())
+    filters.define(host, [guarded("one"), guarded("two")])
+    host.refused = ("minova-port-one",)
+    assert list(filters.refresh_members(host, [members(3, "10.9.0.7/32")])) == ["one"]
+    assert (named(host.defined[-1]), let_in(host.defined[-1])) == (filter_name("two"), ["10.9.0.7"])

@@ -1,0 +1,158 @@
+"""Who the members of security groups are: the addresses of their ports, as ranges for the rules that name the groups."""
+
+import ipaddress
+import time
+import weakref
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import select, update
+from sqlalchemy.engine import Engine
+from sqlalchemy.orm import Session
+
+from minova.codecs import Decoder
+from minova.db.models import IpAllocation, Network, Port, PortSecurityGroup, SecurityGroup
+from minova.db.sql import chunked, in_list
+from minova.objects.network import LOCAL, AddressPair
+from minova.objects.vif import MOST_RANGES, GroupMembers, MemberRanges
+
+PAIRS = Decoder(tuple[AddressPair, ...])
+# Seconds for which members that were read may be taken again. Hosts hear of later ones by themselves.
+RECENT = 2.0
+_BY_ID = select(SecurityGroup.id, SecurityGroup.uuid, SecurityGroup.members_revision).where(in_list(SecurityGroup.id))
+_IDS = select(SecurityGroup.id).where(in_list(SecurityGroup.uuid))
+_NUMBERS = select(SecurityGroup.uuid, SecurityGroup.members_revision).where(in_list(SecurityGroup.uuid))
+_ADDRESSES = (
+    select(PortSecurityGroup.group_id, Port.network_id, IpAllocation.address)
+    .join(Port, Port.id == PortSecurityGroup.port_id)
+    .join(IpAllocation, IpAllocation.port_id == Port.id)
+    .where(in_list(PortSecurityGroup.group_id))
+)
+_PAIRED = (
+    select(PortSecurityGroup.group_id, Port.network_id, Port.allowed_address_pairs)
+    .join(Port, Port.id == PortSecurityGroup.port_id)
+    .where(in_list(PortSecurityGroup.group_id), Port.has_address_pairs)
+)
+_LOCAL = select(Network.id, Network.uuid).where(in_list(Network.id), Network.network_type == LOCAL)
+
+
+class _Read(NamedTuple):
+    at: float
+    members: GroupMembers
+
+
+# By database, what was read last of each group, by the ids of the rows. Every build needs the members of its groups.
+_recent: "weakref.WeakKeyDictionary[Engine, dict[int, _Read]]" = weakref.WeakKeyDictionary()
+
+
+def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers]:
+    """As they are now, by the ids of the groups' rows."""
+    found: dict[int, GroupMembers] = {}
+    for chunk in chunked(sorted(group_ids)):
+        values = {"some": chunk}
+        # Numbers first: the members are at least as new as their number says.
+        groups = session.execute(_BY_ID, values).all()
+        members: dict[int, set[tuple[int, str]]] = {}
+        for group_id, network_id, address in session.execute(_ADDRESSES, values):
+            members.setdefault(group_id, set()).add((network_id, address))
+        for group_id, network_id, pairs in session.execute(_PAIRED, values):
+            for pair in PAIRS.from_builtins(pairs or []):
+                members.setdefault(group_id, set()).add((network_id, pair.ip_address))
+        networks = {network_id for of_group in members.values() for network_id, _ in of_group}
+        local: dict[int, str] = dict(list(session.execute(_LOCAL, {"some": sorted(networks)})))
+        for group_id, uuid, revision in groups:
+            ranges = _by_network(members.get(group_id, ()), local)
+            found[group_id] = GroupMembers(group_id=uuid, revision=revision, members=ranges)
+    _remember(session, found)
+    return found
+
+
+def read_recent(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers]:
+    """As `read`, but up to RECENT seconds old."""
+    bind = session.get_bind()
+    since = time.monotonic() - RECENT
+    recent = _recent.get(bind.engine, {})
+    known = {one: last.members for one in group_ids if (last := recent.get(one)) is not None and last.at >= since}
+    missing = set(group_ids) - known.keys()
+    return known | read(session, missing) if missing else known
+
+
+def _remember(session: Session, found: Mapping[int, GroupMembers]) -> None:
+    """What a transaction has written, and may take back, is not for others."""
+    if not session.connection().get_execution_options().get("minova_reads"):
+        return
+    at = time.monotonic()
+    kept = {one: last for one, last in _recent.get(session.get_bind().engine, {}).items() if last.at >= at - RECENT}
+    _recent[session.get_bind().engine] = kept | {one: _Read(at, members) for one, members in found.items()}
+
+
+def number(session: Session, uuids: Collection[str]) -> dict[str, int]:
+    """New numbers for the members of these groups, by the groups' ids. Who reads members after this is committed may give them its number:
+    changes that this number has missed get a higher one. Groups that are gone are left out.
+    """
+    numbers: dict[str, int] = {}
+    for chunk in chunked(sorted(uuids)):
+        ids = sorted(session.scalars(_IDS, {"some": chunk}))
+        for row_id in ids:  # in one order, so that no two wait for each other
+            raised = update(SecurityGroup).where(SecurityGroup.id == row_id)
+            session.connection().execute(raised.values(members_revision=SecurityGroup.members_revision + 1))
+        numbers.update((uuid, revision) for uuid, revision in session.execute(_NUMBERS, {"some": chunk}))
+    return numbers
+
+
+def of_numbers(session: Session, numbers: Mapping[str, int]) -> dict[str, GroupMembers]:
+    """The members of groups with these numbers, by the groups' ids, for hosts. The numbers are committed. Lists of more ranges than one
+    port may have are empty.
+    """
+    ids: set[int] = set()
+    for chunk in chunked(sorted(numbers)):
+        ids |= set(session.scalars(_IDS, {"some": chunk}))
+    found = {of_group.group_id: of_group for of_group in read(session, ids).values()}
+    return {
+        uuid: GroupMembers(
+            group_id=uuid,
+            revision=numbers[uuid],
+            members=tuple(one for one in of_group.members if len(one.ranges) <= MOST_RANGES),
+        )
+        for uuid, of_group in found.items()
+    }
+
+
+def _by_network(members: Iterable[tuple[int, str]], local: Mapping[int, str]) -> tuple[MemberRanges, ...]:
+    """On each local network those that are on it, and all of them for the others."""
+    every: dict[str, set[tuple[int, int, int]]] = {"": set()}
+    for network_id, address in members:
+        span = _span(address)
+        every[""].add(span)
+        if network_id in local:
+            every.setdefault(local[network_id], set()).add(span)
+    return tuple(
+        MemberRanges(network_id=network, ip_version=version, ranges=ranges)
+        for network, spans in sorted(every.items())
+        for version in (4, 6)
+        if (ranges := _ranges(spans, version))
+    )
+
+
+def _ranges(spans: Collection[tuple[int, int, int]], version: int) -> tuple[str, ...]:
+    """As few as possible: each costs the host a rule."""
+    merged: list[tuple[int, int]] = []
+    for _, first, last in sorted(span for span in spans if span[0] == version):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    address: Any = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
+    return tuple(
+        str(block)
+        for first, last in merged
+        for block in ipaddress.summarize_address_range(address(first), address(last))
+    )
+
+
+@lru_cache(maxsize=16384)
+def _span(text: str) -> tuple[int, int, int]:
+    """IP version, first and last address. Remembered: each change of a large group asks for all its members again."""
+    block = ipaddress.ip_network(text)
+    return block.version, int(block.network_address), int(block.broadcast_address)
