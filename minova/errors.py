@@ -106,6 +106,14 @@ class PeerTooOld(ServiceUnavailable):
     """
 
 
+class NetworkNotConfigured(ServiceUnavailable):
+    """The conductor that was asked knows nothing of the service that has the networks of the server. Another conductor may."""
+
+
+class NoNetworkService(MinovaError):
+    """No conductor knows the service that has the networks of the server."""
+
+
 class ConsoleTypeUnavailable(BadRequest):
     """The host serves no such console."""
 
@@ -144,6 +152,10 @@ class GuestDataUnacceptable(MinovaError):
 
 class HardwareNotOffered(MinovaError):
     """The guest asks for hardware that this host's hypervisor does not have; another host may."""
+
+
+class InterfaceNotOffered(HardwareNotOffered):
+    """Neutron has bound a port in a way that the host cannot plug."""
 
 
 class InterfaceAttachFailed(MinovaError):
@@ -260,6 +272,10 @@ class NetworkAmbiguous(Conflict):
 
 class PortInUse(Conflict):
     """A server has the port."""
+
+
+class PortNotSupported(BadRequest):
+    """A port in Neutron asks for what minova does not give."""
 
 
 class PortBindingFailed(MinovaError):

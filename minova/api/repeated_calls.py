@@ -25,6 +25,8 @@ from minova.objects.key_pair import KeyPair
 from minova.objects.server_actions import BY_KIND
 
 LOG = logging.getLogger(__name__)
+# Further conductors that are asked if one is not configured for the network service of a request.
+OTHERS = 3
 
 
 class Done(NamedTuple):
@@ -68,6 +70,8 @@ class RepeatingConductor:
                 return first(ctx, **arguments)
             except errors.NoAnswer as error:
                 LOG.warning("%s: %s The call is repeated", name, error)
+            except errors.NetworkNotConfigured as error:
+                return self._elsewhere(name, lambda: repeat(ctx, **arguments), error)
             try:
                 return repeat(ctx, **arguments)
             except (errors.NotFound, errors.Conflict) as error:
@@ -77,6 +81,17 @@ class RepeatingConductor:
                 return done.answer
 
         return send
+
+    @staticmethod
+    def _elsewhere(name: str, ask: Callable[[], Any], error: errors.NetworkNotConfigured) -> Any:
+        """Messages go to the conductors in turn. One without the network service has done nothing. Raises what the last one says."""
+        for _ in range(OTHERS):
+            LOG.warning("%s: %s Another one is asked", name, error)
+            try:
+                return ask()
+            except errors.NetworkNotConfigured as again:
+                error = again
+        raise error
 
     def _look(self, name: str, repeated: Repeated) -> Done | None:
         with self._db.read() as session:

@@ -208,7 +208,9 @@ class ConductorManager:
     def _of_neutron(self) -> list[PeriodicTask]:
         neutron = self.collaborators.neutron
         if neutron is None:
-            return []
+            worker = self.collaborators.worker
+            look = lambda: attachments.warn_of_foreign_ports(worker)  # noqa: E731
+            return [PeriodicTask(name="warn_of_neutron_ports", interval=FORSAKEN_INTERVAL, work=look)]
         tasks = [
             PeriodicTask(name="clean_neutron_ports", interval=CLEAN_INTERVAL, work=neutron.clean),
             PeriodicTask(name="forsake_neutron_ports", interval=FORSAKEN_INTERVAL, work=neutron.forsake),
@@ -534,7 +536,7 @@ class ConductorManager:
     def bind_interfaces(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
         self.collaborators.services.heard(host, ctx.process)
         if self.collaborators.neutron is None:
-            raise errors.ServiceUnavailable("This conductor is not configured for Neutron.")
+            raise errors.NetworkNotConfigured("This conductor is not configured for Neutron.")
         return self.collaborators.neutron.bind(instance_uuid, attempt, host)
 
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:

@@ -30,8 +30,11 @@ TEXTS: Mapping[str, str] = {
     "ImageDeleted": "The image was deleted meanwhile.",
     "ImageQuotaExceeded": "The quota of the project does not allow another image of this size.",
     "Conflict": "The server is in use by another operation on the host.",
+    "NoNetworkService": "The network service of the server is not configured.",
     "PortBindingFailed": "The network service could not bind a port of the server to the host.",
     "VirtualInterfaceCreateException": "The network service did not wire the interfaces of the server in time.",
+    "PortNotSupported": "A port of the server asks for SR-IOV, minimum bandwidth or a trunk, which are not supported.",
+    "InterfaceNotOffered": "The host cannot plug an interface in the way in which the network service has bound it.",
     "PortInUse": "A port of the server is in use by another server.",
     "PortNotFound": "A port of the server is not there any more.",
     "IpAddressAlreadyAllocated": "An address of the server is in use.",
@@ -58,9 +61,11 @@ CAUSED_BY_REQUEST = frozenset(
         "GuestDataUnacceptable",
         "BadRequest",
         "PortInUse",
+        "PortNotSupported",
         "PortNotFound",
         "IpAddressAlreadyAllocated",
         "IpAddressGenerationFailure",
+        "NoNetworkService",
         # As in Nova, which gives up then.
         "VirtualInterfaceCreateException",
     }

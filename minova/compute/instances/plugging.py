@@ -21,6 +21,8 @@ from minova.objects.vif import UNBOUND, Vif
 LOG = logging.getLogger(__name__)
 # Seconds between two questions without an event.
 POLL = 3.0
+# Seconds in which each conductor is asked once or more, but for one that is not there. If all of them say that they have no Neutron, none has.
+UNCONFIGURED = 20.0
 # Seconds between looks whether the build is still wanted.
 LOOK = 0.5
 
@@ -60,11 +62,11 @@ class Plugging:
         self, ctx: RequestContext, instance: Instance, attempt: int, check: Callable[[], None] = lambda: None
     ) -> Instance:
         """With its interfaces as Neutron has bound them to this host. Raises as `bind_interfaces`, and what `check` raises, which is
-        called before each try.
+        called before each try. NoNetworkService: no conductor is configured for Neutron.
         """
         if not any(vif.is_neutrons for vif in instance.network_info):
             return instance
-        vifs = iter(self._repeat("bind_interfaces", lambda: self._ask(ctx, instance, attempt, check)))
+        vifs = iter(self._bind(ctx, instance, attempt, check))
         # In their order, beside those of minova's own networks.
         known = [next(vifs, None) if vif.is_neutrons else vif for vif in instance.network_info]
         return msgspec.structs.replace(instance, network_info=(*(vif for vif in known if vif is not None), *vifs))
@@ -99,7 +101,7 @@ class Plugging:
         until = self._clock() + self._timeout
         while True:
             event.clear()
-            vifs = self._repeat("bind_interfaces", lambda: self._ask(ctx, instance, attempt, check))
+            vifs = self._bind(ctx, instance, attempt, check)
             if _are_wired(vifs):
                 return
             asked = self._clock()
@@ -115,6 +117,26 @@ class Plugging:
         if self._is_fatal:
             raise errors.VirtualInterfaceCreateException(text)
         LOG.warning("%s: the guest runs without", text)
+
+    def _bind(
+        self, ctx: RequestContext, instance: Instance, attempt: int, check: Callable[[], None]
+    ) -> tuple[Vif, ...]:
+        since: float | None = None
+
+        def ask() -> tuple[Vif, ...]:
+            nonlocal since
+            try:
+                return self._ask(ctx, instance, attempt, check)
+            except errors.NetworkNotConfigured as error:
+                since = self._clock() if since is None else since
+                if self._clock() - since >= UNCONFIGURED:
+                    raise errors.NoNetworkService(f"No conductor has [neutron] backend = neutron: {error}") from None
+                raise
+            except errors.ServiceUnavailable:  # one may be configured
+                since = None
+                raise
+
+        return self._repeat("bind_interfaces", ask)
 
     def _ask(self, ctx: RequestContext, instance: Instance, attempt: int, check: Callable[[], None]) -> tuple[Vif, ...]:
         # A server that is deleted while Neutron or the conductor is away is not to wait for them.

@@ -7,6 +7,7 @@ delete: the port is GOING from then on: the server no longer has it, and its add
         the detachment, with the next definition of the domain, with the server, or when its host says so, which tries again and again.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -31,6 +32,7 @@ from minova.db.servers.instances import LockedInstance
 from minova.objects.network import AddressRequest, Port
 from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic
 
+LOG = logging.getLogger(__name__)
 _INTERFACE = Decoder(NewInterface)
 
 
@@ -170,6 +172,17 @@ def expect_port(worker: Worker, instance_uuid: str, network_id: str) -> None:
         neutron_ports.expect(session, instance_uuid, project_id, nic, worker.at())
 
     worker.run(work)
+
+
+def warn_of_foreign_ports(worker: Worker) -> None:
+    """Of a conductor without Neutron: it binds no ports there, and deletes none."""
+    with worker.db.read() as session:
+        has_some = neutron_ports.are_there(session)
+    if has_some:
+        LOG.error(
+            "Servers have or had ports in Neutron, and this conductor is not configured for it: set [neutron] backend = neutron "
+            "here as long as they do; minova-api's own decides for new servers"
+        )
 
 
 def interface_in(arguments: Mapping[str, Any]) -> NewInterface:

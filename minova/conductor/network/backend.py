@@ -68,7 +68,7 @@ class NetworkBackends:
         self._backends = backends
 
     def prepare(self, ctx: RequestContext, request: CreateServers) -> None:
-        """ServiceUnavailable: this conductor is not configured for its service."""
+        """NetworkNotConfigured: this conductor is not configured for its service; nothing is written."""
         self._of(request).prepare(ctx, request)
 
     def lock(self, session: Session, requests: Requests) -> Locked:
@@ -102,7 +102,7 @@ class NetworkBackends:
     def _named(self, service: str) -> NetworkBackend:
         backend = self._backends.get(service)
         if backend is None:
-            raise errors.ServiceUnavailable("This conductor is not configured for the network service of the server.")
+            raise errors.NetworkNotConfigured("This conductor is not configured for the network service of the server.")
         return backend
 
 

@@ -26,6 +26,7 @@ from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
 from minova.neutron_client import NeutronClient
 from minova.objects.network import AddressPair
+from minova.objects.port_features import refusal_reason
 from minova.objects.port_marks import interface_of, is_marked, mark
 from minova.objects.server_request import CreateServers
 from minova.objects.states import TaskState
@@ -106,7 +107,7 @@ class NeutronPorts:
         return tuple(vif for _, vif in bound)
 
     def _bound(self, client: NeutronClient, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
-        """PortBindingFailed: no agent on this host takes it."""
+        """PortBindingFailed: no agent on this host takes it. PortNotSupported: its user's port asks for more than minova gives."""
         port: Document | None
         if row.port_id is None:
             port = self._made(client, row, known, host)
@@ -116,6 +117,9 @@ class NeutronPorts:
             raise errors.PortNotFound(f"Port {row.port_id} could not be found.")
         if port.get("device_id") not in ("", row.instance_uuid):
             raise errors.PortInUse(f"Port {port['id']} is still in use.")
+        reason = None if row.made_for_instance else refusal_reason(port)
+        if reason is not None:  # the API asks as a user, whom Neutron shows less
+            raise errors.PortNotSupported(reason)
         wanted = {"device_id": row.instance_uuid, "device_owner": row.device_owner, "binding:host_id": host}
         if _differs(port, wanted) or port.get("binding:vif_type") in UNBOUND:
             port = client.update_port(port["id"], wanted)

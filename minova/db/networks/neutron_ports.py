@@ -94,6 +94,11 @@ def numbers_of(session: Session, instance_uuid: str) -> list[int]:
     return list(session.scalars(select(Row.nic).where(Row.instance_uuid == instance_uuid, _HELD)))
 
 
+def are_there(session: Session) -> bool:
+    """Whether Neutron has, or is to be told of, ports of any server."""
+    return session.scalar(select(Row.id).limit(1)) is not None
+
+
 def ids_of(session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
     """The ports that servers have, by server, in their order. Those that are not made yet are none."""
     found: dict[str, list[str]] = {}

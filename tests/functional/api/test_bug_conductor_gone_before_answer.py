@@ -10,7 +10,7 @@ import pytest
 
 from minova import errors
 from minova.api.app import make_app
-from minova.api.repeated_calls import _LOOKS, RepeatingConductor
+from minova.api.repeated_calls import _LOOKS, OTHERS, RepeatingConductor
 from minova.context import RequestContext
 from minova.contracts.base import methods_of
 from minova.contracts.conductor import ConductorApi, ForApi
@@ -208,6 +208,32 @@ def test_each_call_of_the_api_is_either_repeated_or_known_not_to_be() -> None:
     }
     assert of_api - set(_LOOKS) == sent_once
     assert set(_LOOKS) <= of_api
+
+
+def test_a_conductor_with_the_network_service_is_found(tmp_path: Path) -> None:
+    cloud = Cloud(tmp_path)
+    request = RequestContext(request_id="req-1")
+
+    def asked(*answers: errors.MinovaError | str) -> Any:
+        left = list(answers)
+
+        class Conductors:
+            def update_server(self, ctx: RequestContext) -> str:
+                answer = left.pop(0)
+                if isinstance(answer, errors.MinovaError):
+                    raise answer
+                return answer
+
+        both = cast(ConductorApi, Conductors())
+        return RepeatingConductor(both, both, cloud.readonly), left
+
+    no = errors.NetworkNotConfigured("Not here.")
+    conductor, left = asked(no, no, "done")
+    assert conductor.update_server(request) == "done"
+    conductor, left = asked(*[no] * (OTHERS + 2))
+    with pytest.raises(errors.NetworkNotConfigured):
+        conductor.update_server(request)
+    assert len(left) == 1
 
 
 class Silent:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from minova.codecs import Decoder
-from minova.errors import BadRequest, HardwareNotOffered, ImageUnacceptable
+from minova.errors import BadRequest, HardwareNotOffered, ImageUnacceptable, InterfaceNotOffered
 from minova.hardware import cpuset
 from minova.hardware.cpu_policy import realtime_cpus
 from minova.hardware.locked_memory import wants_locked_memory
@@ -460,11 +460,11 @@ def _interface(vif: Vif, guest: _Guest) -> ET.Element:
 def _neutron_interface(vif: Vif, guest: _Guest) -> ET.Element:
     """As Neutron has bound its port. An agent of Neutron filters what it lets through.
 
-    HardwareNotOffered: a binding of a type that minova does not plug.
+    InterfaceNotOffered: a binding of a type that minova does not plug.
     """
     bridge = vif.vif_details.get("bridge_name")
     if vif.vif_details.get("ovs_hybrid_plug"):
-        raise HardwareNotOffered(
+        raise InterfaceNotOffered(
             f"port {vif.port_id}: Neutron asks for a hybrid plug (firewall_driver iptables_hybrid), which is not there: use openvswitch"
         )
     if vif.vif_type == "ovs":
@@ -476,7 +476,7 @@ def _neutron_interface(vif: Vif, guest: _Guest) -> ET.Element:
     elif vif.vif_type == "tap":
         element = _link(vif, guest, "ethernet", None)
     else:
-        raise HardwareNotOffered(
+        raise InterfaceNotOffered(
             f"port {vif.port_id}: Neutron has bound it as {vif.vif_type}; ovs, bridge and tap are there"
         )
     device_xml.limit_interface(element, guest.limits)

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from minova import errors
+from minova.conductor.network import attachments
 from minova.conductor.network.neutron import NeutronPorts
 from minova.conductor.network.neutron_cleaning import AGAIN
 from minova.conductor.network.neutron_limits import LONGEST_PAUSE, MOST, Turns
@@ -130,6 +131,23 @@ def test_the_port_of_another_server_is_refused(world: World) -> None:
     world.neutron.books[USERS_PORT]["device_id"] = "another"
     with pytest.raises(errors.PortInUse):
         world.ports.bind(world.server, 1, "a")
+
+
+def test_a_port_that_asks_for_more_than_there_is_is_refused(world: World) -> None:
+    """Users are not shown it."""
+    world.neutron.books[USERS_PORT]["resource_request"] = {"request_groups": []}
+    with pytest.raises(errors.PortNotSupported, match=r"has a resource_request: minimum bandwidth"):
+        world.ports.bind(world.server, 1, "a")
+    assert world.neutron.books[USERS_PORT]["binding:host_id"] == ""
+
+
+def test_a_conductor_without_neutron_warns_of_ports_there(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    attachments.warn_of_foreign_ports(world.worker)
+    assert "this conductor is not configured for it" in caplog.text
+    caplog.clear()
+    world.forget_rows()
+    attachments.warn_of_foreign_ports(world.worker)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("after", [False, True])

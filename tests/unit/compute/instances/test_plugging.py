@@ -8,7 +8,7 @@ import pytest
 
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
-from minova.compute.instances.plugging import Plugging
+from minova.compute.instances.plugging import UNCONFIGURED, Plugging
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.objects.flavor import Flavor
@@ -83,6 +83,26 @@ def test_a_guest_that_is_started_anew_has_lost_bindings_renewed(vif_type: str, a
     known = msgspec.structs.replace(INSTANCE, network_info=(msgspec.structs.replace(UP, vif_type=vif_type),))
     made(conductor).bound_if_lost(service_context(), known)
     assert len(conductor.asked) == asks
+
+
+def test_one_of_the_conductors_has_neutron() -> None:
+    conductor = Conductor(errors.NetworkNotConfigured("not here"), UP)
+    assert made(conductor).bound(service_context(), INSTANCE, 1).network_info == (UP,)
+
+
+def test_conductors_that_all_have_no_neutron_are_not_waited_for() -> None:
+    conductor = Conductor(errors.NetworkNotConfigured("not here"))
+    clock = ticking()
+    with pytest.raises(errors.NoNetworkService, match="not here"):
+        made(conductor, clock=clock).bound(service_context(), INSTANCE, 1)
+    assert UNCONFIGURED <= clock() <= UNCONFIGURED + 5
+
+
+def test_a_conductor_that_may_have_neutron_is_waited_for() -> None:
+    """It is away, and comes back late."""
+    others = [errors.NetworkNotConfigured("not here"), errors.NoAnswer("the other one is away")] * int(UNCONFIGURED)
+    conductor = Conductor(*others, UP)
+    assert made(conductor, clock=ticking()).bound(service_context(), INSTANCE, 1).network_info == (UP,)
 
 
 def test_a_conductor_that_is_away_is_asked_again() -> None:

@@ -12,6 +12,7 @@ from minova.api.http.call import Call
 from minova.api.policies.enforcer import Target
 from minova.db import models
 from minova.objects import addresses
+from minova.objects.port_features import refusal_reason
 from minova.objects.port_marks import mark
 from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic
 
@@ -115,6 +116,9 @@ class Asker:
             raise errors.BadRequest(f"Port id {nic.port} could not be found.")
         if port.get("device_id"):
             raise errors.PortInUse(f"Port {port['id']} is still in use.")
+        reason = refusal_reason(port)
+        if reason is not None:
+            raise errors.BadRequest(reason)
         return RequestedNic(network_id=port["network_id"], port_id=port["id"], service=NEUTRON, tag=nic.tag)
 
     def _is_usable(self, network: "Document") -> bool:

@@ -124,6 +124,33 @@ def test_groups_with_their_rules(stocked: Cloud, neutron: FakeNeutron, server: J
     ]
 
 
+# -- ports that are refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"binding:vnic_type": "direct"}, "has binding:vnic_type direct: SR-IOV"),
+        ({"binding:vnic_type": "macvtap"}, "has binding:vnic_type macvtap"),
+        (
+            {"resource_request": {"request_groups": [{"resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}}]}},
+            "minimum bandwidth",
+        ),
+        ({"trunk_details": {"trunk_id": "t", "sub_ports": []}}, "is the parent of a trunk"),
+    ],
+)
+def test_a_port_that_asks_for_more_than_there_is(stocked: Cloud, neutron: FakeNeutron, values: Json, said: str) -> None:
+    port = neutron.create_port({"network_id": NET, "tenant_id": "admin", **values})
+    networks = {"networks": [{"port": port["id"]}]}
+    for answer in (
+        stocked.ask("POST", "/v2.1/servers", {"server": stocked.server | networks}),
+        attach(stocked, running(stocked), port_id=port["id"]),
+    ):
+        assert (answer[0], said in text(answer[1])) == (400, True), answer
+    neutron.update_port(port["id"], {**dict.fromkeys(values), "binding:vnic_type": "normal"})
+    assert attach(stocked, running(stocked), port_id=port["id"])[0] == 200
+
+
 # -- security groups -----------------------------------------------------------------------------------------------------
 
 
