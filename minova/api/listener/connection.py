@@ -49,6 +49,8 @@ class Connection(HttpToolsProtocol):
         self._phase = Phase.FIRST_BYTE
         # Seconds in this phase, and seconds in which the client took nothing of the answer.
         self._spent = self._stalled = 0.0
+        # Whether the client sends no more.
+        self._ended = False
         # Bytes of the current request that are body, and that are not; of its head alone; and bytes read after a refusal.
         self._body = self._framing = self._head = self._lingered = 0
 
@@ -87,8 +89,20 @@ class Connection(HttpToolsProtocol):
             else:
                 self.refuse(400, _reason(str(error)))
 
-    def eof_received(self) -> None:
-        """The transport closes. A request of which a part is missing never becomes whole."""
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn closes the connection in any case
+        """The client sends no more. Requests that it has sent whole are answered, then the connection closes: False: at once.
+
+        A request of which a part is missing never becomes whole. TLS as asyncio has it knows no half of a connection.
+        """
+        if self._phase is Phase.BODY and self.pipeline:
+            self.pipeline.popleft()
+        elif self._phase not in (Phase.HEAD, Phase.ANSWER) or self.cycle is None or self.cycle.response_complete:
+            return False
+        if not self.transport.can_write_eof():
+            return False
+        self._ended = True
+        self._enter(Phase.ANSWER)
+        return True
 
     # -- the parser's callbacks
 
@@ -130,8 +144,11 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        is_last = self._ended and not self.pipeline
         super().on_response_complete()
-        if self._phase is Phase.ANSWER and self.cycle.response_complete:
+        if is_last:
+            self.transport.close()
+        elif self._phase is Phase.ANSWER and self.cycle.response_complete:
             self._enter(Phase.NEXT_REQUEST)
             self._lease.waits(True)
 

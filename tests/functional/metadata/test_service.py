@@ -167,6 +167,18 @@ def test_large_body_is_not_read(local: HttpService) -> None:
         assert client.recv(4096).startswith(b"HTTP/1.1 400 ")
 
 
+def test_guest_that_closes_its_half_after_its_request_is_answered(local: HttpService) -> None:
+    """As nc does."""
+    with socket.create_connection(("127.0.0.1", local.port), 30, (FRONT, 0)) as client:
+        client.sendall(b"GET /latest/meta-data/hostname HTTP/1.1\r\nHost: h\r\n\r\n")
+        client.shutdown(socket.SHUT_WR)
+        answer = b""
+        while block := client.recv(4096):
+            answer += block
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"\r\n\r\nfront.novalocal")
+
+
 def test_one_address_has_so_many_connections(local: HttpService) -> None:
     held = [
         socket.create_connection(("127.0.0.1", local.port), 30, (HOLDER, 0))
