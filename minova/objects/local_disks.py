@@ -1,8 +1,10 @@
 """A server's ephemeral disks and its swap: those of its flavor, or as `block_device_mapping_v2` divides them. Pure.
 
-A server keeps a division of its own in its `system_metadata`. What Placement counts is always the flavor's.
+A server keeps a division of its own, and the tag of its root disk, in its `system_metadata`. What Placement counts is always
+the flavor's.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ from minova.objects.guest_hardware import DISK_BUSES
 from minova.objects.instance import Instance
 
 KEY = "local_disks"
+ROOT_TAG = "root_disk_tag"
 MB_IN_GB = 1024
 SWAP = "swap"
 # The file systems that hosts make, by e2fsprogs.
@@ -34,9 +37,11 @@ _FIELDS = frozenset(
         "boot_index",
         "delete_on_termination",
         "no_device",
+        "tag",
     ]
 )
 _MOST_SIZE = 0x7FFFFFFF
+_TAG = re.compile("[^,/]{1,60}")
 
 
 class InvalidMapping(errors.BadRequest):
@@ -44,11 +49,12 @@ class InvalidMapping(errors.BadRequest):
 
 
 class LocalDisk(msgspec.Struct, frozen=True, kw_only=True):
-    """`guest_format`: swap, or the file system. `bus` None: that of the other disks."""
+    """`guest_format`: swap, or the file system. `bus` None: that of the other disks. `tag`: by which the guest finds it."""
 
     size_mb: int
     guest_format: str = DEFAULT_FORMAT
     bus: str | None = None
+    tag: str | None = None
 
     @property
     def is_swap(self) -> bool:
@@ -64,8 +70,19 @@ def local_disks(instance: Instance) -> tuple[LocalDisk, ...]:
     return flavor_disks(instance.flavor) if text is None else _DISKS.from_json(text.encode())
 
 
-def to_metadata(disks: Sequence[LocalDisk | Mapping[str, Any]]) -> dict[str, str]:
-    return {KEY: msgspec.json.encode(disks).decode()}
+def to_metadata(disks: Sequence[LocalDisk | Mapping[str, Any]], root_tag: str | None = None) -> dict[str, str]:
+    """`disks`: empty: those of the flavor."""
+    divided = {KEY: msgspec.json.encode(disks).decode()} if disks else {}
+    return divided if root_tag is None else {**divided, ROOT_TAG: root_tag}
+
+
+def root_tag_of(instance: Instance) -> str | None:
+    return instance.system_metadata.get(ROOT_TAG)
+
+
+def requested_root_tag(mappings: Sequence[Mapping[str, Any]], image_id: str) -> str | None:
+    """After `requested_disks`, which refuses what is no tag."""
+    return next((mapping.get("tag") for mapping in mappings if _is_root(mapping, image_id)), None)
 
 
 def flavor_disks(flavor: Flavor) -> tuple[LocalDisk, ...]:
@@ -82,6 +99,8 @@ def requested_disks(
     """
     roots = [mapping for mapping in mappings if _is_root(mapping, image_id)]
     blanks = [_blank(mapping, flavor) for mapping in mappings if mapping not in roots]
+    for mapping in roots:
+        _require_tag(mapping)
     _check_boot_order([*mappings] if roots else [{"boot_index": 0}, *mappings])
     ephemeral, swap = [disk for disk in blanks if not disk.is_swap], [disk for disk in blanks if disk.is_swap]
     if len(swap) > 1:
@@ -109,7 +128,7 @@ def requested_disks(
 def _is_root(mapping: Mapping[str, Any], image_id: str) -> bool:
     """Clients spell out the root disk that a server has anyway."""
     plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": image_id}
-    rest = {key: value for key, value in mapping.items() if key != "delete_on_termination"}
+    rest = {key: value for key, value in mapping.items() if key not in {"delete_on_termination", "tag"}}
     return rest == plain and _is_true(mapping.get("delete_on_termination", True))
 
 
@@ -122,6 +141,7 @@ def _blank(mapping: Mapping[str, Any], flavor: Flavor) -> LocalDisk:
         )
     for key in sorted(mapping.keys() - _FIELDS):
         raise InvalidMapping(f"Invalid input for field block_device_mapping_v2: {key!r} is not served.")
+    _require_tag(mapping)
     for key, fine in _checks(mapping):
         if not fine:
             raise InvalidMapping(
@@ -133,7 +153,15 @@ def _blank(mapping: Mapping[str, Any], flavor: Flavor) -> LocalDisk:
     if not size_mb:
         what = "swap" if guest_format == SWAP else "ephemeral disk"
         raise InvalidMapping(f"Block Device Mapping is Invalid: the flavor {flavor.name} has no {what}.")
-    return LocalDisk(size_mb=size_mb, guest_format=guest_format, bus=mapping.get("disk_bus"))
+    return LocalDisk(size_mb=size_mb, guest_format=guest_format, bus=mapping.get("disk_bus"), tag=mapping.get("tag"))
+
+
+def _require_tag(mapping: Mapping[str, Any]) -> None:
+    tag = mapping.get("tag")
+    if "tag" in mapping and not (isinstance(tag, str) and _TAG.fullmatch(tag)):
+        raise InvalidMapping(
+            f"Invalid input for field block_device_mapping_v2.tag. Value: {str(tag)[:64]}. It has 1 to 60 characters, without / and ,."
+        )
 
 
 def _checks(mapping: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:

@@ -45,6 +45,7 @@ class CreateServers(ServerRequest, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     security_groups: tuple[str, ...] = ()
     block_device_mapping: tuple[dict[str, Any], ...] = ()
+    root_disk_tag: str | None = None
     injected_files: tuple[dict[str, str], ...] = ()
     admin_password: str | None = None
     disk_config: DiskConfig = "MANUAL"

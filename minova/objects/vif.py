@@ -95,7 +95,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
 
     `rules`: of the port's security groups; None: no security group says what it lets through. `hostname`: of the instance, where
     nothing else says it. `going`: the instance has it no more, and its guest may have it still. `vif_type`, `vif_details`, `active`: of
-    a port in Neutron, as Neutron has bound it; `active`: its agent has wired it on the host.
+    a port in Neutron, as Neutron has bound it; `active`: its agent has wired it on the host. `tag`: by which the guest finds it in its metadata.
     """
 
     port_id: str
@@ -117,6 +117,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     vif_type: str = ""
     vif_details: dict[str, Any] = {}
     active: bool = True
+    tag: str | None = None
 
     @property
     def is_neutrons(self) -> bool:

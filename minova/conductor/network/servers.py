@@ -82,7 +82,7 @@ class ServerPorts:
         owner = f"compute:{request.availability_zone or DEFAULT_ZONE}"
         for number, nic in enumerate(nics_of(request)):
             if nic.port_id is not None:
-                self._take(session, nic.port_id, instance_uuids[0], number, owner)
+                self._take(session, nic, instance_uuids[0], number, owner)
                 continue
             made = [
                 Port(
@@ -92,6 +92,7 @@ class ServerPorts:
                     device_id=instance_uuid,
                     device_owner=owner,
                     security_groups=nic.security_groups,
+                    tag=nic.tag,
                 )
                 for instance_uuid in instance_uuids
             ]
@@ -106,9 +107,9 @@ class ServerPorts:
     def unbind(self) -> None:
         """Nothing: a host removes what it has made for them."""
 
-    def _take(self, session: Session, port_id: str, instance_uuid: str, number: int, owner: str) -> None:
-        row: PortRow | None = ports.lock(session, port_id)
+    def _take(self, session: Session, nic: RequestedNic, instance_uuid: str, number: int, owner: str) -> None:
+        row: PortRow | None = ports.lock(session, str(nic.port_id))
         if row is None:
-            raise errors.PortNotFound(f"Port {port_id} could not be found.")
+            raise errors.PortNotFound(f"Port {nic.port_id} could not be found.")
         require_free(row)
-        ports.give_to(session, row.id, instance_uuid, number, owner)
+        ports.give_to(session, row.id, instance_uuid, number, owner, nic.tag)

@@ -348,7 +348,7 @@ def instance_row(
         "access_ip_v6": request.access_ip_v6,
         "config_drive": request.config_drive,
         "system_metadata": {
-            **(to_metadata(request.block_device_mapping) if request.block_device_mapping else {}),
+            **to_metadata(request.block_device_mapping, request.root_disk_tag),
             **disk_config.to_metadata(request.disk_config),
         },
     }

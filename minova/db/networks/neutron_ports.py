@@ -123,12 +123,12 @@ def describe(session: Session, instance_uuids: Iterable[str]) -> dict[str, list[
     addresses.
     """
     found: dict[str, list[tuple[int, Vif]]] = {}
-    query = select(Row.instance_uuid, Row.nic, Row.port_id, Row.vif, Row.nic_request)
+    query = select(Row.instance_uuid, Row.nic, Row.port_id, Row.vif, Row.nic_request, Row.tag)
     query = query.where(_HELD).order_by(Row.nic, Row.id)
     for chunk in chunked(sorted(set(instance_uuids))):
-        for uuid, number, port_id, vif, request in session.execute(query.where(Row.instance_uuid.in_(chunk))):
+        for uuid, number, port_id, vif, request, tag in session.execute(query.where(Row.instance_uuid.in_(chunk))):
             shown = _VIF.from_builtins(vif) if vif is not None else _unbound(port_id, _NIC.from_builtins(request))
-            found.setdefault(uuid, []).append((number, shown))
+            found.setdefault(uuid, []).append((number, msgspec.structs.replace(shown, tag=tag)))
     return found
 
 

@@ -119,6 +119,7 @@ def _vifs(
             allowed_address_pairs=vif_rules.pairs_of(port),
             rules=rules.get(port.id),
             going=port.status == GOING,
+            tag=port.tag,
         )
         found.setdefault(str(port.instance_uuid), []).append((port.nic or 0, vif))
     return found

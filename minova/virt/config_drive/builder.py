@@ -4,13 +4,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import ascii_lowercase
+from typing import NamedTuple
 
 from oslo_config import cfg
 
 from minova.errors import GuestDataUnacceptable
 from minova.objects.guest_hardware import DISK_BUSES, guest_hardware
 from minova.objects.instance import Instance
-from minova.objects.local_disks import local_disks
+from minova.objects.local_disks import local_disks, root_tag_of
 from minova.virt import programs
 from minova.virt.config_drive import contents, file_systems
 from minova.virt.config_drive.contents import SEED_SIZE, DriveValues
@@ -35,7 +36,7 @@ class GuestFiles:
 
         `skip_versions`: of EC2's layout.
         """
-        domain = self._conf.api.dhcp_domain
+        domain, disks = self._conf.api.dhcp_domain, _disks(instance)
         values = DriveValues(
             instance=instance,
             availability_zone=data.availability_zone or self._conf.scheduler.default_availability_zone,
@@ -45,7 +46,8 @@ class GuestFiles:
             injected_files=data.files,
             vendor_data=self._vendor_data.first(),
             vendor_data2=self._vendor_data.second(instance, contents.full_hostname(instance, domain)),
-            devices=_devices(instance),
+            devices=disks.ec2,
+            tagged_disks=disks.tagged,
             skip_versions=tuple(skip_versions),
         )
         return contents.files(values)
@@ -76,21 +78,31 @@ class ConfigDrives:
         file_systems.write(path, self.format, files)
 
 
-def _devices(instance: Instance) -> dict[str, str]:
-    """As EC2 names disks. The root disk is `ami` without its folder, and `root`."""
+class _Disks(NamedTuple):
+    """`ec2`: the names of disks by EC2's names for them. `tagged`: {name: tag}."""
+
+    ec2: dict[str, str]
+    tagged: dict[str, str]
+
+
+def _disks(instance: Instance) -> _Disks:
+    """The root disk is `ami` without its folder, and `root`."""
     bus = guest_hardware(instance.image.properties if instance.image else {}, instance.flavor.extra_specs).disk_bus
     letters = {prefix: iter(ascii_lowercase) for prefix in DISK_BUSES.values()}
-    root = _device(bus, letters)
-    found = {"ami": root, "root": f"/dev/{root}"}
+    root, root_tag = _device(bus, letters), root_tag_of(instance)
+    ec2 = {"ami": root, "root": f"/dev/{root}"}
+    tagged = {} if root_tag is None else {ec2["root"]: root_tag}
     ephemeral = 0
     for disk in local_disks(instance):
         device = f"/dev/{_device(disk.bus or bus, letters)}"
+        if disk.tag is not None:
+            tagged[device] = disk.tag
         if disk.is_swap:
-            found["swap"] = device
+            ec2["swap"] = device
         else:
-            found[f"ephemeral{ephemeral}"] = device
+            ec2[f"ephemeral{ephemeral}"] = device
             ephemeral += 1
-    return found
+    return _Disks(ec2, tagged)
 
 
 def _device(bus: str, letters: dict[str, Iterator[str]]) -> str:

@@ -41,7 +41,7 @@ _NO_MANIFEST = "FIXME"
 
 class DriveValues(msgspec.Struct, frozen=True, kw_only=True):
     """What the files are made of. `injected_files`: `path`, and `contents` in base64. `devices`: the names of the guest's
-    disks by EC2's names for them. `skip_versions`: of EC2. `vendor_data2` None: the vendor data alone.
+    disks by EC2's names for them. `tagged_disks`: {name: tag}. `skip_versions`: of EC2. `vendor_data2` None: the vendor data alone.
     """
 
     instance: Instance
@@ -53,6 +53,7 @@ class DriveValues(msgspec.Struct, frozen=True, kw_only=True):
     vendor_data: dict[str, Any] = {}
     vendor_data2: dict[str, Any] | None = None
     devices: dict[str, str] = {}
+    tagged_disks: dict[str, str] = {}
     skip_versions: tuple[str, ...] = ()
 
 
@@ -106,11 +107,21 @@ def _meta_data(values: DriveValues, version: str) -> dict[str, Any]:
     if version >= LIBERTY:
         made["project_id"] = instance.project_id
     if version >= NEWTON:
-        made["devices"] = []
+        made["devices"] = [*_tagged_devices(values)]
     if version >= VICTORIA:
         cells = instance.numa_topology.cells if instance.numa_topology is not None else ()
         made["dedicated_cpus"] = sorted(cpu for cell in cells for cpu in cell.pcpuset)
     return made
+
+
+def _tagged_devices(values: DriveValues) -> Iterator[dict[str, Any]]:
+    """Those that have a tag. Nova says `none` for a bus and an address that it does not know."""
+    unknown = {"bus": "none", "address": "none"}
+    for vif in values.instance.network_info:
+        if vif.tag is not None:
+            yield {"type": "nic", "mac": vif.mac_address, **unknown, "tags": [vif.tag]}
+    for name, tag in values.tagged_disks.items():
+        yield {"type": "disk", "path": name, **unknown, "tags": [tag]}
 
 
 def _contents(values: DriveValues) -> Iterator[tuple[str, bytes]]:

@@ -5,7 +5,7 @@ import pytest
 from minova import errors
 from minova.db.servers import instances
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
-from tests.functional.conductor.network_cases import network, on, subnet
+from tests.functional.conductor.network_cases import network, on, port, subnet
 
 ADDRESS = "10.1.0.2"
 
@@ -33,6 +33,20 @@ class GuestMetadataCases:
                 harness.conductor.metadata_of_address(CTX, host=host, address=address)
             with pytest.raises(errors.NotFound):
                 harness.conductor.leave_password_of_address(CTX, host=host, address=address, password="x")
+
+    def test_guest_is_told_the_tags_of_its_interfaces(self, harness: ConductorHarness) -> None:
+        """Of a port that was made for it, and of one that was there."""
+        local = network(harness)
+        subnet(harness, local, "10.1.0.0/24")
+        mine = port(harness, local)
+        nics = ({"network_id": local.id, "tag": "new"}, {"network_id": local.id, "port_id": mine.id, "tag": "mine"})
+        made = request(1, requested_networks=nics)
+        (uuid,) = harness.conductor.create_servers(CTX, made).instance_uuids
+        harness.settle()
+        harness.claim("a", uuid)
+        harness.succeed("a", uuid)
+        found = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
+        assert [vif.tag for vif in found.instance.network_info] == ["new", "mine"]
 
     def test_address_on_a_flat_network_is_nobodys(self, harness: ConductorHarness) -> None:
         """Another flat or local network may have the same one."""

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from minova.errors import BadRequest
 from minova.objects.flavor import Flavor
 from minova.objects.instance import Instance
-from minova.objects.local_disks import LocalDisk, flavor_disks, local_disks, requested_disks, to_metadata
+from minova.objects.local_disks import (
+    LocalDisk,
+    flavor_disks,
+    local_disks,
+    requested_disks,
+    requested_root_tag,
+    root_tag_of,
+    to_metadata,
+)
 
 FLAVOR = Flavor(flavorid="f", name="f", vcpus=1, memory_mb=1, root_gb=1, ephemeral_gb=3, swap=512)
 ROOT = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": "image"}
@@ -42,6 +50,8 @@ def test_flavor_gives_one_ephemeral_disk_and_swap() -> None:
         ),
         ([blank(guest_format="swap", volume_size=100)], (EPHEMERAL, LocalDisk(size_mb=100, guest_format="swap"))),
         ([blank(guest_format="swap")], (EPHEMERAL, SWAP)),
+        ([{**ROOT, "tag": "system"}], None),
+        ([blank(volume_size=1, tag="x")], (LocalDisk(size_mb=1024, tag="x"), SWAP)),
         ([blank(volume_size=1, disk_bus="scsi", boot_index=None)], (LocalDisk(size_mb=1024, bus="scsi"), SWAP)),
         (
             [blank(volume_size=1, boot_index=1, device_name="/dev/vdz", device_type="disk")],
@@ -72,7 +82,9 @@ def test_division(mappings: list[dict[str, Any]], disks: tuple[LocalDisk, ...] |
         ([blank(device_type="cdrom")], r"block_device_mapping_v2.device_type. Value: cdrom"),
         ([blank(delete_on_termination=False)], r"block_device_mapping_v2.delete_on_termination"),
         ([blank(uuid="x")], r"block_device_mapping_v2.uuid"),
-        ([blank(tag="x")], "'tag' is not served"),
+        ([blank(tag="a/b")], "block_device_mapping_v2.tag. Value: a/b"),
+        ([{**ROOT, "tag": "t" * 61}], "1 to 60 characters"),
+        ([blank(serial="x")], "'serial' is not served"),
         ([{"source_type": "volume", "destination_type": "volume", "uuid": "v"}], "There is no volume service"),
         ([{"source_type": "blank", "destination_type": "volume"}], "There is no volume service"),
         ([{**ROOT, "boot_index": -1}], "There is no volume service"),
@@ -108,8 +120,20 @@ def test_server_keeps_its_division() -> None:
     assert local_disks(Instance(uuid="u", display_name="x", flavor=FLAVOR, system_metadata=to_metadata(disks))) == disks
 
 
+def test_tag_of_the_root_disk_is_kept_with_and_without_a_division() -> None:
+    root = {**ROOT, "tag": "system"}
+    assert requested_root_tag([blank(tag="x"), root], "image") == "system"
+    assert requested_root_tag([blank(tag="x"), ROOT], "image") is None
+    for disks in ((), (EPHEMERAL,)):
+        kept = Instance(uuid="u", display_name="x", flavor=FLAVOR, system_metadata=to_metadata(disks, "system"))
+        assert root_tag_of(kept) == "system"
+        assert local_disks(kept) == (disks or (EPHEMERAL, SWAP))
+
+
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=6), st.lists(st.integers(), max_size=1))
-KEYS = st.sampled_from(["source_type", "volume_size", "guest_format", "boot_index", "disk_bus", "device_type", "uuid"])
+KEYS = st.sampled_from(
+    ["source_type", "volume_size", "guest_format", "boot_index", "disk_bus", "device_type", "uuid", "tag"]
+)
 
 
 @given(st.lists(st.dictionaries(KEYS, VALUES), max_size=3))

@@ -35,7 +35,7 @@ from minova.objects.guest_hardware import guest_hardware
 from minova.objects.guest_limits import guest_limits
 from minova.objects.image import Image
 from minova.objects.key_pair import KeyPair
-from minova.objects.local_disks import requested_disks
+from minova.objects.local_disks import requested_disks, requested_root_tag
 from minova.objects.network import DEFAULT_GROUP, MOST_GROUPS
 from minova.objects.quota import UNLIMITED
 from minova.objects.server_actions import InjectedFile
@@ -117,6 +117,14 @@ class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     hostname: str | None = None
 
 
+class DeviceMapping(msgspec.Struct, frozen=True, kw_only=True):
+    """What microversions change of an entry of `block_device_mapping_v2`; `requested_disks` checks the rest."""
+
+    tag: str | None = None
+
+
+# As with networks: Nova lost it for a while.
+MAPPINGS = History(DeviceMapping, added("2.32", "tag"), removed("2.33", "tag"), added("2.42", "tag"))
 TAKEN = History(
     NewServer,
     added("2.19", "description", note="before, it is the name"),
@@ -257,7 +265,8 @@ def request_of(
             counts.maximum,
             groups.requested(api, call, server.security_groups),
         ),
-        block_device_mapping=_local_disks(api, server, placement["flavor"]),
+        block_device_mapping=_local_disks(api, call, server, placement["flavor"]),
+        root_disk_tag=requested_root_tag(server.block_device_mapping_v2 or (), server.image_ref),
         disk_config=checked_disk_config(server.disk_config, placement["image"]),
     )
 
@@ -466,9 +475,13 @@ def _made_disk_config(api: Collaborators, instance_uuid: str) -> DiskConfig:
         return disk_config.of_metadata(row.system_metadata if row is not None else {})
 
 
-def _local_disks(api: Collaborators, server: NewServer, flavor: Flavor) -> tuple[dict[str, Any], ...]:
+def _local_disks(api: Collaborators, call: Call, server: NewServer, flavor: Flavor) -> tuple[dict[str, Any], ...]:
     """The division of ephemeral disks and swap, if the request asks for one. Raises BadRequest."""
     mappings = server.block_device_mapping_v2 or []
+    if any("tag" in mapping for mapping in mappings) and not call.has(MAPPINGS, "tag"):
+        raise errors.BadRequest(
+            "Invalid input for field/attribute block_device_mapping_v2. Additional properties are not allowed ('tag' was unexpected)"
+        )
     disks = requested_disks(mappings, server.image_ref, flavor, api.conf.max_local_block_devices) if mappings else None
     return tuple(msgspec.structs.asdict(disk) for disk in disks or ())
 
@@ -479,7 +492,6 @@ def _refuse_unserved(call: Call, server: NewServer) -> None:
         "block_device_mapping": bool(server.block_device_mapping),
         # The word is of no list before.
         "networks as a word (since 2.37)": isinstance(server.networks, str) and not call.since("2.37"),
-        "tags of networks": isinstance(server.networks, list) and any(nic.tag for nic in server.networks),
         "trusted_image_certificates": bool(server.trusted_image_certificates),
     }
     refused = [name for name, is_asked in unserved.items() if is_asked]

@@ -117,6 +117,9 @@ def test_a_new_server_may_have_a_field_from_its_version_on(
     assert kept[field] == (sorted(value) if field == "tags" else value)
 
 
+TAGGED = {"source_type": "blank", "destination_type": "local", "boot_index": -1, "tag": "scratch"}
+
+
 @pytest.mark.parametrize(
     ("version", "more", "why"),
     [
@@ -126,7 +129,11 @@ def test_a_new_server_may_have_a_field_from_its_version_on(
         ("2.37", {"networks": "auto"}, "Unable to automatically allocate a network for project admin"),
         ("2.31", {"networks": [{"uuid": "n", "tag": "t"}]}, "'tag' was unexpected"),
         ("2.41", {"networks": [{"uuid": "n", "tag": "t"}]}, "'tag' was unexpected"),
-        ("2.42", {"networks": [{"uuid": "n", "tag": "t"}]}, "Not served yet: tags of networks"),
+        ("2.42", {"networks": [{"uuid": "n", "tag": "a/b"}]}, "tag"),
+        ("2.31", {"block_device_mapping_v2": [TAGGED]}, "'tag' was unexpected"),
+        ("2.33", {"block_device_mapping_v2": [TAGGED]}, "'tag' was unexpected"),
+        ("2.41", {"networks": "none", "block_device_mapping_v2": [TAGGED]}, "'tag' was unexpected"),
+        ("2.42", {"networks": "none", "block_device_mapping_v2": [{**TAGGED, "tag": ""}]}, "1 to 60 characters"),
         ("2.57", {"networks": "none", "personality": []}, "'personality' was unexpected"),
         ("2.63", {"networks": "none", "trusted_image_certificates": ["c"]}, "Not served yet: trusted_image"),
         ("2.74", {"networks": "none", "host": "mars"}, "Compute host mars could not be found"),
@@ -141,6 +148,22 @@ def test_what_a_version_refuses_for_a_new_server(stocked: Cloud, version: str, m
     status, answer = stocked.ask("POST", SERVERS, {"server": {**stocked.server, **more}}, **at(version))
     assert (status, why in answer["badRequest"]["message"]) == (400, True), answer
     assert stocked.conductor.requests == []
+
+
+@pytest.mark.parametrize("version", ["2.32", "2.42"])
+def test_tags_of_disks(stocked: Cloud, version: str) -> None:
+    flavor = stocked.make_flavor("big", **{"OS-FLV-EXT-DATA:ephemeral": 1})
+    root = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": stocked.server["imageRef"]}
+    asked = {
+        **stocked.server,
+        "flavorRef": flavor["id"],
+        "block_device_mapping_v2": [{**root, "tag": "system"}, TAGGED],
+        **({"networks": "none"} if version == "2.42" else {}),
+    }
+    status, answer = stocked.ask("POST", SERVERS, {"server": asked}, **at(version))
+    assert status == 202, answer
+    sent = stocked.conductor.requests[-1]
+    assert (sent.root_disk_tag, [disk["tag"] for disk in sent.block_device_mapping]) == ("system", ["scratch"])
 
 
 def test_servers_without_networks_are_asked_for_by_a_word(stocked: Cloud) -> None:

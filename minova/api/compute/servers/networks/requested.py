@@ -35,7 +35,7 @@ class Nic(neutron.WantedNic, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 # Nova lost the tag for a while.
 TAKEN = History(
     Nic,
-    added("2.32", "tag", note="refused with 400: devices have no tags yet"),
+    added("2.32", "tag"),
     removed("2.37", "tag"),
     added("2.42", "tag"),
 )
@@ -137,7 +137,7 @@ def _by_port(session: Session, call: Call, nic: Nic, absent: Absent = errors.Bad
     if port.device_id or ports.is_attached(session, port.id):
         raise errors.PortInUse(f"Port {port.id} is still in use.")
     segment = None if network is None else segment_of_network(network)
-    return RequestedNic(network_id=port.network_id, port_id=port.id, segment=segment)
+    return RequestedNic(network_id=port.network_id, port_id=port.id, segment=segment, tag=nic.tag)
 
 
 def _by_network(session: Session, call: Call, nic: Nic, absent: Absent = errors.BadRequest) -> RequestedNic:
@@ -151,11 +151,11 @@ def _by_network(session: Session, call: Call, nic: Nic, absent: Absent = errors.
     if nic.fixed_ip is not None:
         addresses.parse_address("fixed_ip", nic.fixed_ip)
         call.require(_CHOOSES, Target(project_id=network.project_id))
-    return _new(_with_subnets(network), nic.fixed_ip)
+    return _new(_with_subnets(network), nic.fixed_ip, nic.tag)
 
 
-def _new(network: Network, ip_address: str | None = None) -> RequestedNic:
-    return RequestedNic(network_id=network.id, ip_address=ip_address, segment=segment_of_network(network))
+def _new(network: Network, ip_address: str | None = None, tag: str | None = None) -> RequestedNic:
+    return RequestedNic(network_id=network.id, ip_address=ip_address, segment=segment_of_network(network), tag=tag)
 
 
 def _with_subnets(network: Network) -> Network:

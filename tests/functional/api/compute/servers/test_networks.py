@@ -62,6 +62,18 @@ def test_server_shows_the_addresses_of_its_networks_in_their_order(stocked: Clou
     assert (left["id"], left["device_id"], left["device_owner"], addresses(left)) == (own["id"], "", "", ["10.2.0.2"])
 
 
+def test_tags_of_interfaces_are_kept_for_each_kind(stocked: Cloud) -> None:
+    blue = network(stocked, name="blue")
+    subnet(stocked, blue)
+    own = port(stocked, blue)
+    nics = [{"port": own["id"], "tag": "front"}, {"uuid": blue["id"], "tag": "back"}]
+    body = {"server": {**stocked.server, "networks": nics}}
+    status, made = stocked.ask("POST", "/v2.1/servers", body, **at("2.42"))
+    assert status == 202, made
+    path = f"/v2.1/servers/{made['server']['id']}/os-interface"
+    assert [one["tag"] for one in stocked.get(path, **at("2.70"))["interfaceAttachments"]] == ["front", "back"]
+
+
 def test_without_networks_a_server_is_on_the_only_one(stocked: Cloud) -> None:
     alone = stocked.make_server()
     assert shown(stocked, alone) == {}, "there is no network"

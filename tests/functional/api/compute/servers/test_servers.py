@@ -189,7 +189,7 @@ def test_ephemeral_disks_that_a_request_divides_are_handed_on(cloud: Cloud) -> N
     server = {"name": "vm", "flavorRef": flavor["id"], "imageRef": image["id"]}
     answered = cloud.ask("POST", "/v2.1/servers", {"server": {**server, "block_device_mapping_v2": [blank, blank]}})
     assert answered[0] == 202
-    disk = {"size_mb": 1024, "guest_format": "ext4", "bus": None}
+    disk = {"size_mb": 1024, "guest_format": "ext4", "bus": None, "tag": None}
     assert cloud.conductor.requests[-1].block_device_mapping == (disk, disk)
     status, document = cloud.ask(
         "POST", "/v2.1/servers", {"server": {**server, "block_device_mapping_v2": [blank] * 3}}
