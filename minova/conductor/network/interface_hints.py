@@ -10,14 +10,13 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
 from minova.db.networks import group_members, security_groups
-from minova.objects.vif import GroupMembers
 
 LOG = logging.getLogger(__name__)
 
@@ -123,13 +122,15 @@ class _Stream:
         for host in sorted(hosts):
             self._computes.refresh_interfaces(ctx, host)
         if naming:
-            known = self._members(set().union(*naming.values()))
-            for host, groups in sorted(naming.items()):
-                told = tuple(known[group] for group in sorted(groups) if group in known)
-                self._computes.refresh_members(ctx, host, told)
+            self._tell_members(set().union(*naming.values()))
 
-    def _members(self, group_ids: Collection[str]) -> Mapping[str, GroupMembers]:
+    def _tell_members(self, group_ids: Collection[str]) -> None:
         """As they are after all changes that are told now, with new numbers. Those that are read after them get higher ones."""
         numbers = self._worker.run(lambda session: group_members.number(session, group_ids))
+        # The hosts after the numbers: a server that comes to another host in between reads members with the new ones.
         with self._worker.db.read() as session:
-            return group_members.of_numbers(session, numbers)
+            naming = security_groups.hosts_naming(session, numbers.keys())
+            known = group_members.of_numbers(session, numbers)
+        for host, groups in sorted(naming.items()):
+            told = tuple(known[group] for group in sorted(groups) if group in known)
+            self._computes.refresh_members(service_context(), host, told)

@@ -69,11 +69,19 @@ def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers
 
 
 def read_recent(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers]:
-    """As `read`, but up to RECENT seconds old."""
-    bind = session.get_bind()
+    """As `read`, but up to RECENT seconds old: of changes that it misses the hosts that had the groups' rules before this are told.
+
+    A number that was raised since means that they were told already, maybe by another conductor, and maybe without the host for
+    which this is read. Then the members are read anew.
+    """
     since = time.monotonic() - RECENT
-    recent = _recent.get(bind.engine, {})
+    recent = _recent.get(session.get_bind().engine, {})
     known = {one: last.members for one in group_ids if (last := recent.get(one)) is not None and last.at >= since}
+    for chunk in chunked(sorted(known)):
+        current = {row.id: row.members_revision for row in session.execute(_BY_ID, {"some": chunk})}
+        for one in chunk:
+            if current.get(one) != known[one].revision:
+                del known[one]
     missing = set(group_ids) - known.keys()
     return known | read(session, missing) if missing else known
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
-from minova.db.networks import vifs
+from minova.db.networks import group_members, vifs
 from minova.objects.addresses import default_pools, parse_cidr
 from minova.objects.network import AddressPair, AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
 from minova.objects.vif import MOST_RANGES, VifAddress, VifRule, VifSubnet
@@ -500,6 +500,13 @@ class SecurityGroupCases:
         ((rules,),) = (rules_on(harness, "a").values(),)
         assert [rule.remotes for rule in rules or () if rule.remotes] == [("10.1.0.2/31",)]
         assert in_messages() == [("10.1.0.2/31",)]
+
+        port(harness, flat)
+        assert in_messages() == [("10.1.0.2/31",)]
+        with harness.db.write() as session:
+            (default,) = session.scalars(select(models.SecurityGroup.uuid))
+            group_members.number(session, [default])
+        assert in_messages() == [("10.1.0.2/31", "10.1.0.4/32")], "another conductor has told hosts, and not this one"
 
     def test_one_default_group_for_each_project(self, harness: ConductorHarness) -> None:
         answers = at_once(lambda _: harness.conductor.ensure_default_security_group(CTX, project_id=PROJECT), 8)
