@@ -23,7 +23,7 @@ CONF = """
 core_plugin = ml2
 service_plugins =
 auth_strategy = noauth
-transport_url = kombu+memory://
+transport_url = {transport}
 api_paste_config = {folder}/paste.ini
 state_path = {folder}
 log_file = {folder}/neutron.log
@@ -56,21 +56,27 @@ POLICY = '"service_api": "role:service or role:admin"\n'
 
 
 class Neutron(PrivateServer):
-    """`nova`: URL of the Compute API, which is told of events; empty: none is."""
+    """`nova`: URL of the Compute API, which is told of events; empty: none is. `transport_url`: for agents that are real."""
 
     name = "neutron"
     ports_needed = 1
 
-    def __init__(self, nova: str = "") -> None:
+    def __init__(self, nova: str = "", transport_url: str = "kombu+memory://") -> None:
         super().__init__()
         self._nova = nova
+        self._transport_url = transport_url
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.ports[0]}"
 
     def prepare(self) -> None:
-        conf = CONF.format(folder=self.directory, nova=self._nova or "http://127.0.0.1:9", notifies=bool(self._nova))
+        conf = CONF.format(
+            folder=self.directory,
+            nova=self._nova or "http://127.0.0.1:9",
+            notifies=bool(self._nova),
+            transport=self._transport_url,
+        )
         (self.directory / "neutron.conf").write_text(conf)
         (self.directory / "policy.yaml").write_text(POLICY)
 
@@ -127,6 +133,10 @@ class Neutron(PrivateServer):
         wanted = {"network_id": network_id, "tenant_id": project, **values}
         made: dict[str, Any] = self.call("POST", "/v2.0/ports", {"port": wanted})["port"]
         return made
+
+    def port_now(self, port_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.call("GET", f"/v2.0/ports/{port_id}")["port"]
+        return found
 
     def ports_of(self, device_id: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.call("GET", f"/v2.0/ports?device_id={device_id}")["ports"]

@@ -92,19 +92,17 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         network = neutron.network("blue", "10.9.0.0/24")
         options: dict[str, Any] = {"api__osapi_compute_listen_port": port, "heal_instance_info_cache_interval": 2}
         with Cluster(folder / "cloud", [HOST], files=[str(file)], **options) as cluster:
-            yield Cloud(
-                cluster=cluster, neutron=neutron, image=_image(cluster), flavor=_flavor(cluster), network=network
-            )
+            yield Cloud(cluster=cluster, neutron=neutron, image=image(cluster), flavor=flavor(cluster), network=network)
 
 
-def _image(cluster: Cluster) -> str:
-    wanted = {"name": "guest", "disk_format": "raw", "container_format": "bare", "visibility": "public"}
+def image(cluster: Cluster, data: bytes = b"\1" * 4096, disk_format: str = "raw") -> str:
+    wanted = {"name": "guest", "disk_format": disk_format, "container_format": "bare", "visibility": "public"}
     headers = {"X-Auth-Token": "alice:demo"}
     made = urllib3.request("POST", f"{cluster.url}/v2/images", json=wanted, headers=headers, timeout=60).json()
     sent = urllib3.request(
         "PUT",
         f"{cluster.url}/v2/images/{made['id']}/file",
-        body=b"\1" * 4096,
+        body=data,
         headers=headers | {"Content-Type": "application/octet-stream"},
         timeout=60,
     )
@@ -112,7 +110,7 @@ def _image(cluster: Cluster) -> str:
     return str(made["id"])
 
 
-def _flavor(cluster: Cluster) -> str:
+def flavor(cluster: Cluster) -> str:
     wanted = {"flavor": {"name": "tiny", "ram": 128, "vcpus": 1, "disk": 1, "id": "tiny"}}
     made = urllib3.request("POST", f"{cluster.url}/v2.1/flavors", json=wanted, headers={"X-Auth-Token": "alice:demo"})
     assert made.status == 200, made.data
