@@ -48,13 +48,14 @@ def documented(block: str, url: str = "") -> list[str]:
 
 @pytest.fixture(scope="session")
 def keystone() -> Iterator[Keystone]:
-    """alice is member of the project demo, rita reader; other is a project of neither."""
+    """alice is member of the project demo, rita reader; otto is member of other."""
     with Keystone() as server:
         openstack(server.client_environment(), *documented(USERS))
         for project in ("demo", "other"):
             server.add_project(project)
         server.add_user("alice", demo="member")
         server.add_user("rita", demo="reader")
+        server.add_user("otto", other="member")
         yield server
 
 
@@ -78,6 +79,8 @@ def cloud(
 ) -> Iterator[Cluster]:
     """It stands in the catalog of Keystone. Not on the bus in memory, which the clouds of all tests of a process share."""
     folder = tmp_path_factory.mktemp("cloud")
-    with Cluster(folder, ["h1"], transport_url=fresh_rabbit_url(), files=[keystone_options]) as cluster:
+    with Cluster(
+        folder, ["h1"], transport_url=fresh_rabbit_url(), files=[keystone_options], vnc__enabled=True
+    ) as cluster:
         openstack(keystone.client_environment(), *documented(ENDPOINTS, cluster.url))
         yield cluster

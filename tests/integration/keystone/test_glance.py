@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 from minova.api.image import recovery
 from minova.db.api_queries.images import of_service as images_of
-from tests.cluster import Cluster
+from tests.cluster import Cluster, wait_for
 from tests.integration.keystone.conftest import openstack
 from tests.servers.glance import Glance
-from tests.servers.keystone import PASSWORD, Keystone
+from tests.servers.keystone import PASSWORD, Keystone, of_project
 
 # The other tests' cloud is in another region of the same Keystone.
 REGION = "GlanceRegion"
@@ -140,3 +141,104 @@ def test_images_of_other_projects_are_unknown(run: Callable[..., list[Any]], dis
         with pytest.raises(AssertionError, match=r"Can not find requested image|No Image found"):
             run(f"server create vm --flavor {flavor} --image {refused} --nic none")
     run(f"image delete {image['id']}", user="admin", project="admin")
+
+
+class Client:
+    """Requests of one user to the Compute API."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = f"{url}/v2.1"
+        self._headers = {"X-Auth-Token": token}
+
+    def __call__(self, method: str, path: str, body: Any = None, version: str = "2.1") -> tuple[int, Any]:
+        headers = self._headers | {"OpenStack-API-Version": f"compute {version}"}
+        answer = urllib3.request(method, self._url + path, json=body, headers=headers, retries=False, timeout=60)
+        return answer.status, answer.json() if answer.data else None
+
+    def get(self, path: str) -> Any:
+        status, answer = self("GET", path)
+        assert status == 200, answer
+        return answer
+
+
+def test_the_proxies_of_compute_read_and_change_images_of_glance(
+    run: Callable[..., list[Any]], keystone: Keystone, region: Cluster, disk: Path
+) -> None:
+    image, *_ = run(
+        f"image create old --private --min-ram 64 --disk-format raw --container-format bare --file {disk} --property os_distro=debian -f json",
+        "image create queued --private --disk-format raw --container-format bare -f json",
+        f"image create foreign --shared --disk-format raw --container-format bare --file {disk}",
+    )
+    uuid = image["id"]
+    alice = Client(region.url, keystone.token("alice", scope=of_project("demo")))
+    rita = Client(region.url, keystone.token("rita", scope=of_project("demo")))
+    shown = alice.get(f"/images/{uuid}")["image"]
+    assert (shown["name"], shown["status"], shown["minRam"], shown["progress"]) == ("old", "ACTIVE", 64, 100)
+    assert (shown["metadata"]["os_distro"], shown["OS-EXT-IMG-SIZE:size"]) == ("debian", 4096)
+    assert shown["created"] == image["created_at"]
+    named = alice.get("/images/detail?name=queued")["images"]
+    assert [(each["name"], each["status"], each["progress"]) for each in named] == [("queued", "SAVING", 25)]
+    for query in ("name=old", "minRam=64", "status=ACTIVE&property-os_distro=debian", "type=snapshot"):
+        found = [each["id"] for each in alice.get(f"/images?{query}")["images"]]
+        assert found == ([] if "snapshot" in query else [uuid]), query
+    page = alice.get("/images?limit=1")
+    assert len(page["images"]) == 1
+    (following,) = [link["href"] for link in page["images_links"] if link["rel"] == "next"]
+    assert alice.get(following.partition("/v2.1")[2])["images"] != page["images"]
+    metadata = f"/images/{uuid}/metadata"
+    assert alice("PUT", metadata, {"metadata": {"a": "1", "b": "2"}}) == (200, {"metadata": {"a": "1", "b": "2"}})
+    assert alice("POST", metadata, {"metadata": {"b": "3"}})[1] == {"metadata": {"a": "1", "b": "3"}}
+    assert alice("PUT", f"{metadata}/a", {"meta": {"a": "4"}}) == (200, {"meta": {"a": "4"}})
+    assert alice("DELETE", f"{metadata}/b") == (204, None)
+    assert alice.get(metadata) == {"metadata": {"a": "4"}}
+    assert alice("GET", f"{metadata}/b")[0] == 404
+    # Roles are Glance's: a reader changes nothing.
+    assert rita("PUT", f"{metadata}/a", {"meta": {"a": "5"}})[0] == 403
+    assert rita("DELETE", f"/images/{uuid}")[0] == 403
+    assert run("image show old -f json")[0]["properties"]["a"] == "4"
+    assert alice("DELETE", f"/images/{uuid}") == (204, None)
+    assert alice("GET", f"/images/{uuid}")[0] == alice("DELETE", f"/images/{uuid}")[0] == 404
+    assert [each["Name"] for each in run("image list --private -f json")[0]] == ["queued"]
+    run("image delete queued foreign")
+
+
+def test_what_glance_says_of_an_image_is_kept(
+    run: Callable[..., list[Any]], keystone: Keystone, region: Cluster, disk: Path, flavor: str
+) -> None:
+    """A member boots a shared image. One that is deactivated, needs more memory, or has no bytes boots nothing."""
+    # Users may not look the names of projects up.
+    other = keystone.id_of("projects", "other")
+    *ids, _, _, flavors = run(
+        f"image create shared --shared --disk-format raw --container-format bare --file {disk} -f value -c id",
+        f"image create off --shared --disk-format raw --container-format bare --file {disk} -f value -c id",
+        f"image create large --min-ram 4096 --disk-format raw --container-format bare --file {disk} -f value -c id",
+        "image create empty --disk-format raw --container-format bare -f value -c id",
+        f"image add project shared {other}",
+        "image set off --deactivate",
+        f"flavor show {flavor} -f value -c id",
+    )
+    shared, off, large, empty = (uuid.strip() for uuid in ids)
+    alice = Client(region.url, keystone.token("alice", scope=of_project("demo")))
+    otto = Client(region.url, keystone.token("otto", scope=of_project("other")))
+
+    def boot(user: Client, image: str) -> tuple[int, str]:
+        server = {"name": "member", "flavorRef": flavors.strip(), "imageRef": image, "networks": "none"}
+        status, answer = user("POST", "/servers", {"server": server}, version="2.37")
+        return status, str(answer)
+
+    status, answer = boot(otto, shared)
+    assert status == 202, answer
+    booted = otto.get("/servers")["servers"][0]["id"]
+    wait_for("the member's server", lambda: otto.get(f"/servers/{booted}")["server"]["status"] == "ACTIVE")
+    assert otto("DELETE", f"/servers/{booted}")[0] == 204
+    for user, image, refusal in (
+        (otto, off, "Can not find requested image"),
+        (alice, large, "min_ram 4096 MB > memory 128 MB"),
+        (alice, empty, "is not active"),
+        (alice, off, "is not active"),
+    ):
+        status, answer = boot(user, image)
+        assert (status, refusal in answer) == (400, True), answer
+    assert alice.get("/servers")["servers"] == []
+    run("image delete shared off large empty")
+    wait_for("the end of the member's server", lambda: otto("GET", f"/servers/{booted}")[0] == 404)

@@ -1,12 +1,105 @@
 """The unchanged `openstack` client, which finds minova in the catalog of a real Keystone."""
 
 import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from tests.cluster import Cluster
-from tests.integration.keystone.conftest import openstack
+from tests.integration.keystone import commands
+from tests.integration.keystone.conftest import COMMANDS, openstack
 from tests.servers.keystone import Keystone
+
+FLAVOR = "flavor create story --id story --ram 128 --disk 1 --vcpus 1"
+OF_COMPUTE_AND_IMAGE = ("openstack.compute.v2", "openstack.image.v2")
+# Of the others that the client has for several services.
+COMMON = ("availability zone", "extension", "limits", "quota", "versions")
+
+
+def known_commands() -> set[str]:
+    """Of the installed client, without those of its plugins."""
+    groups = (*OF_COMPUTE_AND_IMAGE, "openstack.common")
+    entries = [entry for group in groups for entry in metadata.entry_points(group=group)]
+    named = {
+        (entry.group, entry.name.replace("_", " "))
+        for entry in entries
+        if entry.dist is not None and entry.dist.name == "python-openstackclient"
+    }
+    return {name for group, name in named if group in OF_COMPUTE_AND_IMAGE or name.startswith(COMMON)}
+
+
+def names_of(lines: Iterable[str], known: set[str]) -> set[str]:
+    """The commands that these lines run."""
+    found = set()
+    for line in lines:
+        words = shlex.split(line)
+        words = words[2:] if words[0] in ("until", "keep") else words
+        beginnings = [" ".join(words[:length]) for length in range(1, len(words) + 1)]
+        found |= {max((name for name in beginnings if name in known), key=len, default="")} - {""}
+    return found
+
+
+def check_refusals(environment: Mapping[str, str], refused: Mapping[str, str]) -> None:
+    """The client ends with 1 and says the error."""
+    done = subprocess.run(
+        [sys.executable, COMMANDS],
+        input=json.dumps([shlex.split(command) for command in refused]),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+        env=dict(environment),
+    )
+    for (command, error), (code, out, err) in zip(refused.items(), json.loads(done.stdout), strict=True):
+        assert code == 1, f"openstack {command}\n{out}"
+        assert error in err, f"openstack {command}\n{err}"
+
+
+def test_each_command_of_the_client_is_run_or_refused() -> None:
+    """A release of the client that adds one fails here."""
+    known = known_commands()
+    run = names_of((*commands.OF_OPERATORS, *commands.OF_USERS), known)
+    refused = names_of((*commands.REFUSED, *commands.REFUSED_TO_OPERATORS), known)
+    alike = {name for name in known if name.startswith(commands.ALIKE)}
+    assert run | refused | alike | commands.ELSEWHERE.keys() == known
+    assert not run & refused
+    assert not (run | refused) & commands.ELSEWHERE.keys()
+
+
+def test_commands_of_operators(cloud: Cluster, keystone: Keystone) -> None:
+    openstack(keystone.client_environment(), *commands.OF_OPERATORS)
+
+
+def test_commands_of_users_and_their_refusals(cloud: Cluster, keystone: Keystone, tmp_path: Path) -> None:
+    """What is refused leaves the server as it is."""
+    disk = tmp_path / "disk.raw"
+    disk.write_bytes(b"\1" * 4096)
+    files = {"{disk}": str(disk), "{key}": str(tmp_path / "key")}
+    lines = list(commands.OF_USERS)
+    for variable, file in files.items():
+        lines = [line.replace(variable, file) for line in lines]
+    booted = next(number for number, line in enumerate(lines, 1) if line.startswith("server create"))
+    openstack(keystone.client_environment(), FLAVOR)
+    alice = keystone.client_environment("alice", "demo")
+    openstack(alice, *lines[:booted])
+    check_refusals(alice, commands.REFUSED)
+    operator = keystone.client_environment()
+    openstack(operator, "aggregate create caching")
+    check_refusals(operator, commands.REFUSED_TO_OPERATORS)
+    openstack(operator, "aggregate delete caching", f"flavor delete {FLAVOR.split()[2]}")
+    openstack(alice, commands.ACTIVE, *lines[booted:])
+
+
+def test_the_service_of_a_host_that_has_ended_is_deleted(cloud: Cluster, keystone: Keystone) -> None:
+    cloud.add_compute("ended")
+    cloud.computes.pop("ended").stop()
+    services = answers(keystone, "admin", "admin", "compute service list --host ended")[0]
+    openstack(keystone.client_environment(), f"compute service delete {services[0]['ID']}")
+    assert answers(keystone, "admin", "admin", "compute service list --host ended") == [[]]
 
 
 def answers(keystone: Keystone, user: str, project: str, *commands: str) -> list[Any]:
