@@ -1,0 +1,1 @@
+"""The unchanged Rally, against minova with Keystone and Glance from their packages."""
