@@ -74,7 +74,8 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
     if not by_uuid:
         return []
     known = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
-    found = instances.by_uuids(session, by_uuid)
+    # Their interfaces come with the claim, as they are then.
+    found = instances.by_uuids(session, by_uuid, networks=False)
     zones = zones_of_hosts(session) if any(instance.config_drive for instance in found.values()) else {}
     messages = []
     for instance in found.values():

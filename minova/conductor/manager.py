@@ -413,7 +413,7 @@ class ConductorManager:
 
     @needs_room
     def create_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
-        return self.collaborators.ports.create(port, fixed_ips)
+        return self.collaborators.ports.create(ctx, port, fixed_ips)
 
     @needs_room
     def update_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:

@@ -61,8 +61,10 @@ def given(session: Session, instance_uuid: str) -> str:
         mac_address=addresses.mac_of(0xFF0000 + count),
         device_id=instance_uuid,
         device_owner="compute:nova",
+        created_at=_AT,
+        updated_at=_AT,
     )
-    (row,) = ports.add_several(session, [port], network.id, _AT, 0)
+    (row,) = ports.add_several(session, [port], [network.id], [0])
     (subnet,) = subnets.of_network(session, network.id)
-    ports.allocate(session, row, [(subnet.id, f"10.99.0.{200 + count}")])
+    ports.allocate_several(session, {row: [(subnet.id, f"10.99.0.{200 + count}")]})
     return port.id

@@ -23,7 +23,7 @@ from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
-from minova.conductor.network.servers import ServerPorts
+from minova.conductor.network.servers import Allocation, ServerPorts
 from minova.conductor.quotas import Quotas
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.create import counted
@@ -128,10 +128,10 @@ class RowConductor:
         self.key_pairs.append(key_pair)
 
         def work(session: Session) -> CreatedServers:
-            locked = self._server_ports.lock(session, [(ctx.project_id, request)])
             self._quotas.take(session, ctx.project_id, counted(request, request.max_count))
             created = _create(session, ctx, request)
-            self._server_ports.allocate(session, ctx, request, created.instance_uuids, locked)
+            allocations = [Allocation(ctx, request, created.instance_uuids)]
+            self._server_ports.allocate(session, allocations, self._server_ports.lock(session, allocations))
             return created
 
         self._server_ports.prepare(ctx, request)
@@ -325,7 +325,7 @@ class RowConductor:
         self._subnets.delete(subnet_id)
 
     def create_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
-        return self._ports.create(port, fixed_ips)
+        return self._ports.create(ctx, port, fixed_ips)
 
     def update_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
         return self._ports.update(port, fixed_ips)

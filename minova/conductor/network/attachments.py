@@ -19,12 +19,12 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.network.interface_hints import InterfaceHints
-from minova.conductor.network.networks import require
-from minova.conductor.network.ports import Ports, not_found, require_free
+from minova.conductor.network.ports import NewPort, Ports, not_found, require_free
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.network.servers import DEFAULT_ZONE
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.worker import Worker
+from minova.context import service_context
 from minova.db.models import ComputeNode, Instance
 from minova.db.networks import neutron_ports, ports
 from minova.db.quotas import give
@@ -80,7 +80,6 @@ class Attachments:
             return wanted.port_id
         if ports.exists(session, wanted.id):  # the request comes a second time
             raise errors.PortInUse(f"Port {wanted.id} is still in use.")
-        network = require(session, wanted.network_id)
         made = Port(
             id=wanted.id,
             network_id=wanted.network_id,
@@ -90,10 +89,11 @@ class Attachments:
             security_groups=wanted.security_groups,
             tag=wanted.tag,
         )
-        self._ports.lock_groups(session, made)
-        self._quotas.take(session, instance.project_id, {"ports": 1})
         fixed = None if wanted.ip_address is None else (AddressRequest(ip_address=wanted.ip_address),)
-        self._ports.add_several(session, network, [made], fixed, nic=number)
+        new = [NewPort(service_context(), made, fixed, number)]
+        locked = self._ports.lock(session, new)
+        self._quotas.take(session, instance.project_id, {"ports": 1})
+        self._ports.add(session, new, locked)
         return wanted.id
 
     @staticmethod

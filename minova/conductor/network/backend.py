@@ -15,12 +15,10 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.network.servers import nics_of
+from minova.conductor.network.servers import Allocation, nics_of
 from minova.context import RequestContext
 from minova.objects.server_request import CreateServers
 from minova.objects.vif import Vif
-
-Requests = Sequence[tuple[str, CreateServers]]
 
 
 class NetworkBackend(Protocol):
@@ -28,13 +26,11 @@ class NetworkBackend(Protocol):
         """Before the transaction that writes its servers."""
         ...
 
-    def lock(self, session: Session, requests: Requests) -> Any:
-        """What these requests need, each with its project, for `allocate`. Raises NotFound of what has gone since the API has seen it."""
+    def lock(self, session: Session, creations: Sequence[Allocation]) -> Any:
+        """What these creations need, for `allocate`. Raises NotFound of what has gone since the API has seen it."""
         ...
 
-    def allocate(
-        self, session: Session, ctx: RequestContext, request: CreateServers, instance_uuids: Sequence[str], locked: Any
-    ) -> None:
+    def allocate(self, session: Session, creations: Sequence[Allocation], locked: Any) -> None:
         """Each server gets its interfaces. IpAddressGenerationFailure: too few addresses are left. PortInUse: another server has it."""
         ...
 
@@ -71,24 +67,13 @@ class NetworkBackends:
         """NetworkNotConfigured: this conductor is not configured for its service; nothing is written."""
         self._of(request).prepare(ctx, request)
 
-    def lock(self, session: Session, requests: Requests) -> Locked:
-        by_service: dict[str, list[tuple[str, CreateServers]]] = {}
-        for project_id, request in requests:
-            by_service.setdefault(service_of(request), []).append((project_id, request))
-        return Locked(
-            {service: self._backends[service].lock(session, those) for service, those in sorted(by_service.items())}
-        )
+    def lock(self, session: Session, creations: Sequence[Allocation]) -> Locked:
+        by_service = _by_service(creations)
+        return Locked({service: self._backends[service].lock(session, those) for service, those in by_service.items()})
 
-    def allocate(
-        self,
-        session: Session,
-        ctx: RequestContext,
-        request: CreateServers,
-        instance_uuids: Sequence[str],
-        locked: Locked,
-    ) -> None:
-        of_service = locked.by_service[service_of(request)]
-        self._of(request).allocate(session, ctx, request, instance_uuids, of_service)
+    def allocate(self, session: Session, creations: Sequence[Allocation], locked: Locked) -> None:
+        for service, those in _by_service(creations).items():
+            self._named(service).allocate(session, those, locked.by_service[service])
 
     def allocated(self, request: CreateServers, instance_uuids: Collection[str]) -> None:
         self._of(request).allocated(instance_uuids)
@@ -104,6 +89,14 @@ class NetworkBackends:
         if backend is None:
             raise errors.NetworkNotConfigured("This conductor is not configured for the network service of the server.")
         return backend
+
+
+def _by_service(creations: Sequence[Allocation]) -> dict[str, list[Allocation]]:
+    """In the order in which services are locked."""
+    found: dict[str, list[Allocation]] = {}
+    for creation in creations:
+        found.setdefault(service_of(creation.request), []).append(creation)
+    return dict(sorted(found.items()))
 
 
 def service_of(request: CreateServers) -> str:

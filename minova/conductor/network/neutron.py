@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.neutron_cleaning import LIMIT, OWNER, NeutronCleaning
 from minova.conductor.network.neutron_limits import Rounds, Turns
-from minova.conductor.network.servers import DEFAULT_ZONE, nics_of
+from minova.conductor.network.servers import DEFAULT_ZONE, Allocation, nics_of
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.models import Instance, NeutronPort
@@ -54,27 +54,22 @@ class NeutronPorts:
     def prepare(self, ctx: RequestContext, request: CreateServers) -> None:
         """Nothing: the API has asked Neutron."""
 
-    def lock(self, session: Session, requests: Sequence[tuple[str, CreateServers]]) -> set[str]:
+    def lock(self, session: Session, creations: Sequence[Allocation]) -> set[str]:
         """The ports of these requests that servers have."""
-        wanted = {nic.port_id for _, request in requests for nic in nics_of(request) if nic.port_id is not None}
+        nics = [nic for creation in creations for nic in nics_of(creation.request)]
+        wanted = {nic.port_id for nic in nics if nic.port_id is not None}
         return neutron_ports.held(session, wanted)
 
-    def allocate(
-        self,
-        session: Session,
-        ctx: RequestContext,
-        request: CreateServers,
-        instance_uuids: Sequence[str],
-        locked: Collection[str],
-    ) -> None:
+    def allocate(self, session: Session, creations: Sequence[Allocation], locked: Collection[str]) -> None:
         """PortInUse: another server has it."""
-        nics = dict(enumerate(nics_of(request)))
-        for nic in nics.values():
-            if nic.port_id in locked:
-                raise errors.PortInUse(f"Port {nic.port_id} is still in use.")
-        owner = f"{OWNER}{request.availability_zone or DEFAULT_ZONE}"
-        for instance_uuid in instance_uuids:
-            neutron_ports.add(session, instance_uuid, ctx.project_id, owner, nics)
+        for creation in creations:
+            nics = dict(enumerate(nics_of(creation.request)))
+            for nic in nics.values():
+                if nic.port_id in locked:
+                    raise errors.PortInUse(f"Port {nic.port_id} is still in use.")
+            owner = f"{OWNER}{creation.request.availability_zone or DEFAULT_ZONE}"
+            for instance_uuid in creation.instance_uuids:
+                neutron_ports.add(session, instance_uuid, creation.ctx.project_id, owner, nics)
 
     def allocated(self, instance_uuids: Collection[str]) -> None:
         """Nothing."""

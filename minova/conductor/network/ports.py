@@ -4,34 +4,43 @@ Every transaction locks in one order: ports, networks, security groups, usages. 
 """
 
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import set_committed_value
 
 from minova import errors
 from minova.batch_queue import BatchQueue, QueuedRequest
 from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import changed, require
+from minova.conductor.network.networks import not_found as not_found_network
 from minova.conductor.network.security_groups import SecurityGroups, lock_groups
 from minova.conductor.quotas import Quotas, refused
+from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
 from minova.db.models import Network as NetworkRow
 from minova.db.models import Port as PortRow
+from minova.db.models import SecurityGroup as GroupRow
 from minova.db.models import Subnet as SubnetRow
 from minova.db.models.networks import GOING
-from minova.db.networks import ports, security_groups, subnets, vifs
+from minova.db.networks import networks, ports, security_groups, subnets, vifs
 from minova.db.networks.vif_rules import pairs_of
 from minova.db.quotas import OverQuota, give
 from minova.db.sql import chunked
 from minova.objects import addresses
-from minova.objects.network import MOST_ADDRESSES, MOST_GROUPS, AddressRequest, Port
+from minova.objects.network import MOST_ADDRESSES, MOST_GROUPS, AddressRequest, FixedIp, Port
 from minova.objects.vif import Vif
 
 # Addresses that are looked at in one query before all that are taken are read.
 WINDOW = 16
+# MAC addresses that are looked at beyond those that are needed.
+SPARE = 2
 # Repetitions when another transaction has just taken the same MAC address.
 TRIES = 3
 # Hosts whose interfaces are read together.
@@ -40,12 +49,51 @@ Requests = Sequence[AddressRequest]
 Given = tuple[int, str]
 
 
+class NewPort(NamedTuple):
+    """A port that is to be made. `ctx`: of the request. `fixed_ips` None: the next free addresses. `nic`: it is made for the server that
+    is its device, as this interface of it.
+    """
+
+    ctx: RequestContext
+    port: Port
+    fixed_ips: Requests | None = None
+    nic: int | None = None
+
+
+class LockedForPorts(NamedTuple):
+    """Rows by the ids of networks and of groups; `defaults`: the ids of the default groups, by project."""
+
+    networks: Mapping[str, NetworkRow]
+    groups: Mapping[str, GroupRow]
+    defaults: Mapping[str, str]
+
+    def groups_of(self, port: Port) -> list[GroupRow]:
+        """Those that a new port has."""
+        default = self.defaults.get(port.project_id)
+        named = {default} - {None} if _has_default(port) else set(_named_groups(port))
+        return sorted((self.groups[str(uuid)] for uuid in named), key=lambda row: row.id)
+
+
+def _has_default(port: Port) -> bool:
+    """Whether it gets the default group of its project."""
+    return port.security_groups is None and port.port_security_enabled
+
+
+def _named_groups(port: Port) -> tuple[str, ...]:
+    """BadRequest: they are too many."""
+    named = port.security_groups or ()
+    if len(named) > MOST_GROUPS:
+        raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MOST_GROUPS}.")
+    return named
+
+
 class Ports:
     def __init__(self, worker: Worker, quotas: Quotas, groups: SecurityGroups, hints: InterfaceHints) -> None:
         self._worker = worker
         self._quotas = quotas
         self._groups = groups
         self._hints = hints
+        self._creations: GroupCommit[NewPort, Port] = GroupCommit(worker, self._create_all)
         self._hosts: BatchQueue[str, dict[str, tuple[Vif, ...]]] = BatchQueue(self._read_hosts, MOST_HOSTS)
 
     def read(self) -> AbstractContextManager[Session]:
@@ -63,24 +111,18 @@ class Ports:
         for entry in queued:
             entry.served(found[entry.request])
 
-    def create(self, port: Port, fixed_ips: Requests | None) -> Port:
-        """`fixed_ips` None: the next free address of a subnet of each IP version.
+    def create(self, ctx: RequestContext, port: Port, fixed_ips: Requests | None) -> Port:
+        """`fixed_ips` None: the next free address of a subnet of each IP version. Ports that are asked for together are made together.
 
         IpAddressGenerationFailure: there is none. IpAddressAlreadyAllocated, MacAddressInUse: another port has it.
         """
         _check_security(port)
         if port.security_groups is None and port.port_security_enabled:
             self._groups.ensure_default([port.project_id])
-
-        def work(session: Session) -> Port:
-            network = require(session, port.network_id)
-            self.lock_groups(session, port)
-            self._quotas.take(session, port.project_id, {"ports": 1})
-            return self.add(session, network, port, fixed_ips)
-
+        new = NewPort(ctx, port, fixed_ips)
         for tried in range(TRIES):
             try:
-                made = self._quotas.run(work)
+                made = self._quotas.repeat(lambda: self._creations.run(new))
                 self._hints.members_changed(made.security_groups or ())
                 return made
             except OverQuota as error:
@@ -90,42 +132,61 @@ class Ports:
                     raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
         raise AssertionError("the last try returns or raises")
 
-    def add(self, session: Session, network: NetworkRow, port: Port, fixed_ips: Requests | None) -> Port:
-        """On a locked network, in the transaction of the caller, who has taken the quota."""
-        given = choose(session, network, fixed_ips)
-        named = msgspec.structs.replace(port, mac_address=_mac(session, port.mac_address))
-        row_id = ports.add(session, named, network.id, self._worker.at())
-        ports.allocate(session, row_id, given)
-        security_groups.give_to_ports(session, [row_id], self.lock_groups(session, port))
-        made = ports.find(session, port.id)
-        assert made is not None
+    def _create_all(self, session: Session, new: Sequence[NewPort]) -> list[Port]:
+        locked = self.lock(session, new)
+        counts = Counter(each.port.project_id for each in new)
+        for project_id, count in sorted(counts.items()):
+            self._quotas.take(session, project_id, {"ports": count})
+        return self.add(session, new, locked)
+
+    def lock(self, session: Session, new: Sequence[NewPort], network_ids: Collection[str] = ()) -> LockedForPorts:
+        """What these ports are made of, and these networks. Raises NetworkNotFound, SecurityGroupNotFound, and BadRequest: one has too many groups."""
+        wanted = {*network_ids, *(each.port.network_id for each in new)}
+        locked = networks.lock_several(session, wanted)
+        for missing in sorted(wanted - locked.keys()):
+            raise not_found_network(missing)
+        projects = {each.port.project_id for each in new if _has_default(each.port)}
+        defaults = security_groups.defaults_of(session, projects)
+        named = {group for each in new for group in _named_groups(each.port)}
+        return LockedForPorts(locked, lock_groups(session, named | set(defaults.values())), defaults)
+
+    def add(self, session: Session, new: Sequence[NewPort], locked: LockedForPorts) -> list[Port]:
+        """In the transaction of the caller, who has taken the quota; in as many statements as one."""
+        every = {
+            network_id: subnets.of_network(session, locked.networks[network_id].id)
+            for network_id in dict.fromkeys(each.port.network_id for each in new)
+        }
+        given = _choose_all(session, new, locked, every)
+        macs = _macs(session, [each.port.mac_address for each in new])
+        groups = [locked.groups_of(each.port) for each in new]
+        names = {row.id: row.uuid for of_network in every.values() for row in of_network}
+        at = self._worker.at()
+        made = [
+            msgspec.structs.replace(
+                each.port,
+                mac_address=mac,
+                fixed_ips=tuple(
+                    FixedIp(subnet_id=names[one], ip_address=address) for one, address in sorted(addresses)
+                ),
+                security_groups=tuple(row.uuid for row in rows),
+                network_owner=locked.networks[each.port.network_id].project_id,
+                revision_number=1,
+                created_at=at,
+                updated_at=at,
+            )
+            for each, mac, addresses, rows in zip(new, macs, given, groups, strict=True)
+        ]
+        rows_of_networks = [locked.networks[each.port.network_id].id for each in new]
+        ids = ports.add_several(session, made, rows_of_networks, [each.nic for each in new])
+        ports.allocate_several(session, dict(zip(ids, given, strict=True)))
+        security_groups.give_to_ports(
+            session, {one: [row.id for row in rows] for one, rows in zip(ids, groups, strict=True)}
+        )
         return made
 
     def lock_groups(self, session: Session, port: Port) -> list[int]:
-        """The ids of the rows of its groups. Raises SecurityGroupNotFound, and BadRequest: it has too many."""
-        wanted = port.security_groups
-        if wanted is not None and len(wanted) > MOST_GROUPS:
-            raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MOST_GROUPS}.")
-        if wanted is None:
-            default = security_groups.default_of(session, port.project_id) if port.port_security_enabled else None
-            wanted = () if default is None else (default,)
-        return sorted(row.id for row in lock_groups(session, set(wanted)).values())
-
-    def add_several(
-        self, session: Session, network: NetworkRow, made: Sequence[Port], fixed_ips: Requests | None, *, nic: int
-    ) -> None:
-        """As `add`, for the servers that the ports name as their devices, in as many statements as one."""
-        if fixed_ips is None:
-            given = choose_several(session, network, len(made))
-        else:
-            given = [choose(session, network, fixed_ips) for _ in made]
-        macs = _free_macs(session, len(made))
-        named = [msgspec.structs.replace(port, mac_address=mac) for port, mac in zip(made, macs, strict=True)]
-        ids = ports.add_several(session, named, network.id, self._worker.at(), nic)
-        for row_id, addresses_of_port in zip(ids, given, strict=True):
-            ports.allocate(session, row_id, addresses_of_port)
-        if made:
-            security_groups.give_to_ports(session, ids, self.lock_groups(session, made[0]))
+        """The ids of the rows of a port's groups, which are named. Raises as `lock`."""
+        return sorted(row.id for row in lock_groups(session, set(_named_groups(port))).values())
 
     def update(self, port: Port, fixed_ips: Requests | None) -> Port:
         """`fixed_ips` None: they stay; else those that are not requested again are given back. Raises as `create`, and as `Networks.update`."""
@@ -142,7 +203,7 @@ class Ports:
                 groups = self.lock_groups(session, port)
                 told.update({uuid for _, uuid in before_groups} ^ set(port.security_groups))
                 security_groups.take_from_port(session, row.id)
-                security_groups.give_to_ports(session, [row.id], groups)
+                security_groups.give_to_ports(session, {row.id: groups})
             if fixed_ips is not None or port.allowed_address_pairs != pairs_of(row):
                 told.update(uuid for _, uuid in before_groups)
             if row.instance_uuid is not None:
@@ -151,9 +212,9 @@ class Ports:
                 raise changed("port", port.id)
             if fixed_ips is not None:
                 before = ports.allocated(session, row.id)
-                after = choose(session, network, fixed_ips, before)
+                after = choose(session, network, subnets.of_network(session, network.id), fixed_ips, before)
                 ports.give_back(session, row.id, set(before) - set(after))
-                ports.allocate(session, row.id, [one for one in after if one not in before])
+                ports.allocate_several(session, {row.id: [one for one in after if one not in before]})
             made = ports.find(session, port.id)
             assert made is not None
             return made
@@ -227,15 +288,37 @@ def _require_changeable(row: PortRow, port: Port) -> None:
         raise errors.PortInUse(f"Port {port.id} is in use by a server: detach it from the server first.")
 
 
-def choose_several(session: Session, network: NetworkRow, count: int) -> list[list[Given]]:
-    """For each of `count` ports the next free address of each IP version."""
-    every = subnets.of_network(session, network.id)
+def _choose_all(
+    session: Session, new: Sequence[NewPort], locked: LockedForPorts, every: Mapping[str, Sequence[SubnetRow]]
+) -> list[list[Given]]:
+    """Their addresses, in their order. Those that name addresses choose first."""
+    given: dict[int, list[Given]] = {}
+    taken: list[Given] = []
+    for number, each in enumerate(new):
+        if each.fixed_ips is not None:
+            network_id = each.port.network_id
+            network, own = locked.networks[network_id], every[network_id]
+            given[number] = choose(session, network, own, each.fixed_ips, others=taken)
+            taken += given[number]
+    for network_id, of_network in every.items():
+        numbers = [
+            number for number, each in enumerate(new) if each.port.network_id == network_id and each.fixed_ips is None
+        ]
+        chosen = _choose_several(session, locked.networks[network_id], of_network, len(numbers), taken)
+        given.update(zip(numbers, chosen, strict=True))
+    return [given[number] for number in range(len(new))]
+
+
+def _choose_several(
+    session: Session, network: NetworkRow, every: Sequence[SubnetRow], count: int, others: Collection[Given]
+) -> list[list[Given]]:
+    """For each of `count` ports the next free address of each IP version, but none of `others`."""
     given: list[list[Given]] = [[] for _ in range(count)]
-    for version in sorted({row.ip_version for row in every}):
+    for version in sorted({row.ip_version for row in every}) if count else ():
         free: list[Given] = []
         for row in every:
             if row.ip_version == version and len(free) < count:
-                free += [(row.id, address) for address in _next_several(session, row, count - len(free))]
+                free += [(row.id, address) for address in _next_several(session, row, count - len(free), others)]
         if len(free) < count:
             raise no_address(network)
         for one, address in zip(given, free, strict=True):
@@ -243,46 +326,54 @@ def choose_several(session: Session, network: NetworkRow, count: int) -> list[li
     return given
 
 
-def _next_several(session: Session, row: SubnetRow, count: int) -> list[str]:
+def _next_several(session: Session, row: SubnetRow, count: int, others: Collection[Given]) -> list[str]:
     """Up to `count` free addresses."""
     pools = subnets.pools_of(row)
     window = addresses.candidates_after(pools, row.last_address, count + WINDOW)
     used = {one for chunk in chunked(window) for one in ports.taken_among(session, row.id, chunk)}
+    used |= {address for subnet_id, address in others if subnet_id == row.id}
     free = [address for address in window if address not in used][:count]
     if len(free) < count and len(window) == count + WINDOW:
-        every = {*ports.taken(session, row.id), *free}
+        every = {*ports.taken(session, row.id), *used, *free}
         while len(free) < count and (address := addresses.first_free(pools, every)) is not None:
             every.add(address)
             free.append(address)
     if free:
-        ports.note_last(session, row.id, free[-1])
-        row.last_address = free[-1]
+        _note_last(session, row, free[-1])
     return free
+
+
+def _note_last(session: Session, row: SubnetRow, address: str) -> None:
+    """The next one is looked for after it."""
+    ports.note_last(session, row.id, address)
+    set_committed_value(row, "last_address", address)  # or the session would write it once more
 
 
 def no_address(network: NetworkRow) -> errors.IpAddressGenerationFailure:
     return errors.IpAddressGenerationFailure(f"No more IP addresses available on network {network.uuid}.")
 
 
-def choose(session: Session, network: NetworkRow, requests: Requests | None, own: Sequence[Given] = ()) -> list[Given]:
-    """The addresses of a port on a locked network. `own`: what the port has, and may have again. BadRequest: they are too many.
+def choose(
+    session: Session,
+    network: NetworkRow,
+    every: Sequence[SubnetRow],
+    requests: Requests,
+    own: Sequence[Given] = (),
+    others: Sequence[Given] = (),
+) -> list[Given]:
+    """The addresses of a port on a locked network with these subnets. BadRequest: they are too many.
 
-    `requests` None: one of each IP version that the network has.
+    `own`: what the port has, and may have again. `others`: what other ports get in this transaction.
     """
-    if requests is not None and len(requests) > MOST_ADDRESSES:
+    if len(requests) > MOST_ADDRESSES:
         raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: a port may have {MOST_ADDRESSES} addresses.")
-    every = subnets.of_network(session, network.id)
     chosen: list[Given] = []
-    if requests is None:
-        for version in sorted({row.ip_version for row in every}):
-            chosen.append(_next_of(session, network, [row for row in every if row.ip_version == version], chosen))
-    else:
-        for request in requests:
-            if request.ip_address is not None:
-                chosen.append(_fixed(session, network, every, request, own, chosen))
-            else:
-                among = every if request.subnet_id is None else [_subnet(network, every, request.subnet_id)]
-                chosen.append(_next_of(session, network, among, chosen))
+    for request in requests:
+        if request.ip_address is not None:
+            chosen.append(_fixed(session, network, every, request, own, [*chosen, *others]))
+        else:
+            among = every if request.subnet_id is None else [_subnet(network, every, request.subnet_id)]
+            chosen.append(_next_of(session, network, among, [*chosen, *others]))
     return chosen
 
 
@@ -291,8 +382,7 @@ def _next_of(session: Session, network: NetworkRow, among: Sequence[SubnetRow], 
     for row in among:
         address = _next_free(session, row, {address for subnet_id, address in chosen if subnet_id == row.id})
         if address is not None:
-            ports.note_last(session, row.id, address)
-            row.last_address = address
+            _note_last(session, row, address)
             return row.id, address
     raise no_address(network)
 
@@ -341,19 +431,22 @@ def _subnet(network: NetworkRow, every: Sequence[SubnetRow], subnet_id: str) -> 
     )
 
 
-def _mac(session: Session, wanted: str) -> str:
-    if wanted:
-        if ports.macs_among(session, [wanted]):
-            raise errors.MacAddressInUse(f"MAC address {wanted} is in use by another port.")
-        return wanted
-    return _free_macs(session, 1)[0]
+def _macs(session: Session, wanted: Sequence[str]) -> list[str]:
+    """These; in place of empty ones free ones. MacAddressInUse: another port has one of them."""
+    named = [mac for mac in wanted if mac]
+    used = {one for chunk in chunked(named) for one in ports.macs_among(session, chunk)}
+    for mac in named:
+        if mac in used:
+            raise errors.MacAddressInUse(f"MAC address {mac} is in use by another port.")
+    free = iter(_free_macs(session, len(wanted) - len(named)) if len(named) < len(wanted) else ())
+    return [mac or next(free) for mac in wanted]
 
 
 def _free_macs(session: Session, count: int) -> list[str]:
     """No secrets: it must only be unlikely that two transactions choose the same one."""
     free: list[str] = []
     for _ in range(WINDOW):
-        tries = {addresses.mac_of(random.getrandbits(24)) for _ in range(count + WINDOW)} - {*free}
+        tries = {addresses.mac_of(random.getrandbits(24)) for _ in range(count + SPARE)} - {*free}
         used = {one for chunk in chunked(sorted(tries)) for one in ports.macs_among(session, chunk)}
         free += sorted(tries - used)
         if len(free) >= count:

@@ -1,25 +1,33 @@
 """The ports of servers: made or taken in the transaction that writes the servers, given back in the one that ends them."""
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.network.interface_hints import InterfaceHints
-from minova.conductor.network.ports import Ports, require_free
-from minova.conductor.network.security_groups import SecurityGroups, lock_groups
+from minova.conductor.network.ports import LockedForPorts, NewPort, Ports, require_free
+from minova.conductor.network.security_groups import SecurityGroups
 from minova.context import RequestContext
-from minova.db.models import Network as NetworkRow
 from minova.db.models import Port as PortRow
-from minova.db.networks import networks, ports, security_groups, vifs
+from minova.db.networks import ports, vifs
 from minova.objects.network import AddressRequest, Port
 from minova.objects.server_request import CreateServers, ServerRequest
 from minova.objects.vif import RequestedNic, Vif
 
 _NICS = Decoder(tuple[RequestedNic, ...])
 DEFAULT_ZONE = "nova"
+
+
+class Allocation(NamedTuple):
+    """Servers of one request that are to get their interfaces."""
+
+    ctx: RequestContext
+    request: CreateServers
+    instance_uuids: Sequence[str]
 
 
 def nics_of(request: ServerRequest) -> tuple[RequestedNic, ...]:
@@ -34,6 +42,34 @@ def segments_of(request: ServerRequest) -> tuple[str, ...]:
 def new_ports(request: CreateServers) -> int:
     """How many ports of minova one server of the request needs that are not there yet."""
     return sum(nic.port_id is None and not nic.service for nic in nics_of(request))
+
+
+def _owner(request: CreateServers) -> str:
+    return f"compute:{request.availability_zone or DEFAULT_ZONE}"
+
+
+def _new_ports(creations: Sequence[Allocation]) -> list[NewPort]:
+    """Those that these servers have not got yet. Their ids are new each time."""
+    return [
+        NewPort(
+            creation.ctx,
+            Port(
+                id=str(uuid.uuid4()),
+                network_id=nic.network_id,
+                project_id=creation.ctx.project_id,
+                device_id=instance_uuid,
+                device_owner=_owner(creation.request),
+                security_groups=nic.security_groups,
+                tag=nic.tag,
+            ),
+            None if nic.ip_address is None else (AddressRequest(ip_address=nic.ip_address),),
+            number,
+        )
+        for creation in creations
+        for number, nic in enumerate(nics_of(creation.request))
+        if nic.port_id is None
+        for instance_uuid in creation.instance_uuids
+    ]
 
 
 class ServerPorts:
@@ -53,51 +89,24 @@ class ServerPorts:
         """After the transaction: the addresses of the new servers are members of their groups."""
         self._hints.servers_changed(instance_uuids)
 
-    def lock(self, session: Session, requests: Sequence[tuple[str, CreateServers]]) -> Mapping[str, NetworkRow]:
-        """The networks of these requests, by uuid; each request has its project. Locked in the order that all writers keep.
+    def lock(self, session: Session, creations: Sequence[Allocation]) -> LockedForPorts:
+        """What these creations need. Locked in the order that all writers keep.
 
-        NetworkNotFound, PortNotFound: it is gone since the API has seen it.
+        NetworkNotFound, PortNotFound, SecurityGroupNotFound: it is gone since the API has seen it.
         """
-        owned = [(project_id, nic) for project_id, request in requests for nic in nics_of(request)]
-        nics = [nic for _, nic in owned]
+        nics = [nic for creation in creations for nic in nics_of(creation.request)]
         ports.lock_several(session, {nic.port_id for nic in nics if nic.port_id is not None})
-        wanted = {nic.network_id for nic in nics}
-        locked = networks.lock_several(session, wanted)
-        defaults = {project_id for project_id, nic in owned if nic.port_id is None and nic.security_groups is None}
-        groups = {group for nic in nics for group in nic.security_groups or ()}
-        lock_groups(session, groups | security_groups.defaults_of(session, defaults))
-        for missing in sorted(wanted - locked.keys()):
-            raise errors.NetworkNotFound(f"Network {missing} could not be found.")
-        return locked
+        # Also the networks of ports that are there.
+        return self._ports.lock(session, _new_ports(creations), {nic.network_id for nic in nics})
 
-    def allocate(
-        self,
-        session: Session,
-        ctx: RequestContext,
-        request: CreateServers,
-        instance_uuids: Sequence[str],
-        locked: Mapping[str, NetworkRow],
-    ) -> None:
+    def allocate(self, session: Session, creations: Sequence[Allocation], locked: LockedForPorts) -> None:
         """Each server gets its interfaces. IpAddressGenerationFailure: too few addresses are left. PortInUse: another server has it."""
-        owner = f"compute:{request.availability_zone or DEFAULT_ZONE}"
-        for number, nic in enumerate(nics_of(request)):
-            if nic.port_id is not None:
-                self._take(session, nic, instance_uuids[0], number, owner)
-                continue
-            made = [
-                Port(
-                    id=str(uuid.uuid4()),
-                    network_id=nic.network_id,
-                    project_id=ctx.project_id,
-                    device_id=instance_uuid,
-                    device_owner=owner,
-                    security_groups=nic.security_groups,
-                    tag=nic.tag,
-                )
-                for instance_uuid in instance_uuids
-            ]
-            fixed = None if nic.ip_address is None else (AddressRequest(ip_address=nic.ip_address),)
-            self._ports.add_several(session, locked[nic.network_id], made, fixed, nic=number)
+        for creation in creations:
+            owner = _owner(creation.request)
+            for number, nic in enumerate(nics_of(creation.request)):
+                if nic.port_id is not None:
+                    self._take(session, nic, creation.instance_uuids[0], number, owner)
+        self._ports.add(session, _new_ports(creations), locked)
 
     def bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
         """They need no binding: a host that has their networks makes what they need of it."""

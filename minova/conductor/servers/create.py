@@ -17,7 +17,7 @@ from minova import errors
 from minova.conductor.catalogue.server_groups import HINT
 from minova.conductor.compute_messages import BuildExtras
 from minova.conductor.network.backend import NetworkBackends
-from minova.conductor.network.servers import new_ports, segments_of
+from minova.conductor.network.servers import Allocation, new_ports, segments_of
 from minova.conductor.quotas import TRIES, Quotas
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.tasks.group_commit import GroupCommit
@@ -176,7 +176,8 @@ class Servers:
         ]
 
     def _insert(self, session: Session, new: Sequence[Creation]) -> None:
-        networks = self._networks.lock(session, [(creation.ctx.project_id, creation.request) for creation in new])
+        allocations = [Allocation(one.ctx, one.request, [*one.made.epochs]) for one in new]
+        networks = self._networks.lock(session, allocations)
         self._count(session, new)
         at = self._worker.at()
         request_specs.add(
@@ -185,8 +186,8 @@ class Servers:
         instances.insert_rows(session, [row for creation in new for row in instance_rows(creation, at)])
         for creation in new:
             self._join_group(session, creation)
-            self._networks.allocate(session, creation.ctx, creation.request, [*creation.made.epochs], networks)
             tags.add(session, creation.made.epochs, creation.request.tags)
+        self._networks.allocate(session, allocations, networks)
         action_ids = actions.begin(session, [row for creation in new for row in action_rows(creation, at)])
         rows = [row for creation in new for row in self._task_rows(creation, action_ids, at)]
         tasks.insert_rows(session, rows, self._worker.now())

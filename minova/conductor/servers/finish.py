@@ -36,7 +36,7 @@ def announce_hosts(session: Session, hosts: Iterable[str | None], now: ColumnEle
 
 def servers_quota(session: Session, instance: LockedInstance) -> dict[str, int]:
     """What a server counts while it is not soft-deleted."""
-    return quotas.of_servers(instances.by_uuids(session, [instance.uuid])[instance.uuid].flavor)
+    return quotas.of_servers(instances.by_uuids(session, [instance.uuid], networks=False)[instance.uuid].flavor)
 
 
 def fail_builds(

@@ -90,14 +90,6 @@ def _of_addresses(addresses: Mapping[str, Sequence[str]]) -> list[ColumnElement[
     return conditions
 
 
-def add(session: Session, port: Port, network_id: int, at: datetime) -> int:
-    """Returns the id of the row."""
-    made = msgspec.structs.replace(port, created_at=at, updated_at=at, revision_number=1)
-    values = {name: getattr(made, name) for name in _PLAIN} | _pairs(made)
-    result: Any = session.connection().execute(insert(Row).values(uuid=made.id, network_id=network_id, **values))
-    return int(result.inserted_primary_key[0])
-
-
 def _pairs(port: Port) -> dict[str, Any]:
     pairs = [msgspec.to_builtins(pair) for pair in port.allowed_address_pairs]
     return {"allowed_address_pairs": pairs, "has_address_pairs": bool(pairs)}
@@ -133,22 +125,23 @@ def lock_several(session: Session, uuids: Collection[str]) -> None:
         session.execute(select(Row.id).where(Row.uuid.in_(uuids)).order_by(Row.id).with_for_update()).all()
 
 
-def add_several(session: Session, ports: Sequence[Port], network_id: int, at: datetime, nic: int) -> list[int]:
-    """Made for the servers whose uuids are their `device_id`s. Returns the ids of the rows."""
-    values = {"network_id": network_id, "nic": nic, "made_for_instance": True, "created_at": at, "updated_at": at}
+def add_several(
+    session: Session, ports: Sequence[Port], network_ids: Sequence[int], nics: Sequence[int | None]
+) -> list[int]:
+    """On the networks with these rows. With a number of an interface it is made for the server whose uuid is its `device_id`. Returns the
+    ids of the rows.
+    """
     rows = [
         {name: getattr(port, name) for name in _PLAIN}
         | _pairs(port)
-        | values
-        | {"uuid": port.id, "instance_uuid": port.device_id}
-        for port in ports
+        | {"uuid": port.id, "network_id": network_id, "nic": nic, "made_for_instance": nic is not None}
+        | {"instance_uuid": port.device_id if nic is not None else None}
+        for port, network_id, nic in zip(ports, network_ids, nics, strict=True)
     ]
-    session.connection().execute(insert(Row), rows)
-    ids: dict[str, int] = {}
-    for chunk in chunked([port.id for port in ports]):
-        rows_of_chunk = session.execute(select(Row.uuid, Row.id).where(Row.uuid.in_(chunk)))
-        ids.update((uuid, row_id) for uuid, row_id in rows_of_chunk)
-    return [ids[port.id] for port in ports]
+    if not rows:
+        return []
+    added = session.connection().execute(insert(Row).returning(Row.id, sort_by_parameter_order=True), rows)
+    return [int(row_id) for row_id in added.scalars()]
 
 
 def server_of(session: Session, uuid: str) -> str | None:
@@ -253,9 +246,13 @@ def taken(session: Session, subnet_id: int) -> Collection[str]:
     return set(session.scalars(select(Allocation.address).where(Allocation.subnet_id == subnet_id)))
 
 
-def allocate(session: Session, port_id: int, addresses: Iterable[tuple[int, str]]) -> None:
-    """`addresses`: (id of the subnet's row, address)."""
-    rows = [{"subnet_id": subnet_id, "address": address, "port_id": port_id} for subnet_id, address in addresses]
+def allocate_several(session: Session, addresses: Mapping[int, Iterable[tuple[int, str]]]) -> None:
+    """By the ids of the ports' rows: (id of the subnet's row, address)."""
+    rows = [
+        {"subnet_id": subnet_id, "address": address, "port_id": port_id}
+        for port_id, of_port in addresses.items()
+        for subnet_id, address in of_port
+    ]
     if rows:
         session.connection().execute(insert(Allocation), rows)
 

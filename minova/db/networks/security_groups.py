@@ -64,9 +64,12 @@ def default_of(session: Session, project_id: str) -> str | None:
     return session.scalar(select(Row.uuid).where(Row.default_of == project_id))
 
 
-def defaults_of(session: Session, project_ids: Collection[str]) -> set[str]:
-    """The ids of their default groups."""
-    return set(session.scalars(select(Row.uuid).where(Row.default_of.in_(project_ids)))) if project_ids else set()
+def defaults_of(session: Session, project_ids: Collection[str]) -> dict[str, str]:
+    """The ids of their default groups, by project."""
+    if not project_ids:
+        return {}
+    rows = session.execute(select(Row.default_of, Row.uuid).where(Row.default_of.in_(project_ids)))
+    return {str(project_id): uuid for project_id, uuid in rows}
 
 
 def without_default(session: Session, project_ids: Collection[str]) -> list[str]:
@@ -173,9 +176,9 @@ def remove_rule(session: Session, uuid: str) -> None:
 # -- ports ---------------------------------------------------------------------------------------------------------------
 
 
-def give_to_ports(session: Session, port_ids: Iterable[int], group_ids: Collection[int]) -> None:
-    """These ports have these groups from now on, beside others."""
-    rows = [{"port_id": port_id, "group_id": group_id} for port_id in port_ids for group_id in group_ids]
+def give_to_ports(session: Session, groups: Mapping[int, Iterable[int]]) -> None:
+    """Ports have these groups from now on, beside others."""
+    rows = [{"port_id": port_id, "group_id": one} for port_id, of_port in groups.items() for one in of_port]
     if rows:
         session.connection().execute(insert(OfPort), rows)
 

@@ -462,12 +462,12 @@ def load(session: Session, *conditions: ColumnElement[bool]) -> list[objects.Ins
     return _loaded(session, _WHOLE.where(*conditions), {})
 
 
-def by_uuids(session: Session, uuids: Iterable[str]) -> dict[str, objects.Instance]:
-    """Those that have a row, by uuid: as `load`."""
+def by_uuids(session: Session, uuids: Iterable[str], *, networks: bool = True) -> dict[str, objects.Instance]:
+    """Those that have a row, by uuid: as `load`. `networks`: with their interfaces."""
     return {
         instance.uuid: instance
         for chunk in chunked(sorted(uuids))
-        for instance in _loaded(session, _BY_UUID, {"some": chunk})
+        for instance in _loaded(session, _BY_UUID, {"some": chunk}, networks=networks)
     }
 
 

@@ -49,7 +49,8 @@ class CreateCases:
         (uuid,) = harness.create(1, user_data="dXNlcg==", **carried)
         (build,) = harness.hosts["a"].builds
         assert {name: getattr(build, name) for name in carried} == carried
-        assert [one.network_id for one in build.instance.network_info] == [blue.id]
+        # The interfaces come with the claim, as they are then.
+        assert [one.network_id for one in harness.claim("a", uuid).network_info] == [blue.id]
         assert build.instance.image == IMAGE
         assert build.instance.flavor == FLAVOR
         assert build.instance.user_data == "dXNlcg=="

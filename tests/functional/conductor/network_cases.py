@@ -11,8 +11,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.network.ports import NewPort
 from minova.db import models
 from minova.db.networks import group_members, vifs
+from minova.db.networks import ports as stored_ports
 from minova.objects.addresses import default_pools, parse_cidr
 from minova.objects.network import AddressPair, AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
 from minova.objects.vif import MOST_RANGES, VifAddress, VifRule, VifSubnet
@@ -129,6 +131,45 @@ class NetworkCases:
         assert [one for one in answers if isinstance(one, Exception)] == []
         left = harness.count(models.IpAllocation)
         assert left == harness.count(models.Port) == used(harness)["ports"] == 15
+
+    def test_ports_that_are_made_together_get_different_addresses(self, harness: ConductorHarness) -> None:
+        """Those that name addresses get them, whatever place they have; what is answered is what stands in the rows."""
+        blue, green = network(harness), network(harness)
+        front = subnet(harness, blue, "10.1.0.0/24")
+        subnet(harness, blue, "fd00:1::/64")
+        subnet(harness, green, "10.2.0.0/24")
+        ports = harness.conductor.collaborators.ports
+        harness.conductor.ensure_default_security_group(CTX, project_id=PROJECT)
+        group = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=PROJECT)
+        harness.conductor.create_security_group(CTX, group=group)
+
+        def new(on: Network, *fixed: AddressRequest, **values: Any) -> NewPort:
+            made = Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT, **values)
+            return NewPort(CTX, made, fixed or None)
+
+        wanted = [
+            new(blue, name="first"),
+            new(green, security_groups=(group.id,)),
+            new(blue, AddressRequest(subnet_id=front.id), mac_address="fa:16:3e:00:00:07"),
+            new(blue, AddressRequest(ip_address="10.1.0.3"), port_security_enabled=False),
+            new(blue),
+        ]
+        made = harness.db.run(lambda session: ports.add(session, wanted, ports.lock(session, wanted)))
+        assert [[fixed.ip_address for fixed in one.fixed_ips] for one in made] == [
+            ["10.1.0.4", "fd00:1::2"],
+            ["10.2.0.2"],
+            ["10.1.0.2"],
+            ["10.1.0.3"],
+            ["10.1.0.5", "fd00:1::3"],
+        ]
+        assert [one.name for one in made] == ["first", "", "", "", ""]
+        assert (made[1].security_groups, made[3].security_groups) == ((group.id,), ())
+        assert (made[2].mac_address, len({one.mac_address for one in made})) == ("fa:16:3e:00:00:07", 5)
+        with harness.db.read() as session:
+            assert [stored_ports.find(session, one.id) for one in made] == made
+        again = [new(blue, AddressRequest(ip_address="10.1.0.9")) for _ in range(2)]
+        with pytest.raises(errors.IpAddressAlreadyAllocated):
+            harness.db.run(lambda session: ports.add(session, again, ports.lock(session, again)))
 
     def test_one_of_many_gets_the_same_fixed_address_or_mac(self, harness: ConductorHarness) -> None:
         blue = network(harness)
@@ -257,8 +298,9 @@ class ServerPortCases:
         (uuid,) = harness.conductor.create_servers(CTX, wanted).instance_uuids
         assert used(harness)["ports"] == 2
         harness.settle()
-        (build,) = harness.hosts["a"].builds
-        first, second = build.instance.network_info
+        # The compute builds from the claim's answer.
+        interfaces = harness.claim("a", uuid).network_info
+        first, second = interfaces
         assert (first.port_id, first.mac_address, first.addresses[0].ip_address) == (
             mine.id,
             mine.mac_address,
@@ -269,8 +311,6 @@ class ServerPortCases:
         assert second.subnets == (
             VifSubnet(id=front.id, cidr="10.1.0.0/24", gateway_ip="10.1.0.1", dns_nameservers=("9.9.9.9",)),
         )
-        # The claim's answer has them too: the compute builds from it.
-        assert harness.claim("a", uuid).network_info == build.instance.network_info
         with pytest.raises(errors.PortInUse):
             harness.conductor.delete_port(CTX, port_id=mine.id)
         with pytest.raises(errors.NetworkInUse):
@@ -278,7 +318,7 @@ class ServerPortCases:
         harness.succeed("a", uuid)
         # A host that starts defines its guests anew from these.
         (row,) = harness.conductor.instances_of_host(CTX, host="a").instances
-        assert row.network_info == build.instance.network_info
+        assert row.network_info == interfaces
         harness.delete(uuid)
         assert harness.count(models.Port) == 2, "until its host has removed it"
         harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")

@@ -138,7 +138,7 @@ def _check_image(api: Collaborators, session: Session, row: models.Instance, ima
     wants_queues(row.flavor, image.properties)
     if image.id == row.image_ref:
         return
-    former = instances.by_uuids(session, [row.uuid])[row.uuid].image
+    former = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
     if demands_of(row.flavor, former, api.conf.pci.alias).numa_topology != new.numa_topology:
         raise errors.BadRequest(
             "An instance's NUMA topology cannot be changed as part of a rebuild. The image provided is invalid for this instance."

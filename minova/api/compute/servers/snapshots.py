@@ -34,7 +34,7 @@ def image_of(
     limit = quotas.limits_of(session, conf, call.ctx.project_id)["metadata_items"]
     if UNLIMITED != limit < len(metadata):
         raise errors.Forbidden(f"Maximum number of metadata items exceeds {limit}.")
-    base = instances.by_uuids(session, [row.uuid])[row.uuid].image
+    base = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
     own: dict[str, Any] = {"instance_uuid": row.uuid, "user_id": call.ctx.user_id, "image_type": SNAPSHOT}
     own |= {"base_image_ref": row.image_ref} if row.image_ref else {}
     shared = row.project_id != call.ctx.project_id
